@@ -1,0 +1,1 @@
+"""The CPU backend: see backend.py for its table of contents."""

@@ -1,0 +1,214 @@
+"""The CPU backend: a scheduled module becomes object files of native code.
+
+The order of work, as a table of contents: `CpuBackend.compile` generates one kernel per distinct fusion, compiling on
+other threads as it goes, then the program that calls them, and describes the result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from stablehlo_py.backends.cpu.kernels import emit_kernel
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, emit_program, main_function
+from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, required_features
+from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
+from stablehlo_py.errors import OptionError, Problem, UnsupportedError
+from stablehlo_py.mlir import ir
+from stablehlo_py.options import Options
+from stablehlo_py.runtime.memory import require
+from stablehlo_py.runtime.program import CompiledProgram, Spec
+
+
+class CpuBackend:
+    """Native code for x86-64 (AVX-512, AVX2, baseline) and other CPUs that LLVM knows."""
+
+    name = "cpu"
+    stages = ("kernels", "llvm", "object")
+
+    def target(self, options: Options) -> CpuTarget:
+        """The CPU description that options ask for."""
+        if options.target is None:
+            return host_target()
+        if options.target not in NAMED:
+            raise OptionError(
+                f"there is no CPU description '{options.target}'", remedy=f"use one of {', '.join(NAMED)}"
+            )
+        return NAMED[options.target]
+
+    def describe(self, options: Options) -> str:
+        """Name and features of the CPU description."""
+        return repr(self.target(options))
+
+    def lower(self, module: ir.Module, stop: str, options: Options) -> str:
+        """Text of `kernels`, `llvm` or `object`."""
+        from stablehlo_py.backends.cpu import listing
+
+        units, kernels = self._kernels(module, options)
+        units += self._program_units(emit_program(module, kernels, options.thread_count), options)
+        text = render(units)
+        if stop == "kernels":
+            return text
+        return listing.llvm_ir(text) if stop == "llvm" else listing.disassembly([compile_units(units)])
+
+    def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
+        """Generate and compile everything that a call will run.
+
+        Raises:
+            UnsupportedError: naming every fusion without a kernel.
+            ResourceError: the arena exceeds the machine's memory.
+        """
+        require(module.operation.attributes["hlo.arena_bytes"].value, "the arena of this model")
+        compiler = ObjectCompiler(options.thread_count)
+        try:
+            units, kernels = self._kernels(module, options, compiler)
+            program = emit_program(module, kernels, options.thread_count)
+            for unit in self._program_units(program, options):
+                units.append(unit)
+                compiler.add(unit)
+        except BaseException:
+            compiler.abandon()
+            raise
+        objects = compiler.finish()
+        main = main_function(module)
+        return CompiledProgram(
+            backend=self.name,
+            target=self.target(options).name,
+            features=required_features(self.target(options)),
+            inputs=input_specs(main),
+            outputs=output_specs(main),
+            objects=objects,
+            constants=constants_of(main),
+            donations=_donations(module),
+            arena_bytes=program.arena_bytes,
+            uses_pool=program.uses_pool,
+            threads=options.thread_count,
+            stages={"kernels": render(units)},
+            report=_report(module, kernels, program, objects, options),
+        )
+
+    def _kernels(
+        self, module: ir.Module, options: Options, compiler: ObjectCompiler | None = None
+    ) -> tuple[list[Unit], dict[str, Kernel]]:
+        target = self.target(options)
+        kernels: dict[str, Kernel] = {}
+        units: list[Unit] = []
+        failures: dict[str, UnsupportedError] = {}
+        for function in module.body.operations:
+            if "hlo.fusion" not in function.attributes:
+                continue
+            name = function.attributes["sym_name"].value
+            try:
+                kernel = kernels[name] = emit_kernel(function, target)
+            except UnsupportedError as error:
+                failures[name] = error
+                continue
+            externals = tuple((text.split("@")[1].split("(")[0], text) for text in kernel.externals)
+            # A kernel's functions travel together: phases may call helpers of the same kernel.
+            symbols = tuple(_symbol(text) for text in kernel.functions)
+            units.append(Unit(symbols, "\n".join(kernel.functions), externals))
+            if compiler:
+                compiler.add(units[-1])
+        if failures:
+            problems = _everywhere(module, failures)
+            what = "1 part of the model has" if len(problems) == 1 else f"{len(problems)} parts of the model have"
+            raise UnsupportedError(f"{what} no CPU kernel", problems=problems)
+        return units, kernels
+
+    def _program_units(self, program: Program, options: Options) -> list[Unit]:
+        text = program.text(self.target(options).function_attributes)
+        return [Unit((ENTRY,), text, tuple(program.externals().items()))]
+
+
+def _everywhere(module: ir.Module, failures: Mapping[str, UnsupportedError]) -> list[Problem]:
+    """A problem for every call of the fusions that failed, at the user's line: equal fusions are one function."""
+    problems: dict[Problem, None] = {}
+    seen: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.attributes["callee"].value if op.name == "func.call" else ""
+        if name in failures:
+            place = user_location(op.location)
+            for problem in failures[name].problems:
+                # The op's own line is the finer one, but it is that of the first of equal fusions.
+                first = name not in seen and problem.location is not None
+                problems[problem if first else replace(problem, location=place)] = None
+            seen.add(name)
+        return ir.WalkResult.ADVANCE
+
+    main_function(module).operation.walk(visit)
+    return list(problems)
+
+
+def _symbol(text: str) -> str:
+    return text.split("@", 1)[1].split("(", 1)[0]
+
+
+def input_specs(main: ir.OpView) -> tuple[Spec, ...]:
+    """Specs of the entry's arguments, named as in the model where it says."""
+    specs = []
+    for number, argument in enumerate(main.regions[0].blocks[0].arguments):
+        name = user_location(argument.location) or ""
+        specs.append(Spec(name if name and ":" not in name else f"arg{number}", *_shape_dtype(argument.type)))
+    return tuple(specs)
+
+
+def output_specs(main: ir.OpView) -> tuple[Spec, ...]:
+    """Specs of the entry's results."""
+    results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+    names = [f"result{number}" for number in range(len(results))]
+    if "res_attrs" in main.attributes:
+        for number, described in enumerate(main.attributes["res_attrs"]):
+            info = ir.DictAttr(described)
+            if "jax.result_info" in info and info["jax.result_info"].value:
+                names[number] = info["jax.result_info"].value
+    return tuple(Spec(name, *_shape_dtype(type_)) for name, type_ in zip(names, results, strict=True))
+
+
+def _shape_dtype(type_: ir.Type) -> tuple[tuple[int, ...], np.dtype]:
+    return shape(type_), numpy_dtype(element_type(type_))
+
+
+def constants_of(main: ir.OpView) -> list[np.ndarray]:
+    """Arrays of the constant space, by number."""
+    found: dict[int, np.ndarray] = {}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "hlo.constant" and "hlo.slices" in op.attributes:
+            space, number, _, _ = i64s(op, "hlo.slices")
+            if space == CONSTANT and number not in found:
+                found[number] = constant_value(op)
+        return ir.WalkResult.ADVANCE
+
+    main.operation.walk(visit)
+    return [found.get(number, np.zeros(0, np.uint8)) for number in range(max(found, default=-1) + 1)]
+
+
+def _donations(module: ir.Module) -> tuple[tuple[int, int], ...]:
+    if "hlo.donations" not in module.operation.attributes:
+        return ()
+    numbers = i64s(module.operation, "hlo.donations")
+    return tuple((numbers[i + 1], numbers[i]) for i in range(0, len(numbers), 2))
+
+
+def _report(
+    module: ir.Module, kernels: dict[str, Kernel], program: Program, objects: list[bytes], options: Options
+) -> str:
+    kinds = Counter(f.attributes["hlo.fusion"].value for f in module.body.operations if "hlo.fusion" in f.attributes)
+    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    return "\n".join(
+        (
+            f"kernels: {len(kernels)} distinct ({listed or 'none'})",
+            f"code: {sum(map(len, objects)) / 1024:.0f} KiB in {len(objects)} object files",
+            f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call, "
+            f"{program.private_bytes} bytes of it private to each thread",
+            f"threads: {options.thread_count}, "
+            + ("used by some phases" if program.uses_pool else "no phase is worth more than one"),
+        )
+    )

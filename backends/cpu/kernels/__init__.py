@@ -1,0 +1,59 @@
+"""Kernel templates: `kernels/<kind>.py` generates the code of fusions of that kind."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.types import user_location
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir
+
+
+def template(kind: str) -> Template | None:
+    """The `emit` function of a kind, or None when there is no template for it."""
+    name = f"{__name__}.{kind}"
+    return import_module(name).emit if find_spec(name) else None
+
+
+def read_fusion(function: ir.OpView) -> Fusion:
+    """A fusion function as templates want it."""
+    block = function.regions[0].blocks[0]
+    *ops, terminator = block.operations
+    return Fusion(
+        name=function.attributes["sym_name"].value,
+        kind=function.attributes["hlo.fusion"].value,
+        inputs=tuple(block.arguments),
+        outputs=tuple(terminator.operands),
+        ops=tuple(ops),
+        attributes={name: function.attributes[name] for name in function.attributes},
+    )
+
+
+def emit_kernel(function: ir.OpView, target: CpuTarget) -> Kernel:
+    """Generate the kernel of a fusion function.
+
+    Raises:
+        UnsupportedError: there is no template for its kind.
+    """
+    fusion = read_fusion(function)
+    emit = template(fusion.kind)
+    if emit is None and fusion.kind == "custom_call":
+        op = fusion.ops[0]
+        raise UnsupportedError(
+            f"the target '{op.attributes['call_target_name'].value}' is not known to the CPU backend",
+            op=op.operation.name,
+            location=user_location(op.location),
+            remedy="export the model without it: write what it does with StableHLO's own ops",
+        )
+    if emit is None:
+        names = sorted({op.operation.name for op in fusion.ops})
+        raise UnsupportedError(
+            f"the CPU backend has no kernel of kind '{fusion.kind}' (ops: {', '.join(names)})",
+            op=names[0] if names else None,
+            location=user_location(fusion.ops[0].location) if fusion.ops else None,
+            remedy="write it with other ops of StableHLO",
+        )
+    return emit(fusion, target)

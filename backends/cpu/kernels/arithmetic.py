@@ -1,0 +1,113 @@
+"""How products of each element type are accumulated: the type of the accumulator, loads that convert, multiply-add.
+
+Floats of 16 bits accumulate in f32 and round once at the end; integers wrap in the result's width; i1 is or-of-ands on
+bytes; complex numbers are handled as pairs of reals (see gemm.py), so this module sees their parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stablehlo_py.backends.cpu.kernels.contraction import Operand
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import F32, I8, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.types import ELEMENTS, PARTS, Element, Lanes
+from stablehlo_py.mlir import ir
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The accumulator of a contraction.
+
+    Attributes:
+        element: what sums are kept as (for complex: each part).
+        complex: every element is two of them, real part first.
+        boolean: multiply-add is or-of-ands.
+    """
+
+    element: Element
+    complex: bool = False
+    boolean: bool = False
+
+    @property
+    def accumulator(self) -> ScalarType:
+        """The scalar that sums are kept in."""
+        return self.element.storage
+
+    @property
+    def parts(self) -> int:
+        """Scalars per element."""
+        return 2 if self.complex else 1
+
+    def convert(self, f: Function, value: Value, unsigned: bool = False) -> Value:
+        """A loaded value as the accumulator's type: exact for floats, extension or truncation for integers."""
+        element, target = value.type.element, self.accumulator
+        if element == target:
+            return value
+        if target.is_float and not element.is_float:
+            return f.cast("uitofp" if unsigned else "sitofp", value, target)
+        if target.is_float:
+            return f.cast("fpext" if target.bits > element.bits else "fptrunc", value, target)
+        if target.bits < element.bits:
+            return f.cast("trunc", value, target)
+        return f.cast("zext" if unsigned else "sext", value, target)
+
+    def load(
+        self, f: Function, operand: Operand, base: Value, offset: Index, lanes: int, mask: Value | None = None
+    ) -> Value:
+        """Consecutive scalars of an operand, converted; masked-out lanes are zero."""
+        (loaded,) = types.parts(types.load(f, operand.element, base, offset, lanes, mask))
+        return self.convert(f, loaded, operand.element.unsigned)
+
+    def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c (a and b or c for booleans)."""
+        if self.complex:
+            return f.fadd(f.fmul(a, b), c)
+        if self.accumulator.is_float:
+            return f.fma(a, b, c)
+        if self.boolean:
+            return f.binary("or", f.binary("and", a, b), c)
+        return f.binary("add", f.binary("mul", a, b), c)
+
+    @property
+    def lane_sum(self) -> str:
+        """The name of the reduction over lanes (`Function.reduce_lanes`)."""
+        if self.accumulator.is_float:
+            return "fadd"
+        return "or" if self.boolean else "add"
+
+    def finish(self, f: Function, of: Element, value: tuple[Value, ...]) -> Lanes:
+        """A finished sum as a register value of the product's element type: rounded, narrowed."""
+        if self.complex:
+            return value[0], value[1]
+        number = value[0]
+        if of.kind == "bool":
+            return f.cmp("ne", number, f.const(0, number.type))
+        if of.kind == "int":
+            return number if number.type.element == of.compute else f.cast("trunc", number, of.compute)
+        if number.type.element != of.compute:
+            number = f.cast("fptrunc", number, of.compute)
+        return of.round(f, number) if of.round else number
+
+
+def arithmetic_of(result: ir.Value | ir.Type) -> Arithmetic:
+    """The arithmetic of a product with this element type. Raises UnsupportedError for types that generated code cannot
+    hold."""
+    of = types.element(result)
+    if of.is_complex:
+        return Arithmetic(PARTS[of.name], complex=True)
+    if of.kind == "bool":
+        return Arithmetic(ELEMENTS["ui8"], boolean=True)
+    if of.kind == "int":
+        return Arithmetic(ELEMENTS[f"i{of.storage.bits}"])
+    return Arithmetic(ELEMENTS["f32" if of.compute == F32 else of.name])
+
+
+def memory_element(of: ir.Value | ir.Type | Element) -> Element:
+    """How the scalars of a tensor are read: parts of complex numbers, bytes of booleans and sub-byte integers."""
+    of = of if isinstance(of, Element) else types.element(of)
+    if of.is_complex:
+        return PARTS[of.name]
+    if of.kind != "float" and of.storage == I8:
+        return ELEMENTS["ui8" if of.unsigned else "i8"]
+    return of

@@ -1,0 +1,64 @@
+"""What every kernel template takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import I64, PTR, Function
+from stablehlo_py.mlir import ir
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """A fusion to generate code for: a private function of pure hlo ops.
+
+    `inputs` are its block arguments, `outputs` the operands of its return; `ops` everything between, in order.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[ir.Value, ...]
+    outputs: tuple[ir.Value, ...]
+    ops: tuple[ir.OpView, ...]
+    attributes: dict[str, ir.Attribute]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One function of a kernel: iterations [0, iterations), at least `grain` of them per thread.
+
+    `cost` estimates nanoseconds for one iteration; the program uses it to decide whether threads pay.
+    """
+
+    symbol: str
+    iterations: int = 1
+    grain: int = 1
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Code of a fusion: functions in llvm-dialect text, phases in order, scratch sizes in bytes, external
+    declarations."""
+
+    functions: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    shared_bytes: int = 0
+    private_bytes: int = 0
+    externals: tuple[str, ...] = ()
+
+
+Template = Callable[[Fusion, CpuTarget], Kernel]
+
+
+def phase_function(fusion: Fusion, symbol: str, *, aliased: bool = False) -> Function:
+    """A function with the phase signature: in0.., out0.., shared, private, begin, end.
+
+    `aliased`: an output may share memory with an input (in-place), so no pointer promises noalias.
+    """
+    pointers = [f"in{i}" for i in range(len(fusion.inputs))] + [f"out{i}" for i in range(len(fusion.outputs))]
+    pointers += ["shared", "private"]
+    parameters = [(pointer, PTR) for pointer in pointers] + [("begin", I64), ("end", I64)]
+    return Function(symbol, parameters, noalias=() if aliased else pointers)

@@ -1,0 +1,431 @@
+"""Kernels of kind `column`: reductions over any dimensions, elementwise work before them and, on the results, after
+them.
+
+Where the last dimension is kept, lanes run along it and a block of columns is accumulated in registers while the
+reduced dimensions go by. Where it is reduced, lanes run along the reduction and every result is one iteration. Few
+results of many elements are computed in two phases: chunks of the largest reduced dimension (their number depends on
+shapes only) leave partial results in shared scratch memory, then these are combined in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.backends.cpu.kernels import loop
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase
+from stablehlo_py.backends.cpu.kernels.iteration import (
+    Space,
+    cone,
+    empty,
+    kernel,
+    lanes_for,
+    phase,
+    place_of,
+    power_of_two,
+    refine,
+    start_function,
+    vector_cost,
+)
+from stablehlo_py.backends.cpu.kernels.reduction import Reduction, Sweep, at_place, finish, pack, reductions, unpack
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import I8, Function, Index, Value
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.elemental_shape import products, runs
+from stablehlo_py.codegen.index import (
+    Affine,
+    Position,
+    add,
+    affine,
+    affine_of,
+    flatten,
+    lane_index,
+    regroup,
+    scalar,
+)
+from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element, lane_count, load, splat, store
+from stablehlo_py.dialect.types import num_elements, shape
+from stablehlo_py.errors import InternalError
+
+WIDEST_BLOCK = 8  # vectors of columns accumulated at once
+CHEAP = 2.0  # nanoseconds per vector: below, memory and latency decide and wide blocks pay
+SPLIT_ELEMENTS = 1 << 16  # reductions of fewer elements are not split
+CHUNK_ELEMENTS = 1 << 15  # elements of a chunk, at least
+MOST_CHUNKS = 64
+ENOUGH_ITERATIONS = 16  # results in this many iterations need no split
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """Generate the kernel. All reductions have one operand shape and the same dimensions; all results have the
+    reductions' shape.
+    """
+    items = reductions(fusion)
+    if not items:
+        return loop.emit(fusion, target)
+    count = num_elements(items[0].result)
+    if count == 0:
+        return empty(fusion, target)
+    if num_elements(items[0].operand) in (0, count):  # nothing, or nothing to combine
+        return loop.emit(fusion, target)
+    sizes, dimensions = shape(items[0].operand), items[0].dimensions
+    if any((shape(item.operand), item.dimensions) != (sizes, dimensions) for item in items):
+        raise InternalError(f"reductions of column fusion {fusion.name} differ in shape")
+    if any(num_elements(value) != count for value in fusion.outputs):
+        raise InternalError(f"a result of column fusion {fusion.name} does not have the shape of the reductions")
+    return _Column(fusion, target, items).emit()
+
+
+@dataclass(frozen=True)
+class _Loop:
+    size: int
+    reduced: bool
+
+
+class _Column:
+    def __init__(self, fusion: Fusion, target: CpuTarget, items: list[Reduction]) -> None:
+        self.fusion, self.target, self.items = fusion, target, items
+        sizes, reduced = shape(items[0].operand), set(items[0].dimensions)
+        solid = [d for d, size in enumerate(sizes) if size != 1]
+        groups = runs(len(solid), lambda number: (solid[number] in reduced) == (solid[number - 1] in reduced))
+        counts = products([sizes[d] for d in solid], groups)
+        kinds = [solid[group[0]] in reduced for group in groups]
+        results = [item.result for item in items]
+        space: Space = refine(fusion, target, [item.operand for item in items], counts or [1], bound=results)
+        self.loops = [
+            _Loop(size, bool(kinds) and kinds[origin]) for size, origin in zip(space.sizes, space.origin, strict=True)
+        ]
+        self.kept = [one.size for one in self.loops if not one.reduced]
+        self.reduced = [one.size for one in self.loops if one.reduced]
+        self.count = math.prod(self.kept)
+        self.total = math.prod(self.reduced)
+        self.work = [
+            value for value in cone([item.operand for item in items], results.__contains__) if value not in results
+        ]
+        self.cost = vector_cost(self.work, len(self.items), 0)
+        self.lanes_last = not self.loops[-1].reduced  # lanes run along kept columns
+        everything = [*self.work, *cone(fusion.outputs)]
+        self.lanes = lanes_for(target, everything, self.loops[-1].size)
+        self.functions: list[Function] = []
+
+    def emit(self) -> Kernel:
+        if self.lanes_last:
+            return _KeptLanes(self).emit()
+        return _ReducedLanes(self).emit()
+
+    def place(self, kept: Sequence[Affine], reduced: Sequence[Affine]) -> Position:
+        """The operands' position from the kept and the reduced loops' indices."""
+        first, second = iter(kept), iter(reduced)
+        return place_of(
+            [one.size for one in self.loops], [next(second if one.reduced else first) for one in self.loops]
+        )
+
+    def chunks(self, iterations: int, split_size: int) -> int:
+        """Into how many chunks the split loop is divided (1: not split). Depends on shapes only."""
+        if iterations >= ENOUGH_ITERATIONS or self.count * self.total < SPLIT_ELEMENTS:
+            return 1
+        wanted = min(MOST_CHUNKS, self.count * self.total // CHUNK_ELEMENTS, split_size)
+        return max(1, wanted)
+
+    def results(self, e: Elemental, place: Position, totals: Sequence[Lanes]) -> None:
+        """Bind the reductions at a place of the results, evaluate and store what is computed from them."""
+        here = flatten(e.f, place)
+        for item, total in zip(self.items, totals, strict=True):
+            result = finish(e, item, total)
+            e.bind(item.result, at_place(e, here, result))
+        values = [e.value(value, place) for value in self.fusion.outputs]
+        lanes = max(lane_count(total) for total in totals)
+        for number, (value, result) in enumerate(zip(self.fusion.outputs, values, strict=True)):
+            e.write(element(value), e.f.parameters[f"out{number}"], place, splat(e.f, result, lanes))
+        for item in self.items:
+            e.bind(item.result, None)
+
+
+class _Partials:
+    """Accumulators in shared memory: [reduction][chunk][result], in the registers' precision."""
+
+    def __init__(self, column: _Column, chunks: int, width: int) -> None:
+        self.items, self.chunks, self.width = column.items, chunks, width
+        self.offsets: list[int] = []
+        offset = 0
+        for item in self.items:
+            self.offsets.append(offset)
+            offset += -(-chunks * width * _wide(item.of).bytes // 64) * 64
+        self.bytes = offset
+
+    def base(self, f: Function, number: int) -> Value:
+        return f.gep(f.shared, self.offsets[number], I8)
+
+    def store(self, f: Function, chunk: Index, place: Index, totals: Sequence[Lanes]) -> None:
+        for number, (item, total) in enumerate(zip(self.items, totals, strict=True)):
+            store(f, _wide(item.of), total, self.base(f, number), f.iadd(f.imul(chunk, self.width), place))
+
+    def combined(self, e: Elemental, place: Index, lanes: int) -> list[Lanes]:
+        """The chunks' accumulators of some results, combined in order."""
+        f = e.f
+
+        def read(chunk: Index) -> list[Lanes]:
+            at = f.iadd(f.imul(chunk, self.width), place)
+            return [load(f, _wide(item.of), self.base(f, number), at, lanes) for number, item in enumerate(self.items)]
+
+        def step(chunk: Index, *carries: Value) -> list[Value]:
+            totals = unpack(carries, [item.of for item in self.items])
+            pairs = zip(self.items, totals, read(chunk), strict=True)
+            return pack([arith.combine(f, item.kind, item.of, total, part) for item, total, part in pairs])
+
+        start = pack(read(0))
+        return unpack(f.loop(1, self.chunks, 1, step, start), [item.of for item in self.items])
+
+
+def _wide(of: Element) -> Element:
+    """An element type that holds accumulators of `of` exactly."""
+    return ELEMENTS[of.compute.text] if of.is_float else of
+
+
+class _KeptLanes:
+    """Lanes along the last kept loop: [outer..., columns], blocks of several vectors of columns."""
+
+    def __init__(self, column: _Column) -> None:
+        self.c = column
+        self.columns, self.outer = column.kept[-1], column.kept[:-1]
+        widest = WIDEST_BLOCK if column.cost < CHEAP else 2
+        wanted = max(1, widest // len(column.items))
+        self.vectors = min(wanted, power_of_two(max(1, self.columns // column.lanes)))
+        self.block = self.vectors * column.lanes
+        self.blocks = -(-self.columns // self.block)
+        # A single vector of columns waits for its sum: several rows at once then.
+        self.rows_at_once = max(1, min(4 // self.vectors, column.reduced[-1])) if column.cost < CHEAP else 1
+
+    def emit(self) -> Kernel:
+        c, target = self.c, self.c.target
+        iterations = math.prod(self.outer) * self.blocks
+        split = c.reduced.index(max(c.reduced))
+        chunks = c.chunks(iterations, c.reduced[split])
+        f = start_function(c.fusion)
+        cost = c.cost * self.vectors * c.total / chunks + 5.0
+        if chunks == 1:
+            f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
+            f.ret()
+            return kernel([f], [phase(c.fusion.name, iterations, cost)], target)
+        partials = _Partials(c, chunks, c.count)
+
+        def one(i: Index) -> None:
+            self._block(f, f.irem(i, iterations), partials, split, chunks, f.idiv(i, iterations))
+
+        f.loop(f.begin, f.end, 1, one, nonempty=True)
+        f.ret()
+        g, second = combine_phase(c, partials)
+        return kernel(
+            [f, g], [phase(c.fusion.name, iterations * chunks, cost), second], target, shared_bytes=partials.bytes
+        )
+
+    def _block(
+        self, f: Function, i: Index, partials: _Partials | None, split: int, chunks: int, chunk: Index = 0
+    ) -> None:
+        """Accumulate one block of columns over all rows, or over a chunk of the split loop."""
+        c, lanes = self.c, self.c.lanes
+        e = Elemental(f, c.fusion, c.target, lanes)
+        outer_count = math.prod(self.outer)
+        outer = regroup(f, ((outer_count, affine_of(f.idiv(i, self.blocks), outer_count - 1)),), self.outer, 1)
+        start = f.imul(f.irem(i, self.blocks), self.block)
+        aligned = self.columns % self.block == 0
+        if not aligned:
+            start = f.imin(start, self.columns - self.block)
+        base = lane_index(start, self.columns - self.block + lanes, lanes, lanes if aligned else 1)
+        columns = [add(f, base, number * lanes) for number in range(self.vectors)]
+        low: Index = 0
+        high: Index = c.reduced[split]
+        if chunks > 1:
+            # Chunk k takes [k n / chunks, (k + 1) n / chunks).
+            low = f.idiv(f.imul(chunk, high), chunks)
+            high = f.idiv(f.imul(f.iadd(chunk, 1), c.reduced[split]), chunks)
+        totals = self._rows(e, outer, columns, split, low, high)
+        for column, total in zip(columns, totals, strict=True):
+            place = place_of(c.kept, [*outer, column])
+            if partials is None:
+                c.results(e, place, total)
+            else:
+                offset = flatten(f, place)
+                partials.store(f, chunk, scalar(f, offset), total)
+
+    def _rows(
+        self, e: Elemental, outer: Sequence[Affine], columns: Sequence[Affine], split: int, low: Index, high: Index
+    ) -> list[list[Lanes]]:
+        """Accumulators of every vector of columns."""
+        f, c = e.f, self.c
+        of = [item.of for item in c.items]
+        copies = self.rows_at_once
+        neutral = [arith.neutral(f, item.kind, item.of, c.lanes) for item in c.items] * self.vectors
+        order = [split, *(number for number in range(len(c.reduced)) if number != split)]
+        if len(order) > 1 and split == len(order) - 1:
+            copies = 1
+
+        def accumulate(indices: dict[int, Affine], totals: list[Lanes]) -> list[Lanes]:
+            reduced = [indices[number] for number in range(len(c.reduced))]
+            result = []
+            rest = iter(totals)
+            for column in columns:
+                at = c.place([*outer, column], reduced)
+                for item in c.items:
+                    part = splat(f, e.value(item.operand, at), c.lanes)
+                    result.append(arith.combine(f, item.kind, item.of, next(rest), part))
+            return result
+
+        def nest(depth: int, indices: dict[int, Affine], carries: list[Value]) -> list[Value]:
+            number = order[depth]
+            first, last = (low, high) if depth == 0 else (0, c.reduced[number])
+            if depth < len(order) - 1:
+
+                def outer_body(index: Value, *inner: Value) -> list[Value]:
+                    return nest(depth + 1, indices | {number: affine(index, c.reduced[number])}, list(inner))
+
+                return f.loop(first, last, 1, outer_body, carries, nonempty=True)
+            return self._innermost(
+                f,
+                c.reduced[number],
+                first,
+                last,
+                carries,
+                lambda index, totals: pack(accumulate(indices | {number: index}, unpack(totals, of * self.vectors))),
+                copies,
+            )
+
+        width = len(pack(neutral))
+        flat = nest(0, {}, pack(neutral) * copies)
+        sets = [unpack(flat[start : start + width], of * self.vectors) for start in range(0, len(flat), width)]
+        while len(sets) > 1:
+            sets = [
+                self._merge(f, sets[i], sets[i + 1]) if i + 1 < len(sets) else sets[i] for i in range(0, len(sets), 2)
+            ]
+        count = len(c.items)
+        return [sets[0][number * count : (number + 1) * count] for number in range(self.vectors)]
+
+    def _innermost(
+        self,
+        f: Function,
+        size: int,
+        low: Index,
+        high: Index,
+        carries: list[Value],
+        accumulate: Callable[[Affine, Sequence[Value]], list[Value]],
+        copies: int,
+    ) -> list[Value]:
+        """The loop over rows, `copies` of them at once, each into its own accumulators."""
+        width = len(carries) // copies
+
+        def many(index: Index, *inner: Value) -> list[Value]:
+            result: list[Value] = []
+            for copy in range(copies):
+                row = affine_of(f.iadd(index, copy), size - 1)
+                result += accumulate(row, inner[copy * width : (copy + 1) * width])
+            return result
+
+        def single(index: Index, *inner: Value) -> list[Value]:
+            return accumulate(affine_of(index, size - 1), inner)
+
+        if copies == 1:
+            return f.loop(low, high, 1, single, carries, nonempty=True)
+        whole = f.iadd(low, f.imul(f.idiv(f.isub(high, low), copies), copies))
+        carries = f.loop(low, whole, copies, many, carries)
+        return [*f.loop(whole, high, 1, single, carries[:width]), *carries[width:]]
+
+    def _merge(self, f: Function, a: Sequence[Lanes], b: Sequence[Lanes]) -> list[Lanes]:
+        items = list(self.c.items) * self.vectors
+        return [arith.combine(f, item.kind, item.of, x, y) for item, x, y in zip(items, a, b, strict=True)]
+
+
+class _ReducedLanes:
+    """Lanes along the last, reduced loop: one result per iteration."""
+
+    def __init__(self, column: _Column) -> None:
+        self.c = column
+        cheap = column.cost < CHEAP
+        copies = max(1, 4 // len(column.items)) if cheap else 1
+        self.copies = max(1, min(copies, column.reduced[-1] // column.lanes))
+
+    def emit(self) -> Kernel:
+        c = self.c
+        f = start_function(c.fusion)
+        vectors = math.prod(c.reduced[:-1]) * math.ceil(c.reduced[-1] / c.lanes)
+        unit = c.lanes * self.copies if len(c.reduced) == 1 else 1
+        chunks = c.chunks(c.count, max(1, c.reduced[0] // unit))
+        cost = c.cost * vectors / chunks + 5.0
+        if chunks == 1:
+            f.loop(f.begin, f.end, 1, lambda i: self._result(f, i), nonempty=True)
+            f.ret()
+            return kernel([f], [phase(c.fusion.name, c.count, cost)], c.target)
+        partials = _Partials(c, chunks, c.count)
+
+        def one(i: Index) -> None:
+            chunk, result = f.idiv(i, c.count), f.irem(i, c.count)
+            low, high = self._range(f, chunk, chunks, unit)
+            _, sweep = self._sweep(f, result)
+            totals = sweep.run(low, high, tail=len(c.reduced) > 1)
+            partials.store(
+                f,
+                chunk,
+                result,
+                [arith.reduce_lanes(f, item.kind, item.of, total) for item, total in zip(c.items, totals, strict=True)],
+            )
+
+        f.loop(f.begin, f.end, 1, one, nonempty=True)
+        f.ret()
+        g, second = combine_phase(c, partials, self if len(c.reduced) == 1 else None)
+        return kernel(
+            [f, g], [phase(c.fusion.name, c.count * chunks, cost), second], c.target, shared_bytes=partials.bytes
+        )
+
+    def _range(self, f: Function, chunk: Index, chunks: int, unit: int) -> tuple[Index, Index]:
+        units = self.c.reduced[0] // unit
+        low = f.imul(f.idiv(f.imul(chunk, units), chunks), unit)
+        return low, f.imul(f.idiv(f.imul(f.iadd(chunk, 1), units), chunks), unit)
+
+    def _sweep(self, f: Function, result: Index) -> tuple[Elemental, Sweep]:
+        c = self.c
+        e = Elemental(f, c.fusion, c.target, c.lanes)
+        kept = regroup(f, ((c.count, affine_of(result, c.count - 1)),), c.kept, 1) if c.kept else []
+        return e, Sweep(e, c.items, c.reduced, c.lanes, self.copies, lambda indices: c.place(kept, indices))
+
+    def _result(self, f: Function, i: Index) -> None:
+        c = self.c
+        e, sweep = self._sweep(f, i)
+        totals = [
+            arith.reduce_lanes(f, item.kind, item.of, total) for item, total in zip(c.items, sweep.run(), strict=True)
+        ]
+        c.results(e, ((c.count, affine_of(i, c.count - 1)),) if c.count > 1 else (), totals)
+
+    def leftover(self, f: Function, result: Index) -> list[Lanes] | None:
+        """Accumulators of what no chunk has taken."""
+        c = self.c
+        if c.reduced[-1] % (c.lanes * self.copies) == 0:
+            return None
+        _, sweep = self._sweep(f, result)
+        return [
+            arith.reduce_lanes(f, item.kind, item.of, total)
+            for item, total in zip(c.items, sweep.remainder(), strict=True)
+        ]
+
+
+def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = None) -> tuple[Function, Phase]:
+    """The second phase: partial results in the order of chunks, then the epilogue."""
+    f = start_function(c.fusion, ".combine")
+    lanes = 1 if rest else min(c.lanes, power_of_two(c.count))
+    vectors = -(-c.count // lanes)
+
+    def one(i: Index) -> None:
+        e = Elemental(f, c.fusion, c.target, lanes)
+        start = f.imul(i, lanes) if c.count % lanes == 0 else f.imin(f.imul(i, lanes), c.count - lanes)
+        totals = partials.combined(e, start, lanes)
+        left = rest.leftover(f, start) if rest else None
+        if left is not None:
+            totals = [
+                arith.combine(f, item.kind, item.of, a, b) for item, a, b in zip(c.items, totals, left, strict=True)
+            ]
+        place = (
+            ((c.count, lane_index(start, c.count, lanes, lanes if c.count % lanes == 0 else 1)),) if c.count > 1 else ()
+        )
+        c.results(e, place, totals)
+
+    f.loop(f.begin, f.end, 1, one, nonempty=True)
+    f.ret()
+    return f, phase(f"{c.fusion.name}.combine", vectors, 2.0 * partials.chunks)

@@ -1,0 +1,150 @@
+"""Affine contractions: what matrix products and (padded) convolutions have in common.
+
+    C[outer, m, n] = sum over k of A[outer, m, k] * B[outer, n, k]
+
+Every index is an `Axis`: a size and the step it takes in each of A, B and C, in elements. A matrix product is a
+contraction as it stands; a convolution over a padded copy of its input is one whose axes overlap in A (two
+neighbouring output pixels read the same input pixels). Axes that step through memory as one are merged, so a product
+of any rank becomes few loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stablehlo_py.codegen.types import Element
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop of a contraction: `size` steps of `a`, `b`, `c` in A, B and C.
+
+    Steps of A and B count scalars in memory (a complex number is two), steps of C count elements.
+
+    A contracted axis may be shorter for some places of an outer axis, the one with the same non-zero `tag`: it has
+    `size` steps where the outer index is at least `long_from`, one less before. That saves products which are zero
+    anyway; who ignores it is still right.
+    """
+
+    size: int
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    tag: int = 0
+    long_from: int = 0
+
+    def swapped(self) -> Axis:
+        """The axis with A and B exchanged."""
+        return replace(self, a=self.b, b=self.a)
+
+
+UNIT = Axis(1)
+FULL_ROWS = 12  # a register tile of that many rows does well
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Where an operand lies: a pointer parameter, an offset in scalars, and how its scalars are read."""
+
+    pointer: str
+    offset: int
+    element: Element
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Loops in normal form: any number of outer axes, one m axis (rows), one n axis (lanes), contracted axes from slow
+    to fast."""
+
+    outer: tuple[Axis, ...]
+    m: Axis
+    n: Axis
+    k: tuple[Axis, ...]
+    a: Operand
+    b: Operand
+
+    @property
+    def depth(self) -> int:
+        """Number of products summed for one element of the result."""
+        return math.prod(axis.size for axis in self.k)
+
+    def swapped(self) -> Contraction:
+        """The transposed problem: C^T = B^T A^T."""
+        flip = Axis.swapped
+        return Contraction(
+            tuple(map(flip, self.outer)), flip(self.n), flip(self.m), tuple(map(flip, self.k)), self.b, self.a
+        )
+
+
+def _merged(outer: Axis, inner: Axis) -> Axis | None:
+    """One axis for two nested ones, if it steps evenly through A, B and C."""
+    if outer.tag or inner.tag or any(getattr(outer, side) != getattr(inner, side) * inner.size for side in "abc"):
+        return None
+    return Axis(outer.size * inner.size, inner.a, inner.b, inner.c)
+
+
+def collapse(axes: Iterable[Axis]) -> list[Axis]:
+    """Drop axes of size one and merge those that step evenly, from the widest step to the narrowest."""
+    result = sorted(
+        (axis for axis in axes if axis.size != 1 or axis.tag),
+        key=lambda axis: (abs(axis.c), abs(axis.b), abs(axis.a)),
+        reverse=True,
+    )
+    changed = True
+    while changed:
+        changed = False
+        for i in range(len(result)):
+            for j in range(len(result)):
+                merged = _merged(result[i], result[j]) if i != j else None
+                if merged:
+                    result[min(i, j)] = merged
+                    del result[max(i, j)]
+                    changed = True
+                    break
+            if changed:
+                break
+    return result
+
+
+def _row_axis(axes: list[Axis]) -> Axis:
+    """The axis that becomes the rows of the register tile: of those that fill it the one that steps least (rows that
+    are pages apart share cache sets), else the longest."""
+    return max(axes, key=lambda axis: (min(axis.size, FULL_ROWS), -abs(axis.a), axis.size), default=UNIT)
+
+
+def normalize(
+    batch: Sequence[Axis],
+    m: Sequence[Axis],
+    n: Sequence[Axis],
+    k: Sequence[Axis],
+    a: Operand,
+    b: Operand,
+) -> Contraction:
+    """Collapse the axes and choose rows and lanes: lanes run along the free axis that is contiguous in C.
+
+    Without such an axis (C has one element along m and n, or its contiguous axis is a batch axis) the longer side
+    becomes the lanes.
+    """
+    m_axes, n_axes = collapse(m), collapse(n)
+    k_axes = collapse(k)
+    m_unit = any(axis.c == 1 for axis in m_axes)
+    n_unit = any(axis.c == 1 for axis in n_axes)
+    if not n_unit and (m_unit or math.prod(x.size for x in m_axes) > math.prod(x.size for x in n_axes)):
+        return normalize(
+            [axis.swapped() for axis in batch],
+            [axis.swapped() for axis in n_axes],
+            [axis.swapped() for axis in m_axes],
+            [axis.swapped() for axis in k_axes],
+            b,
+            a,
+        )
+    lanes = next((axis for axis in n_axes if axis.c == 1), None) or max(
+        n_axes, key=lambda axis: axis.size, default=UNIT
+    )
+    rows = _row_axis(m_axes)
+    outer = collapse(batch)
+    outer += [axis for axis in m_axes if axis is not rows] + [axis for axis in n_axes if axis is not lanes]
+    k_axes.sort(key=lambda axis: (abs(axis.b), abs(axis.a)), reverse=True)
+    return Contraction(tuple(outer), rows, lanes, tuple(k_axes) or (UNIT,), a, b)

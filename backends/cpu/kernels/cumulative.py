@@ -1,0 +1,80 @@
+"""Windows that reach from one end of a dimension to the output's place (cumulative sums, maxima ...): one pass.
+
+`jax.lax.cumsum` arrives as a `reduce_window` as wide as the dimension, with padding on one side. Output element i
+combines operand elements 0..i (or i..end): what the place before it holds, and one element more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.windows import Window, flattened, grouped
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.arith import rounded
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.types import shape
+from stablehlo_py.mlir import ir
+
+STEP_COST = 1.5  # nanoseconds for one step: the combiner's latency, a load, a store
+
+
+def cumulative_dimension(windows: Sequence[Window]) -> int | None:
+    """The dimension that the window runs over from one end, if that is what it does; None for any other window."""
+    moving = [dimension for dimension, window in enumerate(windows) if not window.trivial]
+    if len(moving) != 1:
+        return None
+    window = windows[moving[0]]
+    plain = window.stride == window.base_dilation == window.dilation == 1 and window.width >= window.size > 0
+    ends = (window.low, window.high) in ((window.width - 1, 0), (0, window.width - 1))
+    return moving[0] if plain and ends else None
+
+
+def emit_cumulative(
+    fusion: Fusion,
+    target: CpuTarget,
+    op: ir.OpView,
+    dimension: int,
+    window: Window,
+    combiner_of: Callable[[Function, ir.OpView], Callable[[list[Lanes]], list[Lanes]]],
+) -> Kernel:
+    """One phase; an iteration walks the dimension once, for as many neighbours behind it as a vector holds."""
+    f = phase_function(fusion, fusion.name)
+    count = len(op.operands) // 2
+    sizes = shape(op.operands[0])
+    length, inner = sizes[dimension], math.prod(sizes[dimension + 1 :])
+    elements = [element(value) for value in op.operands[:count]]
+    inputs = [operand(f, fusion, value) for value in op.operands[:count]]
+    combine = combiner_of(f, op)
+    lanes = 1
+    if inner > 1 and not any(of.is_complex for of in elements):
+        lanes = target.lanes(max(of.storage.bits for of in elements))
+    blocks = -(-inner // lanes)
+    backwards = window.low == 0 and length > 1
+
+    def walk(i: Value) -> None:
+        column: Index = f.imul(f.irem(i, blocks), lanes)
+        first = f.iadd(f.imul(f.idiv(i, blocks), length * inner), column)
+        mask = f.tail_mask(f.isub(inner, column), lanes) if inner % lanes else None
+        start = [scalar_operand(f, fusion, value, lanes) for value in op.operands[count:]]
+
+        def step(number: Index, *flat: Value) -> list[Value]:
+            place = f.isub(length - 1, number) if backwards else number
+            at = f.iadd(first, f.imul(place, inner))
+            loaded = [types.load(f, of, base, at, lanes, mask) for of, base in zip(elements, inputs, strict=True)]
+            values = combine([*grouped(flat, start), *loaded])
+            for output, (of, value) in enumerate(zip(elements, values, strict=True)):
+                types.store(f, of, rounded(f, of, value), f.parameters[f"out{output}"], at, mask)
+            return flattened(values)
+
+        f.loop(0, length, 1, step, flattened(start))
+
+    f.loop(f.begin, f.end, 1, walk)
+    f.ret()
+    cost = STEP_COST * length
+    phase = Phase(fusion.name, math.prod(sizes[:dimension]) * blocks, max(1, int(4000 / cost)), cost)
+    return Kernel((f.text(target.function_attributes),), (phase,))

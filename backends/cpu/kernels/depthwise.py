@@ -1,0 +1,199 @@
+"""Contractions whose lanes run along an axis that all three operands share: depthwise convolutions, products of
+interleaved batches.
+
+    C[m, g] = sum over k of A[m, k, g] * B[k, g]        g contiguous in A, B and C
+
+A register tile is a few rows m times a few vectors of g. Contracted axes are unrolled as far as the code stays small;
+a vector of A that several rows of the tile read (neighbouring output pixels) is loaded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.contraction import UNIT, Axis, Contraction, Operand
+from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
+from stablehlo_py.backends.cpu.kernels.tiling import Split
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function, Index, Value, vector
+from stablehlo_py.codegen.index import Affine, add, affine_of
+
+UNROLLED = 128  # multiply-adds in one straight line
+
+
+def shared_lanes(contraction: Contraction) -> Contraction | None:
+    """The contraction with a shared contiguous outer axis as its n axis, if it has one and no better n axis. Else
+    None."""
+    if min(contraction.m.size, contraction.n.size) != 1:
+        return None
+    shared = [axis for axis in contraction.outer if axis.a == axis.b == axis.c == 1]
+    if not shared:
+        return None
+    rows = contraction.m if contraction.n.size == 1 else contraction.n
+    outer = [axis for axis in contraction.outer if axis is not shared[0]]
+    if rows.size == 1 and outer:
+        # Rows that share B are the best; any outer axis will do.
+        rows = max(outer, key=lambda axis: (axis.b == 0 or axis.a == 0, axis.size))
+        outer.remove(rows)
+    return replace(contraction, outer=tuple(outer), m=rows, n=shared[0])
+
+
+class SharedLanes:
+    """The compute phase; the contraction comes from `shared_lanes`, so its m axis may step through B as well."""
+
+    def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
+        self.contraction = contraction
+        self.arithmetic = arithmetic
+        self.epilogue = epilogue
+        lanes = target.lanes(arithmetic.accumulator.bits)
+        while lanes > 1 and lanes // 2 >= contraction.n.size:
+            lanes //= 2
+        self.lanes = lanes
+        self.vector = vector(lanes, arithmetic.accumulator)
+        self.vectors = min(2, -(-contraction.n.size // lanes))
+        height = min(8, target.registers // 2 - 2) if self.vectors == 1 else target.registers // 4 - 1
+        self.rows = Split(contraction.m.size, -(-contraction.m.size // height))
+        self.panel = lanes * self.vectors
+        self.panels = -(-contraction.n.size // self.panel)
+
+    @property
+    def iterations(self) -> int:
+        return self.panels * math.prod(axis.size for axis in self.contraction.outer)
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds of one iteration."""
+        return self.contraction.m.size * self.vectors * (self.contraction.depth + 3) / 2.5 + 20
+
+    def emit(self, f: Function) -> None:
+        """The body of the phase function."""
+        axes = [*self.contraction.outer, Axis(self.panels)]
+
+        def iteration(number: Value) -> None:
+            digits: list[Index] = []
+            rest: Index = number
+            for position, axis in reversed(list(enumerate(axes))):
+                digits.append(f.irem(rest, axis.size) if position else rest)
+                rest = f.idiv(rest, axis.size) if position else 0
+            *outer, panel = digits[::-1]
+            remainder, whole = self.contraction.n.size % self.panel, self.contraction.n.size // self.panel
+
+            def full() -> None:
+                self._panel(f, outer, panel, self.panel)
+
+            def last() -> None:
+                self._panel(f, outer, whole, remainder)
+
+            if not remainder:
+                full()
+            elif not whole:
+                last()
+            else:
+                f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
+
+        f.loop(f.begin, f.end, 1, iteration)
+        f.ret()
+
+    def _panel(self, f: Function, outer: list[Index], panel: Index, valid: int) -> None:
+        rows, contraction = self.rows, self.contraction
+        start = f.imul(panel, self.panel)
+        bases = []
+        for operand, side in ((contraction.a, "a"), (contraction.b, "b")):
+            offset: Index = f.iadd(operand.offset, start)
+            for axis, digit in zip(contraction.outer, outer, strict=True):
+                offset = f.iadd(offset, f.imul(digit, getattr(axis, side)))
+            bases.append(f.gep(getattr(f, operand.pointer), offset, operand.element.storage))
+        n = affine_of(start, max(0, contraction.n.size // self.panel - 1) * self.panel, self.panel)
+        place = [affine_of(digit, axis.size - 1) for digit, axis in zip(outer, contraction.outer, strict=True)]
+
+        def tiles(height: int, offset: int, begin: int, end: int) -> None:
+            def one(tile: Index) -> None:
+                row = f.iadd(f.imul(tile, height), offset)
+                a = f.gep(bases[0], f.imul(row, contraction.m.a), contraction.a.element.storage)
+                b = f.gep(bases[1], f.imul(row, contraction.m.b), contraction.b.element.storage)
+                m = affine_of(row, rows.size - height, math.gcd(height, offset))
+                self._tile(f, a, b, [*place, m, n], height, valid)
+
+            f.loop(begin, end, 1, one)
+
+        if rows.extra:
+            tiles(rows.base + 1, 0, 0, rows.extra)
+        tiles(rows.base, rows.extra, rows.extra, rows.tiles)
+
+    def _tile(self, f: Function, a: Value, b: Value, place: list[Affine], height: int, valid: int) -> None:
+        contraction, lanes = self.contraction, self.lanes
+        vectors = -(-valid // lanes)
+        tail = valid - (vectors - 1) * lanes
+        masks = [None] * (vectors - 1) + [f.tail_mask(tail, lanes) if tail < lanes else None]
+        axes = contraction.k
+        straight = len(axes)
+        while straight and math.prod(axis.size for axis in axes[straight - 1 :]) * height * vectors <= UNROLLED:
+            straight -= 1
+
+        def products(a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
+            result, known = list(sums), {}
+
+            def load(operand: Operand, base: Value, offset: int, v: int) -> Value:
+                key = (operand is contraction.a, offset, v)
+                if key not in known:
+                    known[key] = self.arithmetic.load(f, operand, base, offset + v * lanes, lanes, masks[v])
+                return known[key]
+
+            for steps in _places(axes[straight:]):
+                for row in range(height):
+                    for v in range(vectors):
+                        left = load(contraction.a, a_at, steps[0] + row * contraction.m.a, v)
+                        right = load(contraction.b, b_at, steps[1] + row * contraction.m.b, v)
+                        position = row * vectors + v
+                        result[position] = self.arithmetic.multiply_add(f, left, right, result[position])
+            return result
+
+        def level(depth: int, a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
+            if depth == straight:
+                return products(a_at, b_at, sums)
+
+            def body(index: Index, *inner: Value) -> list[Value]:
+                at_a = f.gep(a_at, f.imul(index, axes[depth].a), contraction.a.element.storage)
+                at_b = f.gep(b_at, f.imul(index, axes[depth].b), contraction.b.element.storage)
+                return level(depth + 1, at_a, at_b, inner)
+
+            return f.loop(0, axes[depth].size, 1, body, sums)
+
+        sums = level(0, a, b, [f.const(0, self.vector)] * (height * vectors))
+        self._store(f, place, sums, height, vectors, masks)
+
+    def _store(
+        self, f: Function, place: list[Affine], sums: list[Value], height: int, vectors: int, masks: list[Value | None]
+    ) -> None:
+        lanes = self.lanes
+        step = Affine(0, lane=1 if lanes > 1 else 0)
+
+        def emit(row: Affine, v: int, value: Value) -> None:
+            m, n = add(f, place[-2], row), add(f, add(f, place[-1], v * lanes), step)
+            self.epilogue.store(f, [*place[:-2], m, n], (value,), lanes, masks[v])
+
+        if self.epilogue.inline or height == 1:
+            for position, value in enumerate(sums):
+                emit(Affine(position // vectors), position % vectors, value)
+            return
+        buffer = f.alloca(height * vectors * lanes, self.arithmetic.accumulator)
+        for position, value in enumerate(sums):
+            f.store(value, buffer, position * lanes)
+
+        def row_loop(row: Index) -> None:
+            for v in range(vectors):
+                at = f.iadd(f.imul(row, vectors * lanes), v * lanes)
+                emit(affine_of(row, height - 1), v, f.load(self.vector, buffer, at))
+
+        f.loop(0, height, 1, row_loop)
+
+
+def _places(axes: Sequence[Axis]) -> list[tuple[int, int]]:
+    """Offsets in A and B of every combination of indices."""
+    places = [(0, 0)]
+    for axis in axes or (UNIT,):
+        places = [(a + i * axis.a, b + i * axis.b) for a, b in places for i in range(axis.size)]
+    return places

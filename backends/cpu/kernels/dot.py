@@ -1,0 +1,46 @@
+"""Fusions of kind `dot`: one `hlo.dot`, views of its operands, an elementwise epilogue on its result.
+
+The product is read as an affine contraction (contraction.py): dimension by dimension, the digits of both operands and
+of the result are brought to common axes, so transposed weights, split heads and merged batches cost no copy.
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.cpu.kernels.rooted import Axes, Dimensions, Rooted, emit_rooted, shared_axes
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.types import i64s, rank
+from stablehlo_py.mlir import ir
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """The kernel of a `dot` fusion: packing phases where they pay, a compute phase, and those that rooted.py adds."""
+    return emit_rooted(fusion, target, "hlo.dot", _phases)
+
+
+def _phases(rooted: Rooted) -> None:
+    lhs, rhs = rooted.root.operands
+    a, b = rooted.source(lhs), rooted.source(rhs)
+    if _axes(rooted.root, a.dimensions, b.dimensions, None) is None:
+        a, b = rooted.materialized(lhs), rooted.materialized(rhs)
+    rooted.emit(a, b, lambda left, right, result: _axes(rooted.root, left, right, result))
+
+
+def _axes(op: ir.OpView, a: Dimensions, b: Dimensions, c: Dimensions | None) -> Axes | None:
+    """The loops of a dot; without `c`, whether those of the operands alone fit."""
+    batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
+    rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
+    rows = [d for d in range(rank(op.operands[0])) if d not in batch + contract]
+    columns = [d for d in range(rank(op.operands[1])) if d not in rhs_batch + rhs_contract]
+    k = [shared_axes("ab", a[left], b[right]) for left, right in zip(contract, rhs_contract, strict=True)]
+    if c is None:
+        outer = [shared_axes("ab", a[left], b[right]) for left, right in zip(batch, rhs_batch, strict=True)]
+        return None if None in k + outer else Axes([], [], [], [])
+    first, second = len(batch), len(batch) + len(rows)
+    outer = [
+        shared_axes("abc", a[left], b[right], result)
+        for left, right, result in zip(batch, rhs_batch, c[: len(batch)], strict=True)
+    ]
+    m = [shared_axes("ac", a[d], c[first + i]) for i, d in enumerate(rows)]
+    n = [shared_axes("bc", b[d], c[second + i]) for i, d in enumerate(columns)]
+    return Axes.of(outer, m, n, k)

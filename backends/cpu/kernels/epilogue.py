@@ -1,0 +1,172 @@
+"""Between a product and the rest of its fusion: hlo ops evaluated on finished tiles, on scratch, and on operands.
+
+`ElementalEpilogue` consumes tiles in registers. `emit_operand` and `emit_outputs` are the general roads (rooted.py):
+phases that write an operand, or the outputs computed from a raw product, element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.base import Fusion
+from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
+from stablehlo_py.backends.cpu.kernels.gemm import Parts
+from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
+from stablehlo_py.backends.cpu.kernels.views import Digits
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import Affine, Position, add, lane_index, linearize, regroup
+from stablehlo_py.codegen.types import Lanes, constant, element, parts
+from stablehlo_py.dialect.types import shape
+from stablehlo_py.mlir import ir
+
+VECTORS_PER_ITERATION = 64
+CHEAP_OPS = 3
+_CHEAP = frozenset("add and convert maximum minimum multiply negate or select subtract xor compare abs".split())
+
+
+class ElementalEpilogue:
+    """Evaluates the fusion's outputs on elements of the product and stores them.
+
+    Args:
+        fusion: the fusion; all its outputs have one shape.
+        root: the product.
+        axes: the contraction's outer axes, then m, then n; their steps in C are steps in the outputs.
+        arithmetic: how sums become values of the product's type.
+        target: the CPU.
+    """
+
+    def __init__(
+        self, fusion: Fusion, root: ir.OpView, axes: Sequence[Axis], arithmetic: Arithmetic, target: CpuTarget
+    ) -> None:
+        self.fusion, self.root, self.arithmetic, self.target = fusion, root.results[0], arithmetic, target
+        self.of = element(self.root)
+        # The axes with more than one place, sorted by their step in the outputs, are the digits of an output's element
+        # number.
+        used = [i for i, axis in enumerate(axes) if axis.size != 1]
+        self.order = sorted(used, key=lambda i: axes[i].c, reverse=True)
+        self.sizes = [axes[i].size for i in self.order]
+        after = list(fusion.ops)[list(fusion.ops).index(root) + 1 :]
+        names = [op.operation.name.removeprefix("hlo.") for op in after]
+        work = [name for name in names if name not in ("reshape", "transpose", "broadcast", "constant")]
+        self.inline = len(work) <= CHEAP_OPS and all(name in _CHEAP for name in work)
+        self._elementals: dict[tuple[int, int], Elemental] = {}
+
+    def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
+        """Evaluate and store all outputs on `lanes` neighbouring elements."""
+        key = (id(f), lanes)
+        if key not in self._elementals:
+            self._elementals[key] = Elemental(f, self.fusion, self.target, lanes)
+        elemental = self._elementals[key]
+        finished = self.arithmetic.finish(f, self.of, value)
+        elemental.bind(self.root, lambda _: finished)
+        position = tuple((size, place[i]) for size, i in zip(self.sizes, self.order, strict=True))
+        results = [elemental.at(output, position, mask) for output in self.fusion.outputs]
+        for number, (output, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
+            elemental.write(element(output), f.parameters[f"out{number}"], position, result, mask)
+
+
+def _elementwise_phase(
+    builder: KernelBuilder,
+    suffix: str,
+    sizes: Sequence[int],
+    lanes: int,
+    body: Callable[[Function, int], Callable[[Position, Value | None], None]],
+) -> None:
+    """A phase over the elements of a tensor: rows when they fill vectors, else its flat elements. `body(f, lanes)`
+    gives the code of one place; it is called again for scalars."""
+    total = 1
+    for size in sizes:
+        total *= size
+    width = sizes[-1] if sizes and sizes[-1] >= lanes else total
+    rows = total // width
+    chunk = width if rows > 1 else min(width, lanes * VECTORS_PER_ITERATION)
+    chunks = -(-width // chunk)
+
+    def emit(f: Function) -> None:
+        vector_code, scalar_code = body(f, lanes), body(f, 1)
+
+        def iteration(number: Value) -> None:
+            row: Index = number if rows > 1 else 0
+            start: Index = 0 if rows > 1 else f.imul(number, chunk)
+            end = f.imin(f.iadd(start, chunk), width)
+            whole = f.imin(end, width // lanes * lanes)
+            above = ((rows, Affine() if isinstance(row, int) else lane_index(row, rows, 1)),) if rows > 1 else ()
+
+            def vectors(i: Index) -> None:
+                vector_code((*above, (width, lane_index(i, width // lanes * lanes, lanes, lanes))), None)
+
+            def single(i: Index) -> None:
+                scalar_code((*above, (width, lane_index(i, width, 1))), None)
+
+            f.loop(start, whole, lanes, vectors)
+            if lanes > 1 and width % lanes:
+                f.loop(f.imax(whole, start), end, 1, single)
+
+        f.loop(f.begin, f.end, 1, iteration)
+        f.ret()
+
+    builder.phase(suffix, rows * chunks, chunk * 0.5, emit)
+
+
+def emit_operand(builder: KernelBuilder, fusion: Fusion, value: ir.Value, room: Operand, suffix: str) -> None:
+    """A phase that writes a value of the fusion densely to scratch."""
+    of = element(value)
+    lanes = builder.target.lanes(max(of.compute.bits, of.storage.bits))
+
+    def body(f: Function, lanes: int) -> Callable[[Position, Value | None], None]:
+        elemental = Elemental(f, fusion, builder.target, lanes)
+        base = f.gep(getattr(f, room.pointer), room.offset, room.element.storage)
+
+        def place(position: Position, mask: Value | None) -> None:
+            elemental.write(of, base, position, elemental.at(value, position, mask), mask)
+
+        return place
+
+    _elementwise_phase(builder, suffix, shape(value), lanes, body)
+
+
+def emit_outputs(
+    builder: KernelBuilder,
+    fusion: Fusion,
+    root: ir.OpView,
+    arithmetic: Arithmetic,
+    room: Operand | None,
+    layout: Sequence[Digits],
+    origin: Sequence[int] = (),
+) -> None:
+    """Phases that compute the outputs from the raw product in scratch, one per output. `layout`: one digit, or none,
+    per dimension of the product, which starts at `origin`. Without `room` the product is zero."""
+    product = element(root.results[0])
+    stored = product if product.is_complex else arithmetic.element
+    strides = [digits[0][1] if digits else 0 for digits in layout]
+    start = sum(index * stride for index, stride in zip(origin, strides, strict=False))
+    count = max((digits[0][0] * digits[0][1] for digits in layout if digits), default=1)
+
+    for number, output in enumerate(fusion.outputs):
+        lanes = builder.target.lanes(arithmetic.accumulator.bits)
+
+        def body(
+            f: Function, lanes: int, number: int = number, output: ir.Value = output
+        ) -> Callable[[Position, Value | None], None]:
+            elemental = Elemental(f, fusion, builder.target, lanes)
+            base = f.gep(getattr(f, room.pointer), room.offset, room.element.storage) if room else None
+
+            def provide(position: Position) -> Lanes:
+                if base is None:
+                    return constant(f, product, 0)
+                indices = regroup(f, position, shape(root.results[0]), lanes)
+                at = add(f, linearize(f, indices, strides), start)
+                return arithmetic.finish(f, product, parts(elemental.read(stored, base, ((count, at),))))
+
+            elemental.bind(root.results[0], provide)
+
+            def place(position: Position, mask: Value | None) -> None:
+                result = elemental.at(output, position, mask)
+                elemental.write(element(output), f.parameters[f"out{number}"], position, result, mask)
+
+            return place
+
+        _elementwise_phase(builder, f"out{number}", shape(output), lanes, body)

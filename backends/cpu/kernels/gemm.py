@@ -1,0 +1,372 @@
+"""The compute phase of a contraction: register tiles over panels.
+
+One iteration of the phase is a block of row tiles times one panel of lanes, for one place of the outer axes:
+
+    for panel, block:                     the phase's range
+        for tile of rows in block:
+            for k:                        accumulators stay in registers
+                vectors of B; for each row: broadcast A, multiply-add
+            epilogue, store
+
+Complex numbers run through the same tile: a row of A becomes two (real and imaginary parts), B stays interleaved, and
+the two sums are combined at the end. The tile's height and width, and what is packed, are decided in tiling.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Operand
+from stablehlo_py.backends.cpu.kernels.tiling import Plan
+from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
+from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
+
+UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
+
+Parts = tuple[Value, ...]  # the value of an element: one vector, or real and imaginary parts
+
+
+class Epilogue(Protocol):
+    """What happens to finished elements."""
+
+    @property
+    def inline(self) -> bool:
+        """Cheap enough to be repeated for every vector of a tile."""
+
+    def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
+        """Consume neighbouring elements of the result; place has one index per outer axis, then m, then n (with its
+        lanes)."""
+
+
+@dataclass(frozen=True)
+class StoreTo:
+    """Stores sums to memory, as they are: position = origin . strides of C."""
+
+    operand: Operand
+    axes: tuple[Axis, ...]
+    inline: bool = True
+
+    def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:
+        at = linearize(f, place, [axis.c for axis in self.axes])
+        pointer, offset = address(f, getattr(f, self.operand.pointer), at, self.operand.element.storage, len(value))
+        offset += self.operand.offset
+        whole = interleave(f, value) if len(value) == 2 else value[0]
+        if mask is None:
+            f.store(whole, pointer, offset)
+        else:
+            f.masked_store(whole, pointer, offset, widen_mask(f, mask, len(value)))
+
+
+def interleave(f: Function, value: Parts) -> Value:
+    """re, im -> re0 im0 re1 im1 ..."""
+    real, imaginary = value
+    lanes = real.type.lanes
+    if lanes == 1:
+        both = f.insert(f.poison(vector(2, real.type.element)), real, 0)
+        return f.insert(both, imaginary, 1)
+    return f.shuffle(real, imaginary, [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)])
+
+
+def widen_mask(f: Function, mask: Value, parts: int) -> Value:
+    """Every lane `parts` times."""
+    if parts == 1:
+        return mask
+    return f.shuffle(mask, mask, [lane // parts for lane in range(parts * mask.type.lanes)])
+
+
+class Gemm:
+    """Emits the compute phase. `a` and `b` override the operands when they were packed (see packing.py)."""
+
+    def __init__(self, contraction: Contraction, plan: Plan, arithmetic: Arithmetic, epilogue: Epilogue) -> None:
+        self.contraction = contraction
+        self.plan = plan
+        self.arithmetic = arithmetic
+        self.epilogue = epilogue
+        self.packed_a: Operand | None = None
+        self.packed_b: Operand | None = None
+        self.vector = vector(plan.lanes, arithmetic.accumulator)
+        self.step = plan.lanes // arithmetic.parts  # elements of n per vector
+        self.panel = plan.panel(arithmetic)
+        self.panels = -(-contraction.n.size // self.panel)
+        self.blocks = -(-plan.rows.tiles // plan.block)
+
+    # --- the range ---------------------------------------------------------------------------------------------------
+
+    def _digits(self) -> list[tuple[int | str, int]]:
+        """The iteration number's digits, slowest first: outer axes by position, "block", "panel"."""
+        outer = list(enumerate(self.contraction.outer))
+        both: list[tuple[int | str, int]] = [(i, axis.size) for i, axis in outer if axis.a and axis.b]
+        rows: list[tuple[int | str, int]] = [(i, axis.size) for i, axis in outer if not axis.b]
+        rows.append(("block", self.blocks))
+        lanes: list[tuple[int | str, int]] = [(i, axis.size) for i, axis in outer if axis.b and not axis.a]
+        lanes.append(("panel", self.panels))
+        return both + (lanes + rows if self.plan.panels_outside else rows + lanes)
+
+    @property
+    def iterations(self) -> int:
+        return math.prod(size for _, size in self._digits())
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds of one iteration, at one multiply-add of a vector per cycle."""
+        rows = self.contraction.m.size / self.blocks * self.arithmetic.parts
+        vectors = self.contraction.n.size / self.step / self.panels
+        return (rows * vectors * (self.contraction.depth + 3) + 30) / 3.0
+
+    def emit(self, f: Function) -> None:
+        """The body of the phase function."""
+
+        def iteration(number: Value) -> None:
+            digits: dict[int | str, Index] = {}
+            rest: Index = number
+            for position, (name, size) in reversed(list(enumerate(self._digits()))):
+                digits[name] = f.irem(rest, size) if position else rest
+                rest = f.idiv(rest, size) if position else 0
+            outer = [digits[i] for i in range(len(self.contraction.outer))]
+            self._iteration(f, outer, digits["block"], digits["panel"])
+
+        f.loop(f.begin, f.end, 1, iteration)
+        f.ret()
+
+    def _iteration(self, f: Function, outer: list[Index], block: Index, panel: Index) -> None:
+        remainder = self.contraction.n.size % self.panel
+        whole = self.contraction.n.size // self.panel
+        vectors = self.plan.vectors
+
+        def full() -> None:
+            self._rows(f, outer, block, panel, vectors, None)
+
+        def last() -> None:
+            used = -(-remainder // self.step)
+            tail = remainder - (used - 1) * self.step
+            mask = None if tail == self.step else tail
+            self._rows(f, outer, block, whole, used, mask)  # a constant panel number: the last one
+
+        if not remainder:
+            full()
+        elif not whole:
+            last()
+        else:
+            f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
+
+    def _rows(
+        self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, tail: int | None
+    ) -> None:
+        """All row tiles of a block against a panel of `vectors` vectors, the last of which has `tail` valid
+        elements."""
+        rows = self.plan.rows
+        first: Index = f.imul(block, self.plan.block)
+        last: Index = f.imin(f.iadd(first, self.plan.block), rows.tiles)
+        if self.blocks == 1:
+            first, last = 0, rows.tiles
+        a = self._base(f, self.packed_a or self.contraction.a, outer, "a")
+        b = self._base(f, self.packed_b or self.contraction.b, outer, "b")
+        if self.packed_b:
+            b = f.gep(
+                b,
+                f.imul(panel, self.contraction.depth * self.plan.lanes * self.plan.vectors),
+                self.packed_b.element.storage,
+            )
+        else:
+            b = f.gep(b, f.imul(panel, self.panel * self.contraction.n.b), self.contraction.b.element.storage)
+        axes = self.contraction.outer
+        n = affine_of(
+            f.imul(panel, self.panel), self.contraction.n.size // self.panel * self.panel - self.panel, self.panel
+        )
+        place = [*(affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)), n]
+
+        def tiles(height: int, offset: int, begin: Index, end: Index) -> None:
+            def one(tile: Index) -> None:
+                row = f.iadd(f.imul(tile, height), offset)
+                m = affine_of(row, rows.size - height, math.gcd(height, offset))
+                self._tile(f, a, b, row, [*place[:-1], m, n], height, vectors, tail)
+
+            f.loop(begin, end, 1, one)
+
+        if rows.extra:
+            tiles(rows.base + 1, 0, first, f.imin(last, rows.extra))
+        tiles(rows.base, rows.extra, f.imax(first, rows.extra) if rows.extra else first, last)
+
+    def _base(self, f: Function, operand: Operand, outer: list[Index], side: str) -> Value:
+        """The operand's address at a place of the outer axes."""
+        packed = operand is self.packed_a or operand is self.packed_b
+        offset: Index = operand.offset
+        strides = self.packed_strides(side) if packed else [getattr(axis, side) for axis in self.contraction.outer]
+        for index, stride in zip(outer, strides, strict=True):
+            offset = f.iadd(offset, f.imul(index, stride))
+        return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
+
+    def packed_size(self, side: str) -> int:
+        """Scalars of a packed operand at one place of the outer axes."""
+        if side == "a":
+            return self.contraction.m.size * self.contraction.depth * self.arithmetic.parts
+        return self.panels * self.contraction.depth * self.plan.lanes * self.plan.vectors
+
+    def packed_strides(self, side: str) -> list[int]:
+        """Steps of the outer axes in a packed operand: copies along axes that the operand lacks are not made."""
+        strides, step = [], self.packed_size(side)
+        for axis in reversed(self.contraction.outer):
+            strides.append(step if getattr(axis, side) else 0)
+            step *= axis.size if getattr(axis, side) else 1
+        return strides[::-1]
+
+    # --- the register tile -------------------------------------------------------------------------------------------
+
+    def _tile(
+        self,
+        f: Function,
+        a: Value,
+        b: Value,
+        row: Index,
+        origin: list[Affine],
+        height: int,
+        vectors: int,
+        tail: int | None,
+    ) -> None:
+        contraction, parts = self.contraction, self.arithmetic.parts
+        if self.packed_a:
+            operand_a = self.packed_a
+            a = f.gep(a, f.imul(row, contraction.depth * parts), operand_a.element.storage)
+            row_stride, steps_a = parts, dense_steps(contraction.k, height * parts)
+        else:
+            operand_a = contraction.a
+            a = f.gep(a, f.imul(row, contraction.m.a), operand_a.element.storage)
+            row_stride, steps_a = contraction.m.a, [axis.a for axis in contraction.k]
+        operand_b = self.packed_b or contraction.b
+        width = self.plan.lanes * self.plan.vectors
+        steps_b = dense_steps(contraction.k, width) if self.packed_b else [axis.b for axis in contraction.k]
+        mask = None if self.packed_b or tail is None else f.tail_mask(tail * parts, self.plan.lanes)
+
+        def products(a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
+            if self.plan.prefetch and operand_b is contraction.b:
+                for cache_line in range(0, width * operand_b.element.storage.bits // 8, 64):
+                    f.prefetch(
+                        b_at, width + cache_line * 8 // operand_b.element.storage.bits, operand_b.element.storage
+                    )
+            lanes = self.plan.lanes
+            columns = [
+                self.arithmetic.load(f, operand_b, b_at, v * lanes, lanes, mask if v == vectors - 1 else None)
+                for v in range(vectors)
+            ]
+            result = list(sums)
+            for line in range(height * parts):
+                offset = line // parts * row_stride + line % parts
+                one = f.splat(self.arithmetic.load(f, operand_a, a_at, offset, 1), lanes)
+                for v in range(vectors):
+                    position = line * vectors + v
+                    result[position] = self.arithmetic.multiply_add(f, one, columns[v], result[position])
+            return result
+
+        count = height * parts * vectors
+        sizes = self._depths(f, origin)
+        zero = f.const(0, self.vector)
+        unroll = contraction.depth * count <= UNROLLED_PRODUCTS and all(isinstance(size, int) for size in sizes)
+        sums = contract(f, sizes, (a, steps_a, operand_a), (b, steps_b, operand_b), [zero] * count, products, unroll)
+        self._finish(f, origin, sums, height, vectors, tail)
+
+    def _depths(self, f: Function, place: Sequence[Affine]) -> list[Index]:
+        """Sizes of the contracted axes at a place of the outer axes."""
+        sizes: list[Index] = []
+        for axis in self.contraction.k:
+            size: Index = axis.size
+            for other, index in zip(self.contraction.outer, place, strict=False):
+                if axis.tag and axis.long_from and other.tag == axis.tag:
+                    short = f.cmp("slt", f.index(scalar(f, index)), f.const(axis.long_from))
+                    size = f.isub(size, f.cast("zext", short, I64))
+            sizes.append(size)
+        return sizes
+
+    def _finish(
+        self, f: Function, origin: list[Affine], sums: list[Value], height: int, vectors: int, tail: int | None
+    ) -> None:
+        parts, step = self.arithmetic.parts, self.step
+        end_mask = None if tail is None else f.tail_mask(tail, step)
+
+        def store(row: Affine, v: int, value: Parts) -> None:
+            mask = end_mask if v == vectors - 1 else None
+            lanes = Affine(v * step, lane=1 if step > 1 else 0)
+            place = [*origin[:-2], add(f, origin[-2], row), add(f, origin[-1], lanes)]
+            self.epilogue.store(f, place, value, step, mask)
+
+        if self.arithmetic.complex:
+            for row in range(height):
+                for v in range(vectors):
+                    by_real, by_imaginary = (sums[(row * parts + part) * vectors + v] for part in range(2))
+                    store(Affine(row), v, combine_complex(f, by_real, by_imaginary))
+            return
+        if self.epilogue.inline or height == 1:
+            for position, value in enumerate(sums):
+                store(Affine(position // vectors), position % vectors, (value,))
+            return
+        # A long epilogue is emitted once: the tile goes through a buffer in the L1 cache.
+        lanes, element = self.plan.lanes, self.arithmetic.accumulator
+        buffer = f.alloca(height * vectors * lanes, element)
+        for position, value in enumerate(sums):
+            f.store(value, buffer, position * lanes, align=min(64, lanes * element.bits // 8))
+
+        def row_loop(row: Index) -> None:
+            for v in range(vectors):
+                offset = f.iadd(f.imul(row, vectors * lanes), v * lanes)
+                store(affine_of(row, height - 1), v, (f.load(self.vector, buffer, offset),))
+
+        f.loop(0, height, 1, row_loop)
+
+
+def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:
+    """(real, imaginary) parts from the sums a.re * (b.re, b.im) and a.im * (b.re, b.im), interleaved."""
+    lanes = by_real.type.lanes
+    even, odd = list(range(0, lanes, 2)), list(range(1, lanes, 2))
+
+    def pick(value: Value, order: list[int]) -> Value:
+        return f.extract(value, order[0]) if len(order) == 1 else f.shuffle(value, value, order)
+
+    real = f.fsub(pick(by_real, even), pick(by_imaginary, odd))
+    imaginary = f.fadd(pick(by_real, odd), pick(by_imaginary, even))
+    return real, imaginary
+
+
+def dense_steps(axes: Sequence[Axis], innermost: int) -> list[int]:
+    """Steps of nested axes stored densely, the last one `innermost` apart."""
+    steps, step = [], innermost
+    for axis in reversed(axes):
+        steps.append(step)
+        step *= axis.size
+    return steps[::-1]
+
+
+Side = tuple[Value, Sequence[int], Operand]
+
+
+def contract(
+    f: Function,
+    sizes: Sequence[Index],
+    a: Side,
+    b: Side,
+    sums: Sequence[Value],
+    products: Callable[[Value, Value, Sequence[Value]], list[Value]],
+    unroll: bool,
+) -> list[Value]:
+    """The nest of loops over contracted axes of these sizes; `products(address of A, address of B, sums)` is its
+    innermost body."""
+
+    def level(depth: int, a_at: Value, b_at: Value, carried: Sequence[Value]) -> list[Value]:
+        if depth == len(sizes):
+            return products(a_at, b_at, carried)
+
+        def body(index: Index, *inner: Value) -> list[Value]:
+            at_a = f.gep(a_at, f.imul(index, a[1][depth]), a[2].element.storage)
+            at_b = f.gep(b_at, f.imul(index, b[1][depth]), b[2].element.storage)
+            return level(depth + 1, at_a, at_b, inner)
+
+        size = sizes[depth]
+        if unroll and isinstance(size, int):
+            for index in range(size):
+                carried = body(index, *carried)
+            return list(carried)
+        return f.loop(0, size, 1, body, carried)
+
+    return level(0, a[0], b[0], sums)

@@ -1,0 +1,294 @@
+"""Compute phases for products with few rows, which are bound by reading B once.
+
+`RowStream` (one row, B contiguous along n): eight rows of B at a time are added, scaled, to a block of sums in the L1
+cache, so memory is read in long runs. `LaneSums` (few rows, A and B contiguous along k): vectors run along k, and sums
+of lanes are formed at the end for several columns together, by the steps of a transpose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.contraction import Contraction, Operand
+from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
+from stablehlo_py.backends.cpu.kernels.packing import exchange_lanes
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function, Index, Value, vector
+from stablehlo_py.codegen.index import Affine, add, affine_of
+
+STREAMED_ROWS = 8
+BLOCK_BYTES = 8 << 10
+MOST_ROWS = 16  # LaneSums: beyond it, transposing B into panels costs less than it saves
+
+
+def _outer_indices(f: Function, contraction: Contraction, number: Index) -> list[Index]:
+    digits: list[Index] = []
+    for position, axis in reversed(list(enumerate(contraction.outer))):
+        digits.append(f.irem(number, axis.size) if position else number)
+        number = f.idiv(number, axis.size) if position else 0
+    return digits[::-1]
+
+
+def _outer_address(
+    f: Function, contraction: Contraction, operand: Operand, side: str, digits: Sequence[Index]
+) -> Value:
+    offset: Index = operand.offset
+    for axis, digit in zip(contraction.outer, digits, strict=True):
+        offset = f.iadd(offset, f.imul(digit, getattr(axis, side)))
+    return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
+
+
+class _FewRows:
+    """What both phases share: iterations are (outer places) x (blocks of columns)."""
+
+    block: int
+
+    def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
+        self.contraction = contraction
+        self.arithmetic = arithmetic
+        self.epilogue = epilogue
+        self.lanes = target.lanes(arithmetic.accumulator.bits)
+        self.vector = vector(self.lanes, arithmetic.accumulator)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.contraction.n.size // self.block)
+
+    @property
+    def iterations(self) -> int:
+        return self.blocks * math.prod(axis.size for axis in self.contraction.outer)
+
+    @property
+    def cost(self) -> float:
+        """Nanoseconds of one iteration, by the bytes of B that it reads."""
+        size = self.contraction.b.element.storage.bits // 8
+        return self.contraction.depth * min(self.block, self.contraction.n.size) * size / 16 + 20
+
+    def emit(self, f: Function) -> None:
+        """The body of the phase function."""
+
+        def iteration(number: Value) -> None:
+            block = f.irem(number, self.blocks)
+            digits = _outer_indices(f, self.contraction, f.idiv(number, self.blocks))
+            place = [affine_of(d, axis.size - 1) for d, axis in zip(digits, self.contraction.outer, strict=True)]
+            a = _outer_address(f, self.contraction, self.contraction.a, "a", digits)
+            b = _outer_address(f, self.contraction, self.contraction.b, "b", digits)
+            self._block(f, a, b, place, block)
+
+        f.loop(f.begin, f.end, 1, iteration)
+        f.ret()
+
+    def _block(self, f: Function, a: Value, b: Value, place: list[Affine], block: Index) -> None:
+        raise AssertionError("defined by the subclasses")
+
+
+class RowStream(_FewRows):
+    """One row of A: sums of a block of columns live in the L1 cache while rows of B stream by."""
+
+    @staticmethod
+    def fits(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> bool:
+        """One row, contiguous columns, enough of them, one contracted axis."""
+        return (
+            contraction.m.size == 1
+            and contraction.n.b == 1
+            and len(contraction.k) == 1
+            and not arithmetic.complex
+            and contraction.depth >= STREAMED_ROWS
+            and contraction.n.size >= 8 * target.lanes(arithmetic.accumulator.bits)
+        )
+
+    def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
+        super().__init__(contraction, arithmetic, epilogue, target)
+        most = BLOCK_BYTES * 8 // arithmetic.accumulator.bits
+        pieces = max(1, -(-contraction.n.size // most))
+        if pieces == 1 and contraction.n.size * contraction.depth >= 1 << 18:
+            pieces = 4  # something for other threads
+        share = -(-contraction.n.size // pieces)
+        self.block = -(-share // self.lanes) * self.lanes
+
+    def _block(self, f: Function, a: Value, b: Value, place: list[Affine], block: Index) -> None:
+        n, lanes = self.contraction.n.size, self.lanes
+        start = f.imul(block, self.block)
+        whole = f.imin(f.isub(n // lanes * lanes, start), self.block)  # columns in full vectors
+        b = f.gep(b, start, self.contraction.b.element.storage)
+        sums = f.alloca(self.block, self.arithmetic.accumulator)
+        zero = f.const(0, self.vector)
+        f.loop(0, whole, lanes, lambda j: f.store(zero, sums, j))
+        depth, step = self.contraction.depth, STREAMED_ROWS
+
+        def rows(count: int) -> Callable[[Index], None]:
+            return lambda k: self._add_rows(f, a, b, sums, whole, k, count)
+
+        f.loop(0, depth // step * step, step, rows(step))
+        if depth % step:
+            rows(depth % step)(depth // step * step)
+        last = (self.blocks - 1) * self.block
+        column = affine_of(start, max(last, 0), self.block)
+
+        def finish(j: Index) -> None:
+            at = add(f, column, affine_of(j, self.block - lanes, lanes))
+            value = f.load(self.vector, sums, j)
+            self.epilogue.store(f, [*place, Affine(), add(f, at, Affine(0, lane=1))], (value,), lanes, None)
+
+        f.loop(0, whole, lanes, finish)
+        if n % lanes:
+            f.if_(f.cmp("eq", f.index(block), f.const(self.blocks - 1)), lambda: self._tail(f, a, b, place, last))
+
+    def _add_rows(self, f: Function, a: Value, b: Value, sums: Value, whole: Index, k: Index, count: int) -> None:
+        axis, operand = self.contraction.k[0], self.contraction
+        at = f.gep(a, f.imul(k, axis.a), operand.a.element.storage)
+        row = f.gep(b, f.imul(k, axis.b), operand.b.element.storage)
+        factors = [f.splat(self.arithmetic.load(f, operand.a, at, r * axis.a, 1), self.lanes) for r in range(count)]
+
+        def columns(j: Index) -> None:
+            value = f.load(self.vector, sums, j)
+            here = f.gep(row, j, operand.b.element.storage)
+            for r, factor in enumerate(factors):
+                part = self.arithmetic.load(f, operand.b, here, r * axis.b, self.lanes)
+                value = self.arithmetic.multiply_add(f, factor, part, value)
+            f.store(value, sums, j)
+
+        f.loop(0, whole, self.lanes, columns)
+
+    def _tail(self, f: Function, a: Value, b: Value, place: list[Affine], last: int) -> None:
+        """The columns after the last full vector, in one masked vector. `b` points at the block."""
+        n, lanes, axis = self.contraction.n.size, self.lanes, self.contraction.k[0]
+        first = n // lanes * lanes
+        mask = f.tail_mask(n - first, lanes)
+
+        def body(k: Index, value: Value) -> Value:
+            at = f.gep(a, f.imul(k, axis.a), self.contraction.a.element.storage)
+            row = f.gep(b, f.imul(k, axis.b), self.contraction.b.element.storage)
+            factor = f.splat(self.arithmetic.load(f, self.contraction.a, at, 0, 1), lanes)
+            part = self.arithmetic.load(f, self.contraction.b, row, first - last, lanes, mask)
+            return self.arithmetic.multiply_add(f, factor, part, value)
+
+        (value,) = f.loop(0, self.contraction.depth, 1, body, [f.const(0, self.vector)])
+        self.epilogue.store(f, [*place, Affine(), Affine(first, lane=1)], (value,), lanes, mask)
+
+
+class LaneSums(_FewRows):
+    """Few rows of A against rows of B^T: vectors along k, lanes summed at the end."""
+
+    @staticmethod
+    def fits(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> bool:
+        """Few rows, one contracted axis that is contiguous on both sides, columns that are not."""
+        axis = contraction.k[0]
+        return (
+            contraction.m.size <= MOST_ROWS
+            and len(contraction.k) == 1
+            and axis.a == axis.b == 1
+            and (contraction.n.b != 1 or contraction.n.size == 1)
+            and not arithmetic.complex
+            and contraction.depth >= 2 * target.lanes(arithmetic.accumulator.bits)
+        )
+
+    def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
+        super().__init__(contraction, arithmetic, epilogue, target)
+        most = 3 * target.registers // 4
+        groups = -(-contraction.m.size // 6)
+        self.rows = -(-contraction.m.size // groups)
+        self.columns = 1
+        while self.columns * 2 * self.rows <= most and self.columns < min(self.lanes, contraction.n.size):
+            self.columns *= 2
+        self.width = min(self.lanes, max(self.columns, 1 << (contraction.n.size - 1).bit_length()))
+        self.block = self.width
+        # Fewer than four independent sums would wait for each other: k is cut into that many strands.
+        self.strands = max(1, 4 // (self.rows * self.columns))
+
+    def _block(self, f: Function, a: Value, b: Value, place: list[Affine], block: Index) -> None:
+        m, n, width = self.contraction.m, self.contraction.n, self.width
+        start = f.imul(block, width)
+        scalar = self.arithmetic.accumulator
+        buffer = f.alloca(self.rows * width, scalar)
+        valid = f.imin(f.isub(n.size, start), width)
+        full = n.size % width == 0
+        mask = None if full else f.tail_mask(n.size if n.size < width else valid, width)
+        column = affine_of(start, (self.blocks - 1) * width if full else n.size - 1, width)
+        lanes = Affine(0, lane=1 if width > 1 else 0)
+        for row in range(0, m.size, self.rows):
+            height = min(self.rows, m.size - row)
+            a_at = f.gep(a, row * m.a, self.contraction.a.element.storage)
+
+            def group(j: Index, a_at: Value = a_at, height: int = height) -> None:
+                # Columns past the end repeat the last one.
+                at = [
+                    f.gep(
+                        b,
+                        f.imul(f.imin(f.iadd(start, f.iadd(j, c)), n.size - 1), n.b),
+                        self.contraction.b.element.storage,
+                    )
+                    for c in range(self.columns)
+                ]
+                for r, value in enumerate(self._sums(f, a_at, at, height)):
+                    f.store(value, buffer, f.iadd(j, r * width))
+
+            f.loop(0, width, self.columns, group)
+            for r in range(height):
+                value = f.load(vector(width, scalar), buffer, r * width)
+                where = [*place, Affine(row + r), add(f, column, lanes)]
+                self.epilogue.store(f, where, (value,), width, mask)
+
+    def _sums(self, f: Function, a: Value, columns: list[Value], height: int) -> list[Value]:
+        """For every row, the sums of all columns as one vector of `self.columns` lanes."""
+        lanes, depth, m = self.lanes, self.contraction.depth, self.contraction.m
+        operand_a, operand_b = self.contraction.a, self.contraction.b
+
+        def add_step(k: Index, sums: Sequence[Value], mask: Value | None = None) -> list[Value]:
+            at = f.gep(a, k, operand_a.element.storage)
+            rows = [self.arithmetic.load(f, operand_a, at, r * m.a, lanes, mask) for r in range(height)]
+            result = list(sums)
+            for c, column in enumerate(columns):
+                value = self.arithmetic.load(f, operand_b, f.gep(column, k, operand_b.element.storage), 0, lanes, mask)
+                for r, row in enumerate(rows):
+                    result[r * len(columns) + c] = self.arithmetic.multiply_add(
+                        f, row, value, result[r * len(columns) + c]
+                    )
+            return result
+
+        count, strands = height * len(columns), self.strands
+        step = lanes * strands
+
+        def body(k: Index, *sums: Value) -> list[Value]:
+            result: list[Value] = []
+            for strand in range(strands):
+                result += add_step(f.iadd(k, strand * lanes), sums[strand * count : (strand + 1) * count])
+            return result
+
+        sums = f.loop(0, depth // step * step, step, body, [f.const(0, self.vector)] * (count * strands))
+        total, done = sums[:count], depth // step * step
+        for strand in range(1, strands):
+            total = [
+                self._plus(f, x, y) for x, y in zip(total, sums[strand * count : (strand + 1) * count], strict=True)
+            ]
+        for k in range(done, depth, lanes):
+            total = add_step(k, total, f.tail_mask(depth - k, lanes) if k + lanes > depth else None)
+        width = len(columns)
+        return [self._sum_lanes(f, total[r * width : (r + 1) * width]) for r in range(height)]
+
+    def _plus(self, f: Function, x: Value, y: Value) -> Value:
+        if self.arithmetic.accumulator.is_float:
+            return f.fadd(x, y)
+        return f.binary("or" if self.arithmetic.boolean else "add", x, y)
+
+    def _sum_lanes(self, f: Function, values: list[Value]) -> Value:
+        """Lane c of the result is the sum of the lanes of values[c] (their number is a power of two)."""
+        distance = len(values) // 2
+        while distance:
+            values = [
+                self._plus(f, *exchange_lanes(f, values[i], values[i + distance], distance)) for i in range(distance)
+            ]
+            distance //= 2
+        (value,) = values
+        return self._fold(f, value)
+
+    def _fold(self, f: Function, value: Value) -> Value:
+        distance = self.lanes // 2
+        while distance >= self.columns:
+            value = self._plus(f, value, f.shuffle(value, value, [lane ^ distance for lane in range(self.lanes)]))
+            distance //= 2
+        if self.columns == 1:
+            return f.extract(value, 0)
+        return value if self.columns == self.lanes else f.shuffle(value, value, range(self.columns))

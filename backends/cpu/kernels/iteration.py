@@ -1,0 +1,217 @@
+"""Iteration spaces: how the elements of a result are split into loops, how much a place costs, how ranges go to
+threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function
+from stablehlo_py.codegen.elemental import Elemental, Provider
+from stablehlo_py.codegen.index import Affine, Position, Probe, Variable
+from stablehlo_py.codegen.types import Element, element
+from stablehlo_py.mlir import ir
+
+GRAIN_NS = 15_000.0  # work worth a thread
+MAX_LOOPS = 8
+
+# Nanoseconds for one vector of an op, roughly; what is not listed is an instruction or two.
+_COSTS = {
+    "atan2": 8.0,
+    "cbrt": 60.0,
+    "cosine": 6.0,
+    "divide": 2.0,
+    "erf": 4.0,
+    "exponential": 3.0,
+    "exponential_minus_one": 4.0,
+    "gather": 4.0,
+    "log": 5.0,
+    "log_plus_one": 8.0,
+    "logistic": 5.0,
+    "power": 16.0,
+    "remainder": 6.0,
+    "rsqrt": 4.0,
+    "sine": 6.0,
+    "sqrt": 2.0,
+    "tan": 8.0,
+    "tanh": 4.0,
+}
+SIMPLE_COST = 0.3
+MEMORY_COST = 0.5
+FREE = frozenset("reshape broadcast transpose slice constant copy".split())
+
+
+@dataclass(frozen=True)
+class Space:
+    """Loops over the elements of a result, outermost first, and what a probe saw on them.
+
+    Attributes:
+        sizes: trip counts; their product is the number of elements.
+        origin: for every loop, the number of the loop that it was split from.
+        variables: the probe's loop variables.
+        loads: (tensor, element number) of every access, in terms of `variables`.
+    """
+
+    sizes: tuple[int, ...]
+    origin: tuple[int, ...]
+    variables: tuple[Variable, ...]
+    loads: tuple[tuple[object, Affine], ...]
+
+    def coefficient(self, offset: Affine, loop: int) -> int:
+        """The step of an element number along a loop."""
+        return next((factor for variable, factor in offset.terms if variable is self.variables[loop]), 0)
+
+
+def probe(
+    fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value], sizes: Sequence[int], bound: Iterable[ir.Value] = ()
+) -> tuple[Space, Probe]:
+    """Evaluate values over loops of these sizes without emitting anything. `bound` values count as known."""
+    f = Probe()
+    e = Elemental(f, fusion, target, 1)
+    for value in bound:
+        e.bind(value, _unknown_value(f, element(value)))
+    variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
+    place = tuple(
+        (size, Affine(0, ((variable, 1),))) for size, variable in zip(sizes, variables, strict=True) if size > 1
+    )
+    for value in values:
+        bound_value = e._providers.pop(value, None)  # a bound value is still to be computed itself
+        e.value(value, place)
+        if bound_value is not None:
+            e.bind(value, bound_value)
+    return Space(tuple(sizes), tuple(range(len(sizes))), variables, tuple(f.loads)), f
+
+
+def _unknown_value(f: Probe, of: Element) -> Provider:
+    one = f.unknown(of.compute)
+    return lambda place: (one, one) if of.is_complex else one
+
+
+def refine(
+    fusion: Fusion, target: CpuTarget, values: Sequence[ir.Value], sizes: Sequence[int], bound: Iterable[ir.Value] = ()
+) -> Space:
+    """Split loops of `sizes` until the indices of everything that `values` need are affine in them, as far as splitting
+    helps.
+    """
+    bound, origin = list(bound), list(range(len(sizes)))
+    while True:
+        space, f = probe(fusion, target, values, sizes, bound)
+        splits: dict[int, int] = {}
+        for dividend, divisor in f.inexact:
+            for variable, factor in dividend.terms:
+                if variable not in space.variables or divisor % abs(factor):
+                    continue
+                loop, low = space.variables.index(variable), divisor // abs(factor)
+                if 1 < low < sizes[loop] and sizes[loop] % low == 0:
+                    splits.setdefault(loop, low)
+        if not splits or len(sizes) + len(splits) > MAX_LOOPS:
+            return replace(space, origin=tuple(origin))
+        finer: list[int] = []
+        for loop, size in enumerate(sizes):
+            finer += [size // splits[loop], splits[loop]] if loop in splits else [size]
+        origin = [number for loop, number in enumerate(origin) for _ in range(2 if loop in splits else 1)]
+        sizes = finer
+
+
+def cone(roots: Iterable[ir.Value], stop: Callable[[ir.Value], bool] = lambda value: False) -> list[ir.Value]:
+    """Every op result that the roots depend on, operands first, not looking behind values where `stop` holds."""
+    order: list[ir.Value] = []
+    seen: set[ir.Value] = set()
+
+    def visit(value: ir.Value) -> None:
+        if value in seen or isinstance(value.owner, ir.Block):
+            return
+        seen.add(value)
+        if not stop(value):
+            for operand in value.owner.operands:
+                visit(operand)
+        order.append(value)
+
+    for root in roots:
+        visit(root)
+    return order
+
+
+def vector_cost(values: Iterable[ir.Value], loads: int, stores: int) -> float:
+    """Nanoseconds for one vector of results computed from these values."""
+    total = MEMORY_COST * (loads + stores)
+    for value in values:
+        name = value.owner.name.removeprefix("hlo.")
+        total += 0.0 if name in FREE else _COSTS.get(name, SIMPLE_COST)
+    return total
+
+
+def is_expensive(value: ir.Value) -> bool:
+    """Whether recomputing the op costs more than a load and a store."""
+    return _COSTS.get(value.owner.name.removeprefix("hlo."), 0.0) >= 2.0
+
+
+def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: int) -> int:
+    """Lanes for values: full vectors of the widest element computed, at most the power of two in `limit`."""
+    bits = [element(value).compute.bits for value in values]
+    widest = max((width for width in bits if width > 1), default=8)
+    return min(target.lanes(widest), power_of_two(limit))
+
+
+def merge_short(sizes: Sequence[int], lanes: int) -> list[int]:
+    """Loops whose innermost is long enough for vectors: short ones are merged with the loop around them, at the price
+    of divisions by lane.
+    """
+    sizes = [size for size in sizes if size > 1] or [1]
+    while len(sizes) > 1 and sizes[-1] * 2 < lanes:
+        last = sizes.pop()
+        sizes[-1] *= last
+    return sizes
+
+
+def power_of_two(number: int) -> int:
+    """The largest power of two that is not above a positive number."""
+    return 1 << (max(1, number).bit_length() - 1)
+
+
+def phase(symbol: str, iterations: int, cost: float) -> Phase:
+    """A phase whose grain is worth a thread. `cost`: nanoseconds of one iteration."""
+    grain = max(1, math.ceil(GRAIN_NS / max(cost, 0.01)))
+    return Phase(symbol, iterations, min(grain, max(iterations, 1)), cost)
+
+
+def aliased(fusion: Fusion) -> bool:
+    """Whether an output shares memory with an input."""
+    return "hlo.inplace" in fusion.attributes
+
+
+def start_function(fusion: Fusion, suffix: str = "") -> Function:
+    """The function of a phase."""
+    return phase_function(fusion, fusion.name + suffix, aliased=aliased(fusion))
+
+
+def kernel(
+    functions: Sequence[Function],
+    phases: Sequence[Phase],
+    target: CpuTarget,
+    *,
+    shared_bytes: int = 0,
+    private_bytes: int = 0,
+) -> Kernel:
+    """The kernel of finished functions."""
+    externals: dict[str, str] = {}
+    for function in functions:
+        externals.update(function.declarations())
+    texts = tuple(function.text(target.function_attributes) for function in functions)
+    return Kernel(texts, tuple(phases), shared_bytes, private_bytes, tuple(externals.values()))
+
+
+def empty(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """The kernel of a fusion without elements."""
+    f = start_function(fusion)
+    f.ret()
+    return kernel([f], [Phase(fusion.name, 0)], target)
+
+
+def place_of(sizes: Sequence[int], indices: Sequence[Affine]) -> Position:
+    """A Position of loop indices, without loops of one iteration."""
+    return tuple((size, index) for size, index in zip(sizes, indices, strict=True) if size > 1)

@@ -1,0 +1,146 @@
+"""Kernels of kind `loop`: every element of the results by itself.
+
+The results are walked in row-major order with as few loops as their indices allow: a chain of elementwise operations is
+one flat loop, a broadcast of a bias two. The innermost loop has one vector per iteration; its last vector starts early
+enough to end with the row, so there is neither a tail nor a mask (elements in the overlap are computed twice, to the
+same bits). Only kernels that work in place mask the tail instead. Transposed reads go through square tiles
+(kernels/tile.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu.kernels import tile
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import (
+    aliased,
+    cone,
+    empty,
+    kernel,
+    lanes_for,
+    merge_short,
+    phase,
+    place_of,
+    refine,
+    start_function,
+    vector_cost,
+)
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import Affine, Position, affine_of, lane_index, regroup
+from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.types import num_elements, tensor_bytes
+from stablehlo_py.errors import InternalError
+
+BLOCK = 8192  # elements of one iteration of a phase, where rows are longer
+NONTEMPORAL_BYTES = 8 << 20  # results beyond the last-level cache go around it
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """Generate the kernel. All results have the same number of elements."""
+    count = num_elements(fusion.outputs[0])
+    if any(num_elements(value) != count for value in fusion.outputs):
+        raise InternalError(f"results of loop fusion {fusion.name} differ in their number of elements")
+    if count == 0:
+        return empty(fusion, target)
+    space = refine(fusion, target, fusion.outputs, [count])
+    values = cone(fusion.outputs)
+    if tile.applies(fusion, target, space):
+        return tile.emit(fusion, target, space, values)
+    sizes = tuple(merge_short(space.sizes, lanes_for(target, values or fusion.outputs, count)))
+    lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
+    return _Loop(fusion, target, sizes, lanes).emit(vector_cost(values, len(space.loads), len(fusion.outputs)))
+
+
+class _Loop:
+    def __init__(self, fusion: Fusion, target: CpuTarget, sizes: tuple[int, ...], lanes: int) -> None:
+        self.fusion, self.target, self.sizes, self.lanes = fusion, target, sizes, lanes
+        self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
+        self.aliased = aliased(fusion)
+
+    def emit(self, cost: float) -> Kernel:
+        f = start_function(self.fusion)
+        vectors = -(-self.inner // self.lanes)
+        if self.outer == 1:
+            body = self._vector_of_flat(f)
+            description = phase(self.fusion.name, vectors, cost)
+        else:
+            blocks = -(-self.inner // BLOCK) if self.inner > 2 * BLOCK else 1
+            body = self._block(f, blocks)
+            description = phase(self.fusion.name, self.outer * blocks, cost * -(-vectors // blocks) + 2.0)
+        self._streamed(f, body)
+        f.ret()
+        return kernel([f], [description], self.target)
+
+    def _streamed(self, f: Function, body: Callable[[Index], Callable[[bool], None]]) -> None:
+        """The loop over [begin, end), in a version with non-temporal stores too where the results are large."""
+
+        def run(nontemporal: bool) -> None:
+            f.loop(f.begin, f.end, 1, lambda i: body(i)(nontemporal), nonempty=True)
+
+        if not self._can_stream():
+            run(False)
+            return
+        misaligned = f.const(0)
+        for number in range(len(self.fusion.outputs)):
+            misaligned = f.binary("or", misaligned, f.cast("ptrtoint", f.parameters[f"out{number}"], I64))
+        low = f.binary("and", misaligned, f.const(self.target.vector_bits // 8 - 1))
+
+        def stream() -> None:
+            run(True)
+            f.fence()
+
+        f.if_(f.cmp("eq", low, f.const(0)), stream, lambda: run(False))
+
+    def _can_stream(self) -> bool:
+        width = self.target.vector_bits // 8
+        return not self.aliased and all(
+            tensor_bytes(value) >= NONTEMPORAL_BYTES
+            and not element(value).is_complex
+            and self.lanes * element(value).bytes == width
+            and self.inner % self.lanes == 0
+            for value in self.fusion.outputs
+        )
+
+    # --- bodies: each takes an iteration and returns what emits it ---------------------------------------------------
+
+    def _vector_of_flat(self, f: Function) -> Callable[[Index], Callable[[bool], None]]:
+        def body(i: Index) -> Callable[[bool], None]:
+            return lambda nontemporal: self._vector(f, (), f.imul(i, self.lanes), nontemporal)
+
+        return body
+
+    def _block(self, f: Function, blocks: int) -> Callable[[Index], Callable[[bool], None]]:
+        step = math.ceil(math.ceil(self.inner / blocks) / self.lanes) * self.lanes
+
+        def body(i: Index) -> Callable[[bool], None]:
+            def emit(nontemporal: bool) -> None:
+                row = affine_of(f.idiv(i, blocks), self.outer - 1)
+                indices = regroup(f, ((self.outer, row),), self.sizes[:-1], 1)
+                low: Index = f.imul(f.irem(i, blocks), step)
+                high = f.imin(f.iadd(low, step), self.inner) if blocks > 1 else self.inner
+                f.loop(low, high, self.lanes, lambda j: self._vector(f, indices, j, nontemporal), nonempty=True)
+
+            return emit
+
+        return body
+
+    def _vector(self, f: Function, outer: Sequence[Affine], start: Index, nontemporal: bool) -> None:
+        """One vector of every result, `start` elements into the row."""
+        lanes, mask = self.lanes, None
+        whole = self.inner % lanes == 0
+        if not whole and self.aliased:
+            mask = f.tail_mask(f.isub(self.inner, start), lanes)
+        elif not whole:
+            start = f.imin(start, self.inner - lanes)
+        column = lane_index(start, self.inner, lanes, lanes if whole or mask else 1)
+        place = place_of(self.sizes, [*outer, column])
+        self.store(f, Elemental(f, self.fusion, self.target, lanes), place, mask, nontemporal)
+
+    def store(self, f: Function, e: Elemental, place: Position, mask: Value | None, nontemporal: bool) -> None:
+        """Evaluate every result, then store them all: an input that an output overwrites is read before."""
+        results = [e.at(value, place, mask) for value in self.fusion.outputs]
+        for number, (value, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
+            e.write(element(value), f.parameters[f"out{number}"], place, result, mask, nontemporal=nontemporal)

@@ -1,0 +1,254 @@
+"""Copies of operands into panels, the first phase of a large contraction.
+
+A panel holds, for every k, the `width` neighbouring elements that one step of the register tile reads: B as
+[panel][k][lanes of the panel], A as [tile][k][rows of the tile]. The copy converts to the accumulator's type. Sources
+whose contracted axis is the contiguous one are transposed in registers, a square of lanes at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
+from stablehlo_py.backends.cpu.kernels.gemm import Gemm, dense_steps
+from stablehlo_py.codegen.builder import I64, Function, Index, Value
+
+
+def pack_iterations(gemm: Gemm, side: str) -> int:
+    """Panels that the packing of A ("a") or B ("b") makes, over all outer places."""
+    outer = math.prod(axis.size for axis in gemm.contraction.outer if getattr(axis, side))
+    return outer * (gemm.panels if side == "b" else gemm.plan.rows.tiles)
+
+
+def emit_pack_b(f: Function, gemm: Gemm, number: Value, destination: Operand) -> None:
+    """Pack panel `number` of B."""
+    contraction, plan = gemm.contraction, gemm.plan
+    panel, outer = f.irem(number, gemm.panels), f.idiv(number, gemm.panels)
+    source = _outer_address(f, gemm, contraction.b, "b", outer)
+    source = f.gep(source, f.imul(panel, gemm.panel * contraction.n.b), contraction.b.element.storage)
+    width = plan.lanes * plan.vectors
+    target = f.gep(
+        getattr(f, destination.pointer),
+        f.iadd(destination.offset, f.imul(number, contraction.depth * width)),
+        destination.element.storage,
+    )
+    remainder, whole = contraction.n.size % gemm.panel, contraction.n.size // gemm.panel
+    steps = [axis.b for axis in contraction.k]
+    panels = _Panels(f, gemm.arithmetic, contraction.b, contraction.k, steps, contraction.n.b, plan.lanes)
+
+    if panels.transposes:
+        valid = f.imin(f.isub(contraction.n.size, f.imul(panel, gemm.panel)), gemm.panel)
+        panels.copy_transposed(source, target, valid, width)
+        return
+
+    def full() -> None:
+        panels.copy(source, target, gemm.panel, width)
+
+    def last() -> None:
+        panels.copy(source, target, remainder, width)
+
+    if not remainder:
+        full()
+    elif not whole:
+        last()
+    else:
+        f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
+
+
+def emit_pack_a(f: Function, gemm: Gemm, number: Value, destination: Operand) -> None:
+    """Pack tile `number` of A."""
+    contraction, rows, parts = gemm.contraction, gemm.plan.rows, gemm.arithmetic.parts
+    tile, outer = f.irem(number, rows.tiles), f.idiv(number, rows.tiles)
+    source = _outer_address(f, gemm, contraction.a, "a", outer)
+    target = f.gep(
+        getattr(f, destination.pointer),
+        f.iadd(destination.offset, f.imul(outer, gemm.packed_size("a"))),
+        destination.element.storage,
+    )
+    steps = [axis.a for axis in contraction.k]
+    panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes)
+
+    if panels.transposes:
+        height: Index = rows.base
+        if rows.extra:
+            height = f.iadd(rows.base, f.cast("zext", f.cmp("slt", f.index(tile), f.const(rows.extra)), I64))
+        row = f.iadd(f.imul(tile, rows.base), f.imin(tile, rows.extra))
+        start = f.gep(source, f.imul(row, contraction.m.a), contraction.a.element.storage)
+        panels.copy_transposed(
+            start, f.gep(target, f.imul(row, contraction.depth), destination.element.storage), height, height
+        )
+        return
+
+    def of_height(height: int, offset: int) -> Callable[[], None]:
+        def copy() -> None:
+            row = f.iadd(f.imul(tile, height), offset)
+            start = f.gep(source, f.imul(row, contraction.m.a), contraction.a.element.storage)
+            panels.copy(
+                start,
+                f.gep(target, f.imul(row, contraction.depth * parts), destination.element.storage),
+                height,
+                height * parts,
+            )
+
+        return copy
+
+    if rows.extra:
+        tall = f.cmp("slt", f.index(tile), f.const(rows.extra))
+        f.if_(tall, of_height(rows.base + 1, 0), of_height(rows.base, rows.extra))
+    else:
+        of_height(rows.base, 0)()
+
+
+def _outer_address(f: Function, gemm: Gemm, operand: Operand, side: str, number: Index) -> Value:
+    """The operand's address at the number-th place of the outer axes it has."""
+    offset: Index = operand.offset
+    axes = [axis for axis in gemm.contraction.outer if getattr(axis, side)]
+    for position, axis in reversed(list(enumerate(axes))):
+        digit = f.irem(number, axis.size) if position else number
+        number = f.idiv(number, axis.size) if position else 0
+        offset = f.iadd(offset, f.imul(digit, getattr(axis, side)))
+    return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
+
+
+class _Panels:
+    """Copies panels of one operand; `steps` are those of the contracted axes, `across` that from one panel element to
+    the next."""
+
+    def __init__(
+        self,
+        f: Function,
+        arithmetic: Arithmetic,
+        operand: Operand,
+        axes: Sequence[Axis],
+        steps: Sequence[int],
+        across: int,
+        lanes: int,
+    ) -> None:
+        self.f = f
+        self.arithmetic = arithmetic
+        self.operand = operand
+        self.axes = list(axes)
+        self.steps = list(steps)
+        self.across = across
+        self.lanes = lanes
+
+    @property
+    def transposes(self) -> bool:
+        """The contiguous axis of the source is contracted: panels are made by transposing squares."""
+        usable = self.across != self.arithmetic.parts and self.arithmetic.parts == 1
+        return usable and self.steps[-1] == 1 and self.axes[-1].size >= 4 and self.lanes >= 4
+
+    def copy(self, source: Value, target: Value, valid: int, width: int) -> None:
+        """One panel: `valid` elements for every k, `width` scalars apart in the target; lanes past `valid` are zero
+        where written."""
+        levels = len(self.axes)
+        if self.across == self.arithmetic.parts:
+            self._nest(source, target, width, levels, lambda at, to: self._row(at, to, valid * self.across, width))
+        else:
+            self._nest(source, target, width, levels, lambda at, to: self._elements(at, to, valid))
+
+    def copy_transposed(self, source: Value, target: Value, valid: Index, width: Index) -> None:
+        """The same by squares; one code for every `valid` and `width`. Lanes past `valid` repeat the last element."""
+        levels = len(self.axes) - 1
+        self._nest(source, target, width, levels, lambda at, to: self._transpose(at, to, valid, width))
+
+    def _nest(
+        self, source: Value, target: Value, width: Index, levels: int, body: Callable[[Value, Value], None]
+    ) -> None:
+        f, dense = self.f, dense_steps(self.axes, 1)
+
+        def level(depth: int, at: Value, to: Value) -> None:
+            if depth == levels:
+                body(at, to)
+                return
+
+            def step(index: Index) -> None:
+                level(
+                    depth + 1,
+                    f.gep(at, f.imul(index, self.steps[depth]), self.operand.element.storage),
+                    f.gep(to, f.imul(f.imul(index, dense[depth]), width), self.arithmetic.accumulator),
+                )
+
+            f.loop(0, self.axes[depth].size, 1, step)
+
+        level(0, source, target)
+
+    def _row(self, at: Value, to: Value, valid: int, width: int) -> None:
+        f, lanes = self.f, self.lanes
+        for first in range(0, valid, lanes):
+            mask = f.tail_mask(valid - first, lanes) if first + lanes > valid else None
+            value = self.arithmetic.load(f, self.operand, at, first, lanes, mask)
+            self._store(value, to, first, valid, width)
+
+    def _store(self, value: Value, to: Value, first: int, valid: int, width: int) -> None:
+        """A vector of a panel row: whole where the row has room for it, else only its valid lanes."""
+        if first + self.lanes <= width:
+            self.f.store(value, to, first)
+        else:
+            self.f.masked_store(value, to, first, self.f.tail_mask(valid - first, self.lanes))
+
+    def _elements(self, at: Value, to: Value, valid: int) -> None:
+        f, parts = self.f, self.arithmetic.parts
+
+        def element(index: Index) -> None:
+            source = f.gep(at, f.imul(index, self.across), self.operand.element.storage)
+            target = f.gep(to, f.imul(index, parts), self.arithmetic.accumulator)
+            for part in range(parts):
+                f.store(self.arithmetic.load(f, self.operand, source, part, 1), target, part)
+
+        f.loop(0, valid, 1, element)
+
+    def _transpose(self, at: Value, to: Value, valid: Index, width: Index) -> None:
+        """Squares of lanes x lanes along the contiguous contracted axis; the last one overlaps its neighbour where it
+        can."""
+        f, lanes, size = self.f, self.lanes, self.axes[-1].size
+        scalar = self.arithmetic.accumulator
+        count = min(size, lanes)
+        mask = f.tail_mask(count, lanes) if count < lanes else None
+        last = f.isub(valid, 1)
+
+        def square(k: Index, first: Index) -> None:
+            start = f.gep(at, k, self.operand.element.storage)
+            end = f.gep(to, f.iadd(f.imul(k, width), first), scalar)
+            rows = []
+            for i in range(lanes):
+                row = f.imul(f.imin(f.iadd(first, i), last), self.across)
+                rows.append(self.arithmetic.load(f, self.operand, start, row, lanes, mask))
+            room = f.tail_mask(f.isub(width, first), lanes) if not isinstance(width, int) or width % lanes else None
+            for column, value in enumerate(transpose(f, rows)[:count]):
+                place = f.gep(end, f.imul(width, column), scalar)
+                if room is None:
+                    f.store(value, place)
+                else:
+                    f.masked_store(value, place, 0, room)
+
+        def columns(first: Index) -> None:
+            if count < lanes:
+                square(0, first)
+            else:
+                f.loop(0, size, lanes, lambda k: square(f.imin(k, size - lanes), first))
+
+        f.loop(0, valid, lanes, columns, nonempty=True)
+
+
+def exchange_lanes(f: Function, a: Value, b: Value, distance: int) -> tuple[Value, Value]:
+    """One step of a transpose: lanes with the bit `distance` set change places with their partners in the other
+    vector."""
+    lanes = a.type.lanes
+    low = [lane if not lane & distance else lanes + (lane ^ distance) for lane in range(lanes)]
+    high = [lane | distance if not lane & distance else lanes + lane for lane in range(lanes)]
+    return f.shuffle(a, b, low), f.shuffle(a, b, high)
+
+
+def transpose(f: Function, rows: Sequence[Value]) -> list[Value]:
+    """The transpose of a square of vectors (as many vectors as lanes, a power of two), by log2 steps of shuffles."""
+    current = list(rows)
+    distance = len(rows) // 2
+    while distance:
+        for i in range(len(rows)):
+            if not i & distance:
+                current[i], current[i | distance] = exchange_lanes(f, current[i], current[i | distance], distance)
+        distance //= 2
+    return current

@@ -1,0 +1,162 @@
+"""Reductions of several operands at once, or with a combiner of the user's own (argmax): `stablehlo.reduce`.
+
+Where the last dimension is kept, lanes run along it; where it is reduced, every lane reduces a part, and the parts are
+combined by the body at the end.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, strides_of, the_op, unravel
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.region import combiner
+from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.mlir import ir
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """One phase over the kept positions."""
+    op = the_op(fusion, "stablehlo.reduce")
+    f = phase_function(fusion, fusion.name)
+    iterations, cost = _Reduction(f, fusion, op, target).emit()
+    f.ret()
+    grain = max(1, int(4000 / max(cost, 0.1)))
+    return Kernel((f.text(target.function_attributes),), (Phase(fusion.name, iterations, grain, cost),))
+
+
+class _Reduction:
+    def __init__(self, f: Function, fusion: Fusion, op: ir.OpView, target: CpuTarget) -> None:
+        self.f, self.fusion, self.op = f, fusion, op
+        self.count = len(op.operands) // 2
+        self.sizes = shape(op.operands[0])
+        self.reduced = i64s(op, "dimensions")
+        self.kept = [d for d in range(len(self.sizes)) if d not in self.reduced]
+        self.strides = strides_of(self.sizes)
+        self.elements = [element(value) for value in op.operands[: self.count]]
+        self.combine = combiner(f, op)
+        wide = max(of.storage.bits for of in self.elements)
+        plain = all(not of.is_complex for of in self.elements)
+        self.lanes = target.lanes(wide) if plain else 1
+
+    def emit(self) -> tuple[int, float]:
+        """Returns (iterations, nanoseconds of one)."""
+        inner = math.prod(self.sizes[d] for d in self.reduced)
+        last = len(self.sizes) - 1
+        if self.kept and self.kept[-1] == last and self.sizes[last] >= 4 and self.lanes > 1:
+            width = self.sizes[last]
+            outer = [self.sizes[d] for d in self.kept[:-1]]
+            blocks = -(-width // self.lanes)
+            self._over_kept_lanes(outer, blocks, width)
+            return math.prod(outer) * blocks, inner * 1.0
+        rows = math.prod(self.sizes[d] for d in self.kept)
+        self.f.loop(self.f.begin, self.f.end, 1, self._row)
+        return rows, inner * (0.3 if self.sizes and last in self.reduced else 1.5)
+
+    def _inits(self, lanes: int) -> list[Lanes]:
+        return [scalar_operand(self.f, self.fusion, value, lanes) for value in self.op.operands[self.count :]]
+
+    def _load(self, position: Index, lanes: int, mask: Value | None = None) -> list[Lanes]:
+        return [
+            types.load(self.f, of, operand(self.f, self.fusion, value), position, lanes, mask)
+            for of, value in zip(self.elements, self.op.operands, strict=False)
+        ]
+
+    def _over_kept_lanes(self, outer: list[int], blocks: int, width: int) -> None:
+        f, lanes = self.f, self.lanes
+
+        def block(i: Value) -> None:
+            row, column = f.idiv(i, blocks), f.imul(f.irem(i, blocks), lanes)
+            mask = f.tail_mask(f.isub(width, column), lanes) if width % lanes else None
+            place = unravel(f, row, outer)
+            base = f.iadd(offset(f, place, [self.strides[d] for d in self.kept[:-1]]), column)
+            results = self._reduce(base, list(self.reduced), lanes, self._inits(lanes), mask)
+            to = f.iadd(f.imul(row, width), column)
+            for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
+                types.store(f, of, value, f.parameters[f"out{n}"], to, mask)
+
+        f.loop(f.begin, f.end, 1, block)
+
+    def _reduce(
+        self, base: Index, dimensions: list[int], lanes: int, carries: list[Lanes], mask: Value | None
+    ) -> list[Lanes]:
+        """Nested loops over reduced dimensions; carries are the accumulators."""
+        f = self.f
+        if not dimensions:
+            return self.combine([*carries, *self._load(base, lanes, mask)])
+        first, *rest = dimensions
+
+        def body(i: Value, *values: Value) -> list[Value]:
+            inner = self._reduce(
+                f.iadd(base, f.imul(i, self.strides[first])), rest, lanes, _packed(values, carries), mask
+            )
+            return _unpacked(inner)
+
+        return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+
+    def _row(self, i: Value) -> None:
+        """One result: its reduced elements, lanes along the last dimension where that is reduced."""
+        f, lanes = self.f, self.lanes
+        place = unravel(f, i, [self.sizes[d] for d in self.kept])
+        base = offset(f, place, [self.strides[d] for d in self.kept])
+        last = len(self.sizes) - 1
+        results = self._inits(1)
+        if lanes > 1 and last in self.reduced and self.sizes[last] >= 2 * lanes:
+            whole = self.sizes[last] // lanes * lanes
+            outer = [d for d in self.reduced if d != last]
+            parts = self._vector_part(base, outer, whole, self._inits(lanes))
+            # Lanes hold interleaved elements: the body decides ties by index, as every order-independent body must.
+            for lane in range(lanes):
+                one = [types.each(lambda part, lane=lane: f.extract(part, lane), value) for value in parts]
+                results = self.combine([*results, *one])
+            if whole < self.sizes[last]:
+                results = self._tail(base, outer, whole, results)
+        else:
+            results = self._reduce(base, list(self.reduced), 1, results, None)
+        for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
+            types.store(f, of, value, f.parameters[f"out{n}"], i)
+
+    def _vector_part(self, base: Index, outer: list[int], whole: int, carries: list[Lanes]) -> list[Lanes]:
+        f, lanes = self.f, self.lanes
+        if outer:
+            first, *rest = outer
+
+            def body(i: Value, *values: Value) -> list[Value]:
+                place = f.iadd(base, f.imul(i, self.strides[first]))
+                return _unpacked(self._vector_part(place, rest, whole, _packed(values, carries)))
+
+            return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+
+        def step(i: Value, *values: Value) -> list[Value]:
+            return _unpacked(self.combine([*_packed(values, carries), *self._load(f.iadd(base, i), lanes)]))
+
+        return _packed(f.loop(0, whole, lanes, step, _unpacked(carries)), carries)
+
+    def _tail(self, base: Index, outer: list[int], whole: int, carries: list[Lanes]) -> list[Lanes]:
+        f, last = self.f, len(self.sizes) - 1
+        if outer:
+            first, *rest = outer
+
+            def body(i: Value, *values: Value) -> list[Value]:
+                place = f.iadd(base, f.imul(i, self.strides[first]))
+                return _unpacked(self._tail(place, rest, whole, _packed(values, carries)))
+
+            return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+
+        def step(i: Value, *values: Value) -> list[Value]:
+            return _unpacked(self.combine([*_packed(values, carries), *self._load(f.iadd(base, i), 1)]))
+
+        return _packed(f.loop(whole, self.sizes[last], 1, step, _unpacked(carries)), carries)
+
+
+def _unpacked(values: list[Lanes]) -> list[Value]:
+    return [part for value in values for part in types.parts(value)]
+
+
+def _packed(values: list[Value] | tuple[Value, ...], like: list[Lanes]) -> list[Lanes]:
+    rest = iter(values)
+    return [(next(rest), next(rest)) if isinstance(one, tuple) else next(rest) for one in like]

@@ -1,0 +1,198 @@
+"""Reductions inside kernels: several at once over the same loops, with accumulators enough to hide latencies.
+
+Order of the sum: lane l of accumulator u takes elements l, l + copies * lanes, ... of its share; then accumulators
+pairwise, then lanes in a tree, then the initial value. It depends on shapes and the target only, never on threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import I1, Function, Index, Value
+from stablehlo_py.codegen.elemental import Elemental, Provider
+from stablehlo_py.codegen.index import Affine, Position, Variable, affine, flatten, lane_index, same
+from stablehlo_py.codegen.types import Element, Lanes, element, parts, select, splat
+from stablehlo_py.dialect.types import i64s, text
+from stablehlo_py.mlir import ir
+
+_IDEMPOTENT = frozenset(("maximum", "minimum", "and", "or"))
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One `hlo.reduce` of a fusion."""
+
+    result: ir.Value
+    operand: ir.Value
+    init: ir.Value
+    kind: str
+    dimensions: tuple[int, ...]
+    of: Element
+
+
+def reductions(fusion: Fusion) -> list[Reduction]:
+    """Every `hlo.reduce` of the fusion, in order."""
+    return [
+        Reduction(
+            op.operation.results[0],
+            op.operation.operands[0],
+            op.operation.operands[1],
+            text(op, "kind"),
+            i64s(op, "dimensions"),
+            element(op.operation.results[0]),
+        )
+        for op in fusion.ops
+        if op.operation.name == "hlo.reduce"
+    ]
+
+
+def pack(values: Sequence[Lanes]) -> list[Value]:
+    """Lanes as plain values, for loop carries."""
+    return [part for value in values for part in parts(value)]
+
+
+def unpack(values: Sequence[Value], of: Sequence[Element]) -> list[Lanes]:
+    """The inverse of `pack`."""
+    result: list[Lanes] = []
+    rest = iter(values)
+    for one in of:
+        result.append((next(rest), next(rest)) if one.is_complex else next(rest))
+    return result
+
+
+def finish(e: Elemental, reduction: Reduction, total: Lanes) -> Lanes:
+    """The result from an accumulator: lanes combined where `total` has lanes of one result, the initial value, the
+    rounding.
+    """
+    start = splat(e.f, e.value(reduction.init, ()), parts(total)[0].type.lanes)
+    combined = arith.combine(e.f, reduction.kind, reduction.of, start, total)
+    return arith.rounded(e.f, reduction.of, combined)
+
+
+def at_place(e: Elemental, here: Affine, result: Lanes) -> Provider:
+    """Provides a result at one element number; other places are computed."""
+    return lambda place: result if same(e.f, flatten(e.f, place), here) else None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Loops over the reduced elements, the innermost in vectors.
+
+    Attributes:
+        e: where values come from. items: the reductions. sizes: loops, outermost first; lanes run along the last.
+            lanes: lanes of a vector along the last loop (at most its size); 1 where the lanes of `e` run along
+            something else. copies: independent accumulators. place: the operands' position from one index per loop.
+            after: called with the position of every vector that has been evaluated (staging).
+    """
+
+    e: Elemental
+    items: Sequence[Reduction]
+    sizes: Sequence[int]
+    lanes: int
+    copies: int
+    place: Callable[[list[Affine]], Position]
+    after: Callable[[Position], None] = lambda place: None
+
+    def run(self, low: Index = 0, high: Index | None = None, *, tail: bool = True) -> list[Lanes]:
+        """Accumulators, one per reduction, combined over copies but not over lanes.
+
+        `low`, `high`: the range of the outermost loop (multiples of lanes * copies if it is the only one). Without
+        `tail`, the elements after the last full group of vectors are left out (`remainder` has them)."""
+        neutral = [arith.neutral(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
+        start = pack(neutral * self.copies)
+        total = self._nest([], start, low, self.sizes[0] if high is None else high, tail)
+        return self.merged(self._sets(total))
+
+    def remainder(self) -> list[Lanes]:
+        """The accumulators of the elements that `run(tail=False)` leaves out of a single loop."""
+        neutral = [arith.neutral(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
+        return self.merged(self._sets(self._rest([], pack(neutral * self.copies))))
+
+    def merged(self, sets: Sequence[list[Lanes]]) -> list[Lanes]:
+        """Copies of accumulators, pairwise."""
+        sets = list(sets)
+        while len(sets) > 1:
+            sets = [self._both(sets[i], sets[i + 1]) if i + 1 < len(sets) else sets[i] for i in range(0, len(sets), 2)]
+        return sets[0]
+
+    # --- loops -------------------------------------------------------------------------------------------------------
+
+    def _nest(self, indices: list[Affine], carries: list[Value], low: Index, high: Index, tail: bool) -> list[Value]:
+        f, depth = self.e.f, len(indices)
+        if depth < len(self.sizes) - 1:
+
+            def outer(index: Value, *inner: Value) -> list[Value]:
+                at = [*indices, affine(index, self.sizes[depth])]
+                return self._nest(at, list(inner), 0, self.sizes[depth + 1], tail)
+
+            return f.loop(low, high, 1, outer, carries, nonempty=True)
+        group = self.lanes * self.copies
+        size = self.sizes[-1]
+        whole = size // group * group
+        if not (isinstance(high, int) and high != size):
+            high = whole if isinstance(high, int) else f.imin(high, whole)
+
+        def main(index: Index, *inner: Value) -> list[Value]:
+            sets = self._sets(inner)
+            for copy in range(self.copies):
+                start = f.iadd(index, copy * self.lanes)
+                sets[copy] = self._step(indices, self._lane_index(start, copy), sets[copy])
+            return pack([value for one in sets for value in one])
+
+        dynamic = not (isinstance(low, int) and isinstance(high, int))
+        carries = f.loop(low, high, group, main, carries, nonempty=not dynamic)
+        return self._rest(indices, carries) if tail else carries
+
+    def _lane_index(self, start: Index, copy: int) -> Affine:
+        if self.lanes == 1:
+            return affine(start, self.sizes[-1])
+        size, lanes = self.sizes[-1], self.lanes
+        if isinstance(start, int):
+            return Affine(start, lane=1)
+        return Affine(0, ((Variable(start, copy * lanes, size - lanes, lanes), 1),), 1)
+
+    def _rest(self, indices: list[Affine], carries: list[Value]) -> list[Value]:
+        """Vectors after the last full group, and the elements after the last full vector."""
+        f, size, lanes = self.e.f, self.sizes[-1], self.lanes
+        done = size // (lanes * self.copies) * lanes * self.copies
+        vectors = size // lanes * lanes
+        sets = self._sets(carries)
+
+        def single(index: Index, *inner: Value) -> list[Value]:
+            (one,) = self._sets(inner)
+            return pack(self._step(indices, self._lane_index(index, 0), one))
+
+        sets[0] = self._sets(f.loop(done, vectors, lanes, single, pack(sets[0])))[0]
+        if vectors < size:
+            sets[-1] = self._step(indices, lane_index(size - lanes, size, lanes), sets[-1], lanes - (size - vectors))
+        return pack([value for one in sets for value in one])
+
+    def _step(self, indices: list[Affine], index: Affine, totals: list[Lanes], skip: int = 0) -> list[Lanes]:
+        """Combine one vector of every operand into the accumulators, without its first `skip` lanes."""
+        e, f = self.e, self.e.f
+        place = self.place([*indices, index])
+        result = []
+        for item, total in zip(self.items, totals, strict=True):
+            part = splat(f, e.value(item.operand, place), e.lanes)
+            if skip and item.kind not in _IDEMPOTENT:
+                fresh = f.const_lanes([int(lane >= skip) for lane in range(self.lanes)], I1)
+                part = select(f, fresh, part, arith.neutral(f, item.kind, item.of, e.lanes))
+            result.append(arith.combine(f, item.kind, item.of, total, part))
+        self.after(place)
+        return result
+
+    # --- sets of accumulators ----------------------------------------------------------------------------------------
+
+    def _sets(self, values: Sequence[Value]) -> list[list[Lanes]]:
+        flat = unpack(values, [item.of for item in self.items] * (len(values) // self._width()))
+        count = len(self.items)
+        return [flat[start : start + count] for start in range(0, len(flat), count)]
+
+    def _width(self) -> int:
+        return sum(2 if item.of.is_complex else 1 for item in self.items)
+
+    def _both(self, a: Sequence[Lanes], b: Sequence[Lanes]) -> list[Lanes]:
+        f: Function = self.e.f
+        return [arith.combine(f, item.kind, item.of, x, y) for item, x, y in zip(self.items, a, b, strict=True)]

@@ -1,0 +1,179 @@
+"""Small values held in registers, and how they move between them.
+
+A value of up to SCALARS elements is a scalar per element. A larger one is packed, in row-major order, into vectors of
+`WIDTH` lanes, the last one padded with anything. The width is one for all element types, so that elementwise ops pair
+vectors one to one. Every data movement is a list of picks, one (value, element) per result element, and becomes
+shuffles, inserts or nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.types import Element, Lanes
+
+SCALARS = 4
+WIDTH = 16
+
+
+def chunk_width(elements: int) -> int:
+    """Lanes of each chunk of a value with this many elements."""
+    return 1 if elements <= SCALARS else WIDTH
+
+
+@dataclass(frozen=True)
+class Registers:
+    """A value in registers: `chunks` of `chunk_width(elements)` lanes, in row-major order."""
+
+    shape: tuple[int, ...]
+    element: Element
+    elements: int
+    chunks: tuple[Lanes, ...]
+
+    @property
+    def width(self) -> int:
+        return chunk_width(self.elements)
+
+
+def chunk_count(elements: int) -> int:
+    """Number of chunks of a value with this many elements."""
+    return -(-elements // chunk_width(elements))
+
+
+def splat(f: Function, shape: tuple[int, ...], of: Element, elements: int, scalar: Lanes) -> Registers:
+    """One scalar everywhere."""
+    chunk = types.splat(f, scalar, chunk_width(elements))
+    return Registers(shape, of, elements, (chunk,) * chunk_count(elements))
+
+
+def elementwise(
+    shape: tuple[int, ...], of: Element, operands: Sequence[Registers], rule: Callable[[list[Lanes]], Lanes]
+) -> Registers:
+    """`rule` applied chunk by chunk; chunks that are the same objects (splats) are computed once."""
+    known: dict[tuple[int, ...], Lanes] = {}
+    chunks = []
+    for row in zip(*(operand.chunks for operand in operands), strict=True):
+        key = tuple(id(chunk) for chunk in row)
+        if key not in known:
+            known[key] = rule(list(row))
+        chunks.append(known[key])
+    return Registers(shape, of, operands[0].elements, tuple(chunks))
+
+
+def scalar_at(f: Function, held: Registers, position: int) -> Lanes:
+    """One element as a scalar."""
+    chunk = held.chunks[position // held.width]
+    if held.width == 1:
+        return chunk
+    return types.each(lambda part: f.extract(part, position % held.width), chunk)
+
+
+Pick = tuple[Registers, int]
+
+
+def collect(f: Function, shape: tuple[int, ...], of: Element, picks: Sequence[Pick]) -> Registers:
+    """The value whose element i is element `picks[i][1]` of `picks[i][0]`."""
+    count, width = len(picks), chunk_width(len(picks))
+    if width == 1:
+        return Registers(shape, of, count, tuple(scalar_at(f, held, position) for held, position in picks))
+    chunks = [_gathered(f, of, picks[start : start + width]) for start in range(0, count, width)]
+    return Registers(shape, of, count, tuple(chunks))
+
+
+def _gathered(f: Function, of: Element, picks: Sequence[Pick]) -> Lanes:
+    """One vector from picks of one chunk's lanes."""
+    sources = list(dict.fromkeys((id(held), position // held.width) for held, position in picks))
+    by_id = {id(held): held for held, _ in picks}
+    chunks = [by_id[key].chunks[number] for key, number in sources]
+    if len({id(chunk) for chunk in chunks}) == 1 and types.lane_count(chunks[0]) == 1:
+        return types.splat(f, chunks[0], WIDTH)
+    if all(types.lane_count(chunk) == 1 for chunk in chunks):
+        return _inserted(f, of, [held.chunks[position] for held, position in picks])
+    # Lanes come from vectors, two at a time; scalars among them are splat first.
+    vectors = [types.splat(f, chunk, WIDTH) for chunk in chunks]
+    wanted = [(sources.index((id(held), position // held.width)), position % held.width) for held, position in picks]
+    wanted += [wanted[-1]] * (WIDTH - len(wanted))
+    if len(vectors) == 1:
+        return _shuffled(f, vectors[0], vectors[0], [lane for _, lane in wanted])
+    result = _shuffled(
+        f, vectors[0], vectors[1], [lane + WIDTH * source if source < 2 else 0 for source, lane in wanted]
+    )
+    for number in range(2, len(vectors)):
+        lanes = [WIDTH + lane if source == number else i for i, (source, lane) in enumerate(wanted)]
+        result = _shuffled(f, result, vectors[number], lanes)
+    return result
+
+
+def _shuffled(f: Function, a: Lanes, b: Lanes, lanes: list[int]) -> Lanes:
+    if lanes == list(range(WIDTH)):
+        return a
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return f.shuffle(a[0], b[0], lanes), f.shuffle(a[1], b[1], lanes)
+    assert isinstance(a, Value)
+    assert isinstance(b, Value)
+    return f.shuffle(a, b, lanes)
+
+
+def _inserted(f: Function, of: Element, scalars: Sequence[Lanes]) -> Lanes:
+    """A vector from scalars; the most frequent one is splat, the others are inserted."""
+    common = max(scalars, key=lambda scalar: sum(other is scalar for other in scalars))
+    result = types.splat(f, common, WIDTH)
+    for lane, scalar in enumerate(scalars):
+        if scalar is not common:
+            result = types.each(lambda into, one, lane=lane: f.insert(into, one, lane), result, scalar)
+    return result
+
+
+def load(
+    f: Function, shape: tuple[int, ...], of: Element, elements: int, pointer: Value, offset: Index = 0
+) -> Registers:
+    """Consecutive elements from memory."""
+    width = chunk_width(elements)
+    chunks = []
+    for start in range(0, elements, width):
+        rest = elements - start
+        mask = f.tail_mask(rest, width) if rest < width else None
+        chunks.append(types.load(f, of, pointer, f.iadd(offset, start), width, mask))
+    return Registers(shape, of, elements, tuple(chunks))
+
+
+def store(f: Function, held: Registers, pointer: Value, offset: Index = 0) -> None:
+    """Consecutive elements to memory."""
+    for number, chunk in enumerate(held.chunks):
+        start = number * held.width
+        rest = held.elements - start
+        mask = f.tail_mask(rest, held.width) if rest < held.width else None
+        types.store(f, held.element, chunk, pointer, f.iadd(offset, start), mask)
+
+
+def reduce_all(f: Function, held: Registers, start: Lanes, rule: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+    """All elements and `start` combined in a fixed tree."""
+    if held.width == 1:
+        return tree([start, *held.chunks], rule)
+    chunks = list(held.chunks)
+    rest = held.elements % WIDTH
+    scalars: list[Lanes] = [start]
+    if rest:  # the padded chunk's elements are taken one by one
+        last = Registers((), held.element, WIDTH, (chunks.pop(),))
+        scalars += [types.each(lambda part, lane=lane: f.extract(part, lane), last.chunks[0]) for lane in range(rest)]
+    if chunks:
+        folded = tree(chunks, rule)
+        half = WIDTH // 2
+        while half >= 1:  # fold the upper half of the lanes onto the lower one
+            lanes = [(lane + half) % WIDTH for lane in range(WIDTH)]
+            folded = rule(folded, _shuffled(f, folded, folded, lanes))
+            half //= 2
+        scalars.append(types.each(lambda part: f.extract(part, 0), folded))
+    return tree(scalars, rule)
+
+
+def tree(values: Sequence[Lanes], rule: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+    """Combine neighbours until one is left."""
+    values = list(values)
+    while len(values) > 1:
+        pairs = [rule(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + values[len(pairs) * 2 :]
+    return values[0]

@@ -1,0 +1,216 @@
+"""Fusions around one product: operands as strided views, the product's phases, the epilogue.
+
+Three roads, from the fast one to the one that always works:
+
+* operands are read where they lie (views.py), results leave the register tile through the epilogue;
+* where the result's elements do not go evenly to the outputs, the raw product is written to scratch and a last phase
+computes the outputs;
+* where an operand is not a view of an input, a first phase writes it to scratch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of, memory_element
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Operand, normalize
+from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
+from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
+from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
+from stablehlo_py.backends.cpu.kernels.views import Digits, digits_of, is_elementwise, output_digits, refine, view_of
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.types import num_elements, shape
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
+
+Dimensions = Sequence[Digits]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The loops of a product by their role: in A, B and C; in A and C; in B and C; in A and B."""
+
+    batch: list[Axis]
+    m: list[Axis]
+    n: list[Axis]
+    k: list[Axis]
+
+    @classmethod
+    def of(cls, *groups: Sequence[list[Axis] | None]) -> Axes | None:
+        """From the axes of each dimension (see `shared_axes`), by role; None if those of any dimension are."""
+        roles: list[list[Axis]] = []
+        for group in groups:
+            roles.append([])
+            for axes in group:
+                if axes is None:
+                    return None
+                roles[-1] += axes
+        return cls(*roles)
+
+
+@dataclass(frozen=True)
+class Source:
+    """An operand in memory and the digits of its dimensions, in scalars."""
+
+    operand: Operand
+    dimensions: tuple[Digits, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A tensor of `sizes` that holds the result of the root from `origin` on."""
+
+    sizes: tuple[int, ...]
+    origin: tuple[int, ...]
+
+
+class NoLoops(InternalError):
+    """No layout of the result gives the contraction a contiguous axis for its lanes."""
+
+
+def scaled(dimensions: Dimensions, factor: int) -> tuple[Digits, ...]:
+    """Digits with every stride multiplied."""
+    return tuple(tuple((size, stride * factor) for size, stride in digits) for digits in dimensions)
+
+
+def scratch_layouts(sizes: Sequence[int]) -> Iterator[tuple[Digits, ...]]:
+    """Dense layouts of a result: row-major, then those with another dimension innermost."""
+    for innermost in reversed(range(len(sizes))):
+        order = [d for d in range(len(sizes)) if d != innermost] + [innermost]
+        digits: list[Digits] = [()] * len(sizes)
+        for place, d in zip(digits_of([sizes[d] for d in order]), order, strict=True):
+            digits[d] = place
+        yield tuple(digits)
+    if not sizes:
+        yield ()
+
+
+def shared_axes(order: str, *sides: Digits) -> list[Axis] | None:
+    """Axes common to the sides named in `order` ("abc", "ac", "bc", "ab"); None where their digits do not fit."""
+    refined = refine(*sides)
+    if refined is None:
+        return None
+    return [Axis(size, **dict(zip(order, strides, strict=True))) for size, *strides in refined]
+
+
+class Rooted:
+    """A fusion with one product, `root`, on its way to a kernel."""
+
+    def __init__(self, fusion: Fusion, target: CpuTarget, root: ir.OpView) -> None:
+        aliased = "hlo.inplace" in fusion.attributes
+        self.fusion = fusion
+        self.root = root
+        self.target = target
+        self.arithmetic = arithmetic_of(root.results[0])
+        self.builder = KernelBuilder(
+            fusion.name, lambda symbol: phase_function(fusion, symbol, aliased=aliased), target
+        )
+
+    def source(self, value: ir.Value) -> Source:
+        """Where an operand of the root is read: in an input if it is a view of one, else in scratch that a first phase
+        fills."""
+        view = view_of(value, self.arithmetic.element)
+        if view is None:
+            return self.materialized(value)
+        parts = self.arithmetic.parts
+        operand = Operand(f"in{view.argument}", view.offset * parts, memory_element(view.element))
+        return Source(operand, scaled(view.dimensions, parts))
+
+    def materialized(self, value: ir.Value) -> Source:
+        """The operand written densely to scratch, in a phase of its own."""
+        parts, number = self.arithmetic.parts, len(self.builder.phases)
+        room = self.builder.scratch.take(num_elements(value) * parts, memory_element(value))
+        emit_operand(self.builder, self.fusion, value, room, f"operand{number}")
+        return Source(room, scaled(digits_of(shape(value)), parts))
+
+    def kernel(self) -> Kernel:
+        """The finished kernel."""
+        attributes = self.target.function_attributes
+        externals = {text: None for f in self.builder.functions for text in f.declarations().values()}
+        return Kernel(
+            tuple(f.text(attributes) for f in self.builder.functions),
+            tuple(self.builder.phases),
+            shared_bytes=self.builder.scratch.bytes,
+            externals=tuple(externals),
+        )
+
+    def emit(
+        self,
+        a: Source,
+        b: Source,
+        axes: Callable[[Dimensions, Dimensions, Dimensions], Axes | None],
+        frame: Frame | None = None,
+    ) -> None:
+        """Add the phases from the operands to the outputs. `axes(A, B, C)` gives the loops, None where digits do not
+        fit.
+
+        `frame`: the loops compute a larger tensor, in which the result lies somewhere.
+
+        Raises:
+            NoLoops: only outer axes could be contiguous in the result.
+        """
+        sizes = shape(self.root.results[0])
+        frame = frame or Frame(sizes, (0,) * len(sizes))
+        direct = None
+        if frame.sizes == sizes:
+            direct = output_digits(self.fusion.ops, self.fusion.outputs, self.root)
+        if direct is not None:
+            contraction = self._contraction(a, b, axes(a.dimensions, b.dimensions, direct))
+            if contraction and (contraction.n.c == 1 or contraction.n.size == 1):
+                emit_product(self.builder, contraction, self.arithmetic, self._epilogue(contraction))
+                return
+        for layout in scratch_layouts(frame.sizes):
+            contraction = self._contraction(a, b, axes(a.dimensions, b.dimensions, layout))
+            if contraction and (contraction.n.c == 1 or contraction.n.size == 1):
+                break
+        else:
+            raise NoLoops(f"no loops for '{self.root.operation.name}'", op=self.root.operation.name)
+        room = self.builder.scratch.take(math.prod(frame.sizes) * self.arithmetic.parts, self.arithmetic.element)
+        raw = StoreTo(room, (*contraction.outer, contraction.m, contraction.n))
+        emit_product(self.builder, contraction, self.arithmetic, raw)
+        emit_outputs(self.builder, self.fusion, self.root, self.arithmetic, room, layout, frame.origin)
+
+    def _contraction(self, a: Source, b: Source, axes: Axes | None) -> Contraction | None:
+        if axes is None:
+            return None
+        contraction = normalize(axes.batch, axes.m, axes.n, axes.k, a.operand, b.operand)
+        return with_best_lanes(contraction, self.arithmetic)
+
+    def _epilogue(self, contraction: Contraction) -> Epilogue:
+        axes = (*contraction.outer, contraction.m, contraction.n)
+        result = element(self.root.results[0])
+        plain = (
+            result.storage == self.arithmetic.accumulator and result.kind != "bool" and result.compute == result.storage
+        )
+        moves = not any(is_elementwise(op) for op in self.fusion.ops if op != self.root and self._follows(op))
+        if len(self.fusion.outputs) == 1 and plain | result.is_complex and moves:
+            return StoreTo(Operand("out0", 0, memory_element(result)), axes)
+        return ElementalEpilogue(self.fusion, self.root, axes, self.arithmetic, self.target)
+
+    def _follows(self, op: ir.OpView) -> bool:
+        """Whether an op comes after the root in the body."""
+        ops = list(self.fusion.ops)
+        return ops.index(op) > ops.index(self.root)
+
+
+def emit_rooted(fusion: Fusion, target: CpuTarget, name: str, phases: Callable[[Rooted], None]) -> Kernel:
+    """The kernel of a fusion around one op called `name`; `phases` adds the phases of a non-empty product.
+
+    Raises:
+        InternalError: the fusion does not hold exactly one such op.
+    """
+    roots = [op for op in fusion.ops if op.operation.name == name]
+    if len(roots) != 1:
+        raise InternalError(f"a fusion of kind '{fusion.kind}' must hold one '{name}', not {len(roots)}", op=name)
+    rooted = Rooted(fusion, target, roots[0])
+    if all(num_elements(output) == 0 for output in fusion.outputs):
+        rooted.builder.phase("", 0, 0.0, lambda f: f.ret())
+    elif any(num_elements(operand) == 0 for operand in rooted.root.operands):
+        emit_outputs(rooted.builder, fusion, rooted.root, rooted.arithmetic, None, ())
+    else:
+        phases(rooted)
+    return rooted.kernel()

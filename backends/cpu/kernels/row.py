@@ -1,0 +1,291 @@
+"""Kernels of kind `row`: reductions over trailing dimensions, and elementwise work before, between and after them.
+
+The tensor is seen as [rows, columns]; a row is one iteration. It is walked once for every level of reductions (softmax:
+maximum, then the sum of exponentials) and once for full-size results. Values that a later pass needs are computed again
+if that is cheap, else kept in a row of scratch memory. Rows of few columns are processed many at a time, one per lane.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from stablehlo_py.backends.cpu.kernels import column, loop
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import (
+    aliased,
+    cone,
+    empty,
+    kernel,
+    lanes_for,
+    merge_short,
+    phase,
+    place_of,
+    power_of_two,
+    refine,
+    start_function,
+    vector_cost,
+)
+from stablehlo_py.backends.cpu.kernels.reduction import Reduction, Sweep, at_place, finish, reductions
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import I8, Function, Index, Value
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import Affine, Position, affine, affine_of, flatten, lane_index, regroup, same, scalar
+from stablehlo_py.codegen.types import Element, Lanes, element, scatter, splat
+from stablehlo_py.dialect.types import num_elements, shape
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
+
+STAGE_COST = 2.5  # nanoseconds per vector from which a value is kept instead of computed again
+STAGE_BYTES = 512 << 10  # most scratch memory for kept rows
+ACROSS_COLUMNS = 16  # rows up to this long go one per lane
+SPLIT_COLUMNS = 1 << 15  # from here on, few rows are split over threads
+CHEAP = 2.0  # nanoseconds per vector: below, latency decides and several accumulators pay
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """Generate the kernel. All reductions split their operand into the same rows and columns; results have `rows`
+    elements, or all.
+    """
+    items = reductions(fusion)
+    if not items:
+        return loop.emit(fusion, target)
+    sizes = shape(items[0].operand)
+    columns = math.prod(sizes[dimension] for dimension in items[0].dimensions)
+    rows = num_elements(items[0].result)
+    if rows == 0:
+        return empty(fusion, target)
+    if columns < 2:  # nothing to combine
+        return loop.emit(fusion, target)
+    for item in items:
+        if num_elements(item.result) != rows or num_elements(item.operand) != rows * columns:
+            raise InternalError(f"reductions of row fusion {fusion.name} split their operands differently")
+    levels = reduction_levels(items)
+    full = [value for value in fusion.outputs if num_elements(value) != rows]
+    if not full and len(levels) == 1 and rows < 64 and columns >= SPLIT_COLUMNS:
+        return column.emit(fusion, target)
+    return _Row(fusion, target, rows, columns, levels).emit()
+
+
+def reduction_levels(items: Sequence[Reduction]) -> list[list[Reduction]]:
+    """Reductions by the number of reductions that they depend on."""
+    by_result = {item.result: item for item in items}
+    depth: dict[ir.Value, int] = {}
+
+    def measure(value: ir.Value) -> int:
+        if isinstance(value.owner, ir.Block):
+            return 0
+        if value not in depth:
+            below = max((measure(operand) for operand in value.owner.operands), default=0)
+            depth[value] = below + (value in by_result)
+        return depth[value]
+
+    levels: list[list[Reduction]] = []
+    for item in items:
+        level = measure(item.result)
+        levels += [[] for _ in range(level - len(levels))]
+        levels[level - 1].append(item)
+    return levels
+
+
+class _Row:
+    def __init__(
+        self, fusion: Fusion, target: CpuTarget, rows: int, columns: int, levels: list[list[Reduction]]
+    ) -> None:
+        self.fusion, self.target, self.rows, self.columns, self.levels = fusion, target, rows, columns, levels
+        results = [item.result for level in levels for item in level]
+        self.full = [value for value in fusion.outputs if num_elements(value) == rows * columns and columns > 1]
+        self.roots = [[item.operand for item in level] for level in levels] + [self.full]
+        roots = [value for root in self.roots for value in root]
+        space = refine(fusion, target, roots, [rows, columns], bound=results)
+        self.row_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 0]
+        column_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 1]
+        self.values = cone(fusion.outputs)
+        full_lanes = lanes_for(target, self.values, 1 << 10)
+        self.aliased = aliased(fusion)
+        self.across = columns <= min(ACROSS_COLUMNS, full_lanes) and columns < rows and rows >= full_lanes
+        if self.aliased and rows % full_lanes:
+            self.across = False  # rows in the overlap of two groups would be read after they were written
+        if self.across:
+            self.column_sizes, self.lanes, self.row_sizes = column_sizes, full_lanes, [rows]
+        else:
+            self.column_sizes = merge_short(column_sizes, full_lanes)
+            self.lanes = min(full_lanes, power_of_two(self.column_sizes[-1]))
+        self.staged = self._staged(results)
+
+    # --- what is kept between passes ---------------------------------------------------------------------------------
+
+    def _staged(self, results: Sequence[ir.Value]) -> dict[ir.Value, tuple[int, int]]:
+        """Values kept in scratch memory: value -> (pass that computes it, byte offset)."""
+        stop = set(results).__contains__
+        cones = [set(cone(root, stop)) for root in self.roots]
+        costs: dict[ir.Value, float] = {}
+
+        def cost(value: ir.Value) -> float:
+            if value not in costs:
+                costs[value] = vector_cost([one for one in cone([value], stop) if one not in results], 0, 0)
+            return costs[value]
+
+        staged: dict[ir.Value, tuple[int, int]] = {}
+        used = 0
+        per_row = self.lanes if self.across else 1
+
+        def visit(value: ir.Value, number: int, seen: set[ir.Value]) -> None:
+            nonlocal used
+            if value in seen or value in results or value in staged or isinstance(value.owner, ir.Block):
+                return
+            seen.add(value)
+            earlier = next((before for before in range(number) if value in cones[before]), None)
+            if earlier is not None and num_elements(value) == self.rows * self.columns and cost(value) >= STAGE_COST:
+                size = -(-self.columns * per_row * element(value).bytes // 64) * 64
+                if used + size <= STAGE_BYTES:
+                    staged[value] = earlier, used
+                    used += size
+                    return
+            for operand in value.owner.operands:
+                visit(operand, number, seen)
+
+        for number, root in enumerate(self.roots):
+            seen: set[ir.Value] = set()
+            for value in root:
+                visit(value, number, seen)
+        self.private_bytes = used
+        return staged
+
+    # --- emission ----------------------------------------------------------------------------------------------------
+
+    def emit(self) -> Kernel:
+        f = start_function(self.fusion)
+        groups = -(-self.rows // self.lanes) if self.across else self.rows
+        f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
+        f.ret()
+        vectors = self.columns if self.across else -(-self.columns // self.lanes)
+        cost = (
+            vector_cost(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
+            + 5.0
+        )
+        return kernel([f], [phase(self.fusion.name, groups, cost)], self.target, private_bytes=self.private_bytes)
+
+    def _row(self, f: Function, i: Index) -> None:
+        e = Elemental(f, self.fusion, self.target, self.lanes)
+        if self.across:
+            start = f.imin(f.imul(i, self.lanes), self.rows - self.lanes)
+            row = [lane_index(start, self.rows, self.lanes)]
+        else:
+            row = regroup(f, ((self.rows, affine_of(i, self.rows - 1)),), self.row_sizes, 1)
+        row_place = place_of(self.row_sizes, row)
+        here = flatten(f, row_place)
+
+        def place(indices: list[Affine]) -> Position:
+            return row_place + place_of(self.column_sizes, indices)
+
+        for number, level in enumerate(self.levels):
+            staging = [value for value, (when, _) in self.staged.items() if when == number]
+            self._reduce(e, level, place, here, partial(self._stage, e, staging))
+            for value in staging:
+                self._bind_staged(e, value, here)
+        self._store_rows(e, row_place)
+        if self.full:
+            self._full_pass(e, place)
+
+    def _reduce(
+        self,
+        e: Elemental,
+        level: Sequence[Reduction],
+        place: Callable[[list[Affine]], Position],
+        here: Affine,
+        after: Callable[[Position], None],
+    ) -> None:
+        copies = self._copies(level)
+        lanes = 1 if self.across else self.lanes
+        totals = Sweep(e, level, self.column_sizes, lanes, copies, place, after).run()
+        for item, total in zip(level, totals, strict=True):
+            combined = total if self.across else arith.reduce_lanes(e.f, item.kind, item.of, total)
+            result = finish(e, item, combined)
+            e.bind(item.result, at_place(e, here, result))
+
+    def _copies(self, level: Sequence[Reduction]) -> int:
+        if self.across:
+            return 1
+        results = {item.result for row in self.levels for item in row}
+        work = [value for value in cone([item.operand for item in level], results.__contains__) if value not in results]
+        copies = 4 if vector_cost(work, 0, 0) < CHEAP else 1
+        return max(1, min(copies // len(level) or 1, self.column_sizes[-1] // self.lanes))
+
+    def _store_rows(self, e: Elemental, row_place: Position) -> None:
+        """Results with one element per row."""
+        for number, value in enumerate(self.fusion.outputs):
+            if value not in self.full:
+                result = e.value(value, row_place)
+                if self.across:
+                    result = splat(e.f, result, self.lanes)
+                e.write(element(value), e.f.parameters[f"out{number}"], row_place, result)
+
+    def _full_pass(self, e: Elemental, place: Callable[[list[Affine]], Position]) -> None:
+        """Results with an element for every column."""
+        f, size, lanes = e.f, self.column_sizes[-1], self.lanes
+
+        def vector(indices: list[Affine], start: Index) -> None:
+            whole, mask = size % lanes == 0, None
+            if self.across:
+                index = affine(start, size)
+            elif whole or not self.aliased:
+                index = lane_index(start if whole else f.imin(start, size - lanes), size, lanes, lanes if whole else 1)
+            else:  # in place, an overlap would read what was written: the tail is masked
+                index, mask = lane_index(start, size, lanes, lanes), f.tail_mask(f.isub(size, start), lanes)
+            at = place([*indices, index])
+            results = [(value, e.at(value, at, mask)) for value in self.full]
+            for value, result in results:
+                self._write(e, value, at, result, mask)
+
+        def nest(indices: list[Affine]) -> None:
+            depth = len(indices)
+            if depth < len(self.column_sizes) - 1:
+                bound = self.column_sizes[depth]
+                f.loop(0, bound, 1, lambda index: nest([*indices, affine(index, bound)]))
+            else:
+                f.loop(0, size, 1 if self.across else lanes, lambda index: vector(indices, index))
+
+        nest([])
+
+    def _write(self, e: Elemental, value: ir.Value, at: Position, result: Lanes, mask: Value | None) -> None:
+        for number, output in enumerate(self.fusion.outputs):
+            if output == value:
+                base = e.f.parameters[f"out{number}"]
+                if self.across:
+                    start = flatten(e.f, at)
+                    scalar_start = Affine(start.constant, start.terms)
+                    offset = e.f.index(scalar(e.f, scalar_start))
+                    scatter(e.f, element(value), result, base, offset, start.lane)
+                else:
+                    e.write(element(value), base, at, result, mask)
+
+    # --- scratch memory ----------------------------------------------------------------------------------------------
+
+    def _buffer(self, e: Elemental, value: ir.Value) -> Value:
+        return e.f.gep(e.f.private, self.staged[value][1], I8)
+
+    def _stage(self, e: Elemental, values: Sequence[ir.Value], at: Position) -> None:
+        for value in values:
+            result = splat(e.f, e.value(value, at), self.lanes)
+            e.write(element(value), self._buffer(e, value), self._stage_place(e, at), result)
+
+    def _stage_place(self, e: Elemental, at: Position) -> Position:
+        """Where a column is kept: by its number; when rows are in lanes, a vector per column."""
+        column_index = regroup(e.f, at, (self.rows, self.columns), self.lanes)[1]
+        if not self.across:
+            return ((self.columns, column_index),)
+        return ((self.columns, column_index), (self.lanes, Affine(0, lane=1)))
+
+    def _bind_staged(self, e: Elemental, value: ir.Value, here: Affine) -> None:
+        of: Element = element(value)
+
+        def provide(at: Position) -> Lanes | None:
+            row, _ = regroup(e.f, at, (self.rows, self.columns), self.lanes)
+            if not same(e.f, row, here):
+                return None
+            return e.read(of, self._buffer(e, value), self._stage_place(e, at))
+
+        e.bind(value, provide)

@@ -1,0 +1,168 @@
+"""Scatter: updates combined into a copy of the operands (or in place), in index order, so that results never depend on
+threads.
+
+Spec: section scatter. For every scatter index the window's in-bounds part is a box; its innermost dimension is
+vectorized where it is contiguous in operands and updates, and split over threads where no index moves along it (an
+embedding's gradient).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import (
+    copy_phase,
+    inplace_pairs,
+    nest,
+    offset,
+    operand,
+    strides_of,
+    the_op,
+)
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.region import combiner
+from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.types import num_elements, shape
+from stablehlo_py.mlir import ir, stablehlo
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where things stand: shapes, and for every operand dimension what moves along it."""
+
+    operand: tuple[int, ...]
+    indices: tuple[int, ...]
+    updates: tuple[int, ...]
+    update_scatter_dims: tuple[int, ...]
+    window_of: dict[int, int]  # operand dimension -> updates dimension of its window
+    index_of: dict[int, int]  # operand dimension -> component of the index vector
+    batch_of: dict[int, int]  # operand dimension -> indices dimension that it is paired with
+    index_vector_dim: int
+
+    def window(self, dimension: int) -> int:
+        """Size of the window along an operand dimension."""
+        return self.updates[self.window_of[dimension]] if dimension in self.window_of else 1
+
+
+def _layout(op: ir.OpView, count: int) -> _Layout:
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    operand_shape, indices, updates = (shape(op.operands[i]) for i in (0, count, count + 1))
+    window_dims = list(numbers.update_window_dims)
+    batching = list(numbers.input_batching_dims)
+    absent = {*numbers.inserted_window_dims, *batching}
+    kept = [d for d in range(len(operand_shape)) if d not in absent]
+    return _Layout(
+        operand_shape,
+        indices,
+        updates,
+        tuple(d for d in range(len(updates)) if d not in window_dims),
+        dict(zip(kept, window_dims, strict=True)),
+        {d: i for i, d in enumerate(numbers.scattered_dims_to_operand_dims)},
+        dict(zip(batching, numbers.scatter_indices_batching_dims, strict=True)),
+        numbers.index_vector_dim,
+    )
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """One copy phase per operand that is not updated in place, then the updates."""
+    op = the_op(fusion, "stablehlo.scatter")
+    count = (len(op.operands) - 1) // 2
+    functions, phases = [], []
+    for number in range(count):
+        copied = copy_phase(fusion, op.operands[number], number, target)
+        if copied:
+            functions.append(copied[0])
+            phases.append(copied[1])
+    layout = _layout(op, count)
+    if num_elements(op.operands[count + 1]):
+        symbol = f"{fusion.name}.update"
+        f = phase_function(fusion, symbol, aliased=bool(inplace_pairs(fusion)))
+        iterations, cost = _emit_updates(f, fusion, op, count, layout, target)
+        f.ret()
+        functions.append(f.text(target.function_attributes))
+        phases.append(Phase(symbol, iterations, 1, cost))
+    return Kernel(tuple(functions), tuple(phases))
+
+
+def _emit_updates(
+    f: Function, fusion: Fusion, op: ir.OpView, count: int, layout: _Layout, target: CpuTarget
+) -> tuple[int, float]:
+    rank = len(layout.operand)
+    operand_strides, update_strides = strides_of(layout.operand), strides_of(layout.updates)
+    index_strides = strides_of(layout.indices)
+    last = rank - 1
+    # Lanes run along the last operand dimension where its window is also the last dimension of the updates.
+    contiguous = rank > 0 and layout.window_of.get(last) == len(layout.updates) - 1 and layout.window(last) > 1
+    bits = max(element(value).storage.bits for value in op.operands[:count])
+    lanes = target.lanes(bits) if contiguous else 1
+    split = contiguous and last not in layout.index_of
+    blocks = -(-layout.window(last) // (4 * lanes)) if split else 1
+    indices_pointer, indices_element = operand(f, fusion, op.operands[count]), element(op.operands[count])
+    combine = combiner(f, op)
+
+    def starts_at(place: list[Index]) -> list[Index]:
+        """Start of the window in every operand dimension, for scatter dimensions `place`."""
+        full = list(place)
+        starts: list[Index] = []
+        for dimension in range(rank):
+            if dimension in layout.index_of:
+                at = full.copy()
+                if layout.index_vector_dim < len(layout.indices):
+                    at.insert(layout.index_vector_dim, layout.index_of[dimension])
+                loaded = types.load(f, indices_element, indices_pointer, offset(f, at, index_strides))
+                assert isinstance(loaded, Value)
+                starts.append(f.cast("zext" if indices_element.unsigned else "sext", loaded, I64))
+            elif dimension in layout.batch_of:
+                # `place` holds the indices' dimensions without index_vector_dim.
+                paired = layout.batch_of[dimension]
+                starts.append(full[paired - (layout.index_vector_dim < paired)])
+            else:
+                starts.append(0)
+        return starts
+
+    def one(place: list[Index]) -> None:
+        starts = starts_at(place)
+        bounds: list[tuple[Index, Index]] = []
+        for dimension in range(rank):
+            low: Index = 0
+            high: Index = layout.window(dimension)
+            if dimension in layout.index_of:
+                low = f.imax(0, f.isub(0, starts[dimension]))
+                high = f.imin(high, f.isub(layout.operand[dimension], starts[dimension]))
+            bounds.append((low, high))
+        update_base: Index = 0
+        for dimension, index in zip(layout.update_scatter_dims, place, strict=True):
+            update_base = f.iadd(update_base, f.imul(index, update_strides[dimension]))
+        if split:
+            bounds[last] = (f.imul(f.begin, 4 * lanes), f.imin(f.imul(f.end, 4 * lanes), layout.window(last)))
+        outer = bounds[:-1] if contiguous else bounds
+
+        def row(window: list[Index]) -> None:
+            to, source = offset(f, starts, operand_strides), update_base
+            for dimension, index in enumerate(window):
+                to = f.iadd(to, f.imul(index, operand_strides[dimension]))
+                if dimension in layout.window_of:
+                    source = f.iadd(source, f.imul(index, update_strides[layout.window_of[dimension]]))
+            if contiguous:
+                low, high = bounds[last]
+                f.loop(low, high, lanes, lambda i: element_at(f.iadd(to, i), f.iadd(source, i), f.isub(high, i)))
+            else:
+                element_at(to, source, None)
+
+        nest(f, outer, row)
+
+    def element_at(to: Index, source: Index, remaining: Index | None) -> None:
+        mask = f.tail_mask(remaining, lanes) if remaining is not None and lanes > 1 else None
+        old = [types.load(f, element(op.operands[n]), f.parameters[f"out{n}"], to, lanes, mask) for n in range(count)]
+        new = [
+            types.load(f, element(op.operands[n]), operand(f, fusion, op.operands[count + 1 + n]), source, lanes, mask)
+            for n in range(count)
+        ]
+        for n, value in enumerate(combine([*old, *new])):
+            types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
+
+    nest(f, [(0, layout.updates[d]) for d in layout.update_scatter_dims], one)
+    return blocks, 2.0 * num_elements(op.operands[count + 1]) / blocks / max(1, lanes // 4)

@@ -1,0 +1,143 @@
+"""Select-and-scatter (the gradient of max pooling). Spec: section select_and_scatter.
+
+Phase 1 fills the result with the initial value; phase 2 walks the source positions of one batch slice in order: the
+window's selected place is found with a running best, then the source value is combined into it. Leading dimensions that
+no window moves along are the parallel iterations, so threads never write the same element.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import copy_phase, nest, offset, operand, strides_of, the_op
+from stablehlo_py.backends.cpu.kernels.reduce_window import over_window
+from stablehlo_py.backends.cpu.kernels.windows import Window
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
+from stablehlo_py.codegen.region import combiner
+from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.types import shape
+from stablehlo_py.mlir import ir
+
+
+def _windows(op: ir.OpView) -> list[Window]:
+    sizes = shape(op.operands[0])
+    rank = len(sizes)
+    width = tuple(op.attributes["window_dimensions"]) if "window_dimensions" in op.attributes else (1,) * rank
+    stride = tuple(op.attributes["window_strides"]) if "window_strides" in op.attributes else (1,) * rank
+    flat = [int(edge) for edge in op.attributes["padding"]] if "padding" in op.attributes else [0] * (2 * rank)
+    return [Window(sizes[d], width[d], stride[d], low=flat[2 * d], high=flat[2 * d + 1]) for d in range(rank)]
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """Fill, then select and scatter."""
+    op = the_op(fusion, "stablehlo.select_and_scatter")
+    windows = _windows(op)
+    sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
+    functions, phases = [], []
+    fill_here = op.operands[2] in fusion.inputs
+    filled = None if fill_here else copy_phase(fusion, op.operands[2], 0, target)
+    symbol = f"{fusion.name}.select"
+    f = phase_function(fusion, symbol)
+    parallel = 0
+    while parallel < len(sizes) - 1 and windows[parallel].trivial:
+        parallel += 1
+    iterations = math.prod(sizes[:parallel])
+    slice_elements = math.prod(sizes[parallel:])
+    of = element(op.operands[0])
+    if filled:
+        functions.append(filled[0])
+        phases.append(filled[1])
+    _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
+    f.ret()
+    functions.append(f.text(target.function_attributes))
+    cost = 3.0 * math.prod(source_sizes[parallel:]) * math.prod(window.width for window in windows) + slice_elements
+    phases.append(Phase(symbol, iterations, 1, cost / (4 if not of.is_complex else 1)))
+    return Kernel(tuple(functions), tuple(phases))
+
+
+def _emit(
+    f: Function, fusion: Fusion, op: ir.OpView, windows: list[Window], parallel: int, target: CpuTarget, *, fill: bool
+) -> None:
+    sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
+    strides, source_strides = strides_of(sizes), strides_of(source_sizes)
+    of = element(op.operands[0])
+    source_pointer, pointer = operand(f, fusion, op.operands[1]), operand(f, fusion, op.operands[0])
+    out = f.parameters["out0"]
+    select, scatter = combiner(f, op, 0), combiner(f, op, 1)
+    last = len(sizes) - 1
+    vectorized = bool(windows) and windows[last].trivial and sizes[last] > 1 and not of.is_complex
+    lanes = target.lanes(of.storage.bits) if vectorized else 1
+    inner_windows = windows[parallel:last] if vectorized else windows[parallel:]
+    inner_sizes = source_sizes[parallel:last] if vectorized else source_sizes[parallel:]
+
+    def batch(i: Value) -> None:
+        base = f.imul(i, math.prod(sizes[parallel:]))
+        source_base = f.imul(i, math.prod(source_sizes[parallel:]))
+        if fill:
+            initial = types.load(f, of, operand(f, fusion, op.operands[2]), 0)
+            f.loop(0, math.prod(sizes[parallel:]), 1, lambda j: types.store(f, of, initial, out, f.iadd(base, j)))
+
+        def place(indices: list[Index]) -> None:
+            if not vectorized:
+                window(indices, 0, None)
+                return
+
+            def columns(column: Value) -> None:
+                mask = f.tail_mask(f.isub(sizes[last], column), lanes) if sizes[last] % lanes else None
+                window(indices, column, mask)
+
+            f.loop(0, sizes[last], lanes, columns)
+
+        def window(indices: list[Index], column: Index, mask: Value | None) -> None:
+            found_type, place_type = vector(lanes, I1), vector(lanes, I64)
+            start = f.iadd(base, column)
+            carries: list[Lanes] = [
+                types.constant(f, of, 0, lanes),
+                f.const(0, place_type),
+                f.const(False, found_type),
+            ]
+
+            def step(at: Index, values: list[Lanes]) -> list[Lanes]:
+                best, where, found = values
+                assert isinstance(found, Value)
+                assert isinstance(where, Value)
+                value = types.load(f, of, pointer, f.iadd(start, at), lanes, mask)
+                keep = select([best, value])[0]
+                assert isinstance(keep, Value)
+                keep = f.binary("and", keep, found)
+                spot = f.splat(f.index(at), lanes)
+                return [
+                    types.select(f, keep, best, value),
+                    f.select(keep, where, spot),
+                    f.const(True, found_type),
+                ]
+
+            _, where, found = over_window(f, inner_windows, indices, strides[parallel:], carries, step)
+            source_at = f.iadd(
+                f.iadd(source_base, column), offset(f, indices, source_strides[parallel : parallel + len(indices)])
+            )
+            incoming = types.load(f, of, source_pointer, source_at, lanes, mask)
+            assert isinstance(where, Value)
+            assert isinstance(found, Value)
+            if mask is not None:
+                found = f.binary("and", found, mask)
+            for lane in range(lanes):
+                put(lane, start, where, found, incoming)
+
+        def put(lane: int, start: Index, where: Value, found: Value, incoming: Lanes) -> None:
+            one_found = f.extract(found, lane) if lanes > 1 else found
+
+            def combine() -> None:
+                spot = f.extract(where, lane) if lanes > 1 else where
+                value = types.each(lambda part: f.extract(part, lane), incoming) if lanes > 1 else incoming
+                to = f.iadd(f.iadd(start, lane), spot)
+                types.store(f, of, scatter([types.load(f, of, out, to), value])[0], out, to)
+
+            f.if_(one_found, combine)
+
+        nest(f, [(0, size) for size in inner_sizes], place)
+
+    f.loop(f.begin, f.end, 1, batch)

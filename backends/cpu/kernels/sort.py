@@ -1,0 +1,74 @@
+"""Sort along one dimension by the user's comparator. Spec: section sort. Always stable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand, strides_of, the_op
+from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import I8, Value
+from stablehlo_py.codegen.region import combiner
+from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.types import i64, shape
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 64) * 64
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """One phase over the rows (all dimensions but the sorted one). Columns of a row are copied to scratch and back."""
+    op = the_op(fusion, "stablehlo.sort")
+    sizes = shape(op.operands[0])
+    dimension = i64(op, "dimension") if "dimension" in op.attributes else -1
+    dimension %= max(1, len(sizes))
+    size = sizes[dimension] if sizes else 1
+    stride = strides_of(sizes)[dimension] if sizes else 1
+    rows = math.prod(sizes) // max(1, size)
+    elements = [element(value) for value in op.operands]
+    f = phase_function(fusion, fusion.name)
+    compare = combiner(f, op)
+
+    def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
+        pairs = [side for pair in zip(a, b, strict=True) for side in pair]
+        (result,) = compare(pairs)
+        assert isinstance(result, Value)
+        return result
+
+    columns: list[Value] = []
+    spare: list[Value] = []
+    used = 0
+    for group in (columns, spare):
+        for of in elements:
+            group.append(f.gep(f.private, used, I8))
+            used += _aligned(of.bytes * size)
+
+    def row(i: Value) -> None:
+        outer, inner = f.idiv(i, stride), f.irem(i, stride)
+        base = f.iadd(f.imul(outer, size * stride), inner)
+
+        def fetch(j: Value) -> None:
+            at = f.iadd(base, f.imul(j, stride))
+            for of, value, column in zip(elements, op.operands, columns, strict=True):
+                types.store(f, of, types.load(f, of, operand(f, fusion, value), at), column, j)
+
+        f.loop(0, size, 1, fetch)
+        result = Sorter(f, elements, columns, spare, before).sort(size)
+
+        def put(j: Value) -> None:
+            at = f.iadd(base, f.imul(j, stride))
+            for number, (of, column) in enumerate(zip(elements, result, strict=True)):
+                types.store(f, of, types.load(f, of, column, j), f.parameters[f"out{number}"], at)
+
+        f.loop(0, size, 1, put)
+
+    if size:
+        f.loop(f.begin, f.end, 1, row)
+    f.ret()
+    cost = size * (4.0 + 3.0 * merge_passes(size))
+    phase = Phase(fusion.name, rows if size else 0, max(1, int(5000 / max(cost, 1))), cost)
+    return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=used)

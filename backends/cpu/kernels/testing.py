@@ -1,0 +1,183 @@
+"""Compile and run one kernel, for tests and measurements of templates."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stablehlo_py.backends.cpu.kernels import emit_kernel
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.build import attribute
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import capi, func_dialect, ir, make_context
+
+ALIGNMENT = 64
+GUARD = 256  # bytes around every buffer that a kernel must not touch
+GUARD_BYTE = 0x5A
+
+
+@dataclass
+class Compiled:
+    """A kernel in this process: `run` it on buffers.
+
+    Attributes:
+        kernel: what the template gave.
+        inputs, outputs: (shape, dtype) of the arguments and results.
+    """
+
+    kernel: Kernel
+    inputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    inplace: dict[int, int]
+    _keep: tuple[object, ...]
+    _functions: dict[str, Callable[..., None]]
+
+    def call(self, pointers: Sequence[int], chunks: int = 1) -> None:
+        """Run all phases over raw pointers (inputs, outputs); `chunks` uneven pieces per phase."""
+        shared = aligned(self.kernel.shared_bytes)
+        for phase in self.kernel.phases:
+            function = self._functions[phase.symbol]
+            for begin, end in _pieces(phase.iterations, chunks):
+                private = aligned(self.kernel.private_bytes)
+                function(*pointers, shared.ctypes.data, private.ctypes.data, begin, end)
+
+    def run(self, arrays: Sequence[np.ndarray], chunks: int = 1) -> list[np.ndarray]:
+        """Results as new arrays. Raises InternalError when the kernel writes elsewhere than to them."""
+        inputs = [_Buffer(size, dtype, array) for (size, dtype), array in zip(self.inputs, arrays, strict=True)]
+        outputs = []
+        for number, (size, dtype) in enumerate(self.outputs):
+            outputs.append(inputs[self.inplace[number]] if number in self.inplace else _Buffer(size, dtype, None))
+        self.call([buffer.array.ctypes.data for buffer in (*inputs, *outputs)], chunks)
+        for buffer in (*inputs, *outputs):
+            buffer.check()
+        for buffer, array in zip(inputs, arrays, strict=True):
+            if (
+                buffer not in outputs
+                and buffer.array.tobytes() != np.ascontiguousarray(array, buffer.array.dtype).tobytes()
+            ):
+                raise InternalError("the kernel changed an input")
+        return [buffer.array.copy() for buffer in outputs]
+
+
+class _Buffer:
+    """An array with guard bytes around it, aligned as the runtime aligns."""
+
+    def __init__(self, size: tuple[int, ...], dtype: np.dtype, array: np.ndarray | None) -> None:
+        count = int(np.prod(size)) * dtype.itemsize
+        self._all = aligned(count + 2 * GUARD)
+        self._all[:] = GUARD_BYTE
+        self._count = count
+        self.array = self._all[GUARD : GUARD + count].view(dtype).reshape(size)
+        if array is not None:
+            self.array[...] = array
+
+    def check(self) -> None:
+        around = np.concatenate([self._all[:GUARD], self._all[GUARD + self._count :]])
+        if not (around == GUARD_BYTE).all():
+            raise InternalError("the kernel wrote outside a buffer")
+
+
+def aligned(size: int) -> np.ndarray:
+    """Uninitialised bytes at an address that is a multiple of 64."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def _pieces(iterations: int, chunks: int) -> list[tuple[int, int]]:
+    if chunks == 1 or iterations < 2:
+        return [(0, iterations)] if iterations else []
+    cuts = sorted(
+        {0, iterations, *(max(1, iterations * number * number // (chunks * chunks)) for number in range(1, chunks))}
+    )
+    pairs = list(itertools.pairwise(cuts))
+    return pairs[::-1]  # any order must do
+
+
+def compile_kernel(text: str, target: CpuTarget) -> Compiled:
+    """Compile the one fusion function (`hlo.fusion` attribute) of a module in generic form."""
+    context = make_context()
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(text)
+        function = module.body.operations[0]
+        kernel = emit_kernel(function, target)
+        block = function.regions[0].blocks[0]
+        inputs = tuple((shape(value), numpy_dtype(element_type(value))) for value in block.arguments)
+        results = list(block.operations)[-1].operands
+        outputs = tuple((shape(value), numpy_dtype(element_type(value))) for value in results)
+        pairs = tuple(function.attributes["hlo.inplace"]) if "hlo.inplace" in function.attributes else ()
+    functions, keep = load_kernel(kernel, len(inputs) + len(outputs) + 2)
+    inplace = dict(zip(pairs[1::2], pairs[::2], strict=True))
+    return Compiled(kernel, inputs, outputs, inplace, (context, module, *keep), functions)
+
+
+def load_kernel(kernel: Kernel, pointers: int) -> tuple[dict[str, Callable[..., None]], tuple[object, ...]]:
+    """Machine code of a kernel's phases as ctypes functions of `pointers` pointers and two i64; and what must be kept
+    alive.
+    """
+    api = capi()
+    quiet = ir.Context()
+    quiet.enable_multithreading(False)
+    text = "\n".join([*kernel.externals, *kernel.functions]).encode()
+    module = api.module_parse(api.handle(quiet), api.string(text))
+    if not module:
+        raise InternalError(f"generated code does not parse:\n{text.decode()}")
+    engine = api.engine_create(module, 0, 0, None, True, False)
+    if not engine:
+        raise InternalError("LLVM refused the generated code")
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers, ctypes.c_int64, ctypes.c_int64)
+    functions: dict[str, Callable[..., None]] = {}
+    for phase in kernel.phases:
+        name = phase.symbol.encode()
+        functions[phase.symbol] = prototype(api.engine_lookup(engine, api.string(name)))
+    return functions, (quiet, engine)
+
+
+def run_kernel(text: str, arrays: Sequence[np.ndarray], target: CpuTarget) -> list[np.ndarray]:
+    """Results of a fusion function on arrays; run whole and in three uneven pieces, which must give the same bits."""
+    compiled = compile_kernel(text, target)
+    results = compiled.run(arrays)
+    for one, other in zip(results, compiled.run(arrays, 3), strict=True):
+        if one.tobytes() != other.tobytes():
+            raise InternalError("the result depends on how the iterations are split over threads")
+    return results
+
+
+def build_fusion(
+    kind: str,
+    inputs: Sequence[str],
+    body: Callable[..., ir.Value | Sequence[ir.Value]],
+    attributes: dict[str, Sequence[int]] | None = None,
+) -> str:
+    """Text of a module with one fusion function.
+
+    Args:
+        kind: the fusion kind.
+        inputs: tensor types of the parameters.
+        body: builds the ops (stablehlo_py.dialect.build) from the parameters and returns the results.
+        attributes: more attributes of the function, e.g. hlo.inplace.
+    """
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.create()
+        types = [ir.Type.parse(text) for text in inputs]
+        with ir.InsertionPoint(module.body):
+            function = func_dialect.FuncOp("fusion", (types, []))
+            block = function.add_entry_block()
+        with ir.InsertionPoint(block):
+            built = body(*block.arguments)
+            results = [built] if isinstance(built, ir.Value) else list(built)
+            func_dialect.ReturnOp(results)
+        signature = ir.FunctionType.get(types, [result.type for result in results])
+        function.attributes["function_type"] = ir.TypeAttr.get(signature)
+        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        function.attributes["hlo.fusion"] = ir.StringAttr.get(kind)
+        for name, value in (attributes or {}).items():
+            function.attributes[name] = attribute(value)
+        return module.operation.get_asm(print_generic_op_form=True)

@@ -1,0 +1,173 @@
+"""Loop kernels that read an input transposed: square tiles, transposed in registers.
+
+The result's rows run along one loop, an input's along another. A tile of L x L elements is loaded as L vectors along
+the input's rows, transposed by log2(L) rounds of two-source shuffles, and used as L vectors along the result's rows:
+both sides touch whole cache lines. Small bodies take the vectors from registers, larger ones from a tile in the stack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import (
+    Space,
+    aliased,
+    kernel,
+    lanes_for,
+    phase,
+    place_of,
+    power_of_two,
+    start_function,
+    vector_cost,
+)
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import Affine, Position, Variable, add, address, affine_of, flatten, lane_index, regroup
+from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.mlir import ir
+
+SMALLEST = 4  # tiles of fewer lanes do not pay
+UNROLLED_OPS = 3  # bodies of up to this many operations are repeated for every row of the tile
+
+
+def applies(fusion: Fusion, target: CpuTarget, space: Space) -> bool:
+    """Whether an input is read along another loop than the innermost, and both are long enough."""
+    return not aliased(fusion) and _transposed_loop(space) is not None
+
+
+def _transposed_loop(space: Space) -> int | None:
+    """The loop along which a transposed input is contiguous."""
+    inner = len(space.sizes) - 1
+    for _, offset in space.loads:
+        if offset.vector is not None or space.coefficient(offset, inner) in (0, 1):
+            continue
+        for loop in range(inner):
+            if space.coefficient(offset, loop) == 1 and min(space.sizes[loop], space.sizes[inner]) >= SMALLEST:
+                return loop
+    return None
+
+
+def transpose(f: Function, rows: Sequence[Value]) -> list[Value]:
+    """Vectors of n lanes each, n of them, transposed (Eklundh's method: swap off-diagonal blocks of doubling size)."""
+    count = len(rows)
+    vectors = list(rows)
+    step = 1
+    while step < count:
+        high = [lane if not lane & step else count + lane - step for lane in range(count)]
+        low = [count + lane if lane & step else lane + step for lane in range(count)]
+        for number in range(count):
+            if not number & step:
+                a, b = vectors[number], vectors[number + step]
+                vectors[number], vectors[number + step] = f.shuffle(a, b, high), f.shuffle(a, b, low)
+        step *= 2
+    return vectors
+
+
+class _TileElemental(Elemental):
+    """Reads that are contiguous along the tile's rows come from transposed tiles.
+
+    `row`: the tile's first row; `inside`: the row within the tile, a loop variable or a Python int.
+    """
+
+    def __init__(
+        self, f: Function, fusion: Fusion, target: CpuTarget, lanes: int, row: Variable | int, inside: Variable | int
+    ) -> None:
+        super().__init__(f, fusion, target, lanes)
+        self.row, self.inside = row, inside
+
+    def row_index(self) -> Affine:
+        """The row of the result in terms of the tile's."""
+        start = Affine(self.row) if isinstance(self.row, int) else Affine(0, ((self.row, 1),))
+        return add(None, start, Affine(self.inside) if isinstance(self.inside, int) else Affine(0, ((self.inside, 1),)))
+
+    def read(self, of: Element, base: Value, place: Position, source: object = None) -> Lanes:
+        offset = flatten(self.f, place)
+        if self._is_transposed(of, offset):
+            return self._from_tile(of, base, offset)
+        return super().read(of, base, place, source)
+
+    def _is_transposed(self, of: Element, offset: Affine) -> bool:
+        if offset.vector is not None or abs(offset.lane) < 2 or self.guard is not None or of.is_complex:
+            return False
+        tracked = self.row if isinstance(self.row, Variable) else self.inside
+        return isinstance(tracked, Variable) and (tracked, 1) in offset.terms
+
+    def _from_tile(self, of: Element, base: Value, offset: Affine) -> Lanes:
+        f, lanes = self.f, self.lanes
+        if isinstance(self.inside, int):
+            first = add(f, offset, -self.inside)
+        else:
+            first = add(f, offset, Affine(0, ((self.inside, -1),)))
+        start = Affine(first.constant, first.terms)
+        key = ("tile", base.ref, start, offset.lane, isinstance(self.inside, int))
+        tile = f.recall(key)
+        if tile is None:
+            with f.at_level(max(start.level, f.barrier)):
+                tile = f.remember(key, self._load_tile(of, base, start, offset.lane))
+        if isinstance(self.inside, int):
+            stored = tile[self.inside]
+        else:
+            stored = f.load(VectorType(lanes, of.storage), tile, f.imul(self.inside.value, lanes))
+        return of.decode(f, stored) if of.decode else stored
+
+    def _load_tile(self, of: Element, base: Value, start: Affine, stride: int) -> list[Value] | Value:
+        f, lanes = self.f, self.lanes
+        type_ = VectorType(lanes, of.storage)
+        pointer, rest = address(f, base, start, of.storage)
+        columns = transpose(f, [f.load(type_, pointer, rest + stride * lane) for lane in range(lanes)])
+        if isinstance(self.inside, int):
+            return columns
+        buffer = f.alloca(lanes * lanes, of.storage)
+        for number, column in enumerate(columns):
+            f.store(column, buffer, number * lanes)
+        return buffer
+
+
+def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Value]) -> Kernel:
+    """Generate the kernel; `values` are the values that it computes."""
+    row_loop, column_loop = _transposed_loop(space), len(space.sizes) - 1
+    assert row_loop is not None
+    rows, columns = space.sizes[row_loop], space.sizes[column_loop]
+    lanes = lanes_for(target, values, min(power_of_two(rows), columns))
+    others = [size for loop, size in enumerate(space.sizes) if loop not in (row_loop, column_loop)]
+    row_tiles, column_tiles = -(-rows // lanes), -(-columns // lanes)
+    work = [value for value in values if value.owner.name not in ("hlo.transpose", "hlo.reshape", "hlo.broadcast")]
+    f = start_function(fusion)
+
+    def tile(outer: Sequence[Affine], row: Variable | int, number: Index) -> None:
+        column_start = f.imul(number, lanes)
+        if columns % lanes:
+            column_start = f.imin(column_start, columns - lanes)
+        column = lane_index(column_start, columns, lanes, 1 if columns % lanes else lanes)
+
+        def line(inside: Index) -> None:
+            at = inside if isinstance(inside, int) else Variable(inside, 0, lanes - 1)
+            e = _TileElemental(f, fusion, target, lanes, row, at)
+            indices = list(outer)
+            indices.insert(row_loop, e.row_index())
+            place = place_of(space.sizes, [*indices, column])
+            results = [e.at(value, place) for value in fusion.outputs]
+            for output, (value, result) in enumerate(zip(fusion.outputs, results, strict=True)):
+                e.write(element(value), f.parameters[f"out{output}"], place, result)
+
+        if len(work) <= UNROLLED_OPS:
+            for inside in range(lanes):
+                line(inside)
+        else:
+            f.loop(0, lanes, 1, line)
+
+    def strip(i: Index) -> None:
+        outer = regroup(f, ((math.prod(others), affine_of(f.idiv(i, row_tiles), math.prod(others) - 1)),), others, 1)
+        first = f.imul(f.irem(i, row_tiles), lanes)
+        if rows % lanes:
+            first = f.imin(first, rows - lanes)
+        row = first if isinstance(first, int) else Variable(first, 0, rows - lanes, 1 if rows % lanes else lanes)
+        f.loop(0, column_tiles, 1, lambda number: tile(outer, row, number))
+
+    f.loop(f.begin, f.end, 1, strip, nonempty=True)
+    f.ret()
+    cost = vector_cost(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * column_tiles
+    return kernel([f], [phase(fusion.name, math.prod(others) * row_tiles, cost)], target)

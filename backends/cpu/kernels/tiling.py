@@ -1,0 +1,154 @@
+"""Decisions about a contraction: register tile, blocking, packing. Numbers only; gemm.py emits what is decided here.
+
+The register tile follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34,
+2008): rows x vectors accumulators, one broadcast of A and one vector of B feed rows * vectors multiply-adds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.contraction import Contraction
+from stablehlo_py.backends.cpu.target import CpuTarget
+
+PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Split:
+    """`size` rows cut into `tiles` of nearly equal height: the first `extra` have `base + 1` rows, the others
+    `base`."""
+
+    size: int
+    tiles: int
+
+    @property
+    def base(self) -> int:
+        return self.size // self.tiles
+
+    @property
+    def extra(self) -> int:
+        return self.size % self.tiles
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a contraction is computed.
+
+    Attributes:
+        lanes: scalars per vector. vectors: vectors per full panel of lanes.
+        rows: the cut of the m axis into tiles. block: tiles per iteration.
+        panels_outside: the panel of B is the slow loop (it stays in the cache while A streams).
+        pack_a, pack_b: operands are first copied into panels.
+        prefetch: fetch the next panel of an unpacked B while this one is used.
+    """
+
+    lanes: int
+    vectors: int
+    rows: Split
+    block: int
+    panels_outside: bool
+    pack_a: bool
+    pack_b: bool
+    prefetch: bool
+
+    def panel(self, arithmetic: Arithmetic) -> int:
+        """Elements of n per full panel."""
+        return self.lanes * self.vectors // arithmetic.parts
+
+
+def tile_cost(rows: int, vectors: int, depth: int, wide: bool) -> float:
+    """Cycles of one tile, roughly: multiply-adds, loads, latency of the accumulator chain, prologue and epilogue."""
+    work = rows * vectors
+    if wide:
+        step = max(work, rows * 0.5 + vectors, 4.0)
+    else:
+        step = max(work * 0.5, (rows + vectors) * 0.5, 4.0)
+    return depth * (step + 0.5) + 1.5 * work + 20
+
+
+def choose_tile(
+    m: int, n: int, depth: int, lanes: int, target: CpuTarget, parts: int, tallest: int = 28
+) -> tuple[int, int]:
+    """(rows per tile, vectors) with the least estimated time; n counts scalars, rows count elements of m."""
+    wide = target.vector_bits == 512
+    best = (math.inf, 1, 1)
+    needed = -(-n // lanes)
+    for vectors in range(1, min(8, needed) + 1):
+        most = min((target.registers - 1 - vectors) // vectors // parts, tallest // parts, m)
+        if most < 1:
+            break
+        rows = Split(m, -(-m // most))
+        cost, variants = 0.0, 0
+        for panel, count in ((vectors, needed // vectors), (needed % vectors, 1)):
+            if not panel or not count:
+                continue
+            for height, tiles in ((rows.base + 1, rows.extra), (rows.base, rows.tiles - rows.extra)):
+                if tiles:
+                    variants += 1
+                    cost += count * tiles * tile_cost(height * parts, panel, depth, wide)
+        cost *= 1 + 0.01 * (variants - 1)
+        if cost < best[0]:
+            best = (cost, rows.base + bool(rows.extra), vectors)
+    return best[1], best[2]
+
+
+def _conflicts(stride: int, size: int, ways: int) -> bool:
+    """Whether that many accesses, `stride` bytes apart, fall on few sets of an L1 cache."""
+    if stride % PAGE == 0:
+        return size > ways
+    return stride % (PAGE // 2) == 0 and size > 2 * ways
+
+
+def vector_lanes(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> int:
+    """Scalars per vector: the target's, or fewer when the n axis is shorter."""
+    lanes = max(arithmetic.parts, target.lanes(arithmetic.accumulator.bits))
+    needed = contraction.n.size * arithmetic.parts
+    while lanes > arithmetic.parts and lanes // 2 >= needed:
+        lanes //= 2
+    return lanes
+
+
+def _packs_b(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget, uses: int, width: int) -> bool:
+    """Whether B is copied into panels: where its lanes are not contiguous; else where it is read often enough and
+    reading it in place would miss the cache or convert again and again."""
+    n, b, size = contraction.n, contraction.b.element.storage, arithmetic.accumulator.bits // 8
+    if n.size > 1 and n.b != arithmetic.parts:
+        return True
+    if uses < 4:
+        return False
+    if b.bits != arithmetic.accumulator.bits:
+        return True
+    row_bytes = max(abs(axis.b) for axis in contraction.k) * b.bits // 8
+    whole = contraction.depth * n.size * arithmetic.parts * size
+    strided = _conflicts(row_bytes, contraction.depth, 64) or whole > target.l2
+    return contraction.depth > 64 and strided and n.size * arithmetic.parts > width
+
+
+def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Plan:
+    """Decide tile, blocking and packing of a contraction."""
+    parts, bytes_ = arithmetic.parts, arithmetic.accumulator.bits // 8
+    lanes = vector_lanes(contraction, arithmetic, target)
+    m, n, depth = contraction.m.size, contraction.n.size * parts, contraction.depth
+    height, vectors = choose_tile(m, n, depth, lanes, target, parts)
+    stored_a = contraction.a.element.storage
+    a_row = abs(contraction.m.a) * stored_a.bits // 8
+    conflicting = depth > 64 and _conflicts(a_row, height, 8)
+    a_uses = -(-n // (lanes * vectors)) * math.prod(axis.size for axis in contraction.outer if axis.a == 0)
+    # An A that overlaps itself (a convolution's) is never unfolded into panels.
+    packable = not arithmetic.complex and len(contraction.k) == 1 and a_uses >= 4
+    pack_a = packable and (conflicting or stored_a.bits != arithmetic.accumulator.bits)
+    if conflicting and not pack_a:
+        height, vectors = choose_tile(m, n, depth, lanes, target, parts, tallest=8 if a_row % PAGE == 0 else 16)
+    rows, width = Split(m, -(-m // height)), lanes * vectors
+    b_uses = rows.tiles * math.prod(axis.size for axis in contraction.outer if axis.b == 0)
+    pack_b = _packs_b(contraction, arithmetic, target, b_uses, width)
+    b_bytes = depth * n * bytes_
+    block = max(1, (target.l2 // 2) // max(1, depth * bytes_ * parts * height))
+    block = -(-rows.tiles // -(-rows.tiles // block))
+    # Per multiply-add, streaming B costs 1 / rows of a block, streaming A costs 1 / width of a panel.
+    panels_outside = b_bytes > target.l2 // 2 and block * height * parts < width
+    prefetch = not pack_b and b_bytes > target.l1
+    return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, prefetch)

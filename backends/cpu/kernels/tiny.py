@@ -1,0 +1,509 @@
+"""Fusions of few elements: every value in registers, whole loops included.
+
+Values are scalars or packed vectors (registers.py), so broadcast, reshape, transpose, slice and concatenate cost a
+shuffle or nothing: they rearrange registers while code is generated. `scf.while` carries them as block arguments: a
+Lorenz system's thousand steps never touch memory. Values too big for that stay in memory (`Memory`) and are read by
+dynamic_slice and written in place by dynamic_update_slice, as a scan reads its inputs and stacks its outputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from stablehlo_py.backends.cpu.kernels import registers
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import inplace_pairs
+from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.arith import ARITH, apply, rounded
+from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.index import row_major_strides
+from stablehlo_py.codegen.region import simple_combiner
+from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, text, user_location
+from stablehlo_py.errors import InternalError, UnsupportedError
+from stablehlo_py.mlir import ir
+
+# Values of more elements live in memory.
+MAX_REGISTERS = 256
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A value held in memory, dense and row-major."""
+
+    shape: tuple[int, ...]
+    element: Element
+    pointer: Value
+
+
+Held = Registers | Memory
+Place = tuple[int, ...]
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """One serial phase of straight-line code and loops."""
+    aliased = "hlo.inplace" in fusion.attributes
+    f = phase_function(fusion, fusion.name, aliased=aliased)
+    emitter = _Emitter(f, fusion)
+    emitter.run()
+    f.ret()
+    externals = tuple(f.declarations().values())
+    return Kernel((f.text(target.function_attributes),), (Phase(fusion.name),), externals=externals)
+
+
+def _places(sizes: Sequence[int]) -> itertools.product[Place]:
+    return itertools.product(*(range(size) for size in sizes))
+
+
+class _Emitter:
+    def __init__(self, f: Function, fusion: Fusion) -> None:
+        self.f = f
+        self.fusion = fusion
+        self.held: dict[ir.Value, Held] = {}
+        self.overwritten: set[ir.Value] = set()
+        self.indices: dict[ir.Value, Value] = {}
+        self.output_of: dict[ir.Value, int] = {value: number for number, value in enumerate(fusion.outputs)}
+        self.inplace = inplace_pairs(fusion)
+
+    def run(self) -> None:
+        for number, value in enumerate(self.fusion.inputs):
+            pointer, of = self.f.parameters[f"in{number}"], element(value)
+            if num_elements(value) > MAX_REGISTERS:
+                self.held[value] = Memory(shape(value), of, pointer)
+            else:
+                self.held[value] = registers.load(self.f, shape(value), of, num_elements(value), pointer)
+        for op in self.fusion.ops:
+            self._op(op)
+        for number, value in enumerate(self.fusion.outputs):
+            held, pointer = self.holding(value), self.f.parameters[f"out{number}"]
+            if isinstance(held, Registers):
+                registers.store(self.f, held, pointer)
+            elif held.pointer.ref != pointer.ref:
+                self.f.copy_memory(pointer, held.pointer, math.prod(held.shape) * held.element.bytes)
+
+    def _op(self, op: ir.OpView) -> None:
+        name = op.operation.name
+        handler = _HANDLERS.get(name)
+        if handler is not None:
+            handler(self, op)
+        elif name.removeprefix("hlo.") in ARITH:
+            result = op.results[0]
+            operands = [self.registers(operand) for operand in op.operands]
+            self.held[result] = registers.elementwise(
+                shape(result), element(result), operands, lambda row: apply(self.f, op, row)
+            )
+        else:
+            raise UnsupportedError(f"a tiny kernel cannot hold '{name}'", op=name, location=user_location(op.location))
+
+    def holding(self, value: ir.Value) -> Held:
+        """Where a value is.
+
+        Raises:
+            InternalError: it was in memory that has been written since, which the passes that form fusions must not let
+                happen.
+        """
+        if value in self.overwritten:
+            location = user_location(value.location)
+            raise InternalError("a value in memory is read after it was updated in place", location=location)
+        return self.held[value]
+
+    def _overwrite(self, memory: Memory) -> None:
+        """Every value in this memory, or in an input that shares it, is lost."""
+        pointers = {memory.pointer.ref}
+        pointers |= {f"%in{input_}" for input_, output in self.inplace if f"%out{output}" in pointers}
+        self.overwritten.update(
+            value for value, held in self.held.items() if isinstance(held, Memory) and held.pointer.ref in pointers
+        )
+
+    def registers(self, value: ir.Value) -> Registers:
+        """A value in registers, loaded from memory where it lives there."""
+        held = self.holding(value)
+        if isinstance(held, Registers):
+            return held
+        return registers.load(self.f, held.shape, held.element, math.prod(held.shape), held.pointer)
+
+    def scalar(self, value: ir.Value) -> Lanes:
+        """The one element of a value."""
+        return registers.scalar_at(self.f, self.registers(value), 0)
+
+    def _collect(self, op: ir.OpView, picks: Sequence[Pick]) -> None:
+        result = op.results[0]
+        self.held[result] = registers.collect(self.f, shape(result), element(result), picks)
+
+    # --- ops ---------------------------------------------------------------------------------------------------------
+
+    def _constant(self, op: ir.OpView) -> None:
+        result = op.results[0]
+        of, array, count = element(result), constant_value(op).reshape(-1), num_elements(result)
+        width = registers.chunk_width(count)
+        chunks = []
+        for start in range(0, count, width):
+            part = [number.item() for number in array[start : start + width]]
+            part += part[-1:] * (width - len(part))
+            if all(number == part[0] for number in part):
+                chunks.append(types.constant(self.f, of, part[0], width))
+            else:
+                scalars = [types.constant(self.f, of, number) for number in part]
+                held = Registers((len(part),), of, registers.SCALARS, tuple(scalars))
+                chunks.append(
+                    registers.collect(self.f, (len(part),), of, [(held, i) for i in range(len(part))]).chunks[0]
+                )
+        self.held[result] = Registers(shape(result), of, count, tuple(chunks))
+
+    def _iota(self, op: ir.OpView) -> None:
+        result = op.results[0]
+        of, dimension = element(result), i64(op, "dimension")
+        size = shape(result)[dimension]
+        scalars = tuple(types.constant(self.f, of, i) for i in range(size))
+        counts = [Registers((), of, 1, (scalar,)) for scalar in scalars]
+        self._collect(op, [(counts[place[dimension]], 0) for place in _places(shape(result))])
+
+    def _broadcast(self, op: ir.OpView) -> None:
+        result = op.results[0]
+        count = num_elements(result)
+        if count > MAX_REGISTERS:
+            self._fill(op)
+            return
+        source, dimensions = self.registers(op.operands[0]), i64s(op, "dimensions")
+        if source.elements == 1:
+            self.held[result] = registers.splat(self.f, shape(result), source.element, count, source.chunks[0])
+            return
+        strides = row_major_strides(source.shape)
+        picks = [(source, _dot([place[d] for d in dimensions], strides)) for place in _places(shape(result))]
+        self._collect(op, picks)
+
+    def _fill(self, op: ir.OpView) -> None:
+        """A big splat: materialized in the output memory that a loop will update."""
+        result = op.results[0]
+        of, pointer = element(result), self._home(result)
+        scalar = self.scalar(op.operands[0])
+        self.f.loop(0, num_elements(result), 1, lambda i: types.store(self.f, of, scalar, pointer, i))
+        self.held[result] = Memory(shape(result), of, pointer)
+
+    def _reshape(self, op: ir.OpView) -> None:
+        self.held[op.results[0]] = replace(self.holding(op.operands[0]), shape=shape(op.results[0]))
+
+    def _transpose(self, op: ir.OpView) -> None:
+        permutation = i64s(op, "permutation")
+        source = self.registers(op.operands[0])
+        strides = row_major_strides(source.shape)
+        moved = [strides[dimension] for dimension in permutation]
+        self._collect(op, [(source, _dot(place, moved)) for place in _places(shape(op.results[0]))])
+
+    def _slice(self, op: ir.OpView) -> None:
+        start, strides, held = i64s(op, "start"), i64s(op, "strides"), self.holding(op.operands[0])
+        sizes, distances = shape(op.results[0]), row_major_strides(held.shape)
+        offsets = [
+            _dot([low + i * step for low, i, step in zip(start, place, strides, strict=True)], distances)
+            for place in _places(sizes)
+        ]
+        self._pick_offsets(op, held, 0, offsets)
+
+    def _pick_offsets(self, op: ir.OpView, held: Held, base: Index, offsets: Sequence[int]) -> None:
+        """The elements at base + offsets of a value; registers need a base of 0."""
+        result = op.results[0]
+        if isinstance(held, Registers):
+            self._collect(op, [(held, offset) for offset in offsets])
+            return
+        if offsets and list(offsets) == list(range(offsets[0], offsets[0] + len(offsets))):
+            self.held[result] = registers.load(
+                self.f, shape(result), held.element, len(offsets), held.pointer, self.f.iadd(base, offsets[0])
+            )
+            return
+        ones = [
+            Registers((), held.element, 1, (types.load(self.f, held.element, held.pointer, self.f.iadd(base, offset)),))
+            for offset in offsets
+        ]
+        self._collect(op, [(one, 0) for one in ones])
+
+    def _pad(self, op: ir.OpView) -> None:
+        source, filler = self.registers(op.operands[0]), self.registers(op.operands[1])
+        low, interior = i64s(op, "low"), i64s(op, "interior")
+        strides = row_major_strides(source.shape)
+        picks = []
+        for place in _places(shape(op.results[0])):
+            shifted = [(i - edge, step + 1) for i, edge, step in zip(place, low, interior, strict=True)]
+            position = [i // step for i, step in shifted]
+            inside = all(
+                i >= 0 and i % step == 0 and at < size
+                for (i, step), at, size in zip(shifted, position, source.shape, strict=True)
+            )
+            picks.append((source, _dot(position, strides)) if inside else (filler, 0))
+        self._collect(op, picks)
+
+    def _reverse(self, op: ir.OpView) -> None:
+        dimensions, source = i64s(op, "dimensions"), self.registers(op.operands[0])
+        strides = row_major_strides(source.shape)
+        picks = []
+        for place in _places(source.shape):
+            turned = [source.shape[d] - 1 - i if d in dimensions else i for d, i in enumerate(place)]
+            picks.append((source, _dot(turned, strides)))
+        self._collect(op, picks)
+
+    def _concatenate(self, op: ir.OpView) -> None:
+        dimension = i64(op, "dimension")
+        sources = [self.registers(operand) for operand in op.operands]
+        picks = []
+        for place in _places(shape(op.results[0])):
+            at = list(place)
+            for source in sources:
+                if at[dimension] < source.shape[dimension]:
+                    picks.append((source, _dot(at, row_major_strides(source.shape))))
+                    break
+                at[dimension] -= source.shape[dimension]
+        self._collect(op, picks)
+
+    def _base(self, values: Sequence[ir.Value], sizes: Sequence[int], window: Sequence[int]) -> Index:
+        """Element offset of clamped start indices."""
+        base: Index = 0
+        for value, size, width, stride in zip(values, sizes, window, row_major_strides(sizes), strict=True):
+            if size != width:
+                scalar = self.scalar(value)
+                assert isinstance(scalar, Value)
+                wide = self.f.cast("zext" if element(value).unsigned else "sext", scalar, I64)
+                base = self.f.iadd(base, self.f.imul(self.f.imax(0, self.f.imin(wide, size - width)), stride))
+        return base
+
+    def _spilled(self, held: Held) -> Memory:
+        """A value in memory: registers cannot be indexed at run time, so they go to the stack."""
+        if isinstance(held, Memory):
+            return held
+        per_element = 2 if held.element.is_complex else 1
+        pointer = self.f.alloca((held.elements + registers.WIDTH) * per_element, held.element.storage)
+        registers.store(self.f, held, pointer)
+        return Memory(held.shape, held.element, pointer)
+
+    def _dynamic_slice(self, op: ir.OpView) -> None:
+        held, sizes = self.holding(op.operands[0]), shape(op.results[0])
+        base = self._base(list(op.operands)[1:], held.shape, sizes)
+        strides = row_major_strides(held.shape)
+        offsets = [_dot(place, strides) for place in _places(sizes)]
+        if isinstance(base, int):
+            self._pick_offsets(op, held, 0, [base + offset for offset in offsets])
+        else:
+            self._pick_offsets(op, self._spilled(held), base, offsets)
+
+    def _dynamic_update_slice(self, op: ir.OpView) -> None:
+        held, update, result = self.holding(op.operands[0]), self.registers(op.operands[1]), op.results[0]
+        base = self._base(list(op.operands)[2:], held.shape, update.shape)
+        target = self._own(held, op) if isinstance(held, Memory) else self._spilled(held)
+        strides = row_major_strides(held.shape)
+        offsets = [_dot(place, strides) for place in _places(update.shape)]
+        if offsets == list(range(len(offsets))):
+            registers.store(self.f, update, target.pointer, base)
+        else:
+            for number, offset in enumerate(offsets):
+                scalar = registers.scalar_at(self.f, update, number)
+                types.store(self.f, target.element, scalar, target.pointer, self.f.iadd(base, offset))
+        if isinstance(held, Memory):
+            self._overwrite(target)
+            self.held[result] = target
+        else:
+            self.held[result] = registers.load(self.f, held.shape, held.element, held.elements, target.pointer)
+
+    def _reduce(self, op: ir.OpView) -> None:
+        source, dimensions, result = self.registers(op.operands[0]), i64s(op, "dimensions"), op.results[0]
+        start = self.scalar(op.operands[1])
+        rule = simple_combiner(self.f, op, text(op, "kind"))
+        if num_elements(result) == 1:
+            total = registers.reduce_all(self.f, source, start, rule)
+            self.held[result] = Registers(shape(result), source.element, 1, (total,))
+            return
+        strides = row_major_strides(source.shape)
+        kept = [d for d in range(len(source.shape)) if d not in dimensions]
+        layers = [registers.splat(self.f, shape(result), source.element, num_elements(result), start)]
+        for inner in _places([source.shape[d] for d in dimensions]):
+            base = _dot(inner, [strides[d] for d in dimensions])
+            picks = [(source, base + _dot(place, [strides[d] for d in kept])) for place in _places(shape(result))]
+            layers.append(registers.collect(self.f, shape(result), source.element, picks))
+        chunks = [
+            registers.tree(list(column), rule) for column in zip(*(layer.chunks for layer in layers), strict=True)
+        ]
+        self.held[result] = Registers(shape(result), source.element, num_elements(result), tuple(chunks))
+
+    def _dot(self, op: ir.OpView) -> None:
+        sides = [self.registers(operand) for operand in op.operands]
+        batch = i64s(op, "lhs_batch"), i64s(op, "rhs_batch")
+        contract = i64s(op, "lhs_contract"), i64s(op, "rhs_contract")
+        free = [
+            [d for d in range(len(side.shape)) if d not in batch[i] and d not in contract[i]]
+            for i, side in enumerate(sides)
+        ]
+        result = op.results[0]
+        of, sizes = element(result), shape(result)
+        total: Registers | None = None
+        for inner in _places([sides[0].shape[d] for d in contract[0]]):
+            factors = []
+            for i, side in enumerate(sides):
+                strides = row_major_strides(side.shape)
+                base = _dot(inner, [strides[d] for d in contract[i]])
+                skip = len(batch[i]) + (len(free[0]) if i else 0)
+                picks = []
+                for place in _places(sizes):
+                    own = (*place[: len(batch[i])], *place[skip : skip + len(free[i])])
+                    picks.append((side, base + _dot(own, [strides[d] for d in (*batch[i], *free[i])])))
+                factors.append(registers.collect(self.f, sizes, side.element, picks))
+            product = registers.elementwise(sizes, of, factors, lambda row: ARITH["multiply"](self.f, op, row))
+            if total is None:
+                total = product
+            else:
+                total = registers.elementwise(sizes, of, [total, product], lambda row: ARITH["add"](self.f, op, row))
+        if total is None:
+            total = registers.splat(self.f, sizes, of, num_elements(result), types.constant(self.f, of, 0))
+        self.held[result] = replace(total, chunks=tuple(rounded(self.f, of, chunk) for chunk in total.chunks))
+
+    # --- control flow ------------------------------------------------------------------------------------------------
+
+    def _extract(self, op: ir.OpView) -> None:
+        scalar = self.scalar(op.operands[0])
+        assert isinstance(scalar, Value)
+        self.indices[op.results[0]] = scalar
+
+    def _index_cast(self, op: ir.OpView) -> None:
+        unsigned = op.operation.name.endswith("ui")
+        self.indices[op.results[0]] = self.f.cast("zext" if unsigned else "sext", self.indices[op.operands[0]], I64)
+
+    def _while(self, op: ir.OpView) -> None:
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        initial: list[Held] = []
+        for operand, result in zip(op.operands, op.results, strict=True):
+            held = self.holding(operand)
+            initial.append(self._own(held, op, result) if isinstance(held, Memory) else held)
+        for held, argument, value in zip(initial, after.arguments, _terminator(after).operands, strict=True):
+            if isinstance(held, Memory) and value != argument:
+                self._overwrite(held)  # by the body, or by a later trip
+
+        def bind(block: ir.Block, scalars: Sequence[Value]) -> None:
+            for argument, held in zip(block.arguments, _rebuilt(initial, scalars), strict=True):
+                self.held[argument] = held
+                self.overwritten.discard(argument)
+
+        def condition(*scalars: Value) -> Value:
+            bind(before, scalars)
+            *ops, terminator = before.operations
+            for inner in ops:
+                self._op(inner)
+            return self.indices[terminator.operands[0]]
+
+        def body(*scalars: Value) -> list[Value]:
+            bind(after, scalars)
+            yielded = self._yielded(after)
+            for before_trip, after_trip in zip(initial, yielded, strict=True):
+                if isinstance(before_trip, Memory) and before_trip != replace(after_trip, shape=before_trip.shape):
+                    raise InternalError("a carry in memory changes its place", location=user_location(op.location))
+            return _flat(yielded)
+
+        results = self.f.while_(_flat(initial), condition, body)
+        for result, held in zip(op.results, _rebuilt(initial, results), strict=True):
+            self.held[result] = held
+
+    def _yielded(self, block: ir.Block) -> list[Held]:
+        *ops, terminator = block.operations
+        for inner in ops:
+            self._op(inner)
+        return [self.holding(value) for value in terminator.operands]
+
+    def _if(self, op: ir.OpView) -> None:
+        template: list[Held] = []
+
+        def branch(region: ir.Region) -> list[Value]:
+            template[:] = self._yielded(region.blocks[0])
+            if any(isinstance(held, Memory) for held in template):
+                raise InternalError("a branch yields a value in memory", location=user_location(op.location))
+            return _flat(template)
+
+        merged = self.f.if_(self.indices[op.operands[0]], lambda: branch(op.regions[0]), lambda: branch(op.regions[1]))
+        for result, held in zip(op.results, _rebuilt(template, merged), strict=True):
+            self.held[result] = held
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def _home(self, value: ir.Value) -> Value:
+        """Where a big value that ends in an output belongs: follow in-place uses to the output."""
+        seen = value
+        while seen not in self.output_of:
+            follower = next((use for use in seen.uses if _keeps_memory(use.owner, use.operand_number)), None)
+            if follower is None:
+                raise UnsupportedError("a big value of a tiny kernel reaches no output", location=str(value.location))
+            seen = _followed(follower.owner, follower.operand_number)
+        return self.f.parameters[f"out{self.output_of[seen]}"]
+
+    def _own(self, held: Memory, op: ir.OpView, result: ir.Value | None = None) -> Memory:
+        """`held` in memory that may be written: its output's, copied there first where it is not there already."""
+        pointer = self._home(result if result is not None else op.results[0])
+        if held.pointer.ref == pointer.ref:
+            return held
+        inputs = [n for n in range(len(self.fusion.inputs)) if self.f.parameters[f"in{n}"].ref == held.pointer.ref]
+        number = int(pointer.ref.removeprefix("%out"))
+        if not (inputs and (inputs[0], number) in self.inplace):
+            self.f.copy_memory(pointer, held.pointer, math.prod(held.shape) * held.element.bytes)
+        return Memory(held.shape, held.element, pointer)
+
+
+def _terminator(block: ir.Block) -> ir.OpView:
+    return block.operations[len(block.operations) - 1]
+
+
+def _keeps_memory(owner: ir.OpView, operand: int) -> bool:
+    name = owner.operation.name
+    return (
+        name in ("hlo.reshape", "scf.while")
+        or (name == "hlo.dynamic_update_slice" and operand == 0)
+        or (name == "scf.yield" and owner.operation.parent.name == "scf.while")
+    )
+
+
+def _followed(owner: ir.OpView, operand: int) -> ir.Value:
+    if owner.operation.name == "scf.yield":
+        return owner.operation.parent.results[operand]
+    return owner.results[operand if owner.operation.name == "scf.while" else 0]
+
+
+def _dot(place: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(i * stride for i, stride in zip(place, strides, strict=True))
+
+
+def _flat(held: Sequence[Held]) -> list[Value]:
+    """All register parts, in order; complex chunks give two."""
+    return [part for one in held if isinstance(one, Registers) for chunk in one.chunks for part in types.parts(chunk)]
+
+
+def _rebuilt(template: Sequence[Held], values: Sequence[Value]) -> list[Held]:
+    """`template` with its registers replaced by `values`, the inverse of `_flat`."""
+    rest = iter(values)
+    rebuilt: list[Held] = []
+    for one in template:
+        if isinstance(one, Memory):
+            rebuilt.append(one)
+            continue
+        chunks = tuple((next(rest), next(rest)) if isinstance(chunk, tuple) else next(rest) for chunk in one.chunks)
+        rebuilt.append(replace(one, chunks=chunks))
+    return rebuilt
+
+
+_HANDLERS: dict[str, Callable[[_Emitter, ir.OpView], None]] = {
+    "hlo.constant": _Emitter._constant,
+    "hlo.iota": _Emitter._iota,
+    "hlo.broadcast": _Emitter._broadcast,
+    "hlo.reshape": _Emitter._reshape,
+    "hlo.transpose": _Emitter._transpose,
+    "hlo.slice": _Emitter._slice,
+    "hlo.pad": _Emitter._pad,
+    "hlo.reverse": _Emitter._reverse,
+    "stablehlo.concatenate": _Emitter._concatenate,
+    "hlo.dynamic_slice": _Emitter._dynamic_slice,
+    "hlo.dynamic_update_slice": _Emitter._dynamic_update_slice,
+    "hlo.reduce": _Emitter._reduce,
+    "hlo.dot": _Emitter._dot,
+    "tensor.extract": _Emitter._extract,
+    "arith.index_cast": _Emitter._index_cast,
+    "arith.index_castui": _Emitter._index_cast,
+    "scf.while": _Emitter._while,
+    "scf.if": _Emitter._if,
+}

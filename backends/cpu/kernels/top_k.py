@@ -1,0 +1,186 @@
+"""The k largest elements of each row, in descending total order, ties by lower index.
+
+For small k the best so far are kept sorted, and most elements fail one comparison. For larger k the best so far and a
+buffer of candidates are sorted together whenever the buffer is full. Where k is most of the row, the row is sorted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.types import i64, shape
+
+SMALL_K = 32
+MIN_CANDIDATES = 64
+
+
+def greater(f: Function, of: Element, a: Lanes, b: Lanes) -> Value:
+    """a > b in total order (floats: -NaN < -inf < ... < -0 < +0 < ... < NaN)."""
+    assert isinstance(a, Value)
+    assert isinstance(b, Value)
+    if not of.is_float:
+        return f.cmp("ugt" if of.unsigned else "sgt", a, b)
+    return f.cmp("sgt", _ordered(f, a), _ordered(f, b))
+
+
+def _ordered(f: Function, a: Value) -> Value:
+    """Bits of a float as an integer that orders as total order does."""
+    integer = ScalarType(f"i{a.type.bits}", a.type.bits)
+    bits = f.bitcast(a, integer)
+    sign = f.binary("ashr", bits, f.const(integer.bits - 1, integer))
+    return f.binary("xor", bits, f.binary("lshr", sign, f.const(1, integer)))
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """One phase over rows."""
+    op = the_op(fusion, "hlo.top_k")
+    sizes, k = shape(op.operands[0]), i64(op, "k")
+    size, rows = sizes[-1], math.prod(sizes[:-1])
+    of, indices = element(op.operands[0]), element(op.results[1])
+    f = phase_function(fusion, fusion.name)
+    source = operand(f, fusion, op.operands[0])
+    used = 0
+    columns: list[Value] = []
+    spare: list[Value] = []
+    keep = k <= SMALL_K and k < size
+    capacity = k + max(k, MIN_CANDIDATES)
+    select = not keep and 2 * capacity <= size
+    for group in (columns,) if keep else (columns, spare):
+        for one in (of, indices):
+            group.append(f.gep(f.private, used, I8))
+            used += -(-one.bytes * (k if keep else capacity if select else size) // 64) * 64
+
+    def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
+        return greater(f, of, a[0], b[0])
+
+    def row(i: Value) -> None:
+        base, to = f.imul(i, size), f.imul(i, k)
+        if keep:
+            best = columns
+            _keep_best(f, of, indices, source, base, size, k, columns)
+        elif select:
+            best = columns
+            sorter = Sorter(f, [of, indices], columns, spare, before)
+            _select(f, of, indices, lambda j: types.load(f, of, source, f.iadd(base, j)), size, k, capacity, sorter)
+        else:
+
+            def fetch(j: Index) -> None:
+                types.store(f, of, types.load(f, of, source, f.iadd(base, j)), columns[0], j)
+                types.store(f, indices, f.cast("trunc", f.index(j), I32), columns[1], j)
+
+            f.loop(0, size, 1, fetch)
+            best = Sorter(f, [of, indices], columns, spare, before).sort(size)
+
+        def put(j: Value) -> None:
+            for number, one in enumerate((of, indices)):
+                types.store(f, one, types.load(f, one, best[number], j), f.parameters[f"out{number}"], f.iadd(to, j))
+
+        f.loop(0, k, 1, put)
+
+    if k:
+        f.loop(f.begin, f.end, 1, row)
+    f.ret()
+    cost = size * 1.5 + k * k if keep else size * (4.0 + 3.0 * merge_passes(size))
+    if select:
+        cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
+    phase = Phase(fusion.name, rows if k else 0, max(1, int(5000 / max(cost, 1))), cost)
+    return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=used)
+
+
+def _keep_best(
+    f: Function, of: Element, indices: Element, source: Value, base: Index, size: int, k: int, best: list[Value]
+) -> None:
+    """Insert each element into the sorted best k (best[0]: values, best[1]: indices) when it beats the last one."""
+
+    def insert(value: Lanes, number: Index, last: Index) -> None:
+        """Shift smaller ones down from position `last`, and put the value."""
+
+        def unsettled(j: Value) -> Value:
+            previous = types.load(f, of, best[0], f.imax(f.isub(j, 1), 0))
+            return f.binary("and", f.cmp("sgt", j, f.const(0)), greater(f, of, value, previous))
+
+        def shift(j: Value) -> list[Value]:
+            previous = f.isub(j, 1)
+            for one, column in zip((of, indices), best, strict=True):
+                types.store(f, one, types.load(f, one, column, previous), column, j)
+            return [f.index(previous)]
+
+        (place,) = f.while_([f.index(last)], unsettled, shift)
+        types.store(f, of, value, best[0], place)
+        types.store(f, indices, f.cast("trunc", f.index(number), I32), best[1], place)
+
+    def first(j: Index) -> None:
+        insert(types.load(f, of, source, f.iadd(base, j)), j, j)
+
+    f.loop(0, k, 1, first)
+
+    def rest(j: Index) -> None:
+        value = types.load(f, of, source, f.iadd(base, j))
+        beats = greater(f, of, value, types.load(f, of, best[0], k - 1))
+
+        def better() -> None:
+            insert(value, j, k - 1)
+
+        f.if_(beats, better)
+
+    f.loop(k, size, 1, rest)
+
+
+def _select(
+    f: Function,
+    of: Element,
+    indices: Element,
+    fetch: Callable[[Index], Lanes],
+    size: int,
+    k: int,
+    capacity: int,
+    sorter: Sorter,
+) -> None:
+    """The first `capacity` elements, then every one that beats the k-th best, go behind the best k; whenever there are
+    `capacity` of them, they are sorted. The order of equal elements holds: earlier ones stand before later ones."""
+    values, numbers = sorter.columns
+    lowest = _lowest(f, of)
+
+    def collect(start: Value, count: Value) -> list[Value]:
+        """Candidates from `start` on, until there is no more room or element."""
+        bar = types.load(f, of, values, k - 1)
+        everything = f.cmp("eq", start, f.const(0))
+
+        def room(j: Value, count: Value) -> Value:
+            return f.binary("and", f.cmp("slt", j, f.const(size)), f.cmp("slt", count, f.const(capacity)))
+
+        def step(j: Value, count: Value) -> list[Value]:
+            value = fetch(j)
+            types.store(f, of, value, values, count)
+            types.store(f, indices, f.cast("trunc", j, I32), numbers, count)
+            taken = f.binary("or", everything, greater(f, of, value, bar))
+            return [f.index(f.iadd(j, 1)), f.binary("add", count, f.cast("zext", taken, I64))]
+
+        return f.while_([start, count], room, step)
+
+    def sort_round(start: Value, count: Value) -> list[Value]:
+        start, count = collect(start, count)
+        f.loop(count, capacity, 1, lambda at: f.store(lowest, values, at))  # behind its equals
+        result = sorter.sort(capacity)
+        if result != sorter.columns:
+            for one, source, target in zip((of, indices), result, sorter.columns, strict=True):
+                f.copy_memory(target, source, k * one.bytes)
+        return [start, f.const(k)]
+
+    f.while_([f.const(0), f.const(0)], lambda start, _: f.cmp("slt", start, f.const(size)), sort_round)
+
+
+def _lowest(f: Function, of: Element) -> Value:
+    """The bits of the least value in total order."""
+    integer = ScalarType(f"i{of.storage.bits}", of.storage.bits)
+    if of.is_float:
+        return f.const(-1, integer)
+    return f.const(0 if of.unsigned else -(1 << (integer.bits - 1)), integer)

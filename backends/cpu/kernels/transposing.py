@@ -1,0 +1,78 @@
+"""Between rows of memory and vectors across rows: element j of several rows as the lanes of one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.types import Element, Lanes, each
+
+
+def transposed(f: Function, rows: list[Value]) -> list[Value]:
+    """As many vectors as lanes: lane j of vector i becomes lane i of vector j."""
+    lanes, distance = len(rows), 1
+    rows = list(rows)
+    while distance < lanes:
+        low = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]
+        high = [lane + distance if not lane & distance else lanes + lane for lane in range(lanes)]
+        for i in range(lanes):
+            if not i & distance:
+                a, b = rows[i], rows[i + distance]
+                rows[i], rows[i + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
+        distance *= 2
+    return rows
+
+
+def _square(f: Function, rows: list[Lanes]) -> list[Lanes]:
+    first = rows[0]
+    if not isinstance(first, tuple):
+        return list(transposed(f, [row for row in rows if isinstance(row, Value)]))
+    parts = [transposed(f, [row[part] for row in rows if isinstance(row, tuple)]) for part in range(2)]
+    return list(zip(*parts, strict=True))
+
+
+def load_rows(
+    f: Function, of: Element, pointer: Value, n: int, lanes: int, put: Callable[[Index, Lanes], None]
+) -> None:
+    """put(j, vector) for every j < n, where lane l is element j of the row at pointer + l n elements."""
+
+    def single(j: Index) -> None:
+        at = f.gep(pointer, f.imul(j, of.bytes // (of.storage.bits // 8)), of.storage)
+        if lanes == 1:
+            put(j, types.load(f, of, at, 0))
+        else:
+            put(j, types.gather(f, of, at, f.const_lanes([lane * n for lane in range(lanes)], I64)))
+
+    def square(block: Index) -> None:
+        j = f.imin(f.imul(block, lanes), n - lanes)
+        columns = _square(f, [types.load(f, of, pointer, f.iadd(j, lane * n), lanes) for lane in range(lanes)])
+        for lane, column in enumerate(columns):
+            put(f.iadd(j, lane), column)
+
+    _sweep(f, n, lanes, single, square)
+
+
+def store_rows(f: Function, of: Element, pointer: Value, n: int, lanes: int, get: Callable[[Index], Lanes]) -> None:
+    """The opposite of `load_rows`: get(j) gives the vectors."""
+
+    def single(j: Index) -> None:
+        value = get(j)
+        for lane in range(lanes):
+            one = each(lambda part, lane=lane: f.extract(part, lane) if lanes > 1 else part, value)
+            types.store(f, of, one, pointer, f.iadd(j, lane * n))
+
+    def square(block: Index) -> None:
+        j = f.imin(f.imul(block, lanes), n - lanes)
+        for lane, row in enumerate(_square(f, [get(f.iadd(j, lane)) for lane in range(lanes)])):
+            types.store(f, of, row, pointer, f.iadd(j, lane * n))
+
+    _sweep(f, n, lanes, single, square)
+
+
+def _sweep(f: Function, n: int, lanes: int, single: Callable[[Index], None], square: Callable[[Index], None]) -> None:
+    """Squares that are transposed in registers, the last one overlapping; short rows element by element."""
+    if lanes == 1 or n < lanes:
+        f.loop(0, n, 1, single)
+    else:
+        f.loop(0, -(-n // lanes), 1, square)

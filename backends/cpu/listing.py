@@ -1,0 +1,39 @@
+"""The late stages as text: LLVM IR and disassembly."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from stablehlo_py.mlir import capi, quiet_context
+
+
+def llvm_ir(kernels: str) -> str:
+    """LLVM IR of the `kernels` stage."""
+    api = capi()
+    text = kernels.encode()
+    context = quiet_context()
+    module = api.module_parse(api.handle(context), api.string(text))
+    try:
+        return api.translate_to_llvm_ir(api.module_operation(module))
+    finally:
+        api.module_destroy(module)
+
+
+def disassembly(objects: list[bytes]) -> str:
+    """objdump's listing where binutils are installed, else names and sizes."""
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        return "\n".join(
+            f"object {number}: {len(content)} bytes (no objdump here)" for number, content in enumerate(objects)
+        )
+    listings = []
+    for content in objects:
+        with tempfile.TemporaryDirectory(prefix="shlo-") as folder:
+            file = Path(folder) / "object.o"
+            file.write_bytes(content)
+            command = [objdump, "--disassemble", "--no-show-raw-insn", "--reloc", str(file)]
+            listings.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return "\n".join(listings)

@@ -1,0 +1,230 @@
+"""From llvm-dialect text to machine code: compiled in shards over threads, loaded into this process.
+
+Text is parsed, translated and compiled through MLIR's C API, which releases the GIL; each thread has a context of its
+own. The ExecutionEngine is used as a compiler only: its object file is what is cached, saved, and loaded (by llvmlite),
+so a program loaded from disk takes the same road as one just compiled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import CApi, capi, ir
+from stablehlo_py.options import available_threads
+
+# An engine costs 5-6 ms whatever it holds: shards are filled up to this much text before the next one is begun.
+SHARD_CHARACTERS = 60_000
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some functions in llvm-dialect text, and declarations of what they call elsewhere (name -> text)."""
+
+    symbols: tuple[str, ...]
+    text: str
+    externals: tuple[tuple[str, str], ...] = ()
+
+
+def render(units: Iterable[Unit]) -> str:
+    """One module's text: every declaration once, none of what is defined here."""
+    units = list(units)
+    defined = {symbol for unit in units for symbol in unit.symbols}
+    declared = {name: text for unit in units for name, text in unit.externals if name not in defined}
+    return "\n".join([*declared.values(), *(unit.text for unit in units)])
+
+
+class ObjectCompiler:
+    """Compiles units while more are being generated: `add` as they come, `finish` for the object files.
+
+    Raises (from `finish`):
+        InternalError: LLVM or MLIR refused the generated code.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._queue: queue.SimpleQueue[tuple[int, list[Unit]] | None] = queue.SimpleQueue()
+        self._objects: dict[int, bytes] = {}
+        self._failures: list[BaseException] = []
+        self._pending: list[Unit] = []
+        self._pending_size = 0
+        self._shards = 0
+        self._stop = False
+        self._ended: list[int] = []  # threads that are through
+        self._ending: queue.SimpleQueue[None] = queue.SimpleQueue()  # a word from each of them
+        self._threads = [
+            threading.Thread(target=self._work, name="shlo-compile", daemon=True)
+            for _ in range(min(threads, available_threads()))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def add(self, unit: Unit) -> None:
+        """Hand over a unit; it is compiled with others in one shard."""
+        self._pending.append(unit)
+        self._pending_size += len(unit.text)
+        if self._pending_size >= SHARD_CHARACTERS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._queue.put((self._shards, self._pending))
+            self._shards += 1
+            self._pending, self._pending_size = [], 0
+
+    def finish(self) -> list[bytes]:
+        """Object files of everything added, in order. Interrupted by Ctrl-C, it ends when the shards at work are
+        done."""
+        try:
+            self._flush()
+            self._wait()
+        except BaseException:
+            self.abandon()
+            raise
+        if self._failures:
+            raise self._failures[0]
+        return [self._objects[number] for number in range(self._shards)]
+
+    def abandon(self) -> None:
+        """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""
+        self._stop = True
+        self._wait()
+
+    def _wait(self) -> None:
+        for _ in self._threads:
+            self._queue.put(None)
+        # Not by Thread.join: one that is interrupted takes the thread for ended ever after (Python 3.11).
+        while len(self._ended) < len(self._threads):
+            # In short waits: a signal that comes just before one begins is answered only after it.
+            with suppress(queue.Empty):
+                self._ending.get(timeout=0.1)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        try:
+            self._compile()
+        finally:
+            self._ended.append(threading.get_ident())
+            self._ending.put(None)
+
+    def _compile(self) -> None:
+        while not self._stop and (job := self._queue.get()) is not None:
+            number, units = job
+            try:
+                self._objects[number] = compile_units(units)
+            except BaseException as error:  # raised by `finish` in the caller's thread
+                self._failures.append(error)
+                self._stop = True
+
+
+def compile_units(units: list[Unit]) -> bytes:
+    """One object file from some units, in the calling thread and a context of its own."""
+    api = capi()
+    text = exported(units).encode()
+    with api.llvm_context() as context:
+        module = api.module_parse(context, api.string(text))
+        if not module:
+            raise InternalError(
+                f"generated code does not parse: {_parse_error(text.decode())}",
+                remedy="this is a defect of the kernel generator; report it with the model's StableHLO",
+            )
+        try:
+            return _object(api, module, units)
+        finally:
+            api.module_destroy(module)
+
+
+def exported(units: Sequence[Unit]) -> str:
+    """One module's text, made for the ExecutionEngine: it writes a second function around each external one, which
+    takes as long to compile as a small kernel. So functions are private, and exported by aliases."""
+    text = render(units)
+    aliases = []
+    for symbol in (symbol for unit in units for symbol in unit.symbols):
+        text = text.replace(f"llvm.func @{symbol}(", f"llvm.func private @{symbol}.code(").replace(
+            f"@{symbol}(", f"@{symbol}.code("
+        )
+        text = text.replace(f"addressof @{symbol} ", f"addressof @{symbol}.code ")
+        aliases.append(
+            f"llvm.mlir.alias external @{symbol} : !llvm.func<void ()> {{\n"
+            f"%0 = llvm.mlir.addressof @{symbol}.code : !llvm.ptr\nllvm.return %0 : !llvm.ptr\n}}"
+        )
+    return "\n".join([text, *aliases])
+
+
+def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
+    # opt level 0: templates emit what should run; LLVM's mid-end gains nothing (docs/decisions.md). Third flag: keep
+    # the object.
+    engine = api.engine_create(module, 0, 0, None, True, False)
+    if not engine:
+        raise InternalError("LLVM refused the generated code", remedy="report it with the model's StableHLO")
+    try:
+        defined = {symbol for unit in units for symbol in unit.symbols}
+        for name in {name for unit in units for name, _ in unit.externals} - defined:
+            # Only the object file is wanted: any address will do for what other objects define.
+            if not hasattr(_PROCESS, name):
+                encoded = name.encode()
+                api.engine_register(engine, api.string(encoded), 4096)
+        symbol = units[0].symbols[0].encode()
+        if not api.engine_lookup(engine, api.string(symbol)):
+            raise InternalError(f"LLVM produced no code for {units[0].symbols[0]}")
+        with tempfile.TemporaryDirectory(prefix="shlo-") as folder:
+            file = os.path.join(folder, "shard.o").encode()
+            api.engine_dump(engine, api.string(file))
+            return Path(os.fsdecode(file)).read_bytes()
+    finally:
+        api.engine_destroy(engine)
+
+
+_PROCESS = ctypes.CDLL(None)
+
+
+def _parse_error(text: str) -> str:
+    try:
+        with ir.Context():
+            ir.Module.parse(text)
+    except Exception as error:  # the bindings' own class; its text is what is wanted
+        return str(error)
+    return "unknown reason"
+
+
+_native_ready = threading.Lock()
+_initialized = False
+
+
+class NativeCode:
+    """Object files loaded into this process; `address(symbol)` until the object dies."""
+
+    def __init__(self, objects: Iterable[bytes]) -> None:
+        global _initialized
+        with _native_ready:
+            if not _initialized:
+                llvm.initialize_native_target()
+                llvm.initialize_native_asmprinter()
+                llvm.load_library_permanently("libm.so.6")
+                _initialized = True
+            machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+                codemodel="jitdefault", jit=True
+            )
+            empty = llvm.parse_assembly("")
+            empty.triple = llvm.get_process_triple()
+            self._engine = llvm.create_mcjit_compiler(empty, machine)
+            for content in objects:
+                self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+            self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        """Address of a function."""
+        address = self._engine.get_function_address(symbol)
+        if not address:
+            raise InternalError(f"the object files define no {symbol}")
+        return address

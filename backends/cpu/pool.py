@@ -1,0 +1,199 @@
+"""The thread pool of compiled programs, emitted as native code by our own builder.
+
+One job at a time; the caller works too. A job is `chunks` calls of `task(context, begin, end, thread)`. All state hangs
+on one 64-bit ticket, generation in the high half and chunks left in the low half: whoever decrements it owns a chunk,
+and because the job cannot end before that chunk is counted as completed, the job's fields are stable when the owner
+reads them. Nobody ever waits for a thread that has not taken a chunk, so a worker that sleeps (or does not exist, in a
+forked child) costs nothing but its help.
+
+Workers and caller spin briefly, then sleep in a futex: unbounded spinning collapses on a busy machine (shared notes,
+cpu-kernels).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+
+from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
+
+# Layout of the pool in memory, in bytes. What different threads write lies on different cache lines.
+TICKET, SLEEPERS, COMPLETED, WAITING = 0, 64, 128, 192
+TASK, CONTEXT, ITERATIONS, CHUNK, CHUNKS, STARTED = 256, 264, 272, 280, 288, 296
+POOL_BYTES = 4096
+WORKER_SLOTS = 1024  # (pool, thread number) argument of every worker, 16 bytes each
+MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // 16
+
+SPINS = 300
+FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
+PAUSE = {"x86_64": "pause", "aarch64": "yield"}
+_WAIT, _WAKE = 128, 129  # FUTEX_WAIT, FUTEX_WAKE with FUTEX_PRIVATE_FLAG
+
+
+def _futex(f: Function, address: Value, operation: int, value: Value) -> None:
+    number = FUTEX_NUMBER[platform.machine()]
+    arguments = [
+        f.const(number),
+        address,
+        f.const(operation),
+        f.cast("zext", value, I64),
+        f.null(),
+        f.null(),
+        f.const(0),
+    ]
+    f.call("syscall", arguments, I64, external=True)
+
+
+def _spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None]) -> None:
+    """Spin until ready() holds, at most SPINS times; then call sleep() and start again."""
+    instruction = PAUSE[platform.machine()]
+
+    def spin_or_sleep(count: Value) -> list[Value]:
+        def sleep_and_restart() -> Value:
+            sleep()
+            return f.const(0)
+
+        def spin() -> Value:
+            f.pause(instruction)
+            return f.index(f.iadd(count, 1))
+
+        return f.if_(f.cmp("sge", count, f.const(SPINS)), sleep_and_restart, spin)
+
+    f.while_([f.const(0)], lambda count: f.binary("xor", ready(), f.const(1, I1)), spin_or_sleep)
+
+
+def _field(f: Function, pool: Value, offset: int) -> Value:
+    return f.gep(pool, offset, I8)
+
+
+def _work(f: Function, pool: Value, thread: Value) -> None:
+    """Take chunks until none is left."""
+    ticket_address = _field(f, pool, TICKET)
+    low = f.const(0xFFFFFFFF)
+
+    def chunks_left(ticket: Value) -> Value:
+        return f.cmp("ne", f.binary("and", ticket, low), f.const(0))
+
+    def take(ticket: Value) -> list[Value]:
+        taken = f.compare_exchange(ticket_address, ticket, f.binary("sub", ticket, f.const(1)))
+
+        def run() -> None:
+            chunk = f.load(I64, _field(f, pool, CHUNK))
+            number = f.isub(f.load(I64, _field(f, pool, CHUNKS)), f.binary("and", ticket, low))
+            begin = f.imul(number, chunk)
+            end = f.imin(f.iadd(begin, chunk), f.load(I64, _field(f, pool, ITERATIONS)))
+            task = f.load(PTR, _field(f, pool, TASK))
+            context = f.load(PTR, _field(f, pool, CONTEXT))
+            f.call_pointer(task, [context, f.index(begin), f.index(end), thread])
+            chunks = f.cast("trunc", f.load(I64, _field(f, pool, CHUNKS)), I32)
+            before = f.atomic_add(_field(f, pool, COMPLETED), f.const(1, I32))
+            last = f.cmp("eq", f.binary("add", before, f.const(1, I32)), chunks)
+
+            def wake_caller() -> None:
+                asleep = f.cmp("ne", f.atomic_load(I32, _field(f, pool, WAITING)), f.const(0, I32))
+                f.if_(asleep, lambda: _futex(f, _field(f, pool, COMPLETED), _WAKE, f.const(1, I32)))
+
+            f.if_(last, wake_caller)
+
+        f.if_(taken, run)
+        return [f.atomic_load(I64, ticket_address)]
+
+    f.while_([f.atomic_load(I64, ticket_address)], chunks_left, take)
+
+
+def _worker_function() -> Function:
+    """void *shlo_pool_worker(void *slot): slot is (pool, thread number)."""
+    f = Function("shlo_pool_worker", [("slot", PTR)], result=PTR)
+    pool, thread = f.load(PTR, f.slot), f.load(I64, f.slot, 1)
+    ticket_address, generation_address = _field(f, pool, TICKET), _field(f, pool, TICKET + 4)
+    low = f.const(0xFFFFFFFF)
+
+    def work_to_do() -> Value:
+        return f.cmp("ne", f.binary("and", f.atomic_load(I64, ticket_address), low), f.const(0))
+
+    def sleep() -> None:
+        f.atomic_add(_field(f, pool, SLEEPERS), f.const(1, I32))
+        ticket = f.atomic_load(I64, ticket_address)
+        # A job published after this load changes the generation, and the futex returns at once.
+        idle = f.cmp("eq", f.binary("and", ticket, low), f.const(0))
+        generation = f.cast("trunc", f.binary("lshr", ticket, f.const(32)), I32)
+        f.if_(idle, lambda: _futex(f, generation_address, _WAIT, generation))
+        f.atomic_add(_field(f, pool, SLEEPERS), f.const(-1, I32))
+
+    def forever(one: Value) -> list[Value]:
+        _spin_then(f, work_to_do, sleep)
+        _work(f, pool, thread)
+        return [one]
+
+    f.while_([f.const(1)], lambda one: f.cmp("eq", one, f.const(1)), forever)
+    f.ret(f.null())
+    return f
+
+
+def _run_function() -> Function:
+    """void shlo_pool_run(pool, task, context, iterations, chunk): run a job; returns when all of it is done."""
+    f = Function("shlo_pool_run", [("pool", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)])
+    pool = f.pool
+    chunks = f.index(f.idiv(f.iadd(f.iadd(f.iterations, f.chunk), -1), f.chunk))
+    for value, offset in (
+        (f.task, TASK),
+        (f.context, CONTEXT),
+        (f.iterations, ITERATIONS),
+        (f.chunk, CHUNK),
+        (chunks, CHUNKS),
+    ):
+        f.store(value, _field(f, pool, offset))
+    f.atomic_store(f.const(0, I32), _field(f, pool, COMPLETED))
+    ticket_address = _field(f, pool, TICKET)
+    generation = f.binary("lshr", f.atomic_load(I64, ticket_address), f.const(32))
+    following = f.binary("shl", f.binary("add", generation, f.const(1)), f.const(32))
+    f.atomic_store(f.binary("or", following, chunks), ticket_address)
+    asleep = f.cmp("ne", f.atomic_load(I32, _field(f, pool, SLEEPERS)), f.const(0, I32))
+    f.if_(asleep, lambda: _futex(f, _field(f, pool, TICKET + 4), _WAKE, f.const(MAX_THREADS, I32)))
+    _work(f, pool, f.const(0))
+    completed_address, total = _field(f, pool, COMPLETED), f.cast("trunc", chunks, I32)
+
+    def all_done() -> Value:
+        return f.cmp("eq", f.atomic_load(I32, completed_address), total)
+
+    def sleep() -> None:
+        f.atomic_store(f.const(1, I32), _field(f, pool, WAITING))
+        completed = f.atomic_load(I32, completed_address)
+        unfinished = f.cmp("ne", completed, total)
+        f.if_(unfinished, lambda: _futex(f, completed_address, _WAIT, completed))
+        f.atomic_store(f.const(0, I32), _field(f, pool, WAITING))
+
+    _spin_then(f, all_done, sleep)
+    f.ret()
+    return f
+
+
+def _start_function() -> Function:
+    """i64 shlo_pool_start(pool, threads): start threads-1 workers on a zeroed pool; returns how many started."""
+    f = Function("shlo_pool_start", [("pool", PTR), ("threads", I64)], result=I64)
+    handle = f.alloca(1, I64)
+
+    def start(number: Value, started: Value) -> list[Value]:
+        slot = f.gep(_field(f, f.pool, WORKER_SLOTS), f.imul(number, 16), I8)
+        f.store(f.pool, slot)
+        f.store(number, slot, 1)
+        status = f.call(
+            "pthread_create", [handle, f.null(), f.address_of("shlo_pool_worker"), slot], I32, external=True
+        )
+        assert status is not None
+        good = f.cmp("eq", status, f.const(0, I32))
+
+        def detach() -> None:
+            f.call("pthread_detach", [f.load(I64, handle)], I32, external=True)
+
+        f.if_(good, detach)
+        return [f.index(f.iadd(started, f.cast("zext", good, I64)))]
+
+    (started,) = f.loop(1, f.threads, 1, start, [f.const(0)])
+    f.ret(started)
+    return f
+
+
+def functions() -> list[Function]:
+    """The pool's functions; `shlo_pool_start` and `shlo_pool_run` are the ones to call."""
+    return [_worker_function(), _run_function(), _start_function()]

@@ -1,0 +1,429 @@
+"""The program: one native entry function that runs the kernels of a scheduled module in order.
+
+    void shlo_main(void **inputs, void **outputs, char *arena, void **constants, void *pool)
+
+Every value is a slice that buffer assignment chose, so an operand is a pointer and a constant offset. `scf` loops and
+branches become branches; nothing is interpreted. A phase worth more than one thread is handed to the pool, everything
+else is a direct call.
+
+A kernel that is called in many places (the layers of a transformer) is called through a function of its own, which
+reads where the operands lie from a row of a constant table. So a call has three arguments, whatever the kernel takes,
+and a sequence of kernels that repeats (those layers) becomes a loop over rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
+from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
+from stablehlo_py.dialect.types import byte_size, element_type, i64s, is_tensor, user_location
+from stablehlo_py.errors import InternalError, UnsupportedError
+from stablehlo_py.mlir import ir
+
+ENTRY = "shlo_main"
+ARENA, INPUT, OUTPUT, CONSTANT = range(4)
+ALIGNMENT = 64
+# A job of the pool costs some microseconds; below this a phase runs on the calling thread alone.
+WORTH_THREADS_NS = 12_000
+CHUNKS_PER_THREAD = 4
+# LLVM takes as long for a function that reads the table as for about this many calls with a dozen operands.
+TABLED_CALLS = 4
+WORTH_LOOP = 3  # steps spared
+MOST_OPERANDS = 512
+TABLE, PARALLEL = "shlo_places", "shlo_parallel"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Where a value lives: space, number within the space, offset and size in bytes."""
+
+    space: int
+    number: int
+    offset: int
+    size: int
+
+    @property
+    def buffer(self) -> tuple[int, int]:
+        """Space and number."""
+        return self.space, self.number
+
+
+@dataclass
+class Program:
+    """The emitted entry function and its helpers, and how much memory a call needs beyond the planned arena.
+
+    `table` has rows of two numbers for every operand of a call: the byte at which the array of all buffers has the
+    address of its buffer, and its offset in that.
+    """
+
+    functions: list[Function] = field(default_factory=list)
+    table: list[int] = field(default_factory=list)
+    arena_bytes: int = 0
+    shared_offset: int = 0
+    private_offset: int = 0
+    private_bytes: int = 0
+    uses_pool: bool = False
+
+    def text(self, attributes: str) -> str:
+        """llvm-dialect text of the functions and the table."""
+        table = [constant_array(TABLE, self.table)] if self.table else []
+        return "\n".join([*table, *(function.text(attributes) for function in self.functions)])
+
+    def externals(self) -> dict[str, str]:
+        """What the functions call elsewhere: name -> declaration."""
+        return {name: text for function in self.functions for name, text in function.externals.items()}
+
+
+def align(size: int) -> int:
+    """Round up to a cache line."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def emit_program(module: ir.Module, kernels: Mapping[str, Kernel], threads: int) -> Program:
+    """Emit the entry function of a scheduled module; `kernels` by the name of their fusion function."""
+    return _Emitter(module, kernels, threads).emit()
+
+
+class _Emitter:
+    def __init__(self, module: ir.Module, kernels: Mapping[str, Kernel], threads: int) -> None:
+        self.kernels = kernels
+        self.threads = threads
+        self.program = Program()
+        self.main = main_function(module)
+        shared = max((kernel.shared_bytes for kernel in kernels.values()), default=0)
+        private = align(max((kernel.private_bytes for kernel in kernels.values()), default=0))
+        planned = align(module.operation.attributes["hlo.arena_bytes"].value)
+        self.program.shared_offset = planned
+        self.program.private_offset = planned + align(shared)
+        self.program.private_bytes = private
+        self.program.arena_bytes = self.program.private_offset + private * threads
+        self.f = Function(ENTRY, [("inputs", PTR), ("outputs", PTR), ("arena", PTR), ("constants", PTR), ("pool", PTR)])
+        self.slices: dict[ir.Value, Slice] = {}
+        self.scalars: dict[ir.Value, Value] = {}
+        self.tasks: dict[str, Function] = {}  # by phase
+        self.counts: Counter[str] = Counter()  # of steps, by name
+        self.tabled: dict[str, Function] = {}  # by name of the step
+        self.positions: dict[tuple[int, int], int] = {}  # of buffers in the array of all
+        self.bases = self.f.null()  # the array of all buffers' addresses, where there is one
+        self.contexts: dict[str, Value] = {}  # by function
+
+    def emit(self) -> Program:
+        block = self.main.regions[0].blocks[0]
+        for number, argument in enumerate(block.arguments):
+            self.slices[argument] = Slice(INPUT, number, 0, 0)
+        self._survey()
+        self._block(block)
+        self.f.ret()
+        self.program.uses_pool = bool(self.tasks)
+        helpers = [_parallel_function()] if self.tasks else []
+        self.program.functions = [*helpers, *self.tasks.values(), *self.tabled.values(), self.f]
+        return self.program
+
+    def _survey(self) -> None:
+        """Count the calls of each kernel and number the buffers; the arena comes first."""
+        used = {place.buffer for place in self.slices.values()}
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if _HANDLERS.get(op.name) is _Emitter._step:
+                self.counts[step_name(op)] += 1
+            if "hlo.slices" in op.attributes:
+                numbers = i64s(op, "hlo.slices")
+                used.update((numbers[i], numbers[i + 1]) for i in range(0, len(numbers), 4))
+            return ir.WalkResult.ADVANCE
+
+        self.main.operation.walk(visit)
+        if all(count < TABLED_CALLS for count in self.counts.values()):
+            return
+        self.positions[ARENA, 0] = 0
+        for space in (INPUT, OUTPUT, CONSTANT):
+            start, count = len(self.positions), max((number + 1 for of, number in used if of == space), default=0)
+            self.positions |= {(space, number): start + number for number in range(count)}
+        self._gather_bases()
+
+    def _gather_bases(self) -> None:
+        """Copy the addresses of all buffers into one array."""
+        f = self.f
+        self.bases = f.alloca(len(self.positions), PTR)
+        f.store(f.arena, self.bases)
+        for space, table in ((INPUT, f.inputs), (OUTPUT, f.outputs), (CONSTANT, f.constants)):
+            count = sum(of == space for of, _ in self.positions)
+            if count:
+                f.copy_memory(f.gep(self.bases, self.positions[space, 0], PTR), table, 8 * count)
+
+    # --- values ------------------------------------------------------------------------------------------------------
+
+    def pointer(self, value: ir.Value) -> Value:
+        """The address of a tensor value."""
+        place, f = self.slices[value], self.f
+        if place.space == ARENA:
+            return f.gep(f.arena, place.offset, I8)
+        table = {INPUT: f.inputs, OUTPUT: f.outputs, CONSTANT: f.constants}[place.space]
+        # Loaded anew for every use: values that live across calls make work for the register allocator.
+        return f.gep(f.load(PTR, table, place.number), place.offset, I8)
+
+    def _record(self, op: ir.OpView) -> None:
+        if "hlo.slices" not in op.attributes:
+            raise InternalError(f"'{op.operation.name}' has no slice", location=user_location(op.location))
+        numbers = i64s(op, "hlo.slices")
+        for position, result in enumerate(op.results):
+            self.slices[result] = Slice(*numbers[4 * position : 4 * position + 4])
+
+    # --- ops ---------------------------------------------------------------------------------------------------------
+
+    def _block(self, block: ir.Block) -> None:
+        steps: list[ir.OpView] = []  # kernels and copies that nothing separates
+        for op in block.operations:
+            handler = _HANDLERS.get(op.operation.name)
+            if handler is None:
+                raise UnsupportedError(
+                    f"the CPU program has no code for '{op.operation.name}'",
+                    op=op.operation.name,
+                    location=user_location(op.location),
+                )
+            if any(is_tensor(result) for result in op.operation.results):
+                self._record(op)
+            if handler is _Emitter._step:
+                if not self._stays(op):
+                    steps.append(op)
+            elif handler is not _Emitter._nothing:
+                self._steps(steps)
+                steps = []
+                handler(self, op)
+        self._steps(steps)
+
+    def _stays(self, op: ir.OpView) -> bool:
+        """A copy of a value to where it is."""
+        if op.operation.name != "hlo.copy":
+            return False
+        source, target = self.slices[op.operands[0]], self.slices[op.results[0]]
+        return (source.buffer, source.offset) == (target.buffer, target.offset)
+
+    def _nothing(self, op: ir.OpView) -> None:
+        """Constants, views and terminators need no code: their slices say all."""
+
+    def _extract(self, op: ir.OpView) -> None:
+        type_ = element_type(op.operands[0])
+        stored = ScalarType(f"i{8 * byte_size(type_)}", 8 * byte_size(type_))
+        loaded = self.f.load(stored, self.pointer(op.operands[0]))
+        if type_.width == 1:
+            loaded = self.f.cmp("ne", loaded, self.f.const(0, I8))
+        self.scalars[op.results[0]] = loaded
+
+    def _index_cast(self, op: ir.OpView) -> None:
+        source = self.scalars[op.operands[0]]
+        unsigned = op.operation.name == "arith.index_castui"
+        self.scalars[op.results[0]] = self.f.cast("zext" if unsigned else "sext", source, I64)
+
+    def _while(self, op: ir.OpView) -> None:
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        carried = [self.slices[result] for result in op.results]
+        for argument, place in zip(before.arguments, carried, strict=True):
+            self.slices[argument] = place
+        for argument, place in zip(after.arguments, carried, strict=True):
+            self.slices[argument] = place
+
+        def condition() -> Value:
+            self._block(before)
+            terminator = before.operations[len(before.operations) - 1]
+            return self.scalars[terminator.operands[0]]
+
+        def body() -> list[Value]:
+            self._block(after)
+            return []
+
+        self.f.while_([], condition, body)
+
+    def _if(self, op: ir.OpView) -> None:
+        branches = [lambda region=region: self._block(region.blocks[0]) for region in op.regions if len(region.blocks)]
+        self.f.if_(self.scalars[op.operands[0]], branches[0], branches[1] if len(branches) > 1 else None)
+
+    def _switch(self, op: ir.OpView) -> None:
+        # Region 0 is the default; case i is region i + 1.
+        cases = tuple(op.attributes["cases"])
+        selector = self.scalars[op.operands[0]]
+        regions = list(op.regions)
+        remaining = list(zip(cases, regions[1:], strict=True))
+
+        def choose(rest: list[tuple[int, ir.Region]]) -> None:
+            if not rest:
+                self._block(regions[0].blocks[0])
+                return
+            (number, region), *others = rest
+            hit = self.f.cmp("eq", selector, self.f.const(number))
+            self.f.if_(hit, lambda: self._block(region.blocks[0]), lambda: choose(others))
+
+        choose(remaining)
+
+    def _steps(self, ops: Sequence[ir.OpView]) -> None:
+        for tabled, group in itertools.groupby(ops, lambda op: self.counts[step_name(op)] >= TABLED_CALLS):
+            if tabled:
+                self._rows(list(group))
+                continue
+            for op in group:
+                self._step(op)
+
+    def _step(self, op: ir.OpView) -> None:
+        """A kernel or a copy, its operands' addresses as arguments."""
+        if op.operation.name == "hlo.copy":
+            size = self.slices[op.results[0]].size
+            self.f.copy_memory(self.pointer(op.results[0]), self.pointer(op.operands[0]), size)
+            return
+        pointers = [self.pointer(value) for value in (*op.operands, *op.results)]
+        self._phases(self.f, self.kernels[op.attributes["callee"].value], pointers, self.f.arena)
+
+    def _rows(self, ops: Sequence[ir.OpView]) -> None:
+        """Kernels and copies, their operands in rows of the table."""
+        table, start = self.program.table, len(self.program.table)
+        steps: list[tuple[str, int]] = []  # function, width of its row
+        for op in ops:
+            places = [self.slices[value] for value in (*op.operands, *op.results)]
+            for place in places:
+                table += [8 * self.positions[place.buffer], place.offset]
+            name = step_name(op)
+            if name not in self.tabled:
+                self.tabled[name] = self._with_table(op)
+            steps.append((self.tabled[name].name, 2 * len(places)))
+        self._sequence(steps, self.f.gep(self.f.address_of(TABLE), start, I64))
+
+    def _sequence(self, steps: Sequence[tuple[str, int]], row: Value) -> None:
+        """Call functions on successive rows, a sequence of them that repeats in a loop."""
+        f, done, offset = self.f, 0, 0
+        while done < len(steps):
+            period, times = repetition(steps, done)
+            unit, first = steps[done : done + period], f.gep(row, offset, I64)
+            width = sum(columns for _, columns in unit)
+            if times > 1:
+                self._loop(unit, first, width, times)
+            else:
+                f.call(unit[0][0], [self.bases, first, f.pool])
+            done, offset = done + period * times, offset + width * times
+
+    def _loop(self, unit: Sequence[tuple[str, int]], first: Value, width: int, times: int) -> None:
+        f = self.f
+        f.loop(0, times, 1, lambda index: self._sequence(unit, f.gep(first, f.imul(index, width), I64)))
+
+    def _with_table(self, op: ir.OpView) -> Function:
+        """call(bases, row, pool): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1], in bytes."""
+        name = step_name(op)
+        f = Function(f"{name}.call", [("bases", PTR), ("row", PTR), ("pool", PTR)], private=True)
+        pointers = []
+        for position in range(len(op.operands) + len(op.results)):
+            base = f.load(PTR, f.gep(f.bases, f.load(I64, f.row, 2 * position), I8))
+            pointers.append(f.gep(base, f.load(I64, f.row, 2 * position + 1), I8))
+        if op.operation.name == "hlo.copy":
+            f.copy_memory(pointers[1], pointers[0], self.slices[op.results[0]].size)
+        else:
+            self._phases(f, self.kernels[name], pointers, f.load(PTR, f.bases))
+        f.ret()
+        return f
+
+    def _phases(self, f: Function, kernel: Kernel, pointers: Sequence[Value], arena: Value) -> None:
+        """Emit the phases of a kernel into the program, or into a function of it that has a `pool` too."""
+        scratch = (self.program.shared_offset, self.program.private_offset)
+        values = [*pointers, *(f.gep(arena, offset, I8) for offset in scratch)]
+        phases = [(phase, self._chunk(phase)) for phase in kernel.phases if phase.iterations > 0]
+        if any(chunk for _, chunk in phases):
+            self._fill_context(f, values)
+        for phase, chunk in phases:
+            if chunk is None:
+                f.call(phase.symbol, [*values, f.const(0), f.const(phase.iterations)], external=True)
+            else:
+                task = f.address_of(self._task(phase.symbol, len(values)))
+                f.call(PARALLEL, [f.pool, task, self.contexts[f.name], f.const(phase.iterations), f.const(chunk)])
+
+    def _chunk(self, phase: Phase) -> int | None:
+        """Iterations of a chunk when the phase is worth threads, else None. Depends on shapes and the thread count
+        only."""
+        if self.threads == 1 or phase.iterations < 2 * phase.grain or phase.iterations * phase.cost < WORTH_THREADS_NS:
+            return None
+        chunks = min(CHUNKS_PER_THREAD * self.threads, phase.iterations // max(1, phase.grain))
+        return -(-phase.iterations // max(2, chunks))
+
+    def _fill_context(self, f: Function, values: Sequence[Value]) -> None:
+        """Store the operands of a kernel where its task functions find them."""
+        if len(values) > MOST_OPERANDS:
+            raise InternalError(f"a kernel takes {len(values)} buffers")
+        if f.name not in self.contexts:
+            self.contexts[f.name] = f.alloca(MOST_OPERANDS, PTR)
+        for position, value in enumerate(values):
+            f.store(value, self.contexts[f.name], position)
+
+    def _task(self, symbol: str, count: int) -> str:
+        """task(context, begin, end, thread): unpacks the context and gives the thread its own private scratch."""
+        name = f"{symbol}.task"
+        if name not in self.tasks:
+            f = Function(name, [("context", PTR), ("begin", I64), ("end", I64), ("thread", I64)], private=True)
+            values = [f.load(PTR, f.context, position) for position in range(count)]
+            values[-1] = f.gep(values[-1], f.imul(f.thread, self.program.private_bytes), I8)
+            f.call(symbol, [*values, f.begin, f.end], external=True)
+            f.ret()
+            self.tasks[name] = f
+        return name
+
+
+def step_name(op: ir.OpView) -> str:
+    """Equal for kernels, and for copies, that differ in the places of their operands only."""
+    if op.operation.name == "hlo.copy":
+        return f"shlo_copy_{i64s(op, 'hlo.slices')[3]}"
+    return op.attributes["callee"].value
+
+
+def repetition(steps: Sequence[object], start: int) -> tuple[int, int]:
+    """(period, times): the sequence that, repeating from `start` on, spares most steps; (1, 1) where none does."""
+    best = (1, 1)
+    for period in range(1, (len(steps) - start) // 2 + 1):
+        unit, times = steps[start : start + period], 1
+        while steps[start + period * times : start + period * (times + 1)] == unit:
+            times += 1
+        spared = period * (times - 1)
+        if spared >= WORTH_LOOP and spared > best[0] * (best[1] - 1):
+            best = (period, times)
+    return best
+
+
+def _parallel_function() -> Function:
+    """parallel(pool, task, context, iterations, chunk): the pool's threads work, or, where another call of this process
+    has the pool, this one alone."""
+    parameters = [("pool", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
+    f = Function(PARALLEL, parameters, private=True)
+
+    def alone() -> None:
+        f.call_pointer(f.task, [f.context, f.const(0), f.iterations, f.const(0)])
+
+    def together() -> None:
+        f.call("shlo_pool_run", [f.pool, f.task, f.context, f.iterations, f.chunk], external=True)
+
+    f.if_(f.cmp("eq", f.cast("ptrtoint", f.pool, I64), f.const(0)), alone, together)
+    f.ret()
+    return f
+
+
+_HANDLERS = {
+    "func.call": _Emitter._step,
+    "func.return": _Emitter._nothing,
+    "hlo.constant": _Emitter._nothing,
+    "hlo.reshape": _Emitter._nothing,
+    "hlo.copy": _Emitter._step,
+    "tensor.extract": _Emitter._extract,
+    "arith.index_cast": _Emitter._index_cast,
+    "arith.index_castui": _Emitter._index_cast,
+    "scf.while": _Emitter._while,
+    "scf.condition": _Emitter._nothing,
+    "scf.yield": _Emitter._nothing,
+    "scf.if": _Emitter._if,
+    "scf.index_switch": _Emitter._switch,
+}
+
+__all__ = ["ENTRY", "Program", "Slice", "emit_program", "main_function"]
+
+
+def main_function(module: ir.Module) -> ir.OpView:
+    """The entry: the one public function."""
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and op.attributes["sym_name"].value == "main":
+            return op
+    raise InternalError("the module has no @main")

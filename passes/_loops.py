@@ -1,0 +1,73 @@
+"""Reading and rebuilding `scf.while`, in the normal form where `scf.condition` forwards the arguments of its block, in
+order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import defining, splat
+from stablehlo_py.passmanager.rewrite import Rewriter
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The parts of one `scf.while`."""
+
+    op: ir.Operation
+    before: ir.Block
+    after: ir.Block
+    condition: ir.Operation
+    yielded: ir.Operation
+
+    @staticmethod
+    def of(op: ir.Operation) -> Loop | None:
+        """None when the op is not in normal form."""
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        condition, yielded = terminator(before), terminator(after)
+        if list(condition.operands)[1:] != list(before.arguments):
+            return None
+        return Loop(op, before, after, condition, yielded)
+
+
+def terminator(block: ir.Block) -> ir.Operation:
+    """The last op of a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
+def scalar_value(value: ir.Value) -> int | None:
+    """The number in a scalar of control flow (i1, index), through `tensor.extract` and casts, when it is constant."""
+    op = defining(value)
+    if op is None:
+        return None
+    if op.name == "tensor.extract":
+        found = splat(op.operands[0])
+        return None if found is None or isinstance(found, complex) else int(found)
+    if op.name in ("arith.index_cast", "arith.index_castui"):
+        return scalar_value(op.operands[0])
+    return int(op.attributes["value"].value) if op.name == "arith.constant" else None
+
+
+def without_carries(rewriter: Rewriter, loop: Loop, removed: set[int]) -> list[ir.Value | None]:
+    """A new `scf.while` without some carries, around the same blocks; their block arguments must have no uses left but
+    in the terminators. Returns the new result per old one (None for those removed); the old loop still has its uses."""
+    kept = [i for i in range(len(loop.op.operands)) if i not in removed]
+    inits, types = list(loop.op.operands), [result.type for result in loop.op.results]
+    new = rewriter.create("scf.while", [types[i] for i in kept], [inits[i] for i in kept], regions=2)
+    loop.before.append_to(new.regions[0])
+    loop.after.append_to(new.regions[1])
+    predicate, *forwarded = loop.condition.operands
+    _replace_terminator(rewriter, loop.condition, [predicate, *(forwarded[i] for i in kept)])
+    values = list(loop.yielded.operands)
+    _replace_terminator(rewriter, loop.yielded, [values[i] for i in kept])
+    for i in sorted(removed, reverse=True):
+        loop.before.erase_argument(i)
+        loop.after.erase_argument(i)
+    results = iter(new.results)
+    return [None if i in removed else next(results) for i in range(len(inits))]
+
+
+def _replace_terminator(rewriter: Rewriter, op: ir.Operation, operands: Sequence[ir.Value]) -> None:
+    rewriter.create(op.name, [], operands, ip=ir.InsertionPoint(op))
+    rewriter.erase(op)

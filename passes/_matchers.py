@@ -1,0 +1,150 @@
+"""What rules ask of the values around an op: constants, splats, element kinds, uses. Shared by the passes of this
+folder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.evaluate import ELEMENTWISE
+from stablehlo_py.dialect.evaluate_structural import broadcast_array
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
+from stablehlo_py.mlir import ir
+from stablehlo_py.passmanager.rewrite import defining
+
+__all__ = [
+    "ELEMENTWISE_OPS",
+    "SPLAT",
+    "constant_array",
+    "defining",
+    "has_one_use",
+    "integer_splat",
+    "iota_step",
+    "is_float_value",
+    "is_integer_value",
+    "operand_of",
+    "is_scalar_broadcast",
+    "only_user",
+    "splat",
+    "splat_is",
+]
+
+# Makers of splat constants, for `needs` of rules.
+SPLAT = ("hlo.constant", "hlo.broadcast")
+_COMMON_WIDTHS = (1, 8, 16, 32, 64)
+
+# Ops that compute each result element from the operands' elements at the same place.
+ELEMENTWISE_OPS = frozenset({*ELEMENTWISE, "hlo.compare", "hlo.convert", "hlo.reduce_precision"})
+
+
+def operand_of(value: ir.Value, name: str) -> ir.Value | None:
+    """The first operand of the op that makes `value`, if it is one of that name."""
+    op = defining(value, name)
+    return None if op is None else op.operands[0]
+
+
+def splat(value: ir.Value) -> int | float | complex | None:
+    """The one element of a scalar constant, or of a scalar constant broadcast to any shape, as a Python number
+    (booleans as 0 and 1); None for everything else."""
+    op = defining(value)
+    if op is None:
+        return None
+    name = op.name
+    if name == "hlo.broadcast":
+        op = defining(op.operands[0], "hlo.constant")
+        if op is None:
+            return None
+    elif name != "hlo.constant":
+        return None
+    if op.result.type.rank:
+        return None
+    # Reading one element through the bindings takes a tenth of the time that an array takes, but they know only the
+    # common types.
+    element = op.result.type.element_type
+    attribute = op.attributes["value"]
+    if isinstance(element, ir.IntegerType):
+        if element.width in _COMMON_WIDTHS and isinstance(attribute, ir.DenseIntElementsAttr):
+            return attribute[0]
+        return int(constant_value(op)[()])
+    if isinstance(element, ir.F32Type | ir.F64Type) and isinstance(attribute, ir.DenseFPElementsAttr):
+        return attribute[0]
+    found = constant_value(op)[()]
+    return complex(found) if isinstance(element, ir.ComplexType) else float(found)
+
+
+def integer_splat(value: ir.Value) -> int | None:
+    """The one element of an integer splat (see `splat`); None for everything else, floats included."""
+    found = splat(value)
+    return found if isinstance(found, int) else None
+
+
+def splat_is(value: ir.Value, number: float) -> bool:
+    """True for a splat of that number. Zero matches both signs; NaN never matches."""
+    found = splat(value)
+    return found is not None and bool(found == number)
+
+
+def constant_array(value: ir.Value, max_elements: int, depth: int = 4) -> np.ndarray | None:
+    """Elements of a constant, an iota, or a broadcast / reshape of one (a view where possible); None for anything else,
+    and for computed ones of more than `max_elements`."""
+    op = defining(value)
+    if op is None:
+        return None
+    name = op.name
+    if name == "hlo.constant":
+        return constant_value(op)
+    if name == "hlo.broadcast" and depth:
+        inner = constant_array(op.operands[0], max_elements, depth - 1)
+        return None if inner is None else broadcast_array(inner, shape(value), i64s(op, "dimensions"))
+    if name == "hlo.reshape" and depth:
+        inner = constant_array(op.operands[0], max_elements, depth - 1)
+        return None if inner is None else inner.reshape(shape(value))
+    if name == "hlo.iota" and num_elements(value) <= max_elements:
+        from stablehlo_py.dialect.evaluate import evaluate_op
+
+        return evaluate_op(op, [])[0]
+    return None
+
+
+def has_one_use(value: ir.Value) -> bool:
+    """True when exactly one operand of one op is this value."""
+    uses = iter(value.uses)
+    return next(uses, None) is not None and next(uses, None) is None
+
+
+def is_float_value(value: ir.Value) -> bool:
+    """True for tensors of real floats."""
+    return isinstance(value.type.element_type, ir.FloatType)
+
+
+def is_integer_value(value: ir.Value) -> bool:
+    """True for tensors of integers or booleans."""
+    return isinstance(value.type.element_type, ir.IntegerType)
+
+
+def iota_step(value: ir.Value, max_elements: int = 4096) -> tuple[int, int] | None:
+    """(first, step) of an integer sequence along one dimension, others of size 1: an iota, or a constant that grows
+    evenly; else None."""
+    op = defining(value)
+    if op is None or not is_integer_value(value):
+        return None
+    if op.name == "hlo.iota":
+        return (0, 1) if shape(value)[i64(op, "dimension")] == num_elements(value) else None
+    array = constant_array(value, max_elements)
+    if array is None or not 0 < array.size <= max_elements or max(array.shape, default=1) != array.size:
+        return None
+    wide = array.reshape(-1).astype(np.int64)
+    step = int(wide[1] - wide[0]) if wide.size > 1 else 1
+    return (int(wide[0]), step) if (np.diff(wide) == step).all() else None
+
+
+def is_scalar_broadcast(value: ir.Value) -> bool:
+    """True for the broadcast of a rank-0 value, constant or not."""
+    op = defining(value, "hlo.broadcast")
+    return op is not None and op.operands[0].type.rank == 0
+
+
+def only_user(value: ir.Value) -> ir.Operation | None:
+    """The op that uses a value, if it is used exactly once."""
+    uses = list(value.uses)
+    return uses[0].owner.operation if len(uses) == 1 else None

@@ -1,0 +1,186 @@
+"""Give every value its slice of memory.
+
+Before: `@main` of fusion calls and control flow in execution order. After: every op with tensor results carries
+`hlo.slices`, four numbers for each result (docs/architecture.md, Memory), the module `hlo.arena_bytes`, and
+`hlo.copy` ops are where two values that must lie in one slice cannot be the same:
+
+    %1 = call @fusion_0(%0) {hlo.slices = array<i64: 0, 0, 128, 4096>}      // arena, offset 128
+
+Three things keep memory small: live ranges (values that are never live together lie on top of each other, largest
+first), writing over an operand that nobody reads later (`hlo.inplace` on the fusion; the fusion is cloned where its
+calls differ), and writing results straight into the output. Donated inputs (`tf.aliasing_output`,
+`jax.buffer_donor` on arguments of `@main`) become the memory of an output where the input is dead by then:
+`hlo.donations = array<i64: input, output, ...>` on the module lists those that do; the runtime hands the input's
+buffer back as that output.
+
+Relies on `fusion`. The order of ops is taken as it is (`schedule`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stablehlo_py.dialect.locations import describe
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
+from stablehlo_py.passes.buffers.copies import insert_copies
+from stablehlo_py.passes.buffers.inplace import InPlace, in_place
+from stablehlo_py.passes.buffers.liveness import ARENA, Program
+from stablehlo_py.passes.buffers.plan import Plan
+from stablehlo_py.passes.buffers.verify import verify_buffers
+from stablehlo_py.passmanager.base import Pass
+
+_MAX_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class BufferAssignment(Pass):
+    """Give every value a slice of the arena, an input, an output or a constant."""
+
+    name: ClassVar[str] = "buffer-assignment"
+    inplace: bool = True
+    inplace_epilogues: bool = True
+    verify: bool = False
+
+    def run(self, module: ir.Module) -> None:
+        """Annotate the module. Raises InternalError when `verify` finds two live values in one place."""
+        main, fusions = functions(module)
+        pairs = {name: in_place(function) for name, function in fusions.items()}
+        donors = _donors(main)
+        for _ in range(_MAX_ROUNDS):
+            plan = Plan(main, pairs, donors, lambda name: self._may_reuse(fusions[name]))
+            if not plan.copies:
+                break
+            insert_copies(plan.copies)
+        else:
+            raise InternalError(
+                "buffer assignment did not settle on a set of copies", remedy="report this with the module"
+            )
+        _annotate(module, plan)
+        _mark_in_place(module, plan, fusions, pairs)
+        if self.verify:
+            verify_buffers(module)
+
+    def _may_reuse(self, function: ir.Operation) -> bool:
+        kind = function.attributes["hlo.fusion"].value
+        return self.inplace and (self.inplace_epilogues or kind not in ("dot", "convolution"))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One value in the arena: where it is, and from which to which position of the program."""
+
+    value: str
+    offset: int
+    size: int
+    first: int
+    last: int
+    source: str | None
+
+
+def memory_plan(module: ir.Module) -> list[Entry]:
+    """The arena of an assigned module, largest values first. `value` is the fusion (or op) that makes it, `source`
+    the user's line."""
+    main, fusions = functions(module)
+    program = Program(main)
+    entries = []
+    for step in program.ops:
+        if step.name == "hlo.reshape" or "hlo.slices" not in step.op.attributes:
+            continue
+        slices = tuple(step.op.attributes["hlo.slices"])
+        for index, number in enumerate(step.results):
+            space, _, offset, size = slices[4 * index : 4 * index + 4]
+            if space != ARENA or program.number[step.op.results[index]] != number:
+                continue
+            value = program.values[number]
+            name = step.op.attributes["callee"].value if step.name == "func.call" else step.name
+            kind = f"{name} ({fusions[name].attributes['hlo.fusion'].value})" if name in fusions else name
+            entries.append(Entry(kind, offset, size, value.first, value.last, describe(step.op.location)))
+    return sorted(entries, key=lambda entry: (-entry.size, entry.first))
+
+
+def functions(module: ir.Module) -> tuple[ir.Operation, dict[str, ir.Operation]]:
+    """`@main`, and the fusion functions by name."""
+    main: ir.Operation | None = None
+    fusions: dict[str, ir.Operation] = {}
+    for view in module.body.operations:
+        op = view.operation
+        if op.name != "func.func":
+            continue
+        if "hlo.fusion" in op.attributes:
+            fusions[op.attributes["sym_name"].value] = op
+        elif main is None or op.attributes["sym_name"].value == "main":
+            main = op
+    if main is None:
+        raise InternalError("there is no @main to assign memory to", remedy="run the pass on a whole program")
+    return main, fusions
+
+
+def _donors(main: ir.Operation) -> dict[int, int | None]:
+    """Donated arguments: number -> the output that it is meant for, None for any."""
+    if "arg_attrs" not in main.attributes:
+        return {}
+    donors: dict[int, int | None] = {}
+    for number, attributes in enumerate(main.attributes["arg_attrs"]):
+        if "tf.aliasing_output" in attributes:
+            donors[number] = attributes["tf.aliasing_output"].value
+        elif "jax.buffer_donor" in attributes and attributes["jax.buffer_donor"].value:
+            donors[number] = None
+    return donors
+
+
+def _annotate(module: ir.Module, plan: Plan) -> None:
+    program, classes = plan.program, plan.classes
+    roots = sorted({classes.of(number) for number in range(len(program.values))})
+    in_arena = [root for root in roots if classes.space[root] is None]
+    offsets, total = assign_offsets([Interval(program.values[root].bytes, *classes.range(root)) for root in in_arena])
+    place = {root: (ARENA, 0, offset) for root, offset in zip(in_arena, offsets, strict=True)}
+    for step in program.ops:
+        if not step.results or step.results[0] < 0:
+            continue
+        numbers: list[int] = []
+        for number in step.results:
+            root = classes.of(number)
+            space = classes.space[root]
+            numbers += (*(place[root] if space is None else (*space, 0)), program.values[number].bytes)
+        step.op.attributes["hlo.slices"] = ir.DenseI64ArrayAttr.get(numbers)
+    attributes = module.operation.attributes
+    attributes["hlo.arena_bytes"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), total)
+    if plan.donations:
+        attributes["hlo.donations"] = ir.DenseI64ArrayAttr.get(
+            [number for pair in sorted(plan.donations) for number in pair]
+        )
+
+
+def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operation], pairs: dict[str, InPlace]) -> None:
+    """`hlo.inplace` on the fusions; calls that differ in it get a function of their own."""
+    variants: dict[tuple[str, tuple[int, ...]], str] = {}
+    used: set[str] = set()
+    for step in plan.program.ops:
+        if step.name != "func.call":
+            continue
+        name = step.op.attributes["callee"].value
+        shared = plan.pairs_of(step)
+        variant = variants.get((name, shared))
+        if variant is None:
+            function = fusions[name]
+            variant = name
+            if name in used:
+                serial = sum(known == name for known, _ in variants)
+                variant = f"{name}_{serial}"
+                while variant in fusions:
+                    serial += 1
+                    variant = f"{name}_{serial}"
+                function = function.clone(ip=ir.InsertionPoint(module.body))
+                function.attributes["sym_name"] = ir.StringAttr.get(variant)
+                if "hlo.inplace" in function.attributes:
+                    del function.attributes["hlo.inplace"]
+                fusions[variant] = function
+            if shared:
+                function.attributes["hlo.inplace"] = ir.DenseI64ArrayAttr.get(shared)
+            used.add(name)
+            variants[(name, shared)] = variant
+        if variant != name:
+            step.op.attributes["callee"] = ir.FlatSymbolRefAttr.get(variant)

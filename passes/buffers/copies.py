@@ -1,0 +1,48 @@
+"""Insert the copies that a plan asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.buffers.plan import Copy
+
+
+def insert_copies(copies: Sequence[Copy]) -> None:
+    """`hlo.copy` before the op of each copy. Those of one loop's yield are ordered: a slice is read before it is
+    written."""
+    by_op: dict[ir.Operation, list[Copy]] = {}
+    groups: list[list[Copy]] = []
+    for copy in copies:
+        group = by_op.get(copy.op)
+        if group is None:
+            group = by_op[copy.op] = []
+            groups.append(group)
+        group.append(copy)
+    for group in groups:
+        _insert(group)
+
+
+def _insert(group: list[Copy]) -> None:
+    """The copy into carry j overwrites what carry j was; whoever reads that goes first. Circles (swaps) are cut by
+    one more copy."""
+    waiting = {copy.position: copy for copy in group}
+    while waiting:
+        read = {copy.carry for copy in waiting.values() if copy.carry >= 0 and copy.carry != copy.position}
+        free = [position for position in waiting if position not in read]
+        if free:
+            copy = waiting.pop(free[0])
+            copy.op.operands[copy.position] = _copy(copy)
+            continue
+        # Every waiting copy overwrites what another reads: save one of them first.
+        position = next(iter(waiting))
+        copy = waiting[position]
+        copy.op.operands[position] = _copy(copy)
+        waiting[position] = Copy(copy.op, position)
+
+
+def _copy(copy: Copy) -> ir.Value:
+    value = copy.op.operands[copy.position]
+    return ir.Operation.create(
+        "hlo.copy", results=[value.type], operands=[value], loc=copy.op.location, ip=ir.InsertionPoint(copy.op)
+    ).result

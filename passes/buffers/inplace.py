@@ -1,0 +1,122 @@
+"""Which outputs of a fusion may be written over which of its inputs.
+
+Allowed is what stays right when every iteration of the kernel reads all its elements before it writes its own: the
+input is read at the index that is written and nowhere else. In a row fusion the output must also need every
+reduction, so that it is written in the last phase, after the others have read the input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stablehlo_py.dialect.types import byte_size, element_type, num_elements
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.cost_model import ELEMENTWISE, TINY_ELEMENTS
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Pairs (input, output) that may share memory; `must`: the pair of an update fusion, which is written in place
+    or not at all."""
+
+    may: frozenset[tuple[int, int]]
+    must: tuple[int, int] | None = None
+
+
+NOWHERE = InPlace(frozenset())
+
+
+def in_place(function: ir.Operation) -> InPlace:
+    """The pairs of a fusion function."""
+    kind = function.attributes["hlo.fusion"].value
+    block = function.regions[0].blocks[0]
+    ops = [view.operation for view in block.operations]
+    if kind in ("update", "scatter"):
+        return _written(block, ops, kind)
+    if kind == "tiny":
+        return InPlace(
+            frozenset(pair for pair in _alike(block, ops) if num_elements(block.arguments[pair[0]]) <= TINY_ELEMENTS)
+        )
+    if kind == "tiny_loop":
+        return _carried(block, ops)
+    if kind in ("loop", "row", "dot", "convolution"):
+        same = _read_in_place(block, ops)
+        late = _last_phase(ops) if kind == "row" else set(range(len(ops[-1].operands)))
+        if kind == "row":
+            full = max((num_elements(op.operands[0]) for op in ops if op.name == "hlo.reduce"), default=0)
+            late = {output for output in late if num_elements(ops[-1].operands[output]) == full}
+        return InPlace(
+            frozenset((number, output) for number, output in _alike(block, ops) if number in same and output in late)
+        )
+    return NOWHERE
+
+
+def _alike(block: ir.Block, ops: list[ir.Operation]) -> list[tuple[int, int]]:
+    """Pairs with the same number of elements of the same size."""
+    inputs = [(num_elements(value), byte_size(element_type(value))) for value in block.arguments]
+    outputs = [(num_elements(value), byte_size(element_type(value))) for value in ops[-1].operands]
+    return [(i, o) for i, size in enumerate(inputs) for o, other in enumerate(outputs) if size == other]
+
+
+def _written(block: ir.Block, ops: list[ir.Operation], kind: str) -> InPlace:
+    hero = next(op for op in ops if op.name in ("hlo.dynamic_update_slice", "stablehlo.scatter"))
+    inputs = list(block.arguments)
+    target = hero.operands[0]
+    if target not in inputs or len(list(target.uses)) != 1 or len(hero.results) != 1:
+        return NOWHERE
+    pair = (inputs.index(target), 0)
+    return InPlace(frozenset((pair,)), pair if kind == "update" else None)
+
+
+def _carried(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+    """A loop may update what it carries where that lies, if nothing else reads the initial value."""
+    loop = next(op for op in ops if op.name == "scf.while")
+    initial = list(loop.operands)
+    inputs = {
+        initial.index(value): number
+        for number, value in enumerate(block.arguments)
+        if value in initial and len(list(value.uses)) == 1
+    }
+    outputs = {list(loop.results).index(value): number for number, value in enumerate(ops[-1].operands)}
+    return InPlace(frozenset((number, outputs[carry]) for carry, number in inputs.items() if carry in outputs))
+
+
+def _read_in_place(block: ir.Block, ops: list[ir.Operation]) -> set[int]:
+    """Inputs that are only read at the index of the output, in row-major order."""
+    here: set[ir.Value] = set(ops[-1].operands)
+    elsewhere: set[ir.Value] = set()
+    for op in reversed(ops[:-1]):
+        in_order = _keeps_order(op)
+        result = op.results[0]
+        for position, operand in enumerate(op.operands):
+            if op.name == "hlo.reduce":
+                # Full-shaped values under a row reduction are read where they are.
+                (here if position == 0 else elsewhere).add(operand)
+                continue
+            if result in here:
+                (here if in_order else elsewhere).add(operand)
+            if result in elsewhere:
+                elsewhere.add(operand)
+    return {number for number, value in enumerate(block.arguments) if value in here and value not in elsewhere}
+
+
+def _keeps_order(op: ir.Operation) -> bool:
+    if op.name not in ("hlo.reshape", "hlo.broadcast") and op.name.removeprefix("hlo.") not in ELEMENTWISE:
+        return False
+    return all(num_elements(operand) == num_elements(op.results[0]) for operand in op.operands)
+
+
+def _last_phase(ops: list[ir.Operation]) -> set[int]:
+    """Outputs that depend on every reduction of a row fusion."""
+    reductions = [op.results[0] for op in ops if op.name == "hlo.reduce"]
+    needs: dict[ir.Value, set[int]] = {}
+    for op in ops[:-1]:
+        found: set[int] = set()
+        for operand in op.operands:
+            found |= needs.get(operand, set())
+        if op.name == "hlo.reduce":
+            found = found | {reductions.index(op.results[0])}
+        for result in op.results:
+            needs[result] = found
+    every = len(reductions)
+    return {number for number, value in enumerate(ops[-1].operands) if len(needs.get(value, set())) == every}

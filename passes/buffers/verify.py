@@ -1,0 +1,216 @@
+"""A checker for assigned memory that shares no code with the planner: it runs the program on names instead of numbers.
+
+Memory is a list of byte ranges, each holding the name of the value that was written there. Every op checks that its
+operands are still intact, then writes its results. Loop bodies run three times, so that what one iteration leaves
+is what the next one reads; branches run one after the other on copies of memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stablehlo_py.dialect.types import tensor_bytes, user_location
+from stablehlo_py.errors import InternalError, Problem
+from stablehlo_py.mlir import ir
+
+_ITERATIONS = 3
+
+
+@dataclass(frozen=True)
+class Slice:
+    """`bytes` bytes at `offset` of a buffer (space, number)."""
+
+    space: int
+    number: int
+    offset: int
+    bytes: int
+
+    def overlaps(self, other: Slice) -> bool:
+        """Do two slices have a byte in common?"""
+        if (self.space, self.number) != (other.space, other.number) or not self.bytes or not other.bytes:
+            return False
+        return self.offset < other.offset + other.bytes and other.offset < self.offset + self.bytes
+
+
+def verify_buffers(module: ir.Module) -> None:
+    """Raises InternalError that lists every read of overwritten memory and every slice that is missing, misplaced
+    or too small."""
+    problems = _Checker(module).run()
+    if problems:
+        raise InternalError("buffer assignment lets values overwrite each other", problems=problems[:20])
+
+
+class _Checker:
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.functions: dict[str, ir.Operation] = {}
+        self.main: ir.Operation | None = None
+        for view in module.body.operations:
+            op = view.operation
+            if op.name == "func.func":
+                if "hlo.fusion" in op.attributes:
+                    self.functions[op.attributes["sym_name"].value] = op
+                elif self.main is None or op.attributes["sym_name"].value == "main":
+                    self.main = op
+        self.problems: list[Problem] = []
+        self.slices: dict[ir.Value, Slice] = {}
+        self.names: dict[ir.Value, int] = {}
+        self.memory: list[tuple[Slice, int]] = []
+        self.serial = 0
+        attributes = module.operation.attributes
+        self.arena = attributes["hlo.arena_bytes"].value if "hlo.arena_bytes" in attributes else 0
+        pairs = list(attributes["hlo.donations"]) if "hlo.donations" in attributes else []
+        self.donations = dict(zip(pairs[1::2], pairs[::2], strict=True))
+
+    def run(self) -> list[Problem]:
+        assert self.main is not None
+        block = self.main.regions[0].blocks[0]
+        for number, argument in enumerate(block.arguments):
+            self.slices[argument] = Slice(1, number, 0, tensor_bytes(argument))
+            self._write(argument, self._fresh())
+        self._block(block)
+        terminator = block.operations[len(block.operations) - 1].operation
+        for output, value in enumerate(terminator.operands):
+            place = self.slices[value]
+            expected = (1, self.donations[output]) if output in self.donations else (2, output)
+            if (place.space, place.number, place.offset) != (*expected, 0):
+                self._report(terminator, f"result {output} does not lie in its output but in {place}")
+        return self.problems
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def _fresh(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    def _write(self, value: ir.Value, name: int) -> None:
+        place = self.slices[value]
+        self.memory = [(other, known) for other, known in self.memory if not other.overlaps(place)]
+        self.memory.append((place, name))
+        self.names[value] = name
+
+    def _check(self, op: ir.Operation, position: int, value: ir.Value) -> None:
+        if not isinstance(value.type, ir.RankedTensorType):
+            return
+        place, name = self.slices.get(value), self.names.get(value)
+        if place is None or name is None:
+            self._report(op, f"operand {position} has no slice")
+        elif place.bytes and (place, name) not in self.memory:
+            self._report(op, f"operand {position} at {place} has been overwritten")
+
+    def _report(self, op: ir.Operation, reason: str) -> None:
+        self.problems.append(Problem(reason, user_location(op.location), op.name))
+
+    def _place(self, op: ir.Operation) -> None:
+        """Read `hlo.slices` of an op."""
+        results = [result for result in op.results if isinstance(result.type, ir.RankedTensorType)]
+        if not results:
+            return
+        numbers = list(op.attributes["hlo.slices"]) if "hlo.slices" in op.attributes else []
+        if len(numbers) != 4 * len(results):
+            self._report(op, "hlo.slices needs four numbers for each result")
+            numbers = [0, 0, 0, 0] * len(results)
+        for index, result in enumerate(results):
+            place = Slice(*numbers[4 * index : 4 * index + 4])
+            if place.bytes != tensor_bytes(result):
+                self._report(op, f"result {index} takes {tensor_bytes(result)} bytes, its slice has {place.bytes}")
+            if place.space == 0 and place.offset + place.bytes > self.arena:
+                self._report(op, f"result {index} lies outside the arena")
+            if place.space == 0 and place.offset % 64:
+                self._report(op, f"result {index} is not aligned")
+            self.slices[result] = place
+
+    # --- ops ---------------------------------------------------------------------------------------------------------
+
+    def _block(self, block: ir.Block) -> None:
+        for view in block.operations:
+            op = view.operation
+            for position, operand in enumerate(op.operands):
+                self._check(op, position, operand)
+            self._place(op)
+            if op.name == "scf.while":
+                self._while(op)
+            elif op.name in ("scf.if", "scf.index_switch"):
+                self._branches(op)
+            elif op.name == "hlo.reshape":
+                self._same_place(op, op.operands[0], op.results[0])
+            elif op.name == "hlo.constant":
+                self._write(op.results[0], self._fresh())
+            elif len(op.results) and op.name in ("func.call", "hlo.copy"):
+                self._compute(op)
+
+    def _same_place(self, op: ir.Operation, source: ir.Value, target: ir.Value) -> None:
+        """`target` is another name of `source`: same slice, same contents."""
+        if self.slices.get(source) != self.slices.get(target):
+            self._report(op, f"{self.slices.get(source)} and {self.slices.get(target)} should be the same slice")
+        if source in self.names:
+            self.names[target] = self.names[source]
+
+    def _compute(self, op: ir.Operation) -> None:
+        allowed: set[tuple[int, int]] = set()
+        if op.name == "hlo.copy":
+            allowed = {(0, 0)}
+        elif (
+            function := self.functions.get(op.attributes["callee"].value)
+        ) is not None and "hlo.inplace" in function.attributes:
+            pairs = list(function.attributes["hlo.inplace"])
+            allowed = set(zip(pairs[::2], pairs[1::2], strict=True))
+        places = [self.slices[result] for result in op.results]
+        for output, place in enumerate(places):
+            for position, operand in enumerate(op.operands):
+                other = self.slices.get(operand)
+                if (
+                    other is not None
+                    and other.overlaps(place)
+                    and not (other == place and (position, output) in allowed)
+                ):
+                    self._report(
+                        op, f"result {output} is written over operand {position}, which hlo.inplace does not list"
+                    )
+            if any(place.overlaps(other) for other in places[:output]):
+                self._report(op, f"result {output} overlaps another result")
+            if place.space == 3 or (place.space == 1 and place.number not in self.donations.values()):
+                self._report(op, f"result {output} is written into an input or a constant")
+        for position, output in allowed:
+            if op.name == "func.call" and self.slices.get(op.operands[position]) != places[output]:
+                self._report(op, f"hlo.inplace lists ({position}, {output}), which do not share memory")
+        for result in op.results:
+            self._write(result, self._fresh())
+
+    def _while(self, op: ir.Operation) -> None:
+        before, after = (region.blocks[0] for region in op.regions)
+        condition = before.operations[len(before.operations) - 1].operation
+        yielded = after.operations[len(after.operations) - 1].operation
+        incoming = list(op.operands)
+        for iteration in range(_ITERATIONS + 1):
+            for argument, value, result in zip(before.arguments, incoming, op.results, strict=True):
+                self.slices[argument] = self.slices[result]
+                self._same_place(op, value, argument)
+            self._block(before)
+            for result, value in zip(op.results, list(condition.operands)[1:], strict=True):
+                self._same_place(op, value, result)
+            if iteration == _ITERATIONS:
+                break
+            for argument, value in zip(after.arguments, list(condition.operands)[1:], strict=True):
+                self.slices[argument] = self.slices[value]
+                self.names[argument] = self.names[value]
+            self._block(after)
+            incoming = list(yielded.operands)
+        for result in op.results:
+            self._check(op, 0, result)
+
+    def _branches(self, op: ir.Operation) -> None:
+        start, ends = self.memory, []
+        for region in op.regions:
+            self.memory = list(start)
+            for block in region.blocks:
+                self._block(block)
+                terminator = block.operations[len(block.operations) - 1].operation
+                for value, result in zip(terminator.operands, op.results, strict=True):
+                    self._same_place(terminator, value, result)
+                    self._check(terminator, 0, value)
+            ends.append(self.memory)
+        # What every branch leaves intact is intact; results get one new name.
+        self.memory = [entry for entry in ends[0] if all(entry in end for end in ends[1:])] if ends else start
+        for result in op.results:
+            self._write(result, self._fresh())

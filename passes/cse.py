@@ -1,0 +1,112 @@
+"""Common subexpression elimination: of equal pure ops, the first one serves all.
+
+Before::
+
+    %0 = "hlo.add"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %1 = "hlo.add"(%y, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %2 = "hlo.multiply"(%0, %1) : ...
+
+After::
+
+    %0 = "hlo.add"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %2 = "hlo.multiply"(%0, %0) : ...
+
+Equal: the same name, operands (in any order for commutative ops), attributes, result types and, for ops with regions,
+bodies that are equal up to the names of their values. An op in a loop or branch may be served by one outside; an op in
+a region that may not use outside values (`stablehlo.reduce`, `stablehlo.sort` ...) only by one in that region. Works on
+StableHLO too. MLIR's own pass does the same but asks Python about every op's side effects; this one is a hash table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stablehlo_py.mlir import ir
+from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, is_pure, pure_functions
+
+_COMMUTATIVE = frozenset(
+    f"{dialect}.{name}"
+    for dialect in ("hlo", "stablehlo")
+    for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
+)
+# Regions of these may use values from outside; all others count as isolated.
+_OPEN_REGIONS = frozenset(
+    {"scf.while", "scf.if", "scf.index_switch", "scf.for", "stablehlo.while", "stablehlo.if", "stablehlo.case"}
+)
+# A copy is there to be a second one (buffer assignment makes them).
+_NEVER = frozenset({"hlo.copy"})
+
+
+@dataclass(frozen=True)
+class Cse(Pass):
+    """Merge equal pure ops."""
+
+    name: ClassVar[str] = "cse"
+
+    def run(self, module: ir.Module) -> None:
+        """One forward sweep: when an op is looked up, its operands are merged already."""
+        has_callees = len(module.body.operations) > 1
+        pure = pure_functions(module) if has_callees else frozenset()
+        for function in module.body:
+            for region in function.regions:
+                _sweep(region, {}, pure)
+
+
+def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collection[str]) -> None:
+    """Merge within a region. `known` holds the ops that may serve; what this region adds goes out again at its end."""
+    for block in region:
+        added = []
+        for view in list(block):
+            op = view.operation
+            name = op.name
+            kind = effect_kind(name)
+            if kind != PURE:  # only these have regions
+                for nested in op.regions:
+                    _sweep(nested, known if name in _OPEN_REGIONS else {}, pure)
+                if kind == IMPURE or not is_pure(op, pure):
+                    continue
+            elif name in _NEVER:
+                continue
+            key = _key(op, name, kind)
+            first = known.setdefault(key, op)
+            if first is op:
+                added.append(key)
+                continue
+            for result, replacement in zip(op.results, first.results, strict=True):
+                result.replace_all_uses_with(replacement)
+            op.erase()
+        for key in added:
+            del known[key]
+
+
+def _key(op: ir.Operation, name: str, kind: int) -> Hashable:
+    operands: Hashable = frozenset(op.operands) if name in _COMMUTATIVE else tuple(op.operands)
+    results = op.results
+    types: Hashable = results[0].type if len(results) == 1 else tuple([result.type for result in results])
+    if kind == PURE:
+        return name, operands, tuple(op.attributes.items()), types
+    local: dict[ir.Value, int] = {}
+    bodies = tuple([_region_key(region, local) for region in op.regions])
+    return name, operands, tuple(op.attributes.items()), types, bodies
+
+
+def _region_key(region: ir.Region, local: dict[ir.Value, int]) -> Hashable:
+    """What a region computes, with its own values numbered in order (`local`), so that equal bodies have equal keys."""
+    blocks = []
+    for block in region:
+        for argument in block.arguments:
+            local[argument] = len(local)
+        ops = []
+        for view in block:
+            op = view.operation
+            operands = tuple([local.get(operand, operand) for operand in op.operands])
+            named = tuple(op.attributes.items())
+            nested = tuple([_region_key(inner, local) for inner in op.regions])
+            for result in op.results:
+                local[result] = len(local)
+            ops.append((op.name, operands, named, tuple([result.type for result in op.results]), nested))
+        blocks.append((tuple([argument.type for argument in block.arguments]), tuple(ops)))
+    return tuple(blocks)

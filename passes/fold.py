@@ -1,0 +1,186 @@
+"""Constant folding: ops whose operands are constants become constants.
+
+    %0 = hlo.constant {value = dense<3> : tensor<i32>}
+    %1 = hlo.constant {value = dense<4> : tensor<i32>}      ==>     %2 = hlo.constant {value = dense<12> : tensor<i32>}
+    %2 = hlo.multiply %0, %1
+
+Only what gives the same bits at compile time and at run time is folded (`stablehlo_py.dialect.evaluate` computes it):
+arithmetic that IEEE 754 rounds correctly, integers, comparisons, conversions, moved elements. Exponentials and their
+like wait for run time, and so do float sums whose result depends on the order. Splats (scalar constants broadcast) stay
+splats and fold at any size; other results are bounded by `max_elements`. A constant operand may be an iota or a
+broadcast: it is computed along, and stays small if others use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.evaluate import evaluate_op, integer_info, is_float_dtype, is_integer_dtype
+from stablehlo_py.dialect.types import num_elements, text
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use
+from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, Rule, RuleSet, apply_rules, defining
+
+# Exact where `is_exact` agrees.
+_EXACT_ELEMENTWISE = (
+    "abs add and ceil compare complex convert count_leading_zeros divide floor imag is_finite maximum minimum "
+    "multiply negate not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even select "
+    "shift_left shift_right_arithmetic shift_right_logical sign sqrt subtract xor"
+).split()
+_EXACT_STRUCTURAL = (
+    "bitcast_convert dynamic_slice dynamic_update_slice gather pad reduce reshape reverse slice transpose"
+).split()
+FOLDABLE = (*(f"hlo.{name}" for name in _EXACT_ELEMENTWISE + _EXACT_STRUCTURAL), "stablehlo.concatenate")
+# Moving a big weight costs compile time and memory once, instead of run time always.
+_MOVES = frozenset({"hlo.convert", "hlo.reshape", "hlo.slice"})
+_NUMPY_FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
+
+
+@dataclass(frozen=True)
+class Fold(Pass):
+    """Evaluates ops on constants, where the result is the same bits as at run time."""
+
+    name: ClassVar[str] = "fold"
+    max_elements: int = 1024
+    max_moved_elements: int = 1 << 22
+
+    def run(self, module: ir.Module) -> None:
+        apply_rules(module, fold_rules(self.max_elements, self.max_moved_elements))
+
+
+def fold_rules(max_elements: int = 1024, max_moved_elements: int = 1 << 22) -> RuleSet:
+    """The folding rule, for results and constant operands of at most `max_elements`; a constant with one use may have
+    up to `max_moved_elements` when it is only sliced, reshaped or converted."""
+    rules = RuleSet("fold")
+
+    def fold(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+        return _fold(op, rewriter, max_elements, max_moved_elements)
+
+    doc, where = "op(constants) -> constant", "same bits as at run time, and small or a splat"
+    rules.add(Rule("fold", FOLDABLE, fold, doc, where, frozenset({"hlo.constant", "hlo.broadcast", "hlo.iota"})))
+    return rules
+
+
+def _fold(op: ir.Operation, rewriter: Rewriter, max_elements: int, max_moved_elements: int) -> Replacement:
+    operands = op.operands
+    for operand in operands:
+        if not _may_be_constant(operand):
+            return None
+    name, size = op.name, num_elements(op.result)
+    if name in ELEMENTWISE_OPS and all(_is_splat(operand) for operand in operands):
+        return _fold_splats(op, rewriter)
+    limit = max_elements
+    if name in _MOVES and len(operands) == 1 and defining(operands[0], "hlo.constant") and has_one_use(operands[0]):
+        limit = max_moved_elements
+    if size > limit or (name != "hlo.slice" and any(num_elements(operand) > limit for operand in operands)):
+        return None
+    if name == "hlo.reshape" and defining(operands[0], "hlo.broadcast"):
+        return None  # the reshape of a broadcast is a broadcast (canonicalize-shapes)
+    arrays = []
+    for operand in operands:
+        array = constant_array(operand, max_elements)
+        if array is None:
+            return None
+        arrays.append(array)
+    if not is_exact(op, arrays):
+        return None
+    return rewriter.constant(evaluate_op(op, arrays)[0], op.result.type.element_type)
+
+
+def _may_be_constant(value: ir.Value) -> bool:
+    op = defining(value)
+    return op is not None and op.name in ("hlo.constant", "hlo.broadcast", "hlo.iota", "hlo.reshape")
+
+
+def _is_splat(value: ir.Value) -> bool:
+    op = defining(value, "hlo.broadcast")
+    if op is not None:
+        value = op.operands[0]
+    return value.type.rank == 0 and defining(value, "hlo.constant") is not None
+
+
+def _fold_splats(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    scalars = []
+    for operand in op.operands:
+        array = constant_array(operand, 1)
+        assert array is not None
+        scalars.append(array[(0,) * array.ndim] if array.size else None)
+    if any(scalar is None for scalar in scalars):
+        return None
+    arrays = [np.asarray(scalar) for scalar in scalars]
+    if not is_exact(op, arrays):
+        return None
+    type_ = op.result.type
+    return rewriter.broadcast(rewriter.constant(evaluate_op(op, arrays)[0], type_.element_type), type_.shape, [])
+
+
+# --- what is exact ---------------------------------------------------------------------------------------------------
+
+
+def is_exact(op: ir.Operation, operands: Sequence[np.ndarray]) -> bool:
+    """True when NumPy's result has the same bits as any correct implementation of the op gives at run time."""
+    name = op.name.removeprefix("hlo.")
+    dtype = operands[0].dtype
+    if name == "convert":
+        return _conversion_is_exact(operands[0], numpy_dtype(op.result.type.element_type))
+    if name == "reduce":
+        return _reduction_is_exact(text(op, "kind"), operands[0], operands[1])
+    if name == "bitcast_convert":
+        return dtype.kind in "iuf" and numpy_dtype(op.result.type.element_type).kind in "iuf"
+    if name not in _EXACT_ELEMENTWISE or name in ("select", "real", "imag", "complex"):
+        return True
+    if dtype.kind == "c":
+        return name in ("add", "subtract", "negate") or (name == "compare" and text(op, "direction") in ("EQ", "NE"))
+    if is_float_dtype(dtype):
+        # Eight-bit floats: formats without infinities differ in what overflow gives.
+        if dtype.itemsize == 1:
+            return name == "compare"
+        return name != "power"
+    if name == "power":
+        return not bool((operands[1] < 0).any())
+    return True
+
+
+def _conversion_is_exact(x: np.ndarray, dtype: np.dtype) -> bool:
+    if x.dtype.kind == "c" or dtype.kind == "c":
+        return dtype.kind == "c" and x.dtype.kind in "cf"
+    if dtype.kind == "b" or not is_float_dtype(dtype):
+        if not is_float_dtype(x.dtype) or dtype.kind == "b":
+            return True
+        # Out of range, the spec leaves the result open.
+        _, low, high = integer_info(dtype)
+        wide = x.astype(np.float64)
+        return bool(((wide > float(low) - 1) & (wide < float(high))).all())
+    if dtype in _NUMPY_FLOATS:
+        return True
+    if dtype.itemsize == 1:
+        return False
+    # bf16: ml_dtypes goes through f32, which rounds twice unless f32 holds the value.
+    if is_integer_dtype(x.dtype) or x.dtype == np.float64:
+        with np.errstate(all="ignore"):
+            wide = x.astype(np.float64)
+            return bool(
+                (np.isnan(wide) | (wide.astype(np.float32).astype(np.float64) == wide)).all()
+                and (np.abs(wide) < 2.0**53).all()
+            )
+    return True
+
+
+def _reduction_is_exact(kind: str, x: np.ndarray, init: np.ndarray) -> bool:
+    if not is_float_dtype(x.dtype):
+        return x.dtype.kind != "c"
+    if kind in ("maximum", "minimum"):
+        return x.dtype.itemsize > 1
+    if kind != "add" or x.dtype not in _NUMPY_FLOATS:
+        return False
+    # Whole numbers whose sum stays small add up exactly in any order.
+    with np.errstate(all="ignore"):
+        total = np.abs(x).sum(dtype=np.float64) + abs(float(init))
+        whole = bool((np.trunc(x) == x).all() and np.trunc(init) == init)
+    return whole and bool(total < 2.0 ** np.finfo(x.dtype).nmant)

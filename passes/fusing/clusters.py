@@ -1,0 +1,143 @@
+"""Clusters: the fusions of one block while they are being formed, and the paths between them."""
+
+from __future__ import annotations
+
+from stablehlo_py.passes.cost_model import MAX_PATH_SEARCH
+from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph
+
+#: `evaluations` of a view of a dot's operand: it is part of the operand's addressing, not of the iteration.
+VIEW = -1
+
+
+class Cluster:
+    """A fusion in the making.
+
+    Attributes:
+        kind: a fusion kind of docs/architecture.md; "control" and "view" stay at the top level.
+        members: node -> (evaluations, linear). `evaluations` is how many times the fusion computes an element of
+            it; `linear` names the index that it is evaluated at: its element count when that is `iteration index //
+            (elements / linear)`, a negative number for other places (equal numbers, equal places).
+        outputs: member nodes whose value others read, in order.
+        shape, elements: the iteration space (row: full shape's element count is `elements`, shape of the root).
+        rows, columns: the split of a row fusion; its hopes before a reduction has joined.
+        reduced: operand shape and dimensions of the reductions of a column fusion.
+        first, last: smallest and largest member index, to prune path searches.
+    """
+
+    __slots__ = (
+        "columns",
+        "elements",
+        "first",
+        "hero",
+        "kind",
+        "last",
+        "members",
+        "outputs",
+        "reduced",
+        "reductions",
+        "rows",
+        "shape",
+    )
+
+    def __init__(self, kind: str, node: int, shape: tuple[int, ...], elements: int) -> None:
+        self.kind = kind
+        self.members: dict[int, tuple[int, int]] = {node: (elements, elements)}
+        self.outputs = [node]
+        self.shape = shape
+        self.elements = elements
+        self.rows = self.columns = 0
+        self.reduced: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self.reductions = 0
+        self.hero = node
+        self.first = self.last = node
+
+    def __repr__(self) -> str:
+        return f"{self.kind}{sorted(self.members)}"
+
+
+_SINGLE = {ALONE: "alone", CONTROL: "control", CONSTANT: "constant", DOT: "dot", UPDATE: "update"}
+
+
+class Clusters:
+    """All clusters of a graph. In the beginning every node is one; `homes[node]` lists the clusters that compute it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.homes: list[list[Cluster]] = []
+        self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
+        for node in graph.nodes:
+            kind = node.name if node.role in (ALONE, DOT) else _SINGLE.get(node.role, "loop")
+            cluster = Cluster(kind, node.index, node.shape, node.elements)
+            if node.role == REDUCE:
+                cluster.kind = "reduce"
+            self.homes.append([cluster])
+
+    def join(self, cluster: Cluster, node: int, evaluations: int, linear: int) -> None:
+        """Compute `node` inside `cluster` (too)."""
+        cluster.members[node] = (evaluations, linear)
+        cluster.first = min(cluster.first, node)
+        cluster.last = max(cluster.last, node)
+        self.homes[node].append(cluster)
+
+    def leave_alone(self, node: int) -> None:
+        """Give up the cluster that the node has been by itself: others compute it now."""
+        self.homes[node] = [cluster for cluster in self.homes[node] if cluster.hero != node or len(cluster.members) > 1]
+
+    def own(self, node: int) -> Cluster | None:
+        """The cluster that writes the node's value, if any does."""
+        return next((cluster for cluster in self.homes[node] if node in cluster.outputs), None)
+
+    def readers(self, node: int) -> list[Cluster]:
+        """Clusters that contain a user of the node, without repetition, in order of users."""
+        found: dict[int, Cluster] = {}
+        for user in self.users[node]:
+            for cluster in self.homes[user]:
+                found[id(cluster)] = cluster
+        return list(found.values())
+
+    def outside_readers(self, cluster: Cluster, node: int) -> list[Cluster]:
+        """Clusters that read a node from the memory that `cluster` writes it to."""
+        return [reader for reader in self.readers(node) if reader is not cluster and node not in reader.members]
+
+    def reaches(self, start: list[Cluster], target: Cluster) -> bool:
+        """Is there a path from a cluster of `start` to `target`? True also when the search becomes too long to say."""
+        stack, seen = list(start), set()
+        last = target.last
+        while stack:
+            cluster = stack.pop()
+            if cluster is target:
+                return True
+            if id(cluster) in seen or cluster.first > last:
+                continue
+            seen.add(id(cluster))
+            if len(seen) > MAX_PATH_SEARCH:
+                return True
+            for node in cluster.outputs:
+                for user in self.users[node]:
+                    for reader in self.homes[user]:
+                        if node not in reader.members:
+                            stack.append(reader)
+        return False
+
+    def merge(self, kept: Cluster, other: Cluster) -> None:
+        """Move everything of `other` into `kept` (same iteration space; the caller has checked that no path joins
+        them)."""
+        for node, (evaluations, linear) in other.members.items():
+            known = kept.members.get(node)
+            if known:
+                kept.members[node] = (max(known[0], evaluations), known[1] if known[1] == linear else 0)
+            else:
+                kept.members[node] = (evaluations, linear)
+            homes = self.homes[node]
+            homes[:] = [home for home in homes if home is not other and home is not kept] + [kept]
+        kept.outputs += [node for node in other.outputs if node not in kept.outputs]
+        kept.first, kept.last = min(kept.first, other.first), max(kept.last, other.last)
+        kept.reductions += other.reductions
+
+    def all(self) -> list[Cluster]:
+        """Every live cluster once, in order of its last member."""
+        found: dict[int, Cluster] = {}
+        for homes in self.homes:
+            for cluster in homes:
+                found[id(cluster)] = cluster
+        return sorted(found.values(), key=lambda cluster: cluster.last)

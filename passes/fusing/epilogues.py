@@ -1,0 +1,262 @@
+"""Dots and convolutions take the elementwise work on their result with them, while it is in registers."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection
+
+from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.cost_model import (
+    COMPUTE_BOUND_CONTRACTION,
+    ELEMENTWISE,
+    MAX_EPILOGUE_INPUTS,
+    MAX_EPILOGUE_SEARCH,
+    MAX_EPILOGUE_STREAMS,
+    MAX_OUTPUTS,
+)
+from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
+from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
+from stablehlo_py.passes.fusing.shapes import Strided, apply_view, contiguous
+from stablehlo_py.passes.fusing.trimming import is_cheap, part_to_give_back
+
+_VIEWS = frozenset(("reshape", "transpose", "slice", "broadcast", "convert"))
+_MAX_VIEW_CHAIN = 6
+
+
+def grow_epilogues(clusters: Clusters) -> None:
+    """Grow every dot and convolution; later ones first, so that of two dots that meet in an addition the one that
+    runs last takes it."""
+    for node in reversed(clusters.graph.nodes):
+        if node.role == DOT:
+            _Epilogue(clusters, clusters.homes[node.index][0]).grow()
+
+
+def is_view_chain(clusters: Clusters, node: int) -> bool:
+    """Can `node` (a view op) be part of how the dots that use it address their operand? All its users are dots, or
+    views of which the same holds, and sizes and strides can say what the whole chain does."""
+    return _chain(clusters, node, contiguous(clusters.graph.shape(clusters.graph.nodes[node].operands[0])), 0)
+
+
+def is_cheap_from_outputs(
+    graph: Graph, members: Collection[int], outputs: Collection[int], node: Node, flops: int
+) -> bool:
+    """Can readers compute a member from the other outputs of its fusion, with few flops and nothing else to read?"""
+    if not is_cheap(node, flops):
+        return False
+    inside = []
+    for operand in set(node.operands):
+        producer = graph.producer[operand]
+        if producer < 0 or (producer not in members and not graph.nodes[producer].free):
+            return False  # another operand in memory: reading both costs more than reading the result
+        if producer in members and producer not in outputs:
+            inside.append(producer)
+    return all(
+        is_cheap_from_outputs(graph, members, outputs, graph.nodes[producer], flops - node.flops) for producer in inside
+    )
+
+
+def _chain(clusters: Clusters, node: int, view: Strided, depth: int) -> bool:
+    graph = clusters.graph
+    op = graph.nodes[node]
+    usable = op.name in _VIEWS and depth < _MAX_VIEW_CHAIN and (op.name != "convert" or _widens(op))
+    after = apply_view(view, op) if usable else None
+    users = clusters.users[node]
+    if after is None or not users:
+        return False
+    for user in users:
+        reader = graph.nodes[user]
+        if reader.name == "dot":
+            continue
+        if reader.role != LOOP or not _chain(clusters, user, after, depth + 1):
+            return False
+    return True
+
+
+def _widens(op: Node) -> bool:
+    """Is a conversion exact, so that the load of an operand can do it?"""
+    source, target = element_type(op.op.operands[0]), element_type(op.op.results[0])
+    if not isinstance(target, ir.F32Type | ir.F64Type):
+        return False
+    if is_integer(source):
+        return not is_bool(source) and source.width < (target.width * 3) // 4
+    return is_float(source) and source.width < target.width
+
+
+def _contraction(op: ir.Operation) -> int:
+    """Products that are summed for one element of a dot; a convolution counts as long."""
+    if op.name != "hlo.dot":
+        return COMPUTE_BOUND_CONTRACTION
+    sizes = shape(op.operands[0])
+    return math.prod(sizes[dimension] for dimension in i64s(op, "lhs_contract"))
+
+
+class _Epilogue:
+    def __init__(self, clusters: Clusters, cluster: Cluster) -> None:
+        self.clusters = clusters
+        self.graph = clusters.graph
+        self.cluster = cluster
+        self.refused: set[int] = set()
+        self.transposed: set[int] = set()
+        self.inputs: set[int] = set()
+
+    def grow(self) -> None:
+        """Walk the users in program order: each joins when everything else that it needs is there without the
+        result of this dot."""
+        members, users = self.cluster.members, self.clusters.users
+        waiting = list(users[self.cluster.hero])
+        heapq.heapify(waiting)
+        searched, last = 0, -1
+        while waiting and searched < MAX_EPILOGUE_SEARCH:
+            index = heapq.heappop(waiting)
+            if index == last:
+                continue
+            last, searched = index, searched + 1
+            if not self._admits(self.graph.nodes[index]):
+                self.refused.add(index)
+                continue
+            self.clusters.join(self.cluster, index, self.cluster.elements, self.cluster.elements)
+            self.clusters.leave_alone(index)
+            for user in users[index]:
+                heapq.heappush(waiting, user)
+        self._outputs()
+        self._trim()
+        self._limit_streams()
+        if not self._is_one_layout():
+            self._give_back(
+                [
+                    index
+                    for index in members
+                    if index in self.transposed or self.graph.nodes[index].shape != self.cluster.shape
+                ]
+            )
+            self._trim()
+        self.cluster.last = max(members)
+
+    def _admits(self, node: Node) -> bool:
+        if node.role != LOOP or node.elements != self.cluster.elements:
+            return False
+        if len(self.clusters.homes[node.index]) != 1 or len(self.clusters.homes[node.index][0].members) != 1:
+            return False
+        producers = [self.graph.producer[operand] for operand in node.operands]
+        outside = [
+            (operand, producer)
+            for operand, producer in zip(node.operands, producers, strict=True)
+            if producer not in self.cluster.members
+        ]
+        if any(producer in self.refused for _, producer in outside):
+            return False
+        if node.name == "transpose":
+            if is_view_chain(self.clusters, node.index):
+                return False
+            self.transposed.add(node.index)
+            return True
+        if any(producer in self.transposed for producer in producers):
+            # After a transpose the tile is only stored: other operands would be read across their rows.
+            if node.name not in ("reshape", "convert"):
+                return False
+            self.transposed.add(node.index)
+            return True
+        if node.name != "reshape" and node.name not in ELEMENTWISE:
+            return False
+        return self._outside_allowed(node, outside)
+
+    def _outside_allowed(self, node: Node, outside: list[tuple[int, int]]) -> bool:
+        large = {operand for operand, producer in outside if producer < 0 or not self.graph.nodes[producer].free}
+        if len(self.inputs | large) > MAX_EPILOGUE_INPUTS:
+            return False
+        leaving: list[Cluster] | None = None
+        for _, producer in outside:
+            if producer < 0:
+                continue
+            for source in self.clusters.homes[producer]:
+                if source.last <= self.cluster.first:
+                    continue
+                if leaving is None:
+                    leaving = self._leaving(node.index)
+                if self.clusters.reaches(leaving, source):
+                    return False
+        self.inputs |= large
+        return True
+
+    def _leaving(self, besides: int) -> list[Cluster]:
+        """Clusters that read what this one computes, apart from the node that asks to join."""
+        found: list[Cluster] = []
+        for member in self.cluster.members:
+            for user in self.clusters.users[member]:
+                if user != besides and user not in self.cluster.members:
+                    found += self.clusters.homes[user]
+        return found
+
+    def _outputs(self) -> None:
+        members = self.cluster.members
+        self.cluster.outputs = [
+            index
+            for index in sorted(members)
+            if any(user not in members for user in self.clusters.users[index]) or not self.clusters.users[index]
+        ]
+
+    def _trim(self) -> None:
+        """Give back what others compute as cheaply from a value that is written anyway, and what costs more outputs
+        than it is worth."""
+        members = self.cluster.members
+        for index in sorted(members, reverse=True):
+            node = self.graph.nodes[index]
+            users = self.clusters.users[index]
+            if index == self.cluster.hero or any(user in members for user in users):
+                continue
+            if self._is_better_outside(node, users):
+                self._give_back([index])
+        while len(self.cluster.outputs) > 1:
+            too_many = len(self.cluster.outputs) > MAX_OUTPUTS
+            part = part_to_give_back(self.clusters, self.cluster, required=too_many)
+            if not part:
+                return
+            self._give_back(part)
+
+    def _give_back(self, indices: list[int]) -> None:
+        for index in indices:
+            node = self.graph.nodes[index]
+            del self.cluster.members[index]
+            self.clusters.homes[index] = [Cluster("loop", index, node.shape, node.elements)]
+        self._outputs()
+
+    def _limit_streams(self) -> None:
+        """A product over a short contraction is bound by memory: writing and reading many arrays tile by tile, each
+        tile a few cache lines of many rows, is slower than one pass over whole rows (Adam after a weight gradient)."""
+        members, graph = self.cluster.members, self.graph
+        if _contraction(graph.nodes[self.cluster.hero].op) >= COMPUTE_BOUND_CONTRACTION:
+            return
+        sized = {operand for operand in self.inputs if graph.elements(operand) == self.cluster.elements}
+        if len(sized) + len(self.cluster.outputs) <= MAX_EPILOGUE_STREAMS:
+            return
+        reading: set[int] = set()
+        for index in sorted(members):
+            operands = graph.nodes[index].operands
+            if index != self.cluster.hero and any(o in sized or graph.producer[o] in reading for o in operands):
+                reading.add(index)
+        self._give_back(sorted(reading))
+        self._trim()
+
+    def _is_one_layout(self) -> bool:
+        """All results must put the elements of the product in the same places: kernels store them tile by tile."""
+        outputs = self.cluster.outputs
+        shapes = {self.graph.nodes[index].shape for index in outputs}
+        return (
+            len(shapes) == 1
+            and len({index in self.transposed for index in outputs}) == 1
+            and not (len(outputs) > 1 and self.transposed)
+        )
+
+    def _is_better_outside(self, node: Node, users: list[int]) -> bool:
+        graph = self.graph
+        fusable = all(graph.nodes[user].role in (LOOP, REDUCE) for user in users)
+        if node.name == "reshape":
+            return True
+        if node.name == "convert" and fusable:
+            return graph.bytes(node.results[0]) > graph.bytes(node.operands[0])
+        inside = [
+            graph.producer[operand] for operand in node.operands if graph.producer[operand] in self.cluster.members
+        ]
+        return fusable and not node.expensive and all(index in self.cluster.outputs for index in inside)

@@ -1,0 +1,243 @@
+"""A light graph of one block: plain integers and tuples, read from MLIR once, so that deciding on fusions touches
+no MLIR object."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stablehlo_py.dialect.types import byte_size
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.cost_model import ELEMENTWISE, FREE, MOVES, flops_per_element, is_expensive
+
+#: What a node may do in a fusion.
+LOOP, REDUCE, DOT, UPDATE, CONSTANT, ALONE, CONTROL = range(7)
+
+#: Ops that stay at the top level, and what else is not a fusion.
+_CONTROL = frozenset(
+    """scf.while scf.if scf.index_switch scf.yield scf.condition func.return func.call tensor.extract arith.index_cast
+    arith.constant arith.index_castui""".split()
+)
+#: Fusion kinds of ops that are alone in their fusion, where it is not the op's own name.
+ALONE_KINDS = {
+    "stablehlo.reduce": "reduce_general",
+    "stablehlo.reduce_window": "reduce_window_general",
+}
+_LOOP_OPS = ELEMENTWISE | FREE | MOVES | {"stablehlo.concatenate"}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What is read from a tensor type."""
+
+    shape: tuple[int, ...]
+    elements: int
+    bytes: int
+
+
+class Node:
+    """One op. `operands` and `results` are value ids; `role` says what it may do in a fusion; `name` has no dialect
+    prefix."""
+
+    __slots__ = (
+        "attributes", "elements", "expensive", "flops", "free", "in_order", "index", "name", "op", "operands",
+        "outside", "results", "role", "shape",
+    )  # fmt: skip
+
+    def __init__(self, index: int, op: ir.Operation, name: str, role: int, operands: list[int], outside: bool) -> None:
+        self.index = index
+        self.op = op
+        self.name = name
+        self.role = role
+        self.operands = operands
+        self.outside = outside  # a constant expression of an enclosing block, cloned where it is used
+        self.results: list[int] = []
+        self.shape: tuple[int, ...] = ()
+        self.elements = 0
+        self.flops = flops_per_element(name)
+        self.free = name in FREE
+        self.in_order = (
+            name in ELEMENTWISE or name == "reshape"
+        )  # result element i comes from element i of each operand
+        self.expensive = is_expensive(name)
+        self.attributes: dict[str, tuple[int, ...]] = {}
+
+
+class Graph:
+    """The ops of one block. Values are numbered: `info`, `producer` (node index, -1 for values from outside),
+    `users` by value id."""
+
+    def __init__(self, block: ir.Block) -> None:
+        self.block = block
+        self.nodes: list[Node] = []
+        self.values: list[ir.Value] = []
+        self.info: list[TensorInfo | None] = []
+        self.types: list[ir.Type] = []
+        self.producer: list[int] = []
+        self.users: list[list[int]] = []
+        self._ids: dict[ir.Value, int] = {}
+        self._infos: dict[ir.Type, TensorInfo | None] = {}
+        for argument in block.arguments:
+            self._value(argument, -1)
+        for view in block.operations:
+            self._add(view.operation)
+
+    # --- building ----------------------------------------------------------------------------------------------------
+
+    def _value(self, value: ir.Value, producer: int) -> int:
+        number = len(self.values)
+        type_ = value.type
+        if type_ not in self._infos:
+            self._infos[type_] = _tensor_info(type_)
+        self._ids[value] = number
+        self.values.append(value)
+        self.types.append(type_)
+        self.info.append(self._infos[type_])
+        self.producer.append(producer)
+        self.users.append([])
+        return number
+
+    def _operand(self, value: ir.Value) -> int:
+        known = self._ids.get(value)
+        return known if known is not None else self._outside(value)
+
+    def _outside(self, value: ir.Value) -> int:
+        """A value of an enclosing block: constant expressions become nodes (they are cloned), the rest is an input."""
+        owner = value.owner
+        if isinstance(owner, ir.Block) or not _is_constant_expression(owner.operation):
+            return self._value(value, -1)
+        self._add(owner.operation, outside=True)
+        return self._ids[value]
+
+    def _add(self, op: ir.Operation, outside: bool = False) -> None:
+        name, attributes = op.name, op.attributes
+        role, short = _role(op, name)
+        operands = [self._operand(value) for value in op.operands]
+        if len(op.regions) and role == CONTROL:
+            seen = set(operands)
+            for value in captured_values(op):
+                number = self._operand(value)
+                if number not in seen:
+                    seen.add(number)
+                    operands.append(number)
+        node = Node(len(self.nodes), op, short, role, operands, outside)
+        self.nodes.append(node)
+        node.results = [self._value(result, node.index) for result in op.results]
+        for operand in operands:
+            self.users[operand].append(node.index)
+        if node.results and (info := self.info[node.results[0]]) is not None:
+            node.shape, node.elements = info.shape, info.elements
+        if short in ("broadcast", "bitcast_convert"):
+            node.in_order = self.elements(operands[0]) == node.elements
+        for key in _ATTRIBUTES.get(short, ()):
+            node.attributes[key] = tuple(attributes[key])
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def elements(self, value: int) -> int:
+        """Number of elements of a value (0 when it is not a tensor)."""
+        info = self.info[value]
+        return info.elements if info else 0
+
+    def shape(self, value: int) -> tuple[int, ...]:
+        """Shape of a tensor value."""
+        info = self.info[value]
+        assert info is not None
+        return info.shape
+
+    def bytes(self, value: int) -> int:
+        """Bytes of a value (0 when it is not a tensor)."""
+        info = self.info[value]
+        return info.bytes if info else 0
+
+    def node_users(self, node: int) -> list[int]:
+        """Node indices that use any result of a node, in order, without repetition."""
+        results = self.nodes[node].results
+        if len(results) == 1:
+            return list(dict.fromkeys(self.users[results[0]]))
+        return sorted({user for result in results for user in self.users[result]})
+
+    def operand_node(self, node: int, position: int) -> Node | None:
+        """The node that makes an operand, None for inputs of the block."""
+        producer = self.producer[self.nodes[node].operands[position]]
+        return None if producer < 0 else self.nodes[producer]
+
+
+_ATTRIBUTES = {
+    "broadcast": ("dimensions",),
+    "dot": ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"),
+    "reduce": ("dimensions",),
+    "slice": ("start", "limit", "strides"),
+    "transpose": ("permutation",),
+}
+
+
+def _tensor_info(type_: ir.Type) -> TensorInfo | None:
+    if not isinstance(type_, ir.RankedTensorType):
+        return None
+    shape = tuple(type_.shape)
+    elements = math.prod(shape)
+    return TensorInfo(shape, elements, elements * byte_size(type_.element_type))
+
+
+def is_small_constant(op: ir.Operation) -> bool:
+    """True for constants that are cloned into the fusions that use them: one element, or one element repeated."""
+    if math.prod(op.result.type.shape) <= 1:
+        return True
+    value = op.attributes["value"]
+    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
+
+
+def _role(op: ir.Operation, name: str) -> tuple[int, str]:
+    if name.startswith("hlo."):
+        short = name[4:]
+        if short == "constant":
+            return (CONSTANT if is_small_constant(op) else CONTROL), short
+        if short in _LOOP_OPS:
+            return LOOP, short
+        if short == "reduce":
+            return REDUCE, short
+        if short in ("dot", "convolution"):
+            return DOT, short
+        if short == "dynamic_update_slice":
+            return UPDATE, short
+        return ALONE, short
+    if name == "stablehlo.concatenate":
+        return LOOP, "concatenate"
+    if name in _CONTROL:
+        return CONTROL, name
+    return ALONE, ALONE_KINDS.get(name, name.rpartition(".")[2])
+
+
+def _is_constant_expression(op: ir.Operation) -> bool:
+    name = op.name
+    if name == "hlo.constant":
+        return is_small_constant(op)
+    if name == "hlo.iota":
+        return True
+    if name == "hlo.broadcast":
+        owner = op.operands[0].owner
+        return not isinstance(owner, ir.Block) and _is_constant_expression(owner.operation)
+    return False
+
+
+def captured_values(op: ir.Operation) -> list[ir.Value]:
+    """Values from outside that the regions of an op use, in order of first use."""
+    inside: set[ir.Value] = set()
+    found: dict[ir.Value, None] = {}
+
+    def visit(owner: ir.Operation) -> None:
+        for region in owner.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+                for view in block.operations:
+                    nested = view.operation
+                    for value in nested.operands:
+                        if value not in inside:
+                            found[value] = None
+                    if len(nested.regions):
+                        visit(nested)
+                    inside.update(nested.results)
+
+    visit(op)
+    return list(found)

@@ -1,0 +1,114 @@
+"""What is left to do when every op has found its fusion: rows without reductions, fusions that belong together."""
+
+from __future__ import annotations
+
+from stablehlo_py.passes.cost_model import MAX_OUTPUTS
+from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
+from stablehlo_py.passes.fusing.graph import CONSTANT
+
+
+def settle_rows(clusters: Clusters) -> None:
+    """Row fusions that no reduction has joined become loops again; their row-shaped values move to a loop of their
+    own."""
+    graph = clusters.graph
+    for cluster in clusters.all():
+        if cluster.kind != "row" or cluster.reductions:
+            continue
+        cluster.kind = "loop"
+        per_row = [
+            node
+            for node, (evaluations, _) in cluster.members.items()
+            if evaluations == cluster.rows != cluster.elements
+            and not graph.nodes[node].free
+            and graph.nodes[node].role != CONSTANT
+        ]
+        for node in per_row:
+            apart = Cluster("loop", node, graph.nodes[node].shape, graph.nodes[node].elements)
+            clusters.homes[node] = [home for home in clusters.homes[node] if home is not cluster] + [apart]
+            _copy_free_operands(clusters, cluster, apart, node)
+        for node in per_row:
+            del cluster.members[node]
+        cluster.outputs = [node for node in cluster.outputs if node in cluster.members]
+
+
+def _copy_free_operands(clusters: Clusters, source: Cluster, target: Cluster, node: int) -> None:
+    """Constants and index arithmetic that `node` uses inside `source` come along into `target`."""
+    graph = clusters.graph
+    for operand in graph.nodes[node].operands:
+        producer = graph.producer[operand]
+        if producer in source.members and producer not in target.members:
+            operand_node = graph.nodes[producer]
+            if operand_node.free or operand_node.role == CONSTANT:
+                clusters.join(target, producer, target.elements, 0)
+                _copy_free_operands(clusters, source, target, producer)
+
+
+def merge_followers(clusters: Clusters) -> None:
+    """Loops over the results of one row or column fusion, and over nothing else, join it as further outputs."""
+    graph = clusters.graph
+    for cluster in clusters.all():
+        if cluster.kind != "loop":
+            continue
+        sources: dict[int, Cluster | None] = {}
+        for node in cluster.members:
+            for operand in graph.nodes[node].operands:
+                producer = graph.producer[operand]
+                if producer not in cluster.members:
+                    owner = clusters.own(producer) if producer >= 0 else None
+                    sources[id(owner)] = owner
+        source = next(iter(sources.values()), None)
+        if len(sources) != 1 or source is None or source.kind not in ("row", "column"):
+            continue
+        results = source.rows if source.kind == "row" else source.elements
+        if _is_in_order(clusters, cluster, results) and len(source.outputs) + len(cluster.outputs) <= MAX_OUTPUTS:
+            clusters.merge(source, cluster)
+
+
+def _is_in_order(clusters: Clusters, cluster: Cluster, elements: int) -> bool:
+    """Does every member compute element i of `elements` from element i of what the cluster reads? What reads nothing
+    (an iota, a constant's broadcast) may be evaluated anywhere."""
+    nodes, producer = clusters.graph.nodes, clusters.graph.producer
+    reading: set[int] = set()
+    for member in sorted(cluster.members):
+        node = nodes[member]
+        if node.role == CONSTANT:
+            continue
+        reads = any(
+            producer[operand] in reading or producer[operand] not in cluster.members for operand in node.operands
+        )
+        if reads:
+            reading.add(member)
+        if not (node.in_order and node.elements == elements) and (reads or not node.free):
+            return False
+    return True
+
+
+def merge_siblings(clusters: Clusters) -> None:
+    """Reductions over the same operand, or over the same shape with a common input, become one multi-output fusion."""
+    groups: dict[object, list[Cluster]] = {}
+    graph = clusters.graph
+    for cluster in clusters.all():
+        if cluster.kind == "column" and cluster.reductions:
+            for node in cluster.members:
+                for operand in graph.nodes[node].operands:
+                    if (
+                        graph.elements(operand)
+                        and graph.shape(operand) == (cluster.reduced or ((),))[0]
+                        and graph.producer[operand] not in cluster.members
+                    ):
+                        groups.setdefault((cluster.reduced, operand), []).append(cluster)
+    gone: set[int] = set()
+    for group in groups.values():
+        unique = list({id(cluster): cluster for cluster in group if id(cluster) not in gone}.values())
+        if not unique:
+            continue
+        first = unique[0]
+        for other in unique[1:]:
+            if len(first.outputs) + len(other.outputs) > MAX_OUTPUTS or {
+                graph.nodes[o].shape for o in (*first.outputs, *other.outputs)
+            } != {first.shape}:
+                continue
+            if clusters.reaches([first], other) or clusters.reaches([other], first):
+                continue
+            clusters.merge(first, other)
+            gone.add(id(other))

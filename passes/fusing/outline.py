@@ -1,0 +1,329 @@
+"""Clusters become functions: each fusion a private function, each equal one the same function, and a call where it
+runs."""
+
+from __future__ import annotations
+
+import heapq
+
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
+from stablehlo_py.passes.fusing.graph import CONSTANT, CONTROL, Graph, Node
+
+_TOP_LEVEL = ("control", "view")
+#: Fusions whose results may differ in shape, so that a reshape of one of them can move out.
+_ANY_SHAPES = ("row", "tiny")
+
+
+class Outliner:
+    """Makes fusion functions at the end of a module; shared by all blocks, so that equal fusions meet."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self.module = module
+        self.functions: dict[object, str] = {}
+        self.count = 0
+        self._attribute_keys: dict[object, int] = {}
+        self._symbol = {view.operation.attributes["sym_name"].value for view in module.body.operations}
+
+    def outline(self, clusters: Clusters) -> None:
+        """Rewrite the block of `clusters`: calls in a valid order, control flow and views between them."""
+        _Block(self, clusters).run()
+
+    def attribute_key(self, node: Node) -> object:
+        """Something equal for equal attributes."""
+        attributes = node.op.attributes
+        if not len(attributes):
+            return 0
+        key = tuple(attributes.items())
+        return self._attribute_keys.setdefault(key, len(self._attribute_keys) + 1)
+
+    def function(self, kind: str, key: object, make: _Maker) -> str:
+        """The name of the function with that structural key, made now if it is new."""
+        name = self.functions.get(key)
+        if name is None:
+            name = f"fusion_{self.count}"
+            while name in self._symbol:
+                self.count += 1
+                name = f"fusion_{self.count}"
+            self.count += 1
+            make.make(self.module, name, kind)
+            self.functions[key] = name
+        return name
+
+
+def region_key(op: ir.Operation) -> tuple[object, ...]:
+    """Something equal for equal regions, which use no values from outside."""
+    numbers: dict[ir.Value, int] = {}
+    key: list[object] = []
+
+    def visit(owner: ir.Operation) -> None:
+        for region in owner.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    numbers[argument] = len(numbers)
+                    key.append(argument.type)
+                for view in block.operations:
+                    nested = view.operation
+                    operands = [numbers[value] for value in nested.operands]
+                    results = list(nested.results)
+                    key.append((nested.name, *nested.attributes.items(), *operands, *(one.type for one in results)))
+                    visit(nested)
+                    for result in results:
+                        numbers[result] = len(numbers)
+                key.append("end")
+
+    visit(op)
+    return tuple(key)
+
+
+class _Maker:
+    """Everything needed to build the body of one fusion."""
+
+    def __init__(
+        self, graph: Graph, members: list[int], inputs: list[int], outputs: list[int], location: ir.Location
+    ) -> None:
+        self.graph = graph
+        self.members = members
+        self.inputs = inputs  # value ids
+        self.outputs = outputs  # value ids
+        self.location = location
+
+    def make(self, module: ir.Module, name: str, kind: str) -> ir.Operation:
+        """Build `func.func private @name` with `hlo.fusion = kind` by cloning the members."""
+        values = self.graph.values
+        inputs = [values[number].type for number in self.inputs]
+        results = [values[number].type for number in self.outputs]
+        with self.location, ir.InsertionPoint(module.body):
+            function = ir.Operation.create(
+                "func.func",
+                attributes={
+                    "sym_name": ir.StringAttr.get(name),
+                    "sym_visibility": ir.StringAttr.get("private"),
+                    "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
+                    "hlo.fusion": ir.StringAttr.get(kind),
+                },
+                regions=1,
+            )
+            block = ir.Block.create_at_start(function.regions[0], inputs, [self.location] * len(inputs))
+        inside: dict[int, ir.Value] = dict(zip(self.inputs, block.arguments, strict=True))
+        insertion = ir.InsertionPoint(block)
+        for index in self.members:
+            node = self.graph.nodes[index]
+            clone = node.op.clone(ip=insertion)
+            for position, operand in enumerate(node.operands):
+                clone.operands[position] = inside[operand]
+            inside.update(zip(node.results, clone.results, strict=True))
+        ir.Operation.create(
+            "func.return", operands=[inside[number] for number in self.outputs], ip=insertion, loc=self.location
+        )
+        return function
+
+
+class _Block:
+    def __init__(self, outliner: Outliner, clusters: Clusters) -> None:
+        self.outliner = outliner
+        self.clusters = clusters
+        self.graph = clusters.graph
+        self.current: list[ir.Value] = list(self.graph.values)
+        self.placed: set[int] = set()  # nodes that stay at the top level and are there by now
+        self.last = self.graph.nodes[-1].index
+        self.terminator = self.graph.nodes[-1].op
+
+    def run(self) -> None:
+        self._settle_outputs()
+        for cluster in self._order():
+            self._emit(cluster)
+        self._erase()
+
+    def _settle_outputs(self) -> None:
+        """Outputs that nobody outside reads are not written; reshapes at the border of a fusion become views at the
+        top level."""
+        for cluster in self.clusters.all():
+            nodes = self.graph.nodes
+            if cluster.kind in ("control", "view", "constant"):
+                continue
+            if nodes[cluster.hero].name != "custom_call" or len(cluster.members) > 1:
+                cluster.outputs = [node for node in cluster.outputs if self.clusters.outside_readers(cluster, node)]
+
+    def _order(self) -> list[Cluster]:
+        """A topological order of the clusters that keeps to the original order where it can."""
+        everything = [
+            cluster
+            for cluster in self.clusters.all()
+            if cluster.kind in _TOP_LEVEL or cluster.outputs or self.graph.nodes[cluster.hero].name == "custom_call"
+        ]
+        waiting: dict[int, int] = {id(cluster): 0 for cluster in everything}
+        followers: dict[int, dict[int, Cluster]] = {}
+        for cluster in everything:
+            following: dict[int, Cluster] = {}
+            for node in cluster.outputs:
+                for reader in self.clusters.outside_readers(cluster, node):
+                    if id(reader) in waiting:
+                        following[id(reader)] = reader
+            followers[id(cluster)] = following
+            for key in following:
+                waiting[key] += 1
+        ready = [
+            (cluster.last, number, cluster) for number, cluster in enumerate(everything) if not waiting[id(cluster)]
+        ]
+        heapq.heapify(ready)
+        order: list[Cluster] = []
+        serial = len(everything)
+        while ready:
+            cluster = heapq.heappop(ready)[2]
+            order.append(cluster)
+            for key, follower in followers[id(cluster)].items():
+                waiting[key] -= 1
+                if not waiting[key]:
+                    serial += 1
+                    heapq.heappush(ready, (follower.last, serial, follower))
+        if len(order) != len(everything):
+            stuck = [cluster for cluster in everything if waiting[id(cluster)]]
+            raise InternalError(
+                f"fusions depend on each other in a circle: {stuck[:4]}", remedy="report this with the module"
+            )
+        return order
+
+    # --- emission ----------------------------------------------------------------------------------------------------
+
+    def _emit(self, cluster: Cluster) -> None:
+        hero = self.graph.nodes[cluster.hero]
+        if cluster.kind == "constant" or all(self.graph.nodes[member].outside for member in cluster.members):
+            return
+        if cluster.kind in _TOP_LEVEL:
+            self._place(hero)
+            return
+        members = set(cluster.members)
+        for index in sorted(members):
+            node = self.graph.nodes[index]
+            if node.name == "reshape" and self.graph.producer[node.operands[0]] not in members:
+                members.remove(index)
+                self._place(node)
+        outputs, sunk = self._sink(cluster, members)
+        if outputs:
+            self._call(cluster, self._body_order(members, outputs), outputs)
+        elif hero.name == "custom_call":
+            self._call(cluster, self._body_order(members, [cluster.hero]), [cluster.hero])
+        for node in reversed(sunk):
+            self._place(node)
+
+    def _place(self, node: Node) -> None:
+        """Move an op that stays at the top level to the end of what has been emitted."""
+        if node.index in self.placed or node.outside:
+            return
+        self.placed.add(node.index)
+        if node.index != self.last:
+            node.op.move_before(self.terminator)
+
+    def _sink(self, cluster: Cluster, members: set[int]) -> tuple[list[int], list[Node]]:
+        """Outputs, with reshapes of a member moved out; those reshapes, last first."""
+        outputs: list[int] = []
+        sunk: list[Node] = []
+        may_sink = len(cluster.outputs) == 1 or cluster.kind in _ANY_SHAPES
+        for index in cluster.outputs:
+            if index not in members:
+                continue
+            node = self.graph.nodes[index]
+            while may_sink and node.name == "reshape" and self.graph.producer[node.operands[0]] in members:
+                if not any(user in members for user in self.clusters.users[node.index]):
+                    members.discard(node.index)
+                sunk.append(node)
+                node = self.graph.nodes[self.graph.producer[node.operands[0]]]
+            if node.index not in outputs:
+                outputs.append(node.index)
+        return outputs, sunk
+
+    def _body_order(self, members: set[int], outputs: list[int]) -> list[int]:
+        """Members in depth-first order from the results, so that equal fusions have equal bodies wherever their ops
+        came from."""
+        graph = self.graph
+        order: list[int] = []
+        done: set[int] = set()
+        stack = [(index, False) for index in reversed(outputs)]
+        while stack:
+            index, ready = stack.pop()
+            if ready:
+                order.append(index)
+                continue
+            if index in done:
+                continue
+            done.add(index)
+            stack.append((index, True))
+            for operand in reversed(graph.nodes[index].operands):
+                producer = graph.producer[operand]
+                if producer in members and producer not in done:
+                    stack.append((producer, False))
+        return order
+
+    def _call(self, cluster: Cluster, members: list[int], outputs: list[int]) -> None:
+        graph, outliner = self.graph, self.outliner
+        local: dict[int, int] = {}  # value -> number inside the fusion
+        inputs: list[int] = []
+        key: list[object] = [cluster.kind]
+        has_regions = False
+        for index in members:
+            node = graph.nodes[index]
+            for operand in node.operands:
+                if operand not in local:  # members are in program order: not made by one of them
+                    local[operand] = len(local)
+                    inputs.append(operand)
+                    key.append(graph.types[operand])
+            attributes = outliner.attribute_key(node)
+            operands = [local[operand] for operand in node.operands]
+            key.append((node.name, attributes, *operands, *(graph.types[result] for result in node.results)))
+            for result in node.results:
+                local[result] = len(local)
+            has_regions = has_regions or len(node.op.regions) > 0
+        results = [result for index in outputs for result in graph.nodes[index].results]
+        key.append(tuple(local[result] for result in results))
+        location = graph.nodes[cluster.hero].op.location
+        maker = _Maker(graph, members, inputs, results, location)
+        if has_regions:
+            key += [region_key(graph.nodes[index].op) for index in members if len(graph.nodes[index].op.regions)]
+        name = outliner.function(cluster.kind, (*key,), maker)
+        call = ir.Operation.create(
+            "func.call",
+            results=[graph.values[result].type for result in results],
+            operands=[self.current[number] for number in inputs],
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+            loc=location,
+            ip=ir.InsertionPoint(self.terminator),
+        )
+        for number, value in zip(results, call.results, strict=True):
+            self._replace(number, value)
+            self.current[number] = value
+
+    def _replace(self, number: int, value: ir.Value) -> None:
+        """Uses of a value in this block become uses of the call's result; a constant expression of an enclosing block
+        stays what it is elsewhere."""
+        old = self.graph.values[number]
+        if not self.graph.nodes[self.graph.producer[number]].outside:
+            old.replace_all_uses_with(value)
+            return
+        for use in list(old.uses):
+            if self._is_inside(use.owner.operation):
+                use.owner.operands[use.operand_number] = value
+
+    def _is_inside(self, op: ir.Operation) -> bool:
+        """Is the op in this block, or in a region of an op of it?"""
+        while op.block != self.graph.block:
+            parent = op.parent
+            if parent is None or parent.name in ("func.func", "builtin.module"):
+                return False
+            op = parent.operation
+        return True
+
+    def _erase(self) -> None:
+        constants: list[Node] = []
+        for node in reversed(self.graph.nodes):
+            if node.outside or node.index in self.placed or node.index == self.last:
+                if node.role == CONTROL and node.name == "constant" and not node.outside:
+                    constants.append(node)
+                continue
+            if node.role == CONSTANT or node.name == "constant":
+                constants.append(node)
+            elif node.role != CONTROL:
+                node.op.erase()
+        for node in constants:
+            if next(iter(node.op.result.uses), None) is None:
+                node.op.erase()

@@ -1,0 +1,89 @@
+"""Work on few elements between the big kernels: as many such clusters as possible become one straight-line fusion."""
+
+from __future__ import annotations
+
+import heapq
+
+from stablehlo_py.passes.cost_model import TINY_COST, TINY_ELEMENTS
+from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
+from stablehlo_py.passes.fusing.graph import Graph
+
+#: Ops that read few elements of an operand of any size.
+_PARTIAL_READS = frozenset(("slice", "dynamic_slice"))
+_NOT_IN_REGISTERS = frozenset(("gather",))
+
+
+def tiny_cost(graph: Graph, cluster: Cluster) -> int:
+    """Scalar operations of the cluster after unrolling; more than TINY_COST when it cannot be a tiny fusion."""
+    if cluster.kind not in ("loop", "row", "column", "view"):
+        return TINY_COST + 1
+    cost = 0
+    for index in cluster.members:
+        node = graph.nodes[index]
+        regroups_bits = node.name == "bitcast_convert" and not node.in_order
+        if node.elements > TINY_ELEMENTS or node.name in _NOT_IN_REGISTERS or regroups_bits:
+            return TINY_COST + 1
+        for position, operand in enumerate(node.operands):
+            elements = graph.elements(operand)
+            if elements > TINY_ELEMENTS and (node.name not in _PARTIAL_READS or position):
+                return TINY_COST + 1
+            if node.name == "reduce":
+                cost += elements
+        cost += 0 if node.free else node.elements
+    return cost
+
+
+def merge_tiny(clusters: Clusters) -> None:
+    """Walk the clusters as they could run; whatever tiny work is ready when no other is becomes one fusion (or few,
+    by cost)."""
+    graph = clusters.graph
+    everything = clusters.all()
+    costs = {id(cluster): tiny_cost(graph, cluster) for cluster in everything}
+    waiting: dict[int, int] = {id(cluster): 0 for cluster in everything}
+    followers: dict[int, list[Cluster]] = {}
+    for cluster in everything:
+        following = {
+            id(reader): reader for node in cluster.outputs for reader in clusters.outside_readers(cluster, node)
+        }
+        followers[id(cluster)] = list(following.values())
+        for key in following:
+            waiting[key] += 1
+    ready: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])  # (last, position): others, tiny
+    position_of = {id(cluster): position for position, cluster in enumerate(everything)}
+
+    def make_ready(cluster: Cluster) -> None:
+        heapq.heappush(ready[costs[id(cluster)] <= TINY_COST], (cluster.last, position_of[id(cluster)]))
+
+    for cluster in everything:
+        if not waiting[id(cluster)]:
+            make_ready(cluster)
+    batch: list[Cluster] = []
+    while ready[0] or ready[1]:
+        take_tiny = bool(ready[1]) and (bool(batch) or not ready[0])
+        if not take_tiny and batch:
+            _merge_batch(clusters, batch, costs)
+            batch = []
+        _, position = heapq.heappop(ready[take_tiny])
+        cluster = everything[position]
+        if take_tiny:
+            batch.append(cluster)
+        for follower in followers[id(cluster)]:
+            waiting[id(follower)] -= 1
+            if not waiting[id(follower)]:
+                make_ready(follower)
+    _merge_batch(clusters, batch, costs)
+
+
+def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int]) -> None:
+    if all(cluster.kind == "view" for cluster in batch):
+        return
+    kept: Cluster | None = None
+    spent = 0
+    for cluster in batch:
+        cost = costs[id(cluster)]
+        if kept is None or spent + cost > TINY_COST:
+            kept, spent = cluster, cost
+            kept.kind = "tiny"
+            continue
+        clusters.merge(kept, cluster)
+        spent += cost

@@ -1,0 +1,158 @@
+"""Which part of an epilogue is better left to the fusions that read it.
+
+An epilogue with several outputs writes each of them. Where readers can compute one from another as cheaply, or where
+the members behind an output cost more bytes than they save, a part is given back: a member with all that depends on
+it, or everything that a member does not depend on. Sets of members are bit masks here: the parts of a long epilogue
+are many. The layers of a model ask the same question again and again, so answers are kept.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from stablehlo_py.passes.cost_model import DUPLICATE_FLOPS, ELEMENTWISE
+from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
+from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
+
+ANSWERS_KEPT = 256
+
+
+def part_to_give_back(clusters: Clusters, cluster: Cluster, required: bool) -> list[int]:
+    """The members to give back, in order: those that cost most; none where that makes it no cheaper, unless it is
+    `required` (there are too many outputs)."""
+    indices = sorted(cluster.members)
+    return [indices[position] for position in positions(_best(_describe(clusters, cluster, indices), required))]
+
+
+def is_cheap(node: Node, flops: int) -> bool:
+    """May a node be computed again by every reader, for at most that many flops?"""
+    return node.flops <= flops and not node.expensive and (node.name in ELEMENTWISE or node.free)
+
+
+def positions(mask: int) -> Iterator[int]:
+    """The bits that are set."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@dataclass(frozen=True)
+class Description:
+    """The members of a cluster, in program order, as far as costs depend on them; sets of them as bits.
+
+    Attributes:
+        hero: the product.
+        users, producers: of each member, among the members.
+        bytes, flops: of each member.
+        read: members that others read, or nobody.
+        fusable: members whose other readers are loops and reductions.
+        cheap: members that readers may compute, from members and from what needs no memory.
+        free: members that compute nothing.
+    """
+
+    hero: int
+    users: tuple[int, ...]
+    producers: tuple[int, ...]
+    bytes: tuple[int, ...]
+    flops: tuple[int, ...]
+    read: int
+    fusable: int
+    cheap: int
+    free: int
+
+
+def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> Description:
+    graph = clusters.graph
+    bit = {index: 1 << position for position, index in enumerate(indices)}
+    nodes = [graph.nodes[index] for index in indices]
+    members: list[int] = []
+    read = fusable = cheap = free = 0
+    for here, index, node in zip(bit.values(), indices, nodes, strict=True):
+        others = [user for user in clusters.users[index] if user not in bit]
+        read |= here if others or not clusters.users[index] else 0
+        fusable |= here if all(graph.nodes[user].role in (LOOP, REDUCE) for user in others) else 0
+        producers = {graph.producer[operand] for operand in node.operands}
+        members.append(sum(bit[producer] for producer in producers if producer in bit))
+        outside = [producer for producer in producers if producer not in bit]
+        derived = all(other >= 0 and graph.nodes[other].free for other in outside)
+        cheap |= here if derived and is_cheap(node, DUPLICATE_FLOPS) else 0
+        free |= here if node.free else 0
+    return Description(
+        hero=bit[cluster.hero],
+        users=tuple(sum(bit[user] for user in clusters.users[index] if user in bit) for index in indices),
+        producers=tuple(members),
+        bytes=tuple(graph.bytes(node.results[0]) for node in nodes),
+        flops=tuple(node.flops for node in nodes),
+        read=read,
+        fusable=fusable,
+        cheap=cheap,
+        free=free,
+    )
+
+
+@functools.lru_cache(ANSWERS_KEPT)
+def _best(description: Description, required: bool) -> int:
+    return _Search(description).best(required)
+
+
+@dataclass
+class _Search:
+    of: Description
+    costs: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def _all(self) -> int:
+        return (1 << len(self.of.users)) - 1
+
+    def best(self, required: bool) -> int:
+        """The part to give back, 0 for none."""
+        # Giving back what does not end in fusions of its users makes one more kernel.
+        parts = [part for part in self._candidates() if part and (required or not part & ~self.of.fusable)]
+        best = min(parts, key=self._cost_without, default=0)
+        return best if best and (required or self._cost_without(best) < self._cost_without(0)) else 0
+
+    def _candidates(self) -> list[int]:
+        """Every member with what depends on it, the hero's apart; everything that a member does not depend on."""
+        count = len(self.of.users)
+        dependents, needs = [0] * count, [0] * count
+        for position in reversed(range(count)):
+            dependents[position] = 1 << position | _union(dependents, self.of.users[position])
+        for position in range(count):
+            needs[position] = 1 << position | _union(needs, self.of.producers[position])
+        parts = [part for position, part in enumerate(dependents) if 1 << position != self.of.hero]
+        return parts + [self._all & ~(part | self.of.hero) for part in needs]
+
+    def _cost_without(self, part: int) -> int:
+        """Bytes written when a part is given back; what is lost is that others read the outputs to compute it."""
+        known = self.costs.get(part)
+        if known is not None:
+            return known
+        kept = self._all & ~part
+        # What the part reads is written for it.
+        written = kept & (self.of.read | _union(self.of.producers, part))
+        candidates = written & self.of.cheap & self.of.fusable
+        while candidates:
+            last = candidates.bit_length() - 1
+            candidates ^= 1 << last
+            if self._is_derived(last, kept, written, DUPLICATE_FLOPS):
+                written ^= 1 << last
+        cost = self.costs[part] = sum(self.of.bytes[position] for position in positions(written))
+        return cost
+
+    def _is_derived(self, position: int, kept: int, written: int, flops: int) -> bool:
+        """`is_cheap_from_outputs` for members `kept` and outputs `written`."""
+        needed, producers = self.of.flops[position], self.of.producers[position]
+        if needed > flops or not self.of.cheap >> position & 1 or producers & ~(kept | self.of.free):
+            return False
+        inside = positions(producers & kept & ~written)
+        return all(self._is_derived(other, kept, written, flops - needed) for other in inside)
+
+
+def _union(masks: Sequence[int], chosen: int) -> int:
+    result = 0
+    for position in positions(chosen):
+        result |= masks[position]
+    return result

@@ -1,0 +1,79 @@
+"""Partition the program into fusions: kernels that keep intermediate values in registers.
+
+Before: `@main` of hlo ops in normal form. After: every op with work to do is inside a `func.func private @fusion_N`
+that carries its kind in `hlo.fusion` (docs/architecture.md lists the kinds), and `@main` and the regions of its
+control flow call them:
+
+    %0 = "hlo.dot"(%x, %w)                          %0 = call @fusion_0(%x, %w, %b)
+    %1 = "hlo.broadcast"(%b)               ->
+    %2 = "hlo.add"(%0, %1)                          func.func private @fusion_0(...) attributes {hlo.fusion = "dot"}
+
+Three steps decide (`passes/fusing/`): dots and convolutions take their elementwise epilogues; then one walk from
+the last op to the first puts every op into the fusions that use it, where reductions turn loops into row and column
+fusions; then work on few elements is gathered into tiny fusions. No value is computed twice unless that is cheaper
+than storing it (`passes/cost_model.py`), and fusions never depend on each other in a circle: a path search precedes
+every step that could close one.
+
+Relies on the normal form, on common subexpressions being one op, and on dead code being gone.
+`stablehlo.optimization_barrier` ends here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.fusing.clusters import Clusters
+from stablehlo_py.passes.fusing.epilogues import grow_epilogues
+from stablehlo_py.passes.fusing.graph import Graph
+from stablehlo_py.passes.fusing.merging import merge_followers, merge_siblings, settle_rows
+from stablehlo_py.passes.fusing.outline import Outliner
+from stablehlo_py.passes.fusing.producers import Placement
+from stablehlo_py.passes.fusing.tiny import merge_tiny
+from stablehlo_py.passmanager.base import Pass
+
+_CONTROL_FLOW = ("scf.while", "scf.if", "scf.index_switch")
+
+
+@dataclass(frozen=True)
+class Fusion(Pass):
+    """Partition the program into fusions, one private function for each different one."""
+
+    name: ClassVar[str] = "fusion"
+    tiny: bool = True
+    epilogues: bool = True
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite `@main` and the regions of its control flow."""
+        outliner = Outliner(module)
+        for view in list(module.body.operations):
+            function = view.operation
+            if (
+                function.name == "func.func"
+                and "hlo.fusion" not in function.attributes
+                and len(function.regions[0].blocks)
+            ):
+                self._block(function.regions[0].blocks[0], outliner)
+
+    def _block(self, block: ir.Block, outliner: Outliner) -> None:
+        for view in list(block.operations):
+            op = view.operation
+            if op.name == "stablehlo.optimization_barrier":
+                for result, operand in zip(list(op.results), list(op.operands), strict=True):
+                    result.replace_all_uses_with(operand)
+                op.erase()
+            elif op.name in _CONTROL_FLOW:
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._block(inner, outliner)
+        clusters = Clusters(Graph(block))
+        if self.epilogues:
+            grow_epilogues(clusters)
+        Placement(clusters).run()
+        settle_rows(clusters)
+        merge_followers(clusters)
+        merge_siblings(clusters)
+        if self.tiny:
+            merge_tiny(clusters)
+        outliner.outline(clusters)

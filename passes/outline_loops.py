@@ -1,0 +1,267 @@
+"""Loops over few values become one kernel each, with their carries in registers.
+
+Before: a loop whose body touches few elements       After: one call; the loop runs inside a `tiny_loop` kernel
+
+    %r:2 = scf.while (%i = %zero, %x = %x0)              %r:2 = call @loop_0(%zero, %x0)
+        ... twenty ops on tensor<3xf32> ...
+                                                         func.func private @loop_0 attributes {hlo.fusion = "tiny_loop"}
+
+A loop qualifies when every value in it fits in registers and its unrolled body is short (`passes/cost_model.py`).
+Bigger values may take part as memory: read by slice and dynamic_slice, and, as carries, written by one
+dynamic_update_slice after their last read, the way a scan reads its inputs and stacks its outputs. Outermost loops
+are tried first.
+
+Relies on the normal form of loops (docs/architecture.md). Runs before `fusion`, which leaves the calls alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stablehlo_py.dialect.types import is_tensor, num_elements, shape
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.cost_model import (
+    ELEMENTWISE,
+    TINY_LOOP_COST,
+    TINY_LOOP_ELEMENTS,
+    VECTOR_LANES,
+    flops_per_element,
+)
+from stablehlo_py.passmanager.base import Pass
+
+_SHAPE_OPS = frozenset(
+    (
+        "broadcast",
+        "reshape",
+        "transpose",
+        "slice",
+        "pad",
+        "reverse",
+        "iota",
+        "constant",
+        "dynamic_slice",
+        "dynamic_update_slice",
+    )
+)
+_CONTROL = frozenset(
+    ("scf.while", "scf.if", "scf.condition", "scf.yield", "tensor.extract", "arith.index_cast", "stablehlo.concatenate")
+)
+_READS_MEMORY = frozenset(("hlo.slice", "hlo.dynamic_slice"))
+
+
+@dataclass(frozen=True)
+class OutlineLoops(Pass):
+    """Turn loops over few values into one kernel each."""
+
+    name: ClassVar[str] = "outline-loops"
+    max_cost: int = TINY_LOOP_COST
+    max_elements: int = TINY_LOOP_ELEMENTS
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite `@main` and the regions of its control flow."""
+        count = 0
+        for view in list(module.body.operations):
+            function = view.operation
+            if function.name == "func.func" and "hlo.fusion" not in function.attributes:
+                for block in function.regions[0].blocks:
+                    count = self._block(module, block, count)
+
+    def _block(self, module: ir.Module, block: ir.Block, count: int) -> int:
+        for view in list(block.operations):
+            op = view.operation
+            if op.name == "scf.while" and _Loop(op, self.max_elements).cost() <= self.max_cost:
+                _outline(module, op, f"loop_{count}")
+                count += 1
+                continue
+            for region in op.regions:
+                for inner in region.blocks:
+                    if op.name.startswith("scf."):
+                        count = self._block(module, inner, count)
+        return count
+
+
+_TOO_MUCH = 1 << 30
+
+
+class _Loop:
+    """What a loop would cost as one kernel."""
+
+    def __init__(self, op: ir.Operation, max_elements: int) -> None:
+        self.op = op
+        self.max_elements = max_elements
+
+    def big(self, value: ir.Value) -> bool:
+        return is_tensor(value) and num_elements(value) > self.max_elements
+
+    def cost(self) -> int:
+        """Vector instructions of one trip; _TOO_MUCH when the template cannot hold the loop."""
+        for region in self.op.regions:
+            for number, argument in enumerate(region.blocks[0].arguments):
+                if self.big(argument) and not self._kept_in_place(region.blocks[0], argument, number):
+                    return _TOO_MUCH
+        return sum(self._block(region.blocks[0]) for region in self.op.regions)
+
+    def _block(self, block: ir.Block) -> int:
+        return sum(self._op(view.operation) for view in block.operations)
+
+    def _op(self, op: ir.Operation) -> int:
+        name = op.name.removeprefix("hlo.")
+        if op.name == "scf.while" and op != self.op:
+            return _Loop(op, self.max_elements).cost()
+        if op.name == "scf.if":
+            if any(self.big(result) for result in op.results):
+                return _TOO_MUCH
+            return sum(self._block(region.blocks[0]) for region in op.regions)
+        if (
+            name not in ELEMENTWISE
+            and name not in _SHAPE_OPS
+            and op.name not in _CONTROL
+            and name not in ("reduce", "dot")
+        ):
+            return _TOO_MUCH
+        if name == "bitcast_convert" and shape(op.operands[0]) != shape(op.results[0]):
+            return _TOO_MUCH
+        if op.name in ("scf.condition", "scf.yield"):
+            return 0
+        for position, operand in enumerate(op.operands):
+            if self.big(operand) and not (
+                position == 0 and (op.name in _READS_MEMORY or op.name == "hlo.dynamic_update_slice")
+            ):
+                return _TOO_MUCH
+        big_result = any(self.big(result) for result in op.results)
+        if big_result:
+            return _chunks(op.operands[1]) if op.name == "hlo.dynamic_update_slice" else _TOO_MUCH
+        if name == "reduce":
+            return 2 * _chunks(op.operands[0])
+        if name == "dot":
+            contracted = [shape(op.operands[0])[d] for d in op.attributes["lhs_contract"]]
+            trips = 1
+            for size in contracted:
+                trips *= size
+            return 3 * trips * _chunks(op.results[0])
+        if not len(op.results) or not is_tensor(op.results[0]):
+            return 1
+        return _chunks(op.results[0]) * max(1, flops_per_element(name))
+
+    def _kept_in_place(self, block: ir.Block, argument: ir.Value, number: int) -> bool:
+        """A big carry may be read, then updated once, and is yielded in its own place."""
+        value = argument
+        while True:
+            update = None
+            readers = []
+            for use in value.uses:
+                user = use.owner.operation
+                if user.name == "hlo.dynamic_update_slice" and use.operand_number == 0:
+                    if update is not None or user.block != block:
+                        return False
+                    update = user
+                elif user.name in ("scf.yield", "scf.condition"):
+                    if use.operand_number != number + (user.name == "scf.condition") or user.block != block:
+                        return False
+                elif user.name in _READS_MEMORY and use.operand_number == 0:
+                    readers.append(user)
+                else:
+                    return False
+            if update is None:
+                return True
+            if any(reader.block != block or not reader.is_before_in_block(update) for reader in readers):
+                return False
+            if any(use.owner.operation.name == "scf.yield" for use in value.uses):
+                return False
+            value = update.results[0]
+
+
+def _chunks(value: ir.Value) -> int:
+    return -(-num_elements(value) // VECTOR_LANES)
+
+
+def _outline(module: ir.Module, loop: ir.Operation, name: str) -> None:
+    captured, constants = _captured(loop)
+    inits = [operand for operand in loop.operands if not _is_splat(operand)]
+    inputs = list(dict.fromkeys([*inits, *captured]))
+    results = [result.type for result in loop.results]
+    location = loop.location
+    with location, ir.InsertionPoint(module.body):
+        function = ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get([value.type for value in inputs], results)),
+                "hlo.fusion": ir.StringAttr.get("tiny_loop"),
+            },
+            regions=1,
+        )
+        block = ir.Block.create_at_start(
+            function.regions[0], [value.type for value in inputs], [location] * len(inputs)
+        )
+    call = ir.Operation.create(
+        "func.call",
+        results=results,
+        operands=inputs,
+        attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
+        loc=location,
+        ip=ir.InsertionPoint(loop),
+    )
+    for old, new in zip(list(loop.results), list(call.results), strict=True):
+        old.replace_all_uses_with(new)
+    inside: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+    insertion = ir.InsertionPoint(block)
+    for value in [*constants, *(operand for operand in loop.operands if _is_splat(operand))]:
+        if value not in inside:
+            inside[value] = _clone_splat(value, insertion)
+    loop.detach_from_parent()
+    block.append(loop)
+    _replace_operands(loop, inside)
+    ir.Operation.create("func.return", operands=list(loop.results), ip=ir.InsertionPoint(block), loc=location)
+
+
+def _is_splat(value: ir.Value) -> bool:
+    """A scalar constant, or one broadcast: cloned into the kernel instead of passed to it."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    if owner.name == "hlo.broadcast":
+        return num_elements(owner.operands[0]) == 1 and _is_splat(owner.operands[0])
+    return owner.name == "hlo.constant" and num_elements(value) == 1
+
+
+def _clone_splat(value: ir.Value, insertion: ir.InsertionPoint) -> ir.Value:
+    operands = [_clone_splat(operand, insertion) for operand in value.owner.operands]
+    clone = value.owner.clone(ip=insertion)
+    for position, operand in enumerate(operands):
+        clone.operands[position] = operand
+    return clone.results[0]
+
+
+def _captured(loop: ir.Operation) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Values from outside that the loop's regions use: those to pass, and splat constants to clone."""
+    inside: set[ir.Value] = set()
+    passed: dict[ir.Value, None] = {}
+    cloned: dict[ir.Value, None] = {}
+
+    def visit(op: ir.Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+                for view in block.operations:
+                    inner = view.operation
+                    for operand in inner.operands:
+                        if operand not in inside:
+                            (cloned if _is_splat(operand) else passed)[operand] = None
+                    inside.update(inner.results)
+                    visit(inner)
+
+    visit(loop)
+    return list(passed), list(cloned)
+
+
+def _replace_operands(op: ir.Operation, inside: dict[ir.Value, ir.Value]) -> None:
+    for position, operand in enumerate(op.operands):
+        if operand in inside:
+            op.operands[position] = inside[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                _replace_operands(view.operation, inside)

@@ -1,0 +1,78 @@
+"""All local rules in one worklist: folding, algebra, shapes, contractions, convolutions.
+
+What one table uncovers, the next one finishes, without walking the module again: this is what a pipeline runs, and the
+single passes (`fold`, `simplify`, `canonicalize-shapes`, `canonicalize-dot`, `canonicalize-convolution`) are for
+looking at one table at a time.
+
+The pass remembers the module as it left it (`hlo.settled`, a hash of the ops): a second run, for what loop passes may
+have uncovered, costs nothing where they changed nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.canonicalize_convolution import CONVOLUTION
+from stablehlo_py.passes.canonicalize_dot import DOT
+from stablehlo_py.passes.fold import fold_rules
+from stablehlo_py.passes.shape_rules import SHAPES
+from stablehlo_py.passes.simplify import simplify_rules
+from stablehlo_py.passes.simplify_rules import APPROXIMATE, EXACT
+from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.rewrite import RuleSet, apply_rules
+
+SETTLED = "hlo.settled"
+
+
+@dataclass(frozen=True)
+class Peephole(Pass):
+    """Applies the rules of fold, simplify and the canonicalize passes together, until none matches."""
+
+    name: ClassVar[str] = "peephole"
+    allow_approximate: bool = False
+    disable: tuple[str, ...] = ()
+
+    def rules(self) -> RuleSet:
+        """The table that is applied; `disable` takes the names of its rules."""
+        return peephole_rules(self.allow_approximate)
+
+    def tables(self) -> dict[str, RuleSet]:
+        """Its parts, by the names of the passes that apply one alone."""
+        return {
+            "fold": fold_rules(),
+            "simplify": EXACT + APPROXIMATE if self.allow_approximate else EXACT,
+            "canonicalize-shapes": SHAPES,
+            "canonicalize-dot": DOT,
+            "canonicalize-convolution": CONVOLUTION,
+        }
+
+    def run(self, module: ir.Module) -> None:
+        attributes = module.operation.attributes
+        if SETTLED in attributes:
+            settled = attributes[SETTLED].value
+            del attributes[SETTLED]
+            if settled == self._fingerprint(module):
+                return
+        apply_rules(module, self.rules(), disable=self.disable)
+        attributes[SETTLED] = ir.StringAttr.get(self._fingerprint(module))
+
+    def _fingerprint(self, module: ir.Module) -> str:
+        """Changes with the ops, their order, operands, attributes and types, and with the rules."""
+        hashes = [hash(self)]
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            hashes.append(hash(op))
+            return ir.WalkResult.ADVANCE
+
+        for function in module.body.operations:
+            function.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+        return f"{hash(tuple(hashes)):x}"
+
+
+@cache
+def peephole_rules(allow_approximate: bool = False) -> RuleSet:
+    """The tables of all local rewrites, added."""
+    return simplify_rules(allow_approximate) + SHAPES + DOT + CONVOLUTION

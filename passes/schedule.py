@@ -1,0 +1,242 @@
+"""Put the ops of every block in the order that needs the least memory at once.
+
+Before and after: the same ops, with dependencies kept. Three orders are tried, and the one with the lowest peak of
+live bytes stays (the original one when nothing is lower): the order of the program; depth first from the results;
+and greedy, where of all ops that could run the one goes first that frees most and allocates least (list scheduling,
+with live bytes as the priority).
+
+Ops that will write in place go after the other readers of what they overwrite: an `update` fusion after the readers
+of its operand, the producer of a loop's next value after the readers of the current one. Buffer assignment then
+needs no copy.
+
+Relies on `fusion`: values are results of fusion calls, control flow, constants and views.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stablehlo_py.dialect.types import tensor_bytes
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.fusing.graph import captured_values
+from stablehlo_py.passmanager.base import Pass
+
+_NO_MEMORY = ("hlo.constant", "hlo.reshape")
+
+
+@dataclass(frozen=True)
+class Schedule(Pass):
+    """Order the ops of every block for low peak memory."""
+
+    name: ClassVar[str] = "schedule"
+
+    def run(self, module: ir.Module) -> None:
+        """Reorder `@main` and the regions of its control flow."""
+        updates = set()
+        for view in module.body.operations:
+            op = view.operation
+            if "hlo.fusion" in op.attributes and op.attributes["hlo.fusion"].value == "update":
+                updates.add(op.attributes["sym_name"].value)
+        for view in module.body.operations:
+            op = view.operation
+            if op.name == "func.func" and "hlo.fusion" not in op.attributes:
+                for block in op.regions[0].blocks:
+                    _schedule(block, updates)
+
+
+def _schedule(block: ir.Block, updates: set[str]) -> None:
+    ops = [view.operation for view in block.operations]
+    for op in ops:
+        for region in op.regions:
+            for inner in region.blocks:
+                _schedule(inner, updates)
+    graph = _Graph(block, ops)
+    graph.order_overwrites(updates)
+    best = graph.stable_order()
+    lowest = graph.peak(best)
+    for order in (graph.depth_first(), graph.greedy()):
+        peak = graph.peak(order)
+        if peak < lowest:
+            best, lowest = order, peak
+    if best != sorted(best):
+        terminator = ops[-1]
+        for number in best:
+            ops[number].move_before(terminator)
+
+
+class _Graph:
+    """Ops of a block (without the terminator) by number; values by number. `root` of a view is the value that it
+    shows."""
+
+    def __init__(self, block: ir.Block, ops: Sequence[ir.Operation]) -> None:
+        self.ops = ops[:-1]
+        self.terminator = ops[-1]
+        self.before: list[set[int]] = [set() for _ in self.ops]
+        self.after: list[set[int]] = [set() for _ in self.ops]
+        self.reads: list[list[int]] = []  # op -> roots
+        self.makes: list[list[int]] = []  # op -> roots
+        self.size: list[int] = []  # root -> bytes
+        self.readers: list[list[int]] = []  # root -> ops
+        self.number: dict[ir.Value, int] = {}
+        self.root: list[int] = []
+        self.maker: list[int] = []
+        for argument in block.arguments:
+            self._value(argument, -1, None)
+        for op in self.ops:
+            self._op(op)
+        self.kept = {self.root[self.number[value]] for value in self.terminator.operands if value in self.number}
+
+    def _value(self, value: ir.Value, maker: int, shown: int | None) -> int:
+        number = self.number[value] = len(self.root)
+        self.root.append(number if shown is None else shown)
+        self.maker.append(maker)
+        sized = maker >= 0 and shown is None and isinstance(value.type, ir.RankedTensorType)
+        self.size.append(tensor_bytes(value) if sized and self.ops[maker].name not in _NO_MEMORY else 0)
+        self.readers.append([])
+        return number
+
+    def _op(self, op: ir.Operation) -> None:
+        index = len(self.reads)
+        used = list(op.operands) + (captured_values(op) if len(op.regions) else [])
+        numbers = list(dict.fromkeys(self.number[value] for value in used if value in self.number))
+        for number in numbers:
+            if self.maker[number] >= 0:
+                self._edge(self.maker[number], index)
+        roots = list(dict.fromkeys(self.root[number] for number in numbers))
+        for root in roots:
+            self.readers[root].append(index)
+        self.reads.append(roots)
+        shown = roots[0] if op.name == "hlo.reshape" and roots else None
+        self.makes.append([self._value(result, index, shown) for result in op.results])
+
+    def _edge(self, first: int, second: int) -> None:
+        self.before[second].add(first)
+        self.after[first].add(second)
+
+    # --- overwrites --------------------------------------------------------------------------------------------------
+
+    def order_overwrites(self, updates: set[str]) -> None:
+        """Readers of memory that an op will overwrite come before that op, where dependencies allow it."""
+        for index, op in enumerate(self.ops):
+            if op.name == "func.call" and op.attributes["callee"].value in updates:
+                self._readers_first(self._target(op), index)
+        block = self.terminator.operation.block
+        if self.terminator.name == "scf.yield" and self.terminator.parent.name == "scf.while":
+            for argument, value in zip(block.arguments, self.terminator.operands, strict=True):
+                number = self.number.get(value)
+                if number is not None and self.maker[self.root[number]] >= 0:
+                    self._readers_first(self.number[argument], self.maker[self.root[number]])
+
+    def _target(self, op: ir.Operation) -> int:
+        """The value that an update fusion overwrites: the operand that has the result's type and is not only the
+        update."""
+        result = op.results[0].type
+        return next((self.root[self.number[v]] for v in op.operands if v in self.number and v.type == result), -1)
+
+    def _readers_first(self, root: int, writer: int) -> None:
+        if root < 0:
+            return
+        for reader in self.readers[root]:
+            if reader != writer and reader not in self.before[writer] and not self._reaches(writer, reader):
+                self._edge(reader, writer)
+
+    def _reaches(self, start: int, target: int) -> bool:
+        stack, seen = [start], {start}
+        while stack:
+            index = stack.pop()
+            if index == target:
+                return True
+            for following in self.after[index]:
+                if following not in seen:
+                    seen.add(following)
+                    stack.append(following)
+        return False
+
+    # --- orders ------------------------------------------------------------------------------------------------------
+
+    def stable_order(self) -> list[int]:
+        """The original order, changed only where an overwrite asks for it."""
+        waiting = [len(before) for before in self.before]
+        ready = [index for index, count in enumerate(waiting) if not count]
+        order = []
+        while ready:
+            index = heapq.heappop(ready)
+            order.append(index)
+            for following in sorted(self.after[index]):
+                waiting[following] -= 1
+                if not waiting[following]:
+                    heapq.heappush(ready, following)
+        return order
+
+    def depth_first(self) -> list[int]:
+        """Depth first from the results: what a value needs is computed right before it."""
+        order: list[int] = []
+        done = [False] * len(self.ops)
+        wanted = [self.maker[self.number[value]] for value in self.terminator.operands if value in self.number]
+        for start in [index for index in wanted if index >= 0] + list(range(len(self.ops))):
+            stack = [(start, False)]
+            while stack:
+                index, ready = stack.pop()
+                if ready:
+                    order.append(index)
+                elif not done[index]:
+                    done[index] = True
+                    stack.append((index, True))
+                    stack += [
+                        (earlier, False) for earlier in sorted(self.before[index], reverse=True) if not done[earlier]
+                    ]
+        return order
+
+    def greedy(self) -> list[int]:
+        """List scheduling: of the ops that could run, the one that frees most and allocates least goes first."""
+        left = [len(readers) for readers in self.readers]
+        waiting = [len(before) for before in self.before]
+        done = [False] * len(self.ops)
+
+        def score(index: int) -> int:
+            freed = sum(self.size[root] for root in self.reads[index] if left[root] == 1 and root not in self.kept)
+            return sum(self.size[root] for root in self.makes[index]) - freed
+
+        ready = [(score(index), index) for index, count in enumerate(waiting) if not count]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            known, index = heapq.heappop(ready)
+            if done[index]:
+                continue
+            now = score(index)
+            if now != known:
+                heapq.heappush(ready, (now, index))
+                continue
+            done[index] = True
+            order.append(index)
+            for root in self.reads[index]:
+                left[root] -= 1
+                if left[root] == 1:
+                    last = next(reader for reader in self.readers[root] if not done[reader])
+                    if not waiting[last]:
+                        heapq.heappush(ready, (score(last), last))
+            for following in self.after[index]:
+                waiting[following] -= 1
+                if not waiting[following]:
+                    heapq.heappush(ready, (score(following), following))
+        return order
+
+    def peak(self, order: Sequence[int]) -> int:
+        """The most bytes of this block's values that are live at once in an order."""
+        left = [len(readers) for readers in self.readers]
+        live = highest = 0
+        for index in order:
+            live += sum(self.size[root] for root in self.makes[index])
+            highest = max(highest, live)
+            for root in self.reads[index]:
+                left[root] -= 1
+                if not left[root] and root not in self.kept:
+                    live -= self.size[root]
+            for root in self.makes[index]:
+                if not self.readers[root] and root not in self.kept:
+                    live -= self.size[root]
+        return highest

@@ -1,0 +1,150 @@
+"""Rules on chains of reshape, transpose, broadcast, iota and constants."""
+
+from __future__ import annotations
+
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import defining, operand_of
+from stablehlo_py.passes.shape_rules.groups import is_degenerate, reshaped_broadcast
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+
+VIEWS = RuleSet("views")
+
+
+@VIEWS.rule("hlo.constant")
+def constant_splat(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "constant of one repeated element -> broadcast(scalar constant)"
+    type_ = op.result.type
+    attribute = op.attributes["value"]
+    if not type_.rank or not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
+        return None
+    if isinstance(type_.element_type, ir.ComplexType) or num_elements(type_) == 0:
+        return None
+    scalar_type = ir.RankedTensorType.get([], type_.element_type)
+    scalar = ir.DenseElementsAttr.get_splat(scalar_type, attribute.get_splat_value())
+    return rewriter.broadcast(rewriter.value("constant", scalar_type, value=scalar), type_.shape, [])
+
+
+@VIEWS.rule("hlo.iota")
+def iota_line(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "iota of several dimensions -> broadcast(iota of one)"
+    sizes, dimension = shape(op.result), i64(op, "dimension")
+    if len(sizes) == 1:
+        return rewriter.splat(0, op.result.type) if sizes == (1,) else None
+    line = ir.RankedTensorType.get([sizes[dimension]], op.result.type.element_type)
+    return rewriter.broadcast(rewriter.value("iota", line, dimension=0), sizes, [dimension])
+
+
+# --- reshape ---------------------------------------------------------------------------------------------------------
+
+
+@VIEWS.rule("hlo.reshape")
+def reshape_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reshape(x) to x's shape -> x, reshape(scalar) -> broadcast(scalar)"
+    x = op.operands[0]
+    if x.type == op.result.type:
+        return x
+    return None if x.type.rank else rewriter.broadcast(x, shape(op.result), [])
+
+
+@VIEWS.rule("hlo.reshape", needs="hlo.reshape")
+def reshape_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reshape(reshape(x)) -> reshape(x)"
+    x = operand_of(op.operands[0], "hlo.reshape")
+    return None if x is None else rewriter.reshape(x, shape(op.result))
+
+
+@VIEWS.rule("hlo.reshape", needs="hlo.broadcast", where="no group of dimensions is mapped in part")
+def reshape_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reshape(broadcast(x)) -> broadcast(reshape(x))"
+    inner = defining(op.operands[0], "hlo.broadcast")
+    if inner is None:
+        return None
+    return reshaped_broadcast(
+        rewriter, inner.operands[0], i64s(inner, "dimensions"), shape(inner.result), shape(op.result)
+    )
+
+
+# --- transpose -------------------------------------------------------------------------------------------------------
+
+
+@VIEWS.rule("hlo.transpose")
+def transpose_to_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "transpose(x) that only moves dimensions of size 1 -> reshape(x); the identity -> x"
+    x = op.operands[0]
+    sizes = shape(x)
+    moved = [dimension for dimension in i64s(op, "permutation") if sizes[dimension] != 1]
+    return rewriter.reshape(x, shape(op.result)) if moved == sorted(moved) else None
+
+
+@VIEWS.rule("hlo.transpose", needs="hlo.transpose")
+def transpose_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "transpose(transpose(x)) -> transpose(x)"
+    inner = defining(op.operands[0], "hlo.transpose")
+    if inner is None:
+        return None
+    first = i64s(inner, "permutation")
+    return rewriter.transpose(inner.operands[0], [first[dimension] for dimension in i64s(op, "permutation")])
+
+
+@VIEWS.rule("hlo.transpose", needs="hlo.broadcast")
+def transpose_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "transpose(broadcast(x)) -> broadcast(transpose(x))"
+    inner = defining(op.operands[0], "hlo.broadcast")
+    if inner is None:
+        return None
+    permutation, mapped = i64s(op, "permutation"), i64s(inner, "dimensions")
+    places = [permutation.index(dimension) for dimension in mapped]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    return rewriter.broadcast(rewriter.transpose(inner.operands[0], order), shape(op.result), sorted(places))
+
+
+@VIEWS.rule("hlo.transpose", needs="hlo.reshape", where="the reshape only adds or drops dimensions of size 1")
+def transpose_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "transpose(reshape(x)) -> reshape(transpose(x))"
+    x = operand_of(op.operands[0], "hlo.reshape")
+    if x is None:
+        return None
+    middle, sizes = shape(op.operands[0]), shape(x)
+    if not is_degenerate(sizes, middle):
+        return None
+    rank_among_long = {dimension: k for k, dimension in enumerate(d for d, size in enumerate(middle) if size != 1)}
+    own = [dimension for dimension, size in enumerate(sizes) if size != 1]
+    order = [own[rank_among_long[dimension]] for dimension in i64s(op, "permutation") if dimension in rank_among_long]
+    ones = [dimension for dimension, size in enumerate(sizes) if size == 1]
+    return rewriter.reshape(rewriter.transpose(x, [*ones, *order]), shape(op.result))
+
+
+# --- broadcast -------------------------------------------------------------------------------------------------------
+
+
+@VIEWS.rule("hlo.broadcast")
+def broadcast_to_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "broadcast(x) that repeats nothing -> reshape(x), or x"
+    x = op.operands[0]
+    if x.type == op.result.type:
+        return x
+    if not x.type.rank or num_elements(x) != num_elements(op.result) or num_elements(x) == 0:
+        return None
+    return rewriter.reshape(x, shape(op.result))
+
+
+@VIEWS.rule("hlo.broadcast", needs="hlo.broadcast")
+def broadcast_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "broadcast(broadcast(x)) -> broadcast(x)"
+    inner = defining(op.operands[0], "hlo.broadcast")
+    if inner is None:
+        return None
+    outer = i64s(op, "dimensions")
+    return rewriter.broadcast(inner.operands[0], shape(op.result), [outer[d] for d in i64s(inner, "dimensions")])
+
+
+@VIEWS.rule("hlo.broadcast", needs="hlo.reshape", where="the reshape only added dimensions of size 1")
+def broadcast_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "broadcast(reshape(x)) -> broadcast(x)"
+    x = operand_of(op.operands[0], "hlo.reshape")
+    if x is None or 1 in shape(x) or not is_degenerate(shape(x), shape(op.operands[0])):
+        return None
+    middle = shape(op.operands[0])
+    kept = [target for target, size in zip(i64s(op, "dimensions"), middle, strict=True) if size != 1]
+    return rewriter.broadcast(x, shape(op.result), kept)

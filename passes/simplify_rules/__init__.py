@@ -1,0 +1,15 @@
+"""Algebraic rules of `simplify`, by subject. Every rule keeps every bit of the result unless its set says
+approximate."""
+
+from stablehlo_py.passes.simplify_rules.arithmetic import APPROXIMATE, ARITHMETIC
+from stablehlo_py.passes.simplify_rules.choose import CHOOSE
+from stablehlo_py.passes.simplify_rules.convert import CONVERT
+from stablehlo_py.passes.simplify_rules.index import INDEX
+from stablehlo_py.passes.simplify_rules.logic import LOGIC
+from stablehlo_py.passes.simplify_rules.move import MOVE
+from stablehlo_py.passes.simplify_rules.reduce import REDUCE
+
+__all__ = ["APPROXIMATE", "ARITHMETIC", "CHOOSE", "CONVERT", "EXACT", "INDEX", "LOGIC", "MOVE", "REDUCE"]
+
+EXACT = ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX
+EXACT.name = "simplify"

@@ -1,0 +1,452 @@
+"""Rules on sums, products, quotients, powers, extrema and rounding.
+
+Floats: -0.0 + 0.0 is +0.0 and NaN spreads, so x + 0 -> x holds for c = -0.0 only, x * 0 -> 0 never, and x / c -> x * (1
+/ c) only for powers of two. The payload and sign of a NaN are not kept.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.evaluate import integer_info
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import SPLAT, defining, is_float_value, is_integer_value, operand_of, splat, splat_is
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+
+ARITHMETIC = RuleSet("arithmetic")
+APPROXIMATE = RuleSet("approximate")
+
+_COMMUTATIVE = ("hlo.add", "hlo.multiply", "hlo.maximum", "hlo.minimum", "hlo.and", "hlo.or", "hlo.xor")
+_ROUNDING = ("hlo.floor", "hlo.ceil", "hlo.round_nearest_even", "hlo.round_nearest_afz")
+
+
+def is_number(value: ir.Value) -> bool:
+    """True for integers other than i1, on which add is or."""
+    return is_integer_value(value) and value.type.element_type.width > 1
+
+
+def _is_minus_zero(number: complex | None) -> bool:
+    return isinstance(number, float) and number == 0 and math.copysign(1.0, number) < 0
+
+
+def _is_plus_zero(number: complex | None) -> bool:
+    return isinstance(number, float) and number == 0 and math.copysign(1.0, number) > 0
+
+
+def never_minus_zero(value: ir.Value) -> bool:
+    """True for floats that cannot be -0.0: |x|, exp x, x * x, integers converted."""
+    op = defining(value)
+    if op is None:
+        return False
+    if op.name in ("hlo.abs", "hlo.exponential", "hlo.logistic", "hlo.iota"):
+        return True
+    if op.name == "hlo.convert":
+        return is_integer_value(op.operands[0])
+    return op.name == "hlo.multiply" and op.operands[0] == op.operands[1]
+
+
+@ARITHMETIC.rule(*_COMMUTATIVE, needs=SPLAT, where="c is a splat constant, x is not")
+def constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "c + x -> x + c, and so for * max min and or xor"
+    x, y = op.operands
+    if splat(x) is None or splat(y) is not None:
+        return None
+    return rewriter.like(op.name[4:], y, x)
+
+
+# --- add, subtract ---------------------------------------------------------------------------------------------------
+
+
+@ARITHMETIC.rule("hlo.add", needs=SPLAT, where="integers; floats: c is -0.0, or c is +0.0 and x is never -0.0")
+def add_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x + 0 -> x"
+    x, y = op.operands
+    c = splat(y)
+    if c != 0:
+        return None
+    if is_integer_value(x) or _is_minus_zero(c) or (_is_plus_zero(c) and never_minus_zero(x)):
+        return x
+    return None
+
+
+@ARITHMETIC.rule("hlo.add", needs=SPLAT, where="integers other than i1")
+def add_constants(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "(x + c) + d -> x + (c + d)"
+    return _reassociate(op, rewriter) if is_number(op.operands[0]) else None
+
+
+@ARITHMETIC.rule("hlo.multiply", needs=SPLAT, where="integers")
+def multiply_constants(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "(x * c) * d -> x * (c * d)"
+    return _reassociate(op, rewriter) if is_integer_value(op.operands[0]) else None
+
+
+def _reassociate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    x, y = op.operands
+    if splat(y) is None:
+        return None
+    inner = defining(x, op.name)
+    if inner is None or splat(inner.operands[1]) is None:
+        return None
+    name = op.name[4:]
+    return rewriter.like(name, inner.operands[0], rewriter.like(name, inner.operands[1], y))
+
+
+@ARITHMETIC.rule(
+    "hlo.add", needs="hlo.negate", where="y is no constant: -c folds, and subtract-constant goes the other way"
+)
+def add_negated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x + (-y) -> x - y"
+    x, y = op.operands
+    if (negated := operand_of(y, "hlo.negate")) is not None and splat(negated) is None:
+        return rewriter.like("subtract", x, negated)
+    if (negated := operand_of(x, "hlo.negate")) is not None:
+        return rewriter.like("subtract", y, negated)
+    return None
+
+
+@ARITHMETIC.rule("hlo.subtract", needs="hlo.negate")
+def subtract_negated(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x - (-y) -> x + y"
+    x, y = op.operands
+    negated = operand_of(y, "hlo.negate")
+    return None if negated is None else rewriter.like("add", x, negated)
+
+
+@ARITHMETIC.rule("hlo.subtract", needs=SPLAT, where="integers; floats: c is +0.0")
+def subtract_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x - 0 -> x"
+    x, y = op.operands
+    c = splat(y)
+    return x if c == 0 and (is_integer_value(x) or _is_plus_zero(c)) else None
+
+
+@ARITHMETIC.rule("hlo.subtract", needs=SPLAT, where="integers: a constant difference is spelled as a sum")
+def subtract_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x - c -> x + (-c)"
+    x, y = op.operands
+    if not is_number(x) or splat(y) is None or splat(x) is not None:
+        return None
+    return rewriter.like("add", x, rewriter.like("negate", y))
+
+
+@ARITHMETIC.rule("hlo.subtract", where="integers")
+def subtract_self(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x - x -> 0"
+    x, y = op.operands
+    return rewriter.splat(0, x.type) if x == y and is_integer_value(x) else None
+
+
+@ARITHMETIC.rule("hlo.subtract", needs=SPLAT, where="integers; floats: c is -0.0")
+def zero_subtract(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "0 - x -> -x"
+    x, y = op.operands
+    c = splat(x)
+    return rewriter.like("negate", y) if c == 0 and (is_number(x) or _is_minus_zero(c)) else None
+
+
+@ARITHMETIC.rule("hlo.subtract", needs="hlo.add", where="integers")
+def subtract_sum(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "(x + y) - y -> x"
+    x, y = op.operands
+    if not is_number(x) or (inner := defining(x, "hlo.add")) is None:
+        return None
+    first, second = inner.operands
+    return first if second == y else second if first == y else None
+
+
+# --- multiply, divide, remainder -------------------------------------------------------------------------------------
+
+
+@ARITHMETIC.rule(
+    "hlo.multiply", "hlo.divide", "hlo.power", needs=SPLAT, where="not complex: inf * 0 in its parts is NaN"
+)
+def one_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x * 1 -> x, x / 1 -> x, pow(x, 1) -> x"
+    c = splat(op.operands[1])
+    return op.operands[0] if c == 1 and not isinstance(c, complex) else None
+
+
+@ARITHMETIC.rule("hlo.multiply", needs=SPLAT, where="integers")
+def multiply_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x * 0 -> 0"
+    y = op.operands[1]
+    return y if is_integer_value(y) and splat_is(y, 0) else None
+
+
+@ARITHMETIC.rule("hlo.multiply", "hlo.divide", needs=SPLAT, where="signed integers and floats")
+def minus_one_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x * -1 -> -x, x / -1 -> -x"
+    x, y = op.operands
+    c = splat(y)
+    return rewriter.like("negate", x) if c == -1 and not isinstance(c, complex) else None
+
+
+@ARITHMETIC.rule("hlo.multiply", "hlo.divide", needs="hlo.negate", where="floats")
+def negated_both(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "(-x) * (-y) -> x * y, (-x) / (-y) -> x / y"
+    x, y = (operand_of(operand, "hlo.negate") for operand in op.operands)
+    if x is None or y is None or not is_float_value(x):
+        return None
+    return rewriter.like(op.name[4:], x, y)
+
+
+@ARITHMETIC.rule("hlo.multiply", "hlo.divide", needs="hlo.negate", where="floats; for * also integers")
+def negated_by_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "(-x) * c -> x * (-c), (-x) / c -> x / (-c)"
+    x, y = op.operands
+    inner = operand_of(x, "hlo.negate")
+    if inner is None or splat(y) is None or not (is_float_value(x) or op.name == "hlo.multiply"):
+        return None
+    return rewriter.like(op.name[4:], inner, rewriter.like("negate", y))
+
+
+@ARITHMETIC.rule("hlo.divide", needs=SPLAT, where="floats; c is a power of two and 1 / c a normal number")
+def divide_by_power_of_two(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x / c -> x * (1 / c)"
+    x, y = op.operands
+    c = splat(y)
+    if not isinstance(c, float) or not is_float_value(x) or c == 0 or not math.isfinite(c):
+        return None
+    element = x.type.element_type
+    # Both are the exact quotient rounded once. Formats of eight bits and less have no room for reciprocals.
+    smallest = {"f64": -1021, "f32": -125, "bf16": -125, "f16": -13}.get(str(element))
+    mantissa, exponent = math.frexp(c)
+    if smallest is None or abs(mantissa) != 0.5 or not smallest < 2 - exponent < 2 - smallest:
+        return None
+    return rewriter.like("multiply", x, rewriter.splat(1.0 / c, x.type))
+
+
+@ARITHMETIC.rule("hlo.remainder", needs=SPLAT, where="integers")
+def remainder_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x % 1 -> 0"
+    x, y = op.operands
+    return rewriter.splat(0, x.type) if is_number(x) and splat_is(y, 1) else None
+
+
+@ARITHMETIC.rule("hlo.divide", needs="hlo.add", where="floats; the logistic kernel is as accurate")
+def logistic(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "1 / (1 + exp(-x)) -> logistic(x)"
+    one, sum_ = op.operands
+    if (add := defining(sum_, "hlo.add")) is None or not is_float_value(one) or not splat_is(one, 1):
+        return None
+    for exponential, other in (tuple(add.operands), tuple(add.operands)[::-1]):
+        power = operand_of(exponential, "hlo.exponential")
+        if power is not None and splat_is(other, 1) and (x := operand_of(power, "hlo.negate")) is not None:
+            return rewriter.like("logistic", x)
+    return None
+
+
+# --- power -----------------------------------------------------------------------------------------------------------
+
+
+@ARITHMETIC.rule(
+    "hlo.power", needs=SPLAT, where="floats: n in 0 2 3 -1; integers: 0 <= n <= 16; a product rounds no worse than pow"
+)
+def power_of_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pow(x, n) -> x * x ..., 1 / x, 1"
+    x, y = op.operands
+    n = splat(y)
+    if n is None or isinstance(n, complex) or n != n or n != int(min(max(n, -2), 17)):
+        return None
+    if n == 0:
+        return rewriter.splat(1, x.type)
+    if is_float_value(x):
+        if n == -1:
+            return rewriter.like("divide", rewriter.splat(1, x.type), x)
+        return _multiplied(x, int(n), rewriter) if n in (2, 3) else None
+    return _multiplied(x, int(n), rewriter) if is_number(x) and 2 <= n <= 16 else None
+
+
+def _multiplied(x: ir.Value, n: int, rewriter: Rewriter) -> ir.Value:
+    if n == 1:
+        return x
+    half = _multiplied(x, n // 2, rewriter)
+    square = rewriter.like("multiply", half, half)
+    return rewriter.like("multiply", square, x) if n % 2 else square
+
+
+@ARITHMETIC.rule("hlo.power", needs=SPLAT)
+def power_of_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pow(1, y) -> 1"
+    x = op.operands[0]
+    return x if splat_is(x, 1) and (is_float_value(x) or is_number(x)) else None
+
+
+@APPROXIMATE.rule("hlo.power", needs=SPLAT, where="differs at -0 and -inf")
+def power_half(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pow(x, 0.5) -> sqrt(x), pow(x, -0.5) -> rsqrt(x)"
+    x, y = op.operands
+    name = {0.5: "sqrt", -0.5: "rsqrt"}.get(splat(y))  # type: ignore[arg-type]
+    return None if name is None else rewriter.like(name, x)
+
+
+@APPROXIMATE.rule("hlo.divide", needs="hlo.sqrt", where="one rounding more")
+def divide_by_sqrt(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x / sqrt(y) -> x * rsqrt(y)"
+    x, y = op.operands
+    root = operand_of(y, "hlo.sqrt")
+    return None if root is None else rewriter.like("multiply", x, rewriter.like("rsqrt", root))
+
+
+@APPROXIMATE.rule("hlo.divide", needs=SPLAT, where="floats; one rounding more")
+def divide_by_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "x / c -> x * (1 / c)"
+    x, y = op.operands
+    c = splat(y)
+    if not isinstance(c, float) or not is_float_value(x) or not 1e-30 < abs(c) < 1e30:
+        return None
+    return rewriter.like("multiply", x, rewriter.splat(1.0 / c, x.type))
+
+
+# --- one operand -----------------------------------------------------------------------------------------------------
+
+
+@ARITHMETIC.rule("hlo.negate", "hlo.not", needs=("hlo.negate", "hlo.not"))
+def involution(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "-(-x) -> x, not(not(x)) -> x"
+    return operand_of(op.operands[0], op.name)
+
+
+@ARITHMETIC.rule("hlo.negate", needs="hlo.subtract", where="integers")
+def negate_difference(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "-(x - y) -> y - x"
+    inner = defining(op.operands[0], "hlo.subtract")
+    if inner is None or not is_integer_value(op.operands[0]):
+        return None
+    return rewriter.like("subtract", inner.operands[1], inner.operands[0])
+
+
+@ARITHMETIC.rule("hlo.negate", needs="hlo.multiply", where="floats and integers; c a splat constant")
+def negate_product(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "-(x * c) -> x * (-c)"
+    inner = defining(op.operands[0], "hlo.multiply")
+    if inner is None or splat(inner.operands[1]) is None or isinstance(op.result.type.element_type, ir.ComplexType):
+        return None
+    return rewriter.like("multiply", inner.operands[0], rewriter.like("negate", inner.operands[1]))
+
+
+@ARITHMETIC.rule("hlo.abs", needs=("hlo.abs", "hlo.negate"))
+def abs_of_abs(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "abs(abs(x)) -> abs(x), abs(-x) -> abs(x)"
+    x = op.operands[0]
+    inner = defining(x)
+    if inner is None or x.type != op.result.type:
+        return None
+    if inner.name == "hlo.abs":
+        return x
+    return rewriter.like("abs", inner.operands[0]) if inner.name == "hlo.negate" else None
+
+
+@ARITHMETIC.rule(*_ROUNDING, needs=(*_ROUNDING, "hlo.convert"))
+def round_whole(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "floor(floor(x)) -> floor(x), floor(convert(integer)) -> convert(integer), and so for ceil and round"
+    x = op.operands[0]
+    inner = defining(x)
+    if inner is None:
+        return None
+    if inner.name in _ROUNDING or (inner.name == "hlo.convert" and is_integer_value(inner.operands[0])):
+        return x
+    return None
+
+
+@ARITHMETIC.rule("hlo.real", "hlo.imag", needs="hlo.complex")
+def part_of_complex(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "real(complex(a, b)) -> a, imag(complex(a, b)) -> b"
+    inner = defining(op.operands[0], "hlo.complex")
+    return None if inner is None else inner.operands[0 if op.name == "hlo.real" else 1]
+
+
+@ARITHMETIC.rule("hlo.complex", needs="hlo.real")
+def complex_of_parts(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "complex(real(z), imag(z)) -> z"
+    real, imag = operand_of(op.operands[0], "hlo.real"), operand_of(op.operands[1], "hlo.imag")
+    if real is None or imag is None:
+        return None
+    return real if real == imag and real.type == op.result.type else None
+
+
+# --- extrema ---------------------------------------------------------------------------------------------------------
+
+
+@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", "hlo.and", "hlo.or")
+def idempotent(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "max(x, x) -> x, and so for min, and, or"
+    x, y = op.operands
+    return x if x == y else None
+
+
+def _limits(value: ir.Value) -> tuple[float, float] | None:
+    """(least, greatest) value of the element type; infinities for floats that have them."""
+    element = value.type.element_type
+    if is_integer_value(value):
+        return (0, 1) if element.width == 1 else integer_info(numpy_dtype(element))[1:]
+    return (-math.inf, math.inf) if str(element) in ("f16", "bf16", "f32", "f64") else None
+
+
+@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=SPLAT)
+def extremum_neutral(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "max(x, least) -> x, min(x, greatest) -> x"
+    x, y = op.operands
+    c = splat(y)
+    if c is None or (limits := _limits(x)) is None:
+        return None
+    return x if c == limits[0 if op.name == "hlo.maximum" else 1] else None
+
+
+@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=SPLAT, where="integers (a NaN would spread)")
+def extremum_absorbing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "max(x, greatest) -> greatest, min(x, least) -> least"
+    x, y = op.operands
+    if not is_integer_value(x) or (c := splat(y)) is None or (limits := _limits(x)) is None:
+        return None
+    return y if c == limits[1 if op.name == "hlo.maximum" else 0] else None
+
+
+@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=("hlo.maximum", "hlo.minimum"))
+def extremum_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "max(max(x, y), y) -> max(x, y), max(max(x, c), d) -> max(x, max(c, d))"
+    x, y = op.operands
+    inner = defining(x, op.name)
+    if inner is None:
+        return None
+    if y in (inner.operands[0], inner.operands[1]):
+        return x
+    c, d = splat(inner.operands[1]), splat(y)
+    if c is None or d is None:
+        return None
+    name = op.name[4:]
+    return rewriter.like(name, inner.operands[0], rewriter.like(name, inner.operands[1], y))
+
+
+@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=SPLAT, where="a <= b, constants")
+def clamp_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "max(min(max(x, a), b), a) -> min(max(x, a), b), and with max and min exchanged"
+    x, y = op.operands
+    other = "hlo.minimum" if op.name == "hlo.maximum" else "hlo.maximum"
+    if (limit := splat(y)) is None or isinstance(limit, complex):
+        return None
+    middle = defining(x, other)
+    if middle is None or (inner := defining(middle.operands[0], op.name)) is None:
+        return None
+    bound, first = splat(middle.operands[1]), splat(inner.operands[1])
+    if bound is None or first is None or isinstance(bound, complex):
+        return None
+    ordered = limit < bound if op.name == "hlo.maximum" else bound < limit
+    return x if first == limit and str(first) == str(limit) and ordered else None  # -0.0 == 0.0, but "-0.0" != "0.0"
+
+
+@ARITHMETIC.rule(
+    "hlo.maximum", "hlo.minimum", needs=("hlo.maximum", "hlo.minimum"), where="integers (a NaN in y would be lost)"
+)
+def extremum_absorbs(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "max(min(x, y), x) -> x, min(max(x, y), x) -> x"
+    other = "hlo.minimum" if op.name == "hlo.maximum" else "hlo.maximum"
+    if not is_integer_value(op.operands[0]):
+        return None
+    for one, two in (tuple(op.operands), tuple(op.operands)[::-1]):
+        inner = defining(one, other)
+        if inner is not None and two in (inner.operands[0], inner.operands[1]):
+            return two
+    return None

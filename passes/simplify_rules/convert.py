@@ -1,0 +1,144 @@
+"""Rules on conversions of the element type."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.evaluate import integer_info, is_float_dtype, is_integer_dtype
+from stablehlo_py.dialect.types import i64, shape, text
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import defining, splat
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+
+CONVERT = RuleSet("convert")
+
+
+def _is_narrow(dtype: np.dtype) -> bool:
+    # Formats of eight bits and less differ in infinities, NaN and zeros: no rule speaks for them.
+    return is_float_dtype(dtype) and dtype.itemsize == 1
+
+
+def is_lossless(source: np.dtype, target: np.dtype) -> bool:
+    """True when every value of `source` (NaN, infinities and -0 included) is a value of `target`."""
+    if source == target:
+        return True
+    if source.kind == "b":
+        return target.kind != "b" and not _is_narrow(target)
+    if is_integer_dtype(source):
+        bits, low, high = integer_info(source)
+        if is_integer_dtype(target):
+            _, target_low, target_high = integer_info(target)
+            return target_low <= low and high <= target_high
+        if target.kind == "c":
+            return is_lossless(source, np.dtype(np.float32 if target.itemsize == 8 else np.float64))
+        if not is_float_dtype(target) or _is_narrow(target):
+            return False
+        digits = ml_dtypes.finfo(target).nmant + 1
+        return bits - (low < 0) <= digits
+    if is_float_dtype(source) and is_float_dtype(target):
+        if _is_narrow(source) or _is_narrow(target):
+            return False
+        one, two = ml_dtypes.finfo(source), ml_dtypes.finfo(target)
+        return one.nmant <= two.nmant and one.maxexp <= two.maxexp and one.minexp >= two.minexp
+    return source == np.complex64 and target == np.complex128
+
+
+@CONVERT.rule("hlo.convert")
+def convert_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "convert(x) to x's own type -> x"
+    x = op.operands[0]
+    return x if x.type == op.result.type else None
+
+
+@CONVERT.rule(
+    "hlo.convert",
+    needs="hlo.convert",
+    where="the first conversion loses nothing; floats to integers saturate, integers to integers wrap",
+)
+def convert_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "convert(convert(x)) -> convert(x)"
+    inner = defining(op.operands[0], "hlo.convert")
+    if inner is None:
+        return None
+    x = inner.operands[0]
+    one, two, three = (numpy_dtype(value.type.element_type) for value in (x, inner.result, op.result))
+    if not is_lossless(one, two):
+        return None
+    if is_integer_dtype(one) and is_integer_dtype(three) and not is_integer_dtype(two) and not is_lossless(one, three):
+        return None
+    return x if x.type == op.result.type else rewriter.value("convert", op.result.type, x)
+
+
+@CONVERT.rule("hlo.convert", needs="hlo.iota", where="every index fits both types exactly")
+def convert_iota(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "convert(iota) -> iota"
+    iota = defining(op.operands[0], "hlo.iota")
+    if iota is None:
+        return None
+    dimension = i64(iota, "dimension")
+    last = shape(op.result)[dimension] - 1
+    types = (iota.result.type.element_type, op.result.type.element_type)
+    if not all(_holds(numpy_dtype(element), last) for element in types):
+        return None
+    return rewriter.value("iota", op.result.type, dimension=dimension)
+
+
+def _holds(dtype: np.dtype, last: int) -> bool:
+    if is_integer_dtype(dtype):
+        return last <= integer_info(dtype)[2]
+    return is_float_dtype(dtype) and not _is_narrow(dtype) and last <= 2 ** (ml_dtypes.finfo(dtype).nmant + 1)
+
+
+@CONVERT.rule("hlo.bitcast_convert")
+def bitcast_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "bitcast_convert(x) to x's own type -> x"
+    x = op.operands[0]
+    return x if x.type == op.result.type else None
+
+
+@CONVERT.rule("hlo.bitcast_convert", needs="hlo.bitcast_convert", where="no width changes")
+def bitcast_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "bitcast_convert(bitcast_convert(x)) -> bitcast_convert(x)"
+    inner = defining(op.operands[0], "hlo.bitcast_convert")
+    if inner is None:
+        return None
+    x = inner.operands[0]
+    if not shape(x) == shape(inner.result) == shape(op.result):
+        return None
+    return x if x.type == op.result.type else rewriter.value("bitcast_convert", op.result.type, x)
+
+
+@CONVERT.rule("hlo.reduce_precision", where="the format asked for holds every value of x's")
+def reduce_precision_wide(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce_precision(x) to x's own format or a wider one -> x"
+    x = op.operands[0]
+    dtype = numpy_dtype(x.type.element_type)
+    if _is_narrow(dtype):
+        return None
+    info = ml_dtypes.finfo(dtype)
+    wide = i64(op, "exponent_bits") >= info.bits - 1 - info.nmant and i64(op, "mantissa_bits") >= info.nmant
+    return x if wide else None
+
+
+@CONVERT.rule("hlo.compare", needs="hlo.convert", where="x is i1; c is 0 or 1")
+def compare_converted_bool(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "convert(x) != 0 -> x, convert(x) == 0 -> not x, and the like with 1, < and >"
+    inner = defining(op.operands[0], "hlo.convert")
+    if inner is None or inner.operands[0].type != op.result.type or "total_order" in op.attributes:
+        return None
+    truth = {
+        ("NE", 0): True,
+        ("GT", 0): True,
+        ("EQ", 1): True,
+        ("GE", 1): True,
+        ("EQ", 0): False,
+        ("LE", 0): False,
+        ("NE", 1): False,
+        ("LT", 1): False,
+    }.get((text(op, "direction"), splat(op.operands[1])))  # type: ignore[arg-type]
+    if truth is None:
+        return None
+    x = inner.operands[0]
+    return x if truth else rewriter.like("not", x)

@@ -1,0 +1,150 @@
+"""Rules on dynamic slices, updates and gathers whose indices are known."""
+
+from __future__ import annotations
+
+from stablehlo_py.dialect.evaluate_structural import clamp_start
+from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import defining, iota_step, splat
+from stablehlo_py.passes.simplify_rules.move import slice_of
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+
+INDEX = RuleSet("index")
+
+
+@INDEX.rule("hlo.dynamic_slice")
+def dynamic_slice_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "dynamic_slice(x, constants) -> slice(x), of everything -> x"
+    x, *starts = op.operands
+    sizes, full = i64s(op, "sizes"), shape(x)
+    if sizes == full:
+        return x
+    begins = []
+    for start, size, total in zip(starts, sizes, full, strict=True):
+        c = 0 if size == total else splat(start)
+        if c is None:
+            return None
+        begins.append(clamp_start(int(c), size, total))  # type: ignore[arg-type]
+    limits = [begin + size for begin, size in zip(begins, sizes, strict=True)]
+    return slice_of(rewriter, x, begins, limits, [1] * len(sizes))
+
+
+@INDEX.rule("hlo.dynamic_update_slice")
+def update_everything(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "dynamic_update_slice(x, y of x's shape) -> y"
+    x, y = op.operands[0], op.operands[1]
+    return y if x.type == y.type else None
+
+
+@INDEX.rule("hlo.dynamic_update_slice")
+def update_nothing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "dynamic_update_slice(x, y without elements) -> x, dynamic_update_slice(x, dynamic_slice(x, i), i) -> x"
+    x, y, *starts = op.operands
+    if 0 in shape(y):
+        return x
+    inner = defining(y, "hlo.dynamic_slice")
+    return x if inner is not None and list(inner.operands) == [x, *starts] else None
+
+
+@INDEX.rule("hlo.dynamic_update_slice", needs="hlo.dynamic_update_slice", where="the same place and shape")
+def update_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "dynamic_update_slice(dynamic_update_slice(x, y, i), z, i) -> dynamic_update_slice(x, z, i)"
+    x, z, *starts = op.operands
+    inner = defining(x, "hlo.dynamic_update_slice")
+    if inner is None:
+        return None
+    source, y, *others = inner.operands
+    return rewriter.like("dynamic_update_slice", source, z, *starts) if y.type == z.type and others == starts else None
+
+
+@INDEX.rule("hlo.dynamic_slice", needs="hlo.dynamic_update_slice", where="the same place and shape")
+def slice_of_update(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "dynamic_slice(dynamic_update_slice(x, y, i), i) -> y"
+    x, *starts = op.operands
+    inner = defining(x, "hlo.dynamic_update_slice")
+    if inner is None:
+        return None
+    _, y, *others = inner.operands
+    return y if y.type == op.result.type and others == starts else None
+
+
+# --- gather ----------------------------------------------------------------------------------------------------------
+
+
+def _is_simple_gather(op: ir.Operation) -> bool:
+    return not i64s(op, "operand_batching_dims")
+
+
+@INDEX.rule("hlo.gather", where="all batch dimensions have size 1")
+def gather_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "gather of a single slice -> reshape(dynamic_slice(x))"
+    x, indices = op.operands
+    if not _is_simple_gather(op):
+        return None
+    vector_dim, index_map = i64(op, "index_vector_dim"), i64s(op, "start_index_map")
+    index_sizes = shape(indices)
+    if any(size != 1 for dimension, size in enumerate(index_sizes) if dimension != vector_dim):
+        return None
+    element = indices.type.element_type
+    flat = rewriter.reshape(indices, [len(index_map)])
+    zero = None
+    starts = []
+    for dimension in range(x.type.rank):
+        if dimension in index_map:
+            k = index_map.index(dimension)
+            starts.append(rewriter.reshape(slice_of(rewriter, flat, [k], [k + 1], [1]), []))
+        else:
+            zero = zero if zero is not None else rewriter.splat(0, ir.RankedTensorType.get([], element))
+            starts.append(zero)
+    sizes = list(i64s(op, "slice_sizes"))
+    result = ir.RankedTensorType.get(sizes, x.type.element_type)
+    return rewriter.reshape(rewriter.value("dynamic_slice", result, x, *starts, sizes=sizes), shape(op.result))
+
+
+@INDEX.rule("hlo.gather", where="indices are an increasing arithmetic progression along one dimension, all in range")
+def gather_sequence(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "gather(x, [a, a + s, a + 2 s ...]) -> reshape(transpose(slice(x)))"
+    x, indices = op.operands
+    index_map, collapsed = i64s(op, "start_index_map"), i64s(op, "collapsed_slice_dims")
+    if not _is_simple_gather(op) or len(index_map) != 1 or index_map[0] not in collapsed:
+        return None
+    dimension, count = index_map[0], _one_long_dimension(op, indices)
+    progression = None if count is None else iota_step(_unsqueezed(indices))
+    if progression is None or count is None:
+        return None
+    first, step = progression
+    if step < 1 or first < 0 or first + (count - 1) * step >= shape(x)[dimension]:
+        return None
+    start, limit, strides = [0] * x.type.rank, list(i64s(op, "slice_sizes")), [1] * x.type.rank
+    start[dimension], limit[dimension], strides[dimension] = first, first + (count - 1) * step + 1, step
+    taken = slice_of(rewriter, x, start, limit, strides)
+    # Result order: batch dimensions (one of them `count` long, in place of the indexed one) among the offset
+    # dimensions.
+    offset_dims = i64s(op, "offset_dims")
+    window = [d for d in range(x.type.rank) if d not in collapsed]
+    batch = [d for d in range(len(shape(op.result))) if d not in offset_dims]
+    place = next(d for d in batch if shape(op.result)[d] == count)
+    others = [d for d in collapsed if d != dimension]
+    order = [
+        dimension if d == place else window[offset_dims.index(d)]
+        for d in range(op.result.type.rank)
+        if d == place or d in offset_dims
+    ]
+    return rewriter.reshape(rewriter.transpose(taken, [*others, *order]), shape(op.result))
+
+
+def _one_long_dimension(op: ir.Operation, indices: ir.Value) -> int | None:
+    """Size of the only batch dimension longer than 1, if the index vector has one entry."""
+    vector_dim = i64(op, "index_vector_dim")
+    sizes = [size for dimension, size in enumerate(shape(indices)) if dimension != vector_dim and size != 1]
+    return sizes[0] if len(sizes) == 1 and sizes[0] > 1 else None
+
+
+def _unsqueezed(value: ir.Value) -> ir.Value:
+    """The value below reshapes that only add or drop dimensions of size 1."""
+    while value.type.rank != 1:
+        inner = defining(value, "hlo.reshape")
+        if inner is None:
+            break
+        value = inner.operands[0]
+    return value

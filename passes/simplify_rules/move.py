@@ -1,0 +1,207 @@
+"""Rules on concatenate, pad, reverse and slices of them."""
+
+from __future__ import annotations
+
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import defining, has_one_use, splat
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+
+MOVE = RuleSet("move")
+_CONCATENATE = "stablehlo.concatenate"
+
+
+def concatenate(rewriter: Rewriter, operands: list[ir.Value], dimension: int) -> ir.Value:
+    """`stablehlo.concatenate`; one operand is returned as it is."""
+    if len(operands) == 1:
+        return operands[0]
+    sizes = list(shape(operands[0]))
+    sizes[dimension] = sum(shape(operand)[dimension] for operand in operands)
+    result = ir.RankedTensorType.get(sizes, operands[0].type.element_type)
+    return rewriter.create(_CONCATENATE, [result], operands, {"dimension": dimension}).result
+
+
+def slice_of(rewriter: Rewriter, operand: ir.Value, start: list[int], limit: list[int], strides: list[int]) -> ir.Value:
+    """`hlo.slice`; the operand itself when everything is kept."""
+    sizes = [-(-(high - low) // step) for low, high, step in zip(start, limit, strides, strict=True)]
+    if tuple(sizes) == shape(operand):
+        return operand
+    result = ir.RankedTensorType.get(sizes, operand.type.element_type)
+    return rewriter.value("slice", result, operand, start=start, limit=limit, strides=strides)
+
+
+@MOVE.rule(_CONCATENATE)
+def concatenate_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "concatenate(x) -> x, and operands without elements are dropped"
+    operands, dimension = list(op.operands), i64(op, "dimension")
+    if len(operands) == 1:
+        return operands[0]
+    kept = [operand for operand in operands if shape(operand)[dimension]]
+    if len(kept) == len(operands):
+        return None
+    return concatenate(rewriter, kept or operands[:1], dimension)
+
+
+@MOVE.rule(_CONCATENATE, needs=_CONCATENATE, where="the inner one has no other use")
+def concatenate_nested(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "concatenate(concatenate(x, y), z) -> concatenate(x, y, z)"
+    dimension = i64(op, "dimension")
+    flat: list[ir.Value] = []
+    for operand in op.operands:
+        inner = defining(operand, _CONCATENATE)
+        if inner is not None and i64(inner, "dimension") == dimension and has_one_use(operand):
+            flat += list(inner.operands)
+        else:
+            flat.append(operand)
+    return concatenate(rewriter, flat, dimension) if len(flat) > len(op.operands) else None
+
+
+@MOVE.rule(
+    _CONCATENATE, needs="hlo.slice", where="slices of one value that touch, with strides of 1 along the dimension"
+)
+def concatenate_adjacent_slices(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "concatenate(x[a:b], x[b:c]) -> x[a:c]"
+    dimension = i64(op, "dimension")
+    merged: list[ir.Value] = []
+    for operand in op.operands:
+        joined = _join(rewriter, merged[-1], operand, dimension) if merged else None
+        if joined is None:
+            merged.append(operand)
+        else:
+            merged[-1] = joined
+    return concatenate(rewriter, merged, dimension) if len(merged) < len(op.operands) else None
+
+
+def _join(rewriter: Rewriter, first: ir.Value, second: ir.Value, dimension: int) -> ir.Value | None:
+    one, two = defining(first, "hlo.slice"), defining(second, "hlo.slice")
+    if one is None or two is None or one.operands[0] != two.operands[0]:
+        return None
+    (start, limit, strides), (begin, end, steps) = (
+        [list(i64s(each, name)) for name in ("start", "limit", "strides")] for each in (one, two)
+    )
+    if limit[dimension] != begin[dimension] or strides != steps or strides[dimension] != 1:
+        return None
+    others = [i for i in range(len(start)) if i != dimension]
+    if any(start[i] != begin[i] or limit[i] != end[i] for i in others):
+        return None
+    limit[dimension] = end[dimension]
+    return slice_of(rewriter, one.operands[0], start, limit, strides)
+
+
+@MOVE.rule(_CONCATENATE, needs="hlo.broadcast", where="all splats of one scalar")
+def concatenate_splats(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "concatenate(broadcast(c), broadcast(c)) -> broadcast(c)"
+    sources: list[ir.Value] = []
+    for operand in op.operands:
+        inner = defining(operand, "hlo.broadcast")
+        if inner is None or inner.operands[0].type.rank:
+            return None
+        sources.append(inner.operands[0])
+    constants = [defining(source, "hlo.constant") for source in sources]
+    values = [each.attributes["value"] for each in constants if each is not None]
+    same = all(source == sources[0] for source in sources) or (
+        len(values) == len(sources) and all(value == values[0] for value in values)
+    )
+    return rewriter.broadcast(sources[0], shape(op.result), []) if same else None
+
+
+@MOVE.rule("hlo.slice", needs=_CONCATENATE)
+def slice_of_concatenate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "concatenate(x, y)[a:b] -> x[a:b], or a concatenate of fewer operands"
+    inner = defining(op.operands[0], _CONCATENATE)
+    if inner is None:
+        return None
+    dimension = i64(inner, "dimension")
+    start, limit, strides = (list(i64s(op, name)) for name in ("start", "limit", "strides"))
+    operands, offset, first = list(inner.operands), 0, 0
+    kept: list[ir.Value] = []
+    for operand in operands:
+        size = shape(operand)[dimension]
+        if offset < limit[dimension] and offset + size > start[dimension]:
+            first = first if kept else offset
+            kept.append(operand)
+        offset += size
+    if not kept or len(kept) == len(operands):
+        return None
+    start[dimension] -= first
+    limit[dimension] -= first
+    return slice_of(rewriter, concatenate(rewriter, kept, dimension), start, limit, strides)
+
+
+@MOVE.rule("hlo.slice", needs="hlo.pad", where="nothing of the padding is kept")
+def slice_of_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pad(x)[inside] -> x[...]"
+    inner = defining(op.operands[0], "hlo.pad")
+    if inner is None or any(i64s(inner, "interior")) or num_elements(op.result) == 0:
+        return None
+    low, sizes = i64s(inner, "low"), shape(inner.operands[0])
+    start = [a - b for a, b in zip(i64s(op, "start"), low, strict=True)]
+    limit = [a - b for a, b in zip(i64s(op, "limit"), low, strict=True)]
+    if any(a < 0 for a in start) or any(b > size for b, size in zip(limit, sizes, strict=True)):
+        return None
+    return slice_of(rewriter, inner.operands[0], start, limit, list(i64s(op, "strides")))
+
+
+@MOVE.rule("hlo.pad")
+def pad_nothing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pad(x) by nothing -> x, pad(x without elements) -> broadcast(c)"
+    x, c = op.operands
+    if num_elements(x) == 0:
+        return rewriter.broadcast(c, shape(op.result), [])
+    interior = any(inner for inner, size in zip(i64s(op, "interior"), shape(x), strict=True) if size > 1)
+    return None if interior or any(i64s(op, "low")) or any(i64s(op, "high")) else x
+
+
+@MOVE.rule("hlo.pad", where="no interior padding")
+def pad_negative(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pad(x) by negative amounts -> pad(x[...])"
+    x, c = op.operands
+    low, high = i64s(op, "low"), i64s(op, "high")
+    if any(i64s(op, "interior")) or min((*low, *high), default=0) >= 0:
+        return None
+    sizes = shape(x)
+    start = [max(-a, 0) for a in low]
+    limit = [size - max(-b, 0) for size, b in zip(sizes, high, strict=True)]
+    if any(a > b for a, b in zip(start, limit, strict=True)):
+        return None
+    cropped = slice_of(rewriter, x, start, limit, [1] * len(sizes))
+    before, after = [max(a, 0) for a in low], [max(b, 0) for b in high]
+    if not any((*before, *after)):
+        return cropped
+    return rewriter.value("pad", op.result.type, cropped, c, low=before, high=after, interior=[0] * len(sizes))
+
+
+@MOVE.rule("hlo.pad", needs="hlo.broadcast", where="the same splat")
+def pad_splat(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "pad(broadcast(c), c) -> broadcast(c)"
+    x, c = op.operands
+    inner = defining(x, "hlo.broadcast")
+    if inner is None or inner.operands[0].type.rank:
+        return None
+    one, two = splat(inner.operands[0]), splat(c)
+    # The text of a number tells -0.0 from 0.0; a NaN is equal to no other.
+    same = inner.operands[0] == c or (one is not None and two is not None and one == two and str(one) == str(two))
+    return rewriter.broadcast(c, shape(op.result), []) if same else None
+
+
+@MOVE.rule("hlo.reverse", needs="hlo.reverse")
+def reverse_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reverse(reverse(x)) -> x, over each dimension that both reverse"
+    inner = defining(op.operands[0], "hlo.reverse")
+    if inner is None:
+        return None
+    dimensions = sorted(set(i64s(op, "dimensions")) ^ set(i64s(inner, "dimensions")))
+    source = inner.operands[0]
+    return rewriter.like("reverse", source, dimensions=dimensions) if dimensions else source
+
+
+@MOVE.rule("hlo.reverse", where="dimensions of size 1, and splats, read the same backwards")
+def reverse_nothing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reverse(x) over dimensions along which x does not change -> x"
+    x, dimensions = op.operands[0], i64s(op, "dimensions")
+    inner = defining(x, "hlo.broadcast")
+    mapped = range(x.type.rank) if inner is None else i64s(inner, "dimensions")
+    needed = [dimension for dimension in dimensions if shape(x)[dimension] > 1 and dimension in mapped]
+    if len(needed) == len(dimensions):
+        return None
+    return rewriter.like("reverse", x, dimensions=needed) if needed else x

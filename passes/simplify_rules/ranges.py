@@ -1,0 +1,86 @@
+"""Ranges of integer values, from iotas, constants and arithmetic that cannot wrap around."""
+
+from __future__ import annotations
+
+from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.evaluate import integer_info
+from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import defining
+
+# Elements of these come from their operand alone.
+_MOVES = frozenset(
+    f"hlo.{name}" for name in "broadcast reshape transpose slice reverse dynamic_slice gather copy".split()
+)
+_MAX_DEPTH, _MAX_CONSTANT = 8, 4096
+
+
+def integer_range(value: ir.Value, depth: int = _MAX_DEPTH) -> tuple[int, int]:
+    """(low, high), both inclusive, that hold for every element of an integer tensor: at least the range of its element
+    type."""
+    _, low, high = (
+        integer_info(numpy_dtype(value.type.element_type)) if value.type.element_type.width > 1 else (1, 0, 1)
+    )
+    op = defining(value) if depth else None
+    if op is None:
+        return low, high
+    found = _range_of(op, value, depth - 1)
+    # What may have wrapped around says nothing.
+    return found if found is not None and low <= found[0] and found[1] <= high else (low, high)
+
+
+def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[int, int] | None:
+    name = op.name
+    if name in _MOVES:
+        return integer_range(op.operands[0], depth)
+    if name == "hlo.constant":
+        if not 0 < num_elements(value) <= _MAX_CONSTANT:
+            return None
+        array = constant_value(op)
+        return int(array.min()), int(array.max())
+    if name == "hlo.iota":
+        return 0, max(shape(value)[i64(op, "dimension")] - 1, 0)
+    if name == "hlo.convert":
+        return integer_range(op.operands[0], depth) if is_integer(op.operands[0].type.element_type) else None
+    if name == "hlo.popcnt" or name == "hlo.count_leading_zeros":
+        return 0, value.type.element_type.width
+    if name == "hlo.select":
+        return _union(integer_range(op.operands[1], depth), integer_range(op.operands[2], depth))
+    if name == "stablehlo.concatenate":
+        ranges = [integer_range(operand, depth) for operand in op.operands]
+        return min(low for low, _ in ranges), max(high for _, high in ranges)
+    if len(op.operands) == 2 and name in _BINARY:
+        return _binary(name, integer_range(op.operands[0], depth), integer_range(op.operands[1], depth))
+    return None
+
+
+_BINARY = frozenset(
+    f"hlo.{name}" for name in "add subtract multiply maximum minimum remainder divide and shift_right_logical".split()
+)
+
+
+def _union(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int]:
+    return min(one[0], two[0]), max(one[1], two[1])
+
+
+def _binary(name: str, x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int] | None:
+    if name == "hlo.add":
+        return x[0] + y[0], x[1] + y[1]
+    if name == "hlo.subtract":
+        return x[0] - y[1], x[1] - y[0]
+    if name == "hlo.multiply":
+        corners = [a * b for a in x for b in y]
+        return min(corners), max(corners)
+    if name == "hlo.maximum":
+        return max(x[0], y[0]), max(x[1], y[1])
+    if name == "hlo.minimum":
+        return min(x[0], y[0]), min(x[1], y[1])
+    if name == "hlo.and" and max(x[0], y[0]) >= 0:
+        return 0, min(high for low, high in (x, y) if low >= 0)
+    if x[0] < 0:
+        return None
+    if name == "hlo.shift_right_logical":
+        return 0, x[1]
+    if y[0] <= 0:
+        return None
+    return (0, min(x[1], y[1] - 1)) if name == "hlo.remainder" else (x[0] // y[1], x[1] // y[0])

@@ -1,0 +1,136 @@
+"""Rules on `hlo.reduce`. The spec leaves open how often the initial value enters a reduction, so one that is the
+combiner's neutral element may be left out, or come once more."""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.evaluate import integer_info
+from stablehlo_py.dialect.types import i64s, num_elements, shape, text
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._matchers import defining, has_one_use, is_float_value, is_integer_value, splat
+from stablehlo_py.passes.simplify_rules.logic import all_ones
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+
+REDUCE = RuleSet("reduce")
+
+
+def is_neutral(kind: str, init: ir.Value) -> bool:
+    """True when `init` is a constant that does not change what `kind` combines it with."""
+    c = splat(init)
+    if c is None:
+        return False
+    if kind in ("add", "or", "xor"):
+        return c == 0
+    if kind == "multiply":
+        return c == 1
+    if kind == "and":
+        return all_ones(init, c)
+    if is_float_value(init):
+        return c == (-math.inf if kind == "maximum" else math.inf)
+    if not is_integer_value(init):
+        return False
+    low, high = integer_info(numpy_dtype(init.type.element_type))[1:] if init.type.element_type.width > 1 else (0, 1)
+    return c == (low if kind == "maximum" else high)
+
+
+def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dimensions: list[int]) -> ir.Value:
+    """A new `hlo.reduce`; over no dimensions it is the operand, combined with `init` unless that is neutral."""
+    if not dimensions:
+        return (
+            operand
+            if is_neutral(kind, init)
+            else rewriter.like(kind, rewriter.broadcast(init, shape(operand), []), operand)
+        )
+    sizes = [size for i, size in enumerate(shape(operand)) if i not in dimensions]
+    result = ir.RankedTensorType.get(sizes, operand.type.element_type)
+    return rewriter.value("reduce", result, operand, init, kind=kind, dimensions=dimensions)
+
+
+@REDUCE.rule("hlo.reduce")
+def reduce_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(x without elements, c) -> broadcast(c)"
+    x, init = op.operands
+    return rewriter.broadcast(init, shape(op.result), []) if num_elements(x) == 0 else None
+
+
+@REDUCE.rule("hlo.reduce", where="dimensions of size 1")
+def reduce_size_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce over dimensions of size 1 -> reshape"
+    x, init = op.operands
+    sizes, dimensions = shape(x), i64s(op, "dimensions")
+    ones = [dimension for dimension in dimensions if sizes[dimension] == 1]
+    if not ones:
+        return None
+    kept = [dimension for dimension in range(len(sizes)) if dimension not in ones]
+    squeezed = rewriter.reshape(x, [sizes[dimension] for dimension in kept])
+    return reduce(rewriter, text(op, "kind"), squeezed, init, [kept.index(d) for d in dimensions if d not in ones])
+
+
+@REDUCE.rule(
+    "hlo.reduce",
+    needs="hlo.broadcast",
+    where="exact kinds: max, min, and, or; sums and products of integers by one multiply",
+)
+def reduce_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(broadcast(x)) over broadcast dimensions -> reduce(x)"
+    x, init = op.operands
+    inner = defining(x, "hlo.broadcast")
+    if inner is None:
+        return None
+    mapped, dimensions, sizes = i64s(inner, "dimensions"), i64s(op, "dimensions"), shape(x)
+    free = [dimension for dimension in dimensions if dimension not in mapped]
+    kind = text(op, "kind")
+    if not free or num_elements(x) == 0:
+        return None
+    count = math.prod(sizes[dimension] for dimension in free)
+    source = inner.operands[0]
+    if kind == "add" and is_integer_value(x) and x.type.element_type.width > 1:
+        factor = rewriter.broadcast(rewriter.splat(count % 2**64, init.type), shape(source), [])
+        source = rewriter.like("multiply", source, factor)
+    elif kind not in ("maximum", "minimum", "and", "or"):
+        return None
+    # The broadcast without its free dimensions, reduced over the rest.
+    kept = [dimension for dimension in range(len(sizes)) if dimension not in free]
+    smaller = rewriter.broadcast(source, [sizes[d] for d in kept], [kept.index(d) for d in mapped])
+    rest = [kept.index(dimension) for dimension in dimensions if dimension not in free]
+    return reduce(rewriter, kind, smaller, init, rest)
+
+
+@REDUCE.rule(
+    "hlo.reduce",
+    needs="hlo.reduce",
+    where="exact kinds and integers; the inner start is neutral, and nobody else reads the inner result",
+)
+def reduce_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(reduce(x)) -> reduce(x)"
+    x, init = op.operands
+    inner = defining(x, "hlo.reduce")
+    kind = text(op, "kind")
+    if inner is None or not has_one_use(x) or text(inner, "kind") != kind or not is_neutral(kind, inner.operands[1]):
+        return None
+    if not is_integer_value(x) and kind not in ("maximum", "minimum"):
+        return None
+    first = i64s(inner, "dimensions")
+    kept = [dimension for dimension in range(len(shape(inner.operands[0]))) if dimension not in first]
+    dimensions = sorted([*first, *(kept[dimension] for dimension in i64s(op, "dimensions"))])
+    return reduce(rewriter, kind, inner.operands[0], init, dimensions)
+
+
+@REDUCE.rule(
+    "hlo.reduce",
+    needs="hlo.transpose",
+    where="kept dimensions stay in order; only the order of summation changes, which the spec leaves open",
+)
+def reduce_transpose(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "reduce(transpose(x)) -> reduce(x)"
+    x, init = op.operands
+    inner = defining(x, "hlo.transpose")
+    if inner is None:
+        return None
+    permutation, dimensions = i64s(inner, "permutation"), i64s(op, "dimensions")
+    kept = [permutation[i] for i in range(len(permutation)) if i not in dimensions]
+    if kept != sorted(kept):
+        return None
+    return reduce(rewriter, text(op, "kind"), inner.operands[0], init, sorted(permutation[i] for i in dimensions))

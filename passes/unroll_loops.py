@@ -1,0 +1,202 @@
+"""Short loops written out.
+
+    scf.while (%i = 0, %x = %a) { %p = compare LT %i, 5 ... } do { ... }        ==>     the body, five times
+
+The number of iterations is found by running the predicate, and the few integer ops that it depends on, at compile time:
+counters of any start, step and direction. Where it stays below `max_trips` and the result below `max_ops`, the loop is
+written out; folding then makes the counter's values constants (the rotations of JAX's threefry loop, for example).
+Loops of no or one iteration go at any size. Bodies with large contractions, sorts, or loops of their own stay loops:
+their kernels gain nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from stablehlo_py.dialect.evaluate import can_evaluate
+from stablehlo_py.dialect.interpret import run_op
+from stablehlo_py.dialect.types import is_tensor, num_elements
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes._loops import Loop
+from stablehlo_py.passes._matchers import constant_array
+from stablehlo_py.passes.licm import EXPENSIVE
+from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.effects import is_pure
+
+_MAX_SLICE, _MAX_ELEMENTS = 64, 64
+
+
+@dataclass(frozen=True)
+class UnrollLoops(Pass):
+    """Writes out `scf.while` loops of a known, small number of iterations."""
+
+    name: ClassVar[str] = "unroll-loops"
+    max_trips: int = 8
+    max_ops: int = 2000
+    max_expensive_elements: int = 4096
+
+    def run(self, module: ir.Module) -> None:
+        loops: list[ir.Operation] = []
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "scf.while":
+                loops.append(op)
+            return ir.WalkResult.ADVANCE
+
+        # Inner loops come first; unrolling one clones ops only, so references to outer loops stay good.
+        module.operation.walk(visit, ir.WalkOrder.POST_ORDER)
+        for op in loops:
+            self._unroll(op)
+
+    def _unroll(self, op: ir.Operation) -> None:
+        loop = Loop.of(op)
+        if loop is None or not all(is_pure(view.operation) for view in list(loop.before)[:-1]):
+            return
+        trips = trip_count(loop, self.max_trips)
+        if trips is None or (trips > 1 and not self._is_small(loop, trips)):
+            return
+        values = list(op.operands)
+        for _ in range(trips):
+            values = clone_block(loop.after, values, op)
+        for result, value in zip(op.results, values, strict=True):
+            result.replace_all_uses_with(value)
+        op.erase()
+
+    def _is_small(self, loop: Loop, trips: int) -> bool:
+        count, small = 0, True
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            nonlocal count, small
+            count += 1
+            if op.name == "scf.while" and op != loop.op:
+                small = False
+            if op.name in EXPENSIVE:
+                small = small and all(
+                    num_elements(value) <= self.max_expensive_elements for value in (*op.operands, *op.results)
+                )
+            return ir.WalkResult.ADVANCE
+
+        loop.op.walk(visit)
+        return small and count * trips <= self.max_ops
+
+
+def clone_block(block: ir.Block, arguments: list[ir.Value], before: ir.Operation) -> list[ir.Value]:
+    """Copy the ops of a block before another op, with `arguments` for the block's; returns what the terminator would
+    yield."""
+    mapping: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments, strict=True))
+    point = ir.InsertionPoint(before)
+    ops = [view.operation for view in block]
+
+    def remap(op: ir.Operation) -> ir.WalkResult:
+        for i, operand in enumerate(op.operands):
+            if operand in mapping:
+                op.operands[i] = mapping[operand]
+        return ir.WalkResult.ADVANCE
+
+    for op in ops[:-1]:
+        copy = op.clone(point).operation
+        if len(copy.regions):
+            copy.walk(remap)
+        else:
+            remap(copy)
+        mapping.update(zip(op.results, copy.results, strict=True))
+    return [mapping.get(value, value) for value in ops[-1].operands]
+
+
+# --- trip count ------------------------------------------------------------------------------------------------------
+
+
+def trip_count(loop: Loop, limit: int) -> int | None:
+    """Number of iterations, if it is known and at most `limit`."""
+    predicate_ops, needed = _slice(loop.before, [loop.condition.operands[0]])
+    if predicate_ops is None:
+        return None
+    body_ops: dict[int, list[ir.Operation]] = {}
+    pending = list(needed)
+    yielded = list(loop.yielded.operands)
+    while pending:
+        i = pending.pop()
+        if i in body_ops:
+            continue
+        ops, more = _slice(loop.after, [yielded[i]])
+        if ops is None:
+            return None
+        body_ops[i] = ops
+        pending += more
+    carried: dict[int, np.ndarray] = {}
+    for i in body_ops:
+        array = _constant(loop.op.operands[i])
+        if array is None:
+            return None
+        carried[i] = array
+    for trip in range(limit + 1):
+        predicate = _run(predicate_ops, loop.before, carried, loop.condition.operands[0])
+        if predicate is None:
+            return None
+        if not predicate:
+            return trip
+        following = {i: _run(ops, loop.after, carried, yielded[i]) for i, ops in body_ops.items()}
+        if any(array is None for array in following.values()):
+            return None
+        carried = following  # type: ignore[assignment]
+    return None
+
+
+def _constant(value: ir.Value) -> np.ndarray | None:
+    if (
+        not is_tensor(value)
+        or num_elements(value) > _MAX_ELEMENTS
+        or not isinstance(value.type.element_type, ir.IntegerType)
+    ):
+        return None
+    return constant_array(value, _MAX_ELEMENTS)
+
+
+def _slice(block: ir.Block, roots: list[ir.Value]) -> tuple[list[ir.Operation] | None, set[int]]:
+    """(ops of the block that the roots depend on, in order, and which of the block's arguments); (None, ...) when there
+    are too many, or one is not integer arithmetic on a few elements."""
+    found: list[ir.Operation] = []
+    seen: set[ir.Value] = set()
+    needed: set[int] = set()
+
+    def collect(value: ir.Value) -> bool:
+        if value in seen:
+            return True
+        seen.add(value)
+        if isinstance(value, ir.BlockArgument):
+            if value.owner != block:
+                return False
+            needed.add(value.arg_number)
+            return True
+        op = value.owner.operation
+        if op.block != block:
+            return _constant(value) is not None
+        if len(found) >= _MAX_SLICE or not (can_evaluate(op.name) or op.name in ("tensor.extract", "arith.constant")):
+            return False
+        if is_tensor(value) and (
+            num_elements(value) > _MAX_ELEMENTS or not isinstance(value.type.element_type, ir.IntegerType)
+        ):
+            return False
+        if not all(collect(operand) for operand in op.operands):
+            return False
+        found.append(op)
+        return True
+
+    return (found if all(collect(root) for root in roots) else None), needed
+
+
+def _run(ops: list[ir.Operation], block: ir.Block, carried: dict[int, np.ndarray], root: ir.Value) -> np.ndarray | None:
+    values: dict[ir.Value, np.ndarray] = {block.arguments[i]: array for i, array in carried.items()}
+
+    def read(value: ir.Value) -> np.ndarray | None:
+        return values[value] if value in values else _constant(value)
+
+    for op in ops:
+        operands = [read(operand) for operand in op.operands]
+        if any(operand is None for operand in operands):
+            return None
+        values.update(zip(op.results, run_op(op, operands), strict=True))  # type: ignore[arg-type]
+    return read(root)

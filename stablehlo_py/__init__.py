@@ -1,0 +1,88 @@
+"""stablehlo-py: a StableHLO compiler in readable Python, producing native code for whole programs.
+
+import stablehlo_py as shlo
+exe = shlo.compile("model.mlirbc")
+outputs = exe(*arrays)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stablehlo_py.api import compile
+    from stablehlo_py.errors import (
+        ArgumentError,
+        CheckFailed,
+        InternalError,
+        LoadError,
+        OptionError,
+        ResourceError,
+        ShloError,
+        UnsupportedError,
+        VersionError,
+    )
+    from stablehlo_py.frontend.load import load
+    from stablehlo_py.jit import jit
+    from stablehlo_py.options import Options
+    from stablehlo_py.runtime.executable import Executable, load_executable
+    from stablehlo_py.runtime.program import Spec
+    from stablehlo_py.runtime.symbolic import SymbolicExecutable
+
+__version__ = "0.1.0"
+
+# Imported at first use: `shlo-opt` pays for none of the code generator.
+_HOMES = {
+    "compile": "api",
+    "load": "frontend.load",
+    "jit": "jit",
+    "Options": "options",
+    "Executable": "runtime.executable",
+    "load_executable": "runtime.executable",
+    "SymbolicExecutable": "runtime.symbolic",
+    "Spec": "runtime.program",
+    **dict.fromkeys(
+        (
+            "ArgumentError",
+            "CheckFailed",
+            "InternalError",
+            "LoadError",
+            "OptionError",
+            "ResourceError",
+            "ShloError",
+            "UnsupportedError",
+            "VersionError",
+        ),
+        "errors",
+    ),
+}
+
+__all__ = [
+    "ArgumentError",
+    "CheckFailed",
+    "Executable",
+    "InternalError",
+    "LoadError",
+    "OptionError",
+    "Options",
+    "ResourceError",
+    "ShloError",
+    "Spec",
+    "SymbolicExecutable",
+    "UnsupportedError",
+    "VersionError",
+    "compile",
+    "jit",
+    "load",
+    "load_executable",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        value = getattr(import_module(f"stablehlo_py.{_HOMES[name]}"), name)
+        # `jit` names a function and a submodule: the function is what `shlo.jit` means, also after the import above.
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'stablehlo_py' has no attribute '{name}'")

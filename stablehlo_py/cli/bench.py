@@ -1,0 +1,202 @@
+"""shlo-bench: correctness and speed of the model suite, next to XLA on the same cores."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from stablehlo_py import suite
+from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, EXIT_USAGE, OptionError, ResourceError
+from stablehlo_py.suite.measure import Measurement
+
+BEGIN, END = "<!-- shlo-bench: begin -->", "<!-- shlo-bench: end -->"
+
+
+def measurements(models: Sequence[str], size: str, weights: str, threads: int, rounds: int) -> Iterator[Measurement]:
+    """Measure the models in one pinned child process; one that dies is the result of its model, and is replaced."""
+    waiting = list(models)
+    while waiting:
+        request = {"models": waiting, "size": size, "weights": weights, "threads": threads, "rounds": rounds}
+        command = [sys.executable, "-m", "stablehlo_py.suite.measure"]
+        ready = False
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdin is not None and child.stdout is not None
+            json.dump(request, child.stdin)
+            child.stdin.close()
+            for line in child.stdout:
+                entry = json.loads(line)
+                if "ready" in entry:
+                    ready = True
+                    continue
+                waiting.remove(entry["model"])
+                yield Measurement(**entry)
+        if waiting:
+            reason = f"the process ended with status {child.returncode}"
+            if not ready:
+                raise ResourceError(f"cannot measure: {reason} before the first model", remedy="see its message above")
+            yield Measurement(waiting.pop(0), size, weights, threads, 0.0, error=reason)
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1e3:.3g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
+
+
+COLUMNS = (
+    "model",
+    "threads",
+    "largest difference",
+    "allowed",
+    "run, ms",
+    "XLA, ms",
+    "XLA / ours",
+    "compile, ms",
+    "cached, ms",
+    "XLA compile, ms",
+    "XLA cached, ms",
+)
+
+
+def row(m: Measurement) -> list[str]:
+    """The cells of a measurement, under COLUMNS."""
+    if m.error:
+        text = " ".join(m.error.split())
+        return [m.model, str(m.threads), f"failed: {text[:80]}", *["-"] * (len(COLUMNS) - 3)]
+    difference = "-" if m.difference is None else f"{m.difference:.1e}" + ("" if m.correct else " (too large)")
+    return [
+        m.model,
+        str(m.threads),
+        difference,
+        f"{m.tolerance:.0e}",
+        _milliseconds(m.seconds),
+        _milliseconds(m.xla_seconds),
+        "-" if m.speedup is None else f"{m.speedup:.2f}",
+        *map(_milliseconds, (m.compile_cold, m.compile_cached, m.xla_compile_cold, m.xla_compile_cached)),
+    ]
+
+
+def machine() -> str:
+    """The CPU's name, the number of CPUs, and the versions that the numbers depend on."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)
+        name = found[1] if found else name
+    versions = ", ".join(f"{package} {version(package)}" for package in ("jax", "llvmlite", "torch-mlir"))
+    return f"{name}; {versions}"
+
+
+def markdown(results: Sequence[Measurement], command: str) -> str:
+    """The table that goes into docs/models.md, with the command that made it."""
+    lines = [BEGIN, f"`{command}` on {machine()}.", ""]
+    lines.append("| " + " | ".join(COLUMNS) + " |")
+    lines.append("|" + "---|" * len(COLUMNS))
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row(m)) + " |" for m in results]
+    return "\n".join([*lines, END])
+
+
+def write_table(path: Path, table: str) -> None:
+    """Put the table between the marks in a Markdown file. Raises ResourceError when the file has no marks."""
+    text = path.read_text() if path.exists() else ""
+    if BEGIN not in text or END not in text:
+        raise ResourceError(f"{path} has no place for the table", remedy=f"add the lines {BEGIN} and {END} to it")
+    head, _, rest = text.partition(BEGIN)
+    path.write_text(head + table + rest.partition(END)[2])
+
+
+def show(results: Sequence[Measurement], console: Console) -> None:
+    """Print the table for a person."""
+    table = Table(*COLUMNS, box=SIMPLE)
+    for m in results:
+        style = "" if m.error is None and m.correct else "red"
+        table.add_row(*row(m), style=style)
+    console.print(table)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    result = argparse.ArgumentParser(prog="shlo-bench", description=__doc__)
+    result.add_argument("models", nargs="*", help="models to measure (all of them)")
+    result.add_argument("--list", action="store_true", help="list the models and end")
+    result.add_argument("--size", choices=("small", "full"), default="full")
+    result.add_argument("--weights", choices=("argument", "constant"), default="argument")
+    result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
+    result.add_argument("--rounds", type=int, default=11, help="interleaved rounds; 0 checks results only")
+    result.add_argument("--write", type=Path, metavar="FILE", help="put the table into this Markdown file")
+    result.add_argument("--json", type=Path, metavar="FILE", help="write the measurements as JSON")
+    return result
+
+
+def _threads(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise OptionError(f"--threads cannot be {text!r}", remedy="use numbers from 1 up, as in --threads 1,2")
+    return numbers
+
+
+def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
+    """Measure what the options ask for, with a progress bar on a terminal."""
+    known = suite.names()
+    for name in options.models:
+        if name not in known:
+            raise OptionError(f"no model is named {name!r}", remedy=f"choose from: {', '.join(known)}")
+    models = options.models or known
+    threads = _threads(options.threads)
+    results: list[Measurement] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        for count in threads:
+            task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(models))
+            for result in measurements(models, options.size, options.weights, count, options.rounds):
+                results.append(result)
+                progress.advance(task)
+    order = {name: number for number, name in enumerate(models)}
+    return sorted(results, key=lambda m: (order[m.model], m.threads))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run shlo-bench; returns the exit status: 1 when a result is off, 5 when a model failed."""
+    options = parser().parse_args(argv)
+    console = Console() if sys.stdout.isatty() else Console(width=180)
+    if find_spec("jax") is None or find_spec("flax") is None:
+        print("error: the model suite is not installed\n  help: pip install 'stablehlo-py[suite]'", file=sys.stderr)
+        return EXIT_USAGE
+    if options.list:
+        print("\n".join(suite.names()))
+        return EXIT_OK
+    try:
+        results = run(options, console)
+        show(results, console)
+        if options.write:
+            given = sys.argv[1:] if argv is None else list(argv)
+            write_table(options.write, markdown(results, " ".join(["shlo-bench", *given])))
+        if options.json:
+            options.json.write_text(json.dumps([asdict(m) for m in results], indent=1) + "\n")
+    except (OptionError, ResourceError) as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE if isinstance(error, OptionError) else error.exit_status
+    if any(m.error for m in results):
+        return EXIT_INTERNAL
+    return EXIT_OK if all(m.correct for m in results) else EXIT_MISMATCH
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""What the command-line tools share: how they end, how they read a module, how they write a result."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, LoadError, Problem, ResourceError, ShloError
+
+if TYPE_CHECKING:  # the wheel takes 0.1 s to import: --help does without
+    from stablehlo_py.mlir import ir
+
+EXIT_STATUS_HELP = (
+    "exit status: 0 success, 1 a comparison or check failed, 2 wrong usage, 3 bad input, 4 unsupported program, "
+    "5 a defect of this compiler"
+)
+_EXIT_INTERRUPTED = 130
+
+
+def run_tool(
+    parser: argparse.ArgumentParser, tool: Callable[[argparse.Namespace], int], argv: Sequence[str] | None
+) -> int:
+    """Parse arguments, run a tool and return its exit status; errors go to stderr, without a traceback where they are
+    the user's.
+
+    `argv` defaults to the process's arguments. Wrong usage ends the process with status 2 (argparse).
+    """
+    arguments = parser.parse_args(argv)
+    try:
+        status = tool(arguments)
+        sys.stdout.flush()
+        return status
+    except ShloError as error:
+        print(error, file=sys.stderr)
+        if error.exit_status == EXIT_INTERNAL and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        return error.exit_status
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; Python must not complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return _EXIT_INTERRUPTED
+    except Exception as error:
+        missing = _missing_package(error)
+        if missing is not None:
+            remedy = "pip install stablehlo-py brings what it needs"
+            print(f"error: the Python package '{missing}' is missing\n  help: {remedy}", file=sys.stderr)
+            return EXIT_BAD_INPUT
+        traceback.print_exc()
+        print(
+            "error[internal]: this is a defect of stablehlo-py; please report it with the lines above", file=sys.stderr
+        )
+        return EXIT_INTERNAL
+
+
+def _missing_package(error: Exception) -> str | None:
+    """The package whose absence an error is about; None for our own modules, whose absence is a defect."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    package = error.name.partition(".")[0]
+    return None if package == "stablehlo_py" else package
+
+
+def read_input(path: str) -> bytes:
+    """The content of a file, or of stdin for "-". Raises ResourceError."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ResourceError(f"cannot read '{path}': {error.strerror}", remedy="check the path") from error
+
+
+def is_text(content: bytes) -> bool:
+    """Whether a module is text, whose parser stands any input; bytecode is better parsed in a child process."""
+    try:
+        return b"\0" not in content and bool(content.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def write_output(path: str, content: str | bytes) -> None:
+    """Write a result to a file, or to stdout for "-". Raises ResourceError."""
+    data = content.encode() if isinstance(content, str) else content
+    if path == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise ResourceError(f"cannot write '{path}': {error.strerror}", remedy="check the path") from error
+
+
+def parse_module(data: bytes, name: str, context: ir.Context, *, isolate: bool = True) -> ir.Module:
+    """A module from text of any dialect in the context, MLIR bytecode, a portable artifact or a `jax.export` file.
+
+    `name` stands in locations and messages. With `isolate`, what is not text is first parsed in a child process,
+    since corrupt bytecode can crash MLIR's parser. Raises LoadError.
+    """
+    from stablehlo_py.frontend.parse import parse
+    from stablehlo_py.frontend.source import Format, identify
+
+    source = identify(data, name)
+    if source.format is Format.TEXT:
+        try:
+            return parse_text(data.decode(), name, context)
+        except LoadError:
+            if b"sdy" not in data:
+                raise
+            return parse(source, context)  # sets Shardy's annotations aside
+    if isolate:
+        from stablehlo_py.frontend.isolate import parse_isolated
+
+        source = identify(parse_isolated(source), name)
+    return parse(source, context)
+
+
+_SEVERAL_OPS = "source must contain a single top-level operation"
+# Aliases and resources are legal at the top of a file only, so such text cannot be put inside `module { }`.
+_TOP_LEVEL_ONLY = re.compile(r"^\s*([#!][\w.]+\s*=|\{-#)", re.MULTILINE)
+
+
+def parse_text(text: str, name: str, context: ir.Context) -> ir.Module:
+    """Parse text of any dialect in the context; its locations say `name`. Raises LoadError with all diagnostics.
+
+    The bindings let only single ops be parsed under a name. A file of several top-level ops is put into a module
+    first, on its first line, so that line numbers stay.
+    """
+    from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir
+
+    with diagnostics(context) as collected:
+        try:
+            op = ir.Operation.parse(text, source_name=name, context=context)
+        except MLIRError as error:
+            if _SEVERAL_OPS not in str(error):
+                raise _parse_error(name, errors_of(error, collected)) from None
+            try:
+                if _TOP_LEVEL_ONLY.search(text):
+                    return ir.Module.parse(text, context)
+                op = ir.Operation.parse(f"module {{ {text}\n}}", source_name=name, context=context)
+            except MLIRError as second:
+                raise _parse_error(name, errors_of(second, collected)) from None
+    return _as_module(op)
+
+
+def _as_module(op: ir.OpView) -> ir.Module:
+    from stablehlo_py.mlir import ir
+
+    with op.context:
+        module = ir.Module.create(op.location)
+        if op.operation.name != "builtin.module":
+            module.body.append(op)
+            return module
+        for key, value in op.attributes.items():
+            module.operation.attributes[key] = value
+        for inner in list(op.regions[0].blocks[0]):
+            module.body.append(inner)
+    return module
+
+
+def _parse_error(name: str, found: Sequence[object]) -> LoadError:
+    from stablehlo_py.dialect.locations import describe
+
+    named_op = re.compile(r"'([a-z_]\w*(?:\.\w+)+)' op (.+)", re.DOTALL)
+    problems = []
+    for diagnostic in found:
+        message, location = diagnostic.message.strip(), describe(diagnostic.location)  # type: ignore[attr-defined]
+        op = named_op.match(message)
+        problems.append(Problem(op[2] if op else message, location or name, op[1] if op else None))
+    return LoadError(f"'{name}' is not a valid module", location=name, problems=problems)

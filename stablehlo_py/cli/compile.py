@@ -1,0 +1,85 @@
+"""`shlo-compile`: a StableHLO module to an executable artifact that loads again without compiling."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool
+from stablehlo_py.errors import EXIT_OK, OptionError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="shlo-compile",
+        description="Compile a StableHLO module (portable artifact, jax.export file, MLIR bytecode or text) to an "
+        "executable artifact. Load it with stablehlo_py.load_executable(PATH), or run it with shlo-run PATH.",
+        epilog=EXIT_STATUS_HELP,
+    )
+    parser.add_argument("module", help="the model's file")
+    parser.add_argument(
+        "-o", "--output", metavar="PATH", help="where to write the artifact (default: MODULE with .shloexe)"
+    )
+    parser.add_argument("--target", default="cpu", help="backend (default: %(default)s)")
+    parser.add_argument(
+        "--cpu", metavar="NAME", help="CPU to generate code for: avx512, avx2, x86-64, generic (default: this one)"
+    )
+    parser.add_argument("--entry", help="function to compile, when there is no @main and several public functions")
+    parser.add_argument("--threads", type=int, help="threads that a call may use (default: all CPUs)")
+    parser.add_argument(
+        "--opt-level", type=int, default=1, choices=(0, 1), help="0: one op, one kernel (default: %(default)s)"
+    )
+    parser.add_argument("--cache-dir", metavar="DIR", help="directory of compiled programs to reuse")
+    parser.add_argument("--dump-stages", metavar="DIR", help="write the text of every stage into DIR")
+    parser.add_argument(
+        "--disable", default="", metavar="NAMES", help="passes or simplifier rules to leave out, comma-separated"
+    )
+    parser.add_argument(
+        "--no-isolate", action="store_true", help="parse in this process (faster; corrupt bytecode may crash it)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print nothing on success")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    import stablehlo_py as shlo
+    from stablehlo_py.api import compile_program
+    from stablehlo_py.runtime import program as programs
+
+    content = read_input(arguments.module)
+    options = shlo.Options(
+        threads=arguments.threads,
+        opt_level=arguments.opt_level,
+        target=arguments.cpu,
+        dump_dir=arguments.dump_stages,
+        isolate=not arguments.no_isolate and not is_text(content),
+        disable=tuple(name for name in arguments.disable.split(",") if name),
+        **({"cache_dir": arguments.cache_dir} if arguments.cache_dir else {}),
+    )
+    source: str | bytes = content if arguments.module == "-" else arguments.module
+    program = compile_program(source, target=arguments.target, entry=arguments.entry, options=options)
+    output = _output(arguments)
+    programs.save(program, output)
+    if not arguments.quiet:
+        print(program.report)
+        print(f"wrote {output} ({output.stat().st_size / 1024:.0f} KiB)")
+    return EXIT_OK
+
+
+def _output(arguments: argparse.Namespace) -> Path:
+    if arguments.output:
+        return Path(arguments.output)
+    if arguments.module == "-":
+        raise OptionError("there is no name for the artifact", remedy="pass --output when the module comes from stdin")
+    return Path(arguments.module).with_suffix(".shloexe")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `shlo-compile`."""
+    return run_tool(_parser(), _run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

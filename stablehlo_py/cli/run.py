@@ -1,0 +1,251 @@
+"""`shlo-run`: runs a module on given or random inputs; compares, checks, saves, times."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool
+from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError, ResourceError
+
+if TYPE_CHECKING:
+    from stablehlo_py import Executable, SymbolicExecutable
+    from stablehlo_py.runtime.program import Spec
+
+ARTIFACT_MAGIC = b"PK"
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="shlo-run",
+        description="Run a StableHLO module, or an artifact written by shlo-compile, on inputs from .npy/.npz files or "
+        "on random ones. A module that calls check.expect_eq and its like runs as a self-checking test.",
+        epilog=EXIT_STATUS_HELP,
+    )
+    add = parser.add_argument
+    add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
+    add("--entry", help="function to run, when there is no @main and several public functions")
+    add("--threads", type=int, metavar="N", help="threads (default: all CPUs)")
+    inputs = parser.add_argument_group("inputs")
+    inputs.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=".npy: the next input; .npz: the next ones, in the file's order (default: random inputs)",
+    )
+    inputs.add_argument("--seed", type=int, default=0, help="seed of random inputs (default: %(default)s)")
+    inputs.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        type=_positive,
+        metavar="N",
+        help="size of the next symbolic dimension of random inputs (default: 4)",
+    )
+    results = parser.add_argument_group("results")
+    results.add_argument(
+        "--print",
+        dest="show",
+        action="store_true",
+        help="print the results (default, unless another of these is given)",
+    )
+    results.add_argument("--output", metavar="FILE", help="save the results: .npz, or .npy for a single one")
+    results.add_argument(
+        "--compare",
+        default="",
+        metavar="WITH",
+        help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), or both: reference,jax",
+    )
+    results.add_argument(
+        "--tolerance",
+        type=float,
+        help="largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision)",
+    )
+    results.add_argument(
+        "--benchmark", type=_positive, nargs="?", const=100, metavar="N", help="time N calls (default: 100)"
+    )
+    return parser
+
+
+def _inputs(arguments: argparse.Namespace, specs: Sequence[Spec]) -> list[np.ndarray]:
+    given: list[np.ndarray] = []
+    for name in arguments.input:
+        given += _read_arrays(name)
+    if given:
+        return [_retyped(array, spec) for array, spec in zip(given, specs, strict=False)] + given[len(specs) :]
+    generator = np.random.default_rng(arguments.seed)
+    dimensions = iter(arguments.dim)
+    return [
+        random_array(generator, spec.dtype, [next(dimensions, 4) if size is None else size for size in spec.shape])
+        for spec in specs
+    ]
+
+
+def _read_arrays(name: str) -> list[np.ndarray]:
+    try:
+        loaded = np.load(name, allow_pickle=False)
+        return [loaded] if isinstance(loaded, np.ndarray) else [loaded[key] for key in loaded.files]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ResourceError(
+            f"the input file {name} cannot be read: {error}", remedy="pass .npy or .npz files"
+        ) from error
+
+
+def _retyped(array: np.ndarray, spec: Spec) -> np.ndarray:
+    """NumPy's files keep only the size of types that are not NumPy's own, like bfloat16."""
+    if array.dtype.kind == "V" and spec.dtype.kind == "V" and array.dtype.itemsize == spec.dtype.itemsize:
+        return array.view(spec.dtype)
+    return array
+
+
+def random_array(generator: np.random.Generator, dtype: np.dtype, sizes: Sequence[int]) -> np.ndarray:
+    """Normal floats, small non-negative integers, fair booleans."""
+    if dtype.kind == "b":
+        return np.asarray(generator.integers(0, 2, sizes)).astype(dtype)
+    if dtype.kind == "c":
+        return np.asarray(generator.normal(size=sizes) + 1j * generator.normal(size=sizes)).astype(dtype)
+    if dtype.kind in "iu" or "int" in dtype.name:
+        return np.asarray(generator.integers(0, 2 if dtype.name.endswith("int2") else 5, sizes)).astype(dtype)
+    return np.asarray(generator.normal(size=sizes)).astype(dtype)
+
+
+def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) -> Executable | SymbolicExecutable:
+    import stablehlo_py as shlo
+
+    if content.startswith(ARTIFACT_MAGIC):
+        return shlo.load_executable(source)
+    options = shlo.Options(threads=arguments.threads, isolate=not is_text(content))
+    return shlo.compile(source, entry=arguments.entry, options=options)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from stablehlo_py.cli.checks import has_checks, run_checks
+
+    if arguments.output and Path(arguments.output).suffix not in (".npy", ".npz"):
+        raise OptionError(f"'{arguments.output}' does not say how to save", remedy="end its name in .npz or .npy")
+    content = read_input(arguments.module)
+    if has_checks(content):
+        return run_checks(arguments.module, content, arguments.threads)
+    source: str | bytes = content if arguments.module == "-" else arguments.module
+    if arguments.compare and content.startswith(ARTIFACT_MAGIC):
+        raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")
+    executable = _load(arguments, source, content)
+    inputs = _inputs(arguments, executable.inputs)
+    results = executable(*inputs)
+    status = EXIT_OK
+    for oracle in filter(None, arguments.compare.split(",")):
+        status = max(status, _compare(arguments, source, oracle, inputs, results))
+    if arguments.output:
+        _save(arguments.output, results)
+    if arguments.show or not (arguments.output or arguments.benchmark or arguments.compare):
+        for spec, result in zip(executable.outputs, results, strict=True):
+            print(f"{spec.name}: {result.dtype}{list(result.shape)}")
+            print(np.array2string(result, threshold=64, edgeitems=3))
+    if arguments.benchmark:
+        _benchmark(executable, inputs, arguments.benchmark)
+    return status
+
+
+def _compare(
+    arguments: argparse.Namespace,
+    source: str | bytes,
+    oracle: str,
+    inputs: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+) -> int:
+    from stablehlo_py.cli.oracles import expected_results
+
+    expected = expected_results(oracle, source, arguments.entry, inputs)
+    if len(expected) != len(results):
+        print(f"DIFFERS: {len(results)} results, {oracle} has {len(expected)}")
+        return EXIT_MISMATCH
+    status = EXIT_OK
+    for number, (ours, theirs) in enumerate(zip(results, expected, strict=True)):
+        if ours.dtype != theirs.dtype:
+            finding = f"{ours.dtype} where {theirs.dtype} is expected"
+            agree = False
+        else:
+            difference = difference_of(ours, theirs)
+            agree = difference <= _tolerance(arguments.tolerance, ours.dtype)
+            finding = f"|a-b| / max(1, max|b|) = {difference:.3g}"
+        status = status if agree else EXIT_MISMATCH
+        print(f"result {number} against {oracle}: {'agrees' if agree else 'DIFFERS'}, {finding}")
+    return status
+
+
+def _tolerance(wanted: float | None, dtype: np.dtype) -> float:
+    if dtype.kind in "iub" or "int" in dtype.name:
+        return 0.0
+    return wanted if wanted is not None else max(1e-4, 4 * float(ml_dtypes.finfo(dtype).eps))
+
+
+def difference_of(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """max|a-b| / max(1, max|b|); NaN agrees with NaN, an infinity only with itself; inf where shapes differ."""
+    if ours.shape != theirs.shape:
+        return float("inf")
+    if ours.size == 0:
+        return 0.0
+    wide = np.complex128 if ours.dtype.kind == "c" else np.float64
+    a, b = ours.astype(wide), theirs.astype(wide)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    gap = np.where(same, 0.0, np.abs(np.where(same, 0, a) - np.where(same, 0, b)))
+    finite = np.abs(b[np.isfinite(b)])
+    largest = np.where(np.isnan(gap), np.inf, gap).max()
+    return float(largest / max(1.0, finite.max() if finite.size else 1.0))
+
+
+def _save(path: str, results: Sequence[np.ndarray]) -> None:
+    if path.endswith(".npy") and len(results) != 1:
+        raise OptionError(f"{path} holds one array, the model has {len(results)} results", remedy="use .npz")
+    try:
+        if path.endswith(".npy"):
+            np.save(path, results[0])
+        else:
+            np.savez(path, **{f"result{number}": result for number, result in enumerate(results)})  # type: ignore[arg-type]
+    except OSError as error:
+        remedy = "check the directory"
+        raise ResourceError(f"{path} cannot be written: {error.strerror}", remedy=remedy) from error
+
+
+def _benchmark(executable: Executable | SymbolicExecutable, inputs: Sequence[np.ndarray], calls: int) -> None:
+    handles = [executable.put(array, number) for number, array in enumerate(inputs)]
+    # A donated handle serves one call: such a model is timed with its arguments' conversion.
+    donates = bool(getattr(executable, "donations", ()))
+
+    def run() -> object:
+        return executable(*inputs) if donates else executable.call(handles)
+
+    for _ in range(max(1, calls // 10)):
+        run()
+    times = []
+    for _ in range(calls):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    print(f"{calls} calls: median {1e6 * statistics.median(times):.1f} us, fastest {1e6 * min(times):.1f} us")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `shlo-run`."""
+    return run_tool(_parser(), _run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,530 @@
+"""Elementwise hlo operations on lanes: `ARITH` maps an op's name (without `hlo.`) to `rule(f, op, operands) -> Lanes`.
+
+Operands and results are compute values (codegen/types.py) of any number of lanes; scalars and vectors may not be mixed.
+Semantics are StableHLO's, with XLA's answers where the specification leaves a choice: integer overflow wraps, x / 0 is
+-1, x rem 0 is x, shifts by the width or more give 0 (or the sign), conversions to integers saturate and take NaN to 0.
+Nothing traps.
+
+`apply` is what code generators call: the rule, then rounding to the element type where it is narrower than its
+registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from stablehlo_py.codegen import complex as complex_math
+from stablehlo_py.codegen import math as real_math
+from stablehlo_py.codegen.builder import F32, F64, I1, I32, Function, ScalarType, Value, vector
+from stablehlo_py.codegen.types import PARTS, Element, Known, Lanes, each, element
+from stablehlo_py.dialect.types import i64, text
+from stablehlo_py.mlir import ir
+
+
+class Rule(Protocol):
+    """A rule of `ARITH`."""
+
+    def __call__(self, f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) -> Lanes: ...
+
+
+ARITH: dict[str, Rule] = {}
+
+# Results of these are values of the operands' type already: no rounding for f16 and bf16.
+EXACT = frozenset(
+    "abs and bitcast_convert ceil compare complex copy floor imag is_finite maximum minimum negate not or popcnt real "
+    "remainder round_nearest_afz round_nearest_even select sign xor".split()
+)
+
+
+def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) -> Lanes:
+    """The result of an elementwise op on lanes. Raises KeyError for ops that are not elementwise."""
+    name = op.operation.name.removeprefix("hlo.")
+    result = ARITH[name](f, op, operands)
+    if name in EXACT:
+        return result
+    return rounded(f, element(op.results[0]), result)
+
+
+def rounded(f: Function, of: Element, value: Known) -> Lanes:
+    """The nearest value of the element type, for types narrower than their registers."""
+    return of.round(f, value) if of.round else value
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a function in `ARITH` under these names."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            ARITH[name] = function
+        return function
+
+    return register
+
+
+def _operand_element(op: ir.OpView | ir.Operation, number: int = 0) -> Element:
+    return element(op.operands[number])
+
+
+def _zero(f: Function, a: Value) -> Value:
+    return f.const(0, a.type)
+
+
+def _ones(f: Function, a: Value) -> Value:
+    return f.const(-1, a.type)
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _binary(name: str, float_name: str, integer_name: str, bool_name: str) -> None:
+    def arithmetic(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+        a, b = operands
+        if isinstance(a, tuple):
+            return complex_math.BINARY[name](f, a, b)
+        if a.type.is_float:
+            return f.binary(float_name, a, b)
+        return f.binary(bool_name if a.type.element is I1 else integer_name, a, b)
+
+    ARITH[name] = arithmetic
+
+
+# On i1, StableHLO's add is OR and multiply is AND; subtract is not defined and XLA's answer is XOR.
+_binary("add", "fadd", "add", "or")
+_binary("subtract", "fsub", "sub", "xor")
+_binary("multiply", "fmul", "mul", "and")
+
+
+@rule("divide", "remainder")
+def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    a, b = operands
+    is_division = op.operation.name.endswith("divide")
+    if isinstance(a, tuple):
+        return complex_math.BINARY["divide"](f, a, b)
+    if a.type.is_float:
+        return f.fdiv(a, b) if is_division else real_math.remainder(f, a, b)
+    by_zero = f.cmp("eq", b, _zero(f, b))
+    if _operand_element(op).unsigned:
+        safe = f.select(by_zero, f.const(1, b.type), b)
+        raw = f.binary("udiv" if is_division else "urem", a, safe)
+        return f.select(by_zero, _ones(f, a) if is_division else a, raw)
+    lowest = f.const(-(1 << (a.type.bits - 1)), a.type)
+    overflow = f.binary("and", f.cmp("eq", a, lowest), f.cmp("eq", b, _ones(f, b)))
+    safe = f.select(f.binary("or", by_zero, overflow), f.const(1, b.type), b)
+    if is_division:
+        return f.select(by_zero, _ones(f, a), f.binary("sdiv", a, safe))
+    return f.select(by_zero, a, f.binary("srem", a, safe))
+
+
+def extreme(f: Function, largest: bool, unsigned: bool, a: Known, b: Known) -> Lanes:
+    """maximum or minimum: NaN wins, -0 < +0, complex numbers compare lexicographically."""
+    if isinstance(a, tuple):
+        return complex_math.extreme(f, largest, a, b)
+    if a.type.is_float:
+        return f.intrinsic("maximum" if largest else "minimum", a, b)
+    if a.type.element is I1:
+        return f.binary("or" if largest else "and", a, b)
+    return f.intrinsic(("u" if unsigned else "s") + ("max" if largest else "min"), a, b)
+
+
+# The combiners of reductions are looked up by their kind: the op may be a reduction.
+@rule("maximum")
+def _maximum(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return extreme(f, True, _operand_element(op).unsigned, *operands)
+
+
+@rule("minimum")
+def _minimum(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return extreme(f, False, _operand_element(op).unsigned, *operands)
+
+
+@rule("and")
+def _and(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return f.binary("and", *operands)
+
+
+@rule("or")
+def _or(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return f.binary("or", *operands)
+
+
+@rule("xor")
+def _xor(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return f.binary("xor", *operands)
+
+
+@rule("not")
+def _not(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return f.binary("xor", operands[0], _ones(f, operands[0]))
+
+
+@rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
+def _shift(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    a, by = operands
+    width = f.const(a.type.bits - 1, by.type)
+    if op.operation.name.endswith("arithmetic"):
+        return f.binary("ashr", a, f.select(f.cmp("ugt", by, width), width, by))
+    outside = f.cmp("ugt", by, width)
+    safe = f.select(outside, _zero(f, by), by)
+    moved = f.binary("shl" if op.operation.name.endswith("left") else "lshr", a, safe)
+    return f.select(outside, _zero(f, a), moved)
+
+
+@rule("popcnt")
+def _popcnt(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return f.intrinsic("ctpop", operands[0])
+
+
+@rule("count_leading_zeros")
+def _count_leading_zeros(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    (a,) = operands
+    return f.op(f'"llvm.intr.ctlz"({a.ref}) <{{is_zero_poison = false}}> : ({a.type.text}) -> {a.type.text}', a.type)
+
+
+@rule("negate")
+def _negate(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return each(lambda a: f.fneg(a) if a.type.is_float else f.binary("sub", _zero(f, a), a), operands[0])
+
+
+@rule("abs")
+def _abs(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    (a,) = operands
+    if isinstance(a, tuple):
+        return complex_math.absolute(f, a)
+    if a.type.is_float:
+        return f.intrinsic("fabs", a)
+    if _operand_element(op).unsigned:
+        return a
+    return f.select(f.cmp("slt", a, _zero(f, a)), f.binary("sub", _zero(f, a), a), a)
+
+
+@rule("sign")
+def _sign(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    (a,) = operands
+    if isinstance(a, tuple):
+        return complex_math.sign(f, a)
+    zero = _zero(f, a)
+    if a.type.is_float:
+        keeps = f.cmp("ueq", a, zero)  # zeros and NaN
+        return f.select(keeps, a, f.intrinsic("copysign", f.const(1.0, a.type), a))
+    nonzero = f.cast("zext", f.cmp("ne", a, zero), a.type.element)
+    if _operand_element(op).unsigned:
+        return nonzero
+    return f.select(f.cmp("slt", a, zero), _ones(f, a), nonzero)
+
+
+def _rounding(name: str, intrinsic: str) -> None:
+    ARITH[name] = lambda f, op, operands: f.intrinsic(intrinsic, operands[0])
+
+
+_rounding("floor", "floor")
+_rounding("ceil", "ceil")
+_rounding("round_nearest_even", "roundeven")
+
+
+@rule("round_nearest_afz")
+def _round_away(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    # trunc(x + copysign(pred(0.5), x)): llvm.round has no vector instruction on x86. The predecessor keeps 0.49999997
+    # from rounding up.
+    (a,) = operands
+    below_half = math.nextafter(0.5, 0.0) if a.type.element is F64 else 0.5 - 2.0**-25
+    return f.intrinsic("trunc", f.fadd(a, f.intrinsic("copysign", f.const(below_half, a.type), a)))
+
+
+# --- functions -------------------------------------------------------------------------------------------------------
+
+_FUNCTIONS: dict[str, Callable[[Function, Value], Value]] = {
+    "cbrt": real_math.cbrt,
+    "cosine": real_math.cos,
+    "erf": real_math.erf,
+    "exponential": real_math.exp,
+    "exponential_minus_one": real_math.expm1,
+    "log": real_math.log,
+    "log_plus_one": real_math.log1p,
+    "logistic": real_math.logistic,
+    "rsqrt": real_math.rsqrt,
+    "sine": real_math.sin,
+    "sqrt": real_math.sqrt,
+    "tan": real_math.tan,
+    "tanh": real_math.tanh,
+}
+
+
+def _function(name: str) -> None:
+    def elementary(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+        (a,) = operands
+        return complex_math.UNARY[name](f, a) if isinstance(a, tuple) else _FUNCTIONS[name](f, a)
+
+    ARITH[name] = elementary
+
+
+for _name in _FUNCTIONS:
+    _function(_name)
+
+
+@rule("atan2")
+def _atan2(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    if isinstance(operands[0], tuple):
+        return complex_math.BINARY["atan2"](f, *operands)
+    return real_math.atan2(f, *operands)
+
+
+@rule("power")
+def _power(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    a, b = operands
+    if isinstance(a, tuple):
+        return complex_math.BINARY["power"](f, a, b)
+    if a.type.is_float:
+        return real_math.power(f, a, b)
+    return _integer_power(f, a, b, _operand_element(op))
+
+
+def _integer_power(f: Function, a: Value, b: Value, of: Element) -> Value:
+    one, zero = f.const(1, a.type), _zero(f, a)
+
+    def square_and_multiply(_: Value, result: Value, base: Value, exponent: Value) -> list[Value]:
+        odd = f.cmp("ne", f.binary("and", exponent, one), zero)
+        result = f.select(odd, f.binary("mul", result, base), result)
+        return [result, f.binary("mul", base, base), f.binary("lshr", exponent, one)]
+
+    result, _, _ = f.loop(0, of.bits, 1, square_and_multiply, [one, a, b])
+    if of.unsigned:
+        return result
+    # Negative exponents: 1/a rounded towards zero, by the sign rule of its power.
+    odd = f.cmp("ne", f.binary("and", b, one), zero)
+    minus = f.select(f.cmp("eq", a, _ones(f, a)), f.select(odd, _ones(f, a), one), zero)
+    return f.select(f.cmp("slt", b, zero), f.select(f.cmp("eq", a, one), one, minus), result)
+
+
+@rule("is_finite")
+def _is_finite(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return f.cmp("olt", f.intrinsic("fabs", operands[0]), f.const(math.inf, operands[0].type))
+
+
+_FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
+
+
+@rule("reduce_precision")
+def _reduce_precision(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    exponent_bits, mantissa_bits = i64(op, "exponent_bits"), i64(op, "mantissa_bits")
+    own = _FORMATS[_operand_element(op).name]
+    return reduce_precision(
+        f, operands[0], exponent_bits if exponent_bits < own[0] else None, min(mantissa_bits, own[1])
+    )
+
+
+def reduce_precision(f: Function, a: Value, exponent_bits: int | None, mantissa_bits: int) -> Value:
+    """Round f32 or f64 lanes to fewer mantissa bits (ties to even) and, if given, exponent bits: overflow to infinity,
+    denormals to 0.
+    """
+    is_f32 = a.type.element is F32
+    all_exponent, all_mantissa = _FORMATS["f32" if is_f32 else "f64"]
+    integer = vector(a.type.lanes, I32 if is_f32 else ScalarType("i64", 64))
+    bits = f.bitcast(a, integer)
+
+    def number(value: int) -> Value:
+        return f.const(value, integer)
+
+    dropped = all_mantissa - mantissa_bits
+    if dropped > 0:
+        last = f.binary("and", f.binary("lshr", bits, number(dropped)), number(1))
+        bits = f.binary("add", bits, f.binary("add", last, number((1 << (dropped - 1)) - 1)))
+        bits = f.binary("and", bits, number(-(1 << dropped)))
+    if exponent_bits is not None:
+        sign = f.binary("and", bits, number(1 << (all_exponent + all_mantissa)))
+        infinity = ((1 << all_exponent) - 1) << all_mantissa
+        magnitude = f.binary("and", bits, number((1 << (all_exponent + all_mantissa)) - 1))
+        bias, own_bias = (1 << (exponent_bits - 1)) - 1, (1 << (all_exponent - 1)) - 1
+        exponent = f.binary("and", bits, number(infinity))
+        large = f.cmp("ugt", exponent, number((own_bias + bias) << all_mantissa))
+        small = f.cmp("ule", exponent, number((own_bias - bias) << all_mantissa))
+        magnitude = f.select(large, number(infinity), f.select(small, number(0), magnitude))
+        bits = f.binary("or", magnitude, sign)
+    return f.select(f.cmp("uno", a, a), a, f.bitcast(bits, a.type))
+
+
+# --- choice and comparison -------------------------------------------------------------------------------------------
+
+_FLOAT_PREDICATES = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
+
+
+@rule("compare")
+def _compare(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    total = "total_order" in op.attributes
+    return compare(f, text(op, "direction"), _operand_element(op), *operands, total_order=total)
+
+
+def compare(f: Function, direction: str, of: Element, a: Known, b: Known, *, total_order: bool = False) -> Value:
+    """Lanes of i1: `direction` is EQ NE LT LE GT GE. Total order: -NaN < -inf < ... < -0 < +0 < ... < NaN."""
+    if isinstance(a, tuple):
+        return complex_math.compare(f, direction, a, b)
+    if a.type.is_float and not total_order:
+        return f.cmp(_FLOAT_PREDICATES[direction], a, b)
+    if a.type.is_float:
+        return f.cmp(_integer_predicate(direction, unsigned=False), sortable(f, a), sortable(f, b))
+    return f.cmp(_integer_predicate(direction, of.unsigned), a, b)
+
+
+def _integer_predicate(direction: str, unsigned: bool) -> str:
+    return direction.lower() if direction in ("EQ", "NE") else ("u" if unsigned else "s") + direction.lower()
+
+
+def sortable(f: Function, a: Value) -> Value:
+    """Signed integers that compare as the floats do in total order."""
+    integer = vector(a.type.lanes, ScalarType(f"i{a.type.bits}", a.type.bits))
+    bits = f.bitcast(a, integer)
+    flip = f.binary("lshr", f.binary("ashr", bits, f.const(a.type.bits - 1, integer)), f.const(1, integer))
+    return f.binary("xor", bits, flip)
+
+
+@rule("select")
+def _select(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    condition, a, b = operands
+    return each(lambda left, right: f.select(condition, left, right), a, b)
+
+
+@rule("copy")
+def _copy(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return operands[0]
+
+
+@rule("complex")
+def _complex(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return operands[0], operands[1]
+
+
+@rule("real")
+def _real(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return operands[0][0] if isinstance(operands[0], tuple) else operands[0]
+
+
+@rule("imag")
+def _imag(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return operands[0][1] if isinstance(operands[0], tuple) else f.const(0.0, operands[0].type)
+
+
+# --- conversion ------------------------------------------------------------------------------------------------------
+
+
+@rule("convert")
+def _convert(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return convert(f, _operand_element(op), element(op.results[0]), operands[0])
+
+
+def convert(f: Function, source: Element, target: Element, a: Known) -> Lanes:
+    """Lanes of another element type, not yet rounded to it (see `rounded`)."""
+    if target.is_complex:
+        part = PARTS[target.name]
+        real, imaginary = a if isinstance(a, tuple) else (a, None)
+        if imaginary is None:
+            real = _convert_real(f, source, part, real)
+            return real, f.const(0.0, real.type)
+        return _convert_real(f, PARTS[source.name], part, real), _convert_real(f, PARTS[source.name], part, imaginary)
+    if isinstance(a, tuple):
+        return _convert_real(f, PARTS[source.name], target, a[0])
+    return _convert_real(f, source, target, a)
+
+
+def _convert_real(f: Function, source: Element, target: Element, a: Value) -> Value:
+    to = target.compute
+    if target.kind == "bool":
+        return a if source.kind == "bool" else f.cmp("une" if a.type.is_float else "ne", a, _zero(f, a))
+    if a.type.is_float:
+        if target.is_float:
+            return f.cast("fpext" if to.bits > a.type.bits else "fptrunc", a, to)
+        result = vector(a.type.lanes, to)
+        name = f"llvm.fpto{'u' if target.unsigned else 's'}i.sat"
+        return f.op(f'llvm.call_intrinsic "{name}"({a.ref}) : ({a.type.text}) -> {result.text}', result)
+    if target.is_float:
+        return f.cast("uitofp" if source.unsigned else "sitofp", a, to)
+    if to.bits < a.type.bits:
+        return f.cast("trunc", a, to)
+    return f.cast("zext" if source.unsigned else "sext", a, to)
+
+
+@rule("bitcast_convert")
+def _bitcast_convert(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return bitcast(f, _operand_element(op), element(op.results[0]), operands[0])
+
+
+def bitcast(f: Function, source: Element, target: Element, a: Known) -> Lanes:
+    """The bits as another element type of the same width."""
+    if isinstance(a, tuple):
+        return a
+    if source.bits < 8:  # sub-byte integers: the registers hold exactly their bits
+        return f.bitcast(a, vector(a.type.lanes, target.compute))
+    stored = source.encode(f, a) if source.encode else a
+    stored = f.bitcast(stored, vector(a.type.lanes, target.storage))
+    return target.decode(f, stored) if target.decode else stored
+
+
+# --- combiners of reductions -----------------------------------------------------------------------------------------
+
+
+def combine(f: Function, kind: str, of: Element, a: Known, b: Known) -> Lanes:
+    """One step of a reduction (`kind` as in hlo.reduce). f16 and bf16 accumulate in f32: round the final result."""
+    if kind in ("maximum", "minimum"):
+        return extreme(f, kind == "maximum", of.unsigned, a, b)
+    if kind in ("add", "multiply"):
+        if isinstance(a, tuple):
+            return complex_math.BINARY[kind](f, a, b)
+        if a.type.is_float:
+            return f.fadd(a, b) if kind == "add" else f.fmul(a, b)
+        if a.type.element is I1:
+            return f.binary("or" if kind == "add" else "and", a, b)
+        return f.binary("add" if kind == "add" else "mul", a, b)
+    return f.binary(kind, a, b)
+
+
+def neutral(f: Function, kind: str, of: Element, lanes: int = 1) -> Lanes:
+    """The value that `combine` leaves others unchanged with."""
+    type_ = vector(lanes, of.compute)
+    if of.is_complex:
+        real = {"add": -0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}[kind]
+        imaginary = {"add": -0.0, "multiply": 0.0, "maximum": -math.inf, "minimum": math.inf}[kind]
+        return f.const(real, type_), f.const(imaginary, type_)
+    if of.is_float:
+        return f.const({"add": -0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}[kind], type_)
+    if kind in ("add", "or", "xor"):
+        return f.const(0, type_)
+    if kind == "multiply":
+        return f.const(1, type_)
+    if kind == "and":
+        return f.const(-1, type_)
+    if of.unsigned:
+        return f.const(0 if kind == "maximum" else -1, type_)
+    lowest = -(1 << (of.bits - 1))
+    return f.const(lowest if kind == "maximum" else -lowest - 1, type_)
+
+
+_REDUCTIONS = {"maximum": "fmaximum", "minimum": "fminimum", "add": "fadd", "multiply": "fmul"}
+
+
+def reduce_lanes(f: Function, kind: str, of: Element, a: Known) -> Lanes:
+    """All lanes combined into a scalar, in a fixed tree."""
+    if isinstance(a, tuple):
+        return _fold_lanes(f, kind, of, a)
+    if a.type.lanes == 1:
+        return a
+    if a.type.is_float:
+        return f.reduce_lanes(_REDUCTIONS[kind], a)
+    if a.type.element is I1:
+        names = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+        return f.reduce_lanes(names.get(kind, kind), a)
+    if kind in ("maximum", "minimum"):
+        return f.reduce_lanes(("u" if of.unsigned else "s") + kind[:3], a)
+    return f.reduce_lanes({"multiply": "mul"}.get(kind, kind), a)
+
+
+def _fold_lanes(f: Function, kind: str, of: Element, a: Known) -> Lanes:
+    lanes = a[0].type.lanes
+    while lanes > 1:
+        half = lanes // 2
+        low = each(lambda part, half=half: _part(f, part, range(half)), a)
+        high = each(lambda part, half=half, lanes=lanes: _part(f, part, range(half, lanes)), a)
+        a, lanes = combine(f, kind, of, low, high), half
+    return a
+
+
+def _part(f: Function, a: Value, lanes: range) -> Value:
+    return f.extract(a, lanes[0]) if len(lanes) == 1 else f.shuffle(a, a, list(lanes))

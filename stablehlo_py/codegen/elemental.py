@@ -1,0 +1,323 @@
+"""hlo values at an index: the body of every kernel.
+
+`Elemental` evaluates any value of a fusion at a place of its tensor, for one scalar or for lanes of consecutive places,
+by walking from the value to the fusion's inputs: shape operations become index arithmetic, elementwise operations
+become instructions, inputs become loads. What does not depend on the lanes is computed once as a scalar; what does not
+depend on an inner loop is emitted before it.
+
+    e = Elemental(f, fusion, target, lanes=16)
+    x = e.at(fusion.outputs[0], (row, lane_index(column, columns, 16)))
+
+Values can be overridden (`bind`): results of reductions and contractions, rows staged in scratch memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
+from stablehlo_py.codegen.elemental_compute import COMPUTE_RULES
+from stablehlo_py.codegen.elemental_shape import SHAPE_RULES
+from stablehlo_py.codegen.index import (
+    Affine,
+    Position,
+    Probe,
+    Variable,
+    address,
+    as_mask,
+    both,
+    flatten,
+    inside,
+    known_multiple,
+    position,
+    scalar,
+    total,
+    vector_of,
+)
+from stablehlo_py.codegen.types import (
+    Element,
+    Known,
+    Lanes,
+    each,
+    element,
+    gather,
+    lane_count,
+    level_of,
+    load,
+    splat,
+    store,
+)
+from stablehlo_py.dialect.types import shape, user_location
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir
+
+Provider = Callable[[Position], Lanes | None]
+
+
+_serials = itertools.count()  # tells the remembered values of several Elementals in one function apart
+
+
+class FusionLike(Protocol):
+    """What Elemental reads of a fusion."""
+
+    @property
+    def inputs(self) -> Sequence[ir.Value]: ...
+
+
+class TargetLike(Protocol):
+    """What Elemental reads of a target."""
+
+    @property
+    def vector_bits(self) -> int: ...
+
+
+class Elemental:
+    """Evaluates values of a fusion into a function under construction.
+
+    Args:
+        f: the function that code is emitted into.
+        fusion: its `inputs` are read through the parameters in0, in1 ... unless `bases` says otherwise.
+        target: the CPU; its vector width decides how masked narrow loads are done.
+        lanes: lanes of a vector evaluation; 1 for scalar code.
+        bases: pointers of tensors in memory, in addition to the inputs.
+    """
+
+    def __init__(
+        self,
+        f: Function,
+        fusion: FusionLike,
+        target: TargetLike,
+        lanes: int,
+        bases: Mapping[ir.Value, Value] | None = None,
+    ) -> None:
+        self.f, self.target, self.lanes = f, target, lanes
+        self.guard: Value | None = None
+        self._bases: dict[ir.Value, Value] = {}
+        for number, value in enumerate(fusion.inputs):
+            self._bases[value] = f.const(0) if isinstance(f, Probe) else f.parameters[f"in{number}"]
+        self._bases.update(bases or {})
+        self._providers: dict[ir.Value, Provider] = {}
+        self._numbers: dict[ir.Value, int] = {}
+        self._serial = next(_serials)
+
+    # --- public ------------------------------------------------------------------------------------------------------
+
+    def at(self, value: ir.Value, indices: Position | Sequence[Affine | Index], mask: Value | None = None) -> Lanes:
+        """The value at a Position, or at one index per dimension, as `lanes` lanes (a scalar for lanes=1).
+
+        Lanes whose `mask` is off read nothing and hold anything.
+        """
+        with self.guarded(mask):
+            return splat(self.f, self.value(value, self.place(value, indices)), self.lanes)
+
+    def bind(self, value: ir.Value, provider: Provider | None) -> None:
+        """From now on take this value from `provider(position)` (scalar or `lanes` lanes); None ends that.
+
+        A provider that returns None for a position leaves it to be computed. Results already computed in an enclosing
+        region stay remembered: bind before the first use."""
+        if provider is None:
+            self._providers.pop(value, None)
+        else:
+            self._providers[value] = provider
+
+    def place(self, value: ir.Value, indices: Position | Sequence[Affine | Index]) -> Position:
+        """A Position from indices, one per dimension of the value; Positions pass."""
+        given: Any = indices
+        if all(isinstance(index, tuple) for index in given):
+            return tuple(given)
+        return position(shape(value), given)
+
+    def value(self, value: ir.Value, place: Position) -> Lanes:
+        """The value as it comes: a scalar where it is the same in every lane."""
+        number = self._numbers.setdefault(value, len(self._numbers))
+        key = (self._serial, number, place, self.guard.ref if self.guard else None)
+        known = self.f.recall(key)
+        if known is not None:
+            return known
+        provider = self._providers.get(value)
+        provided = provider(place) if provider else None
+        if provided is not None:
+            result = provided
+        elif value in self._bases:
+            result = self.read(element(value), self._bases[value], place, source=value)
+        else:
+            result = self._operation(value, place)
+        with self.f.at_level(level_of(result)):
+            return self.f.remember(key, result)
+
+    def is_stored(self, value: ir.Value) -> bool:
+        """Whether the value is read from memory (an input, or in `bases`)."""
+        return value in self._bases
+
+    # --- evaluation --------------------------------------------------------------------------------------------------
+
+    def _operation(self, value: ir.Value, place: Position) -> Lanes:
+        op = value.owner
+        name = op.name.removeprefix("hlo.")
+        rule = SHAPE_RULES.get(name) or COMPUTE_RULES.get(name)
+        if rule is not None:
+            return rule(self, op, place)
+        if name not in arith.ARITH:
+            raise UnsupportedError(
+                "has no meaning element by element",
+                op=op.name,
+                location=user_location(op.location),
+                remedy="this is a defect of fusion: the op needs a kernel of its own",
+            )
+        return self.elementwise(op, [self.value(operand, place) for operand in op.operands])
+
+    def elementwise(self, op: ir.OpView | ir.Operation, operands: Sequence[Lanes]) -> Lanes:
+        """An elementwise op on evaluated operands, emitted at the outermost level where they are available."""
+        lanes = max(lane_count(operand) for operand in operands)
+        if isinstance(self.f, Probe):
+            return self._unknown(self.f, element(op.results[0]), lanes)
+        spread = [splat(self.f, operand, lanes) for operand in operands]
+        with self.f.at_level(level_of(*spread)):
+            return arith.apply(self.f, op, spread)
+
+    def _unknown(self, f: Probe, of: Element, lanes: int) -> Lanes:
+        one = f.unknown(vector(lanes, of.compute))
+        return (one, one) if of.is_complex else one
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def read(self, of: Element, base: Value, place: Position, source: object = None) -> Lanes:
+        """Load from a dense row-major tensor: a scalar, consecutive lanes, or a gather."""
+        f = self.f
+        offset = flatten(f, place)
+        lanes = 1 if offset.uniform else self.lanes
+        if isinstance(f, Probe):
+            f.loads.append((source, offset))
+            return self._unknown(f, of, lanes)
+        level = max(offset.level, self.guard.level if self.guard else 0, f.barrier, base.level)
+        with f.at_level(level):
+            if offset.uniform:
+                return self._read_uniform(of, base, offset, total(place))
+            narrow = of.storage.bits < 32 and self.target.vector_bits < 512
+            if abs(offset.lane) == 1 and offset.vector is None and not (self.guard and narrow):
+                return self._read_run(of, base, offset)
+            offsets = vector_of(f, offset, self.lanes)
+            if self.guard is not None:
+                offsets = f.select(as_mask(f, self.guard, self.lanes), offsets, f.const(0, offsets.type))
+            return gather(f, of, base, offsets)
+
+    def _read_uniform(self, of: Element, base: Value, offset: Affine, count: int) -> Lanes:
+        f = self.f
+        low, high = offset.bounds(1)
+        if self.guard is not None and (low < 0 or high >= count):
+            # The guard may be off: stay inside the tensor.
+            return load(f, of, base, f.imax(f.imin(scalar(f, offset), count - 1), 0))
+        pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
+        return load(f, of, pointer, rest // 2 if of.is_complex else rest)
+
+    def _read_run(self, of: Element, base: Value, offset: Affine) -> Lanes:
+        f, lanes = self.f, self.lanes
+        backwards = offset.lane < 0
+        mask = as_mask(f, self.guard, lanes) if self.guard is not None else None
+        turned = list(range(lanes - 1, -1, -1))
+        if backwards:
+            offset = Affine(offset.constant - (lanes - 1), offset.terms, 1)
+            mask = f.shuffle(mask, mask, turned) if mask is not None else None
+        pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
+        result = load(f, of, pointer, rest // 2 if of.is_complex else rest, lanes, mask)
+        return each(lambda part: f.shuffle(part, part, turned), result) if backwards else result
+
+    def write(
+        self,
+        of: Element,
+        base: Value,
+        place: Position,
+        value: Lanes,
+        mask: Value | None = None,
+        *,
+        nontemporal: bool = False,
+    ) -> None:
+        """Store lanes, or a scalar, at a place; lanes that are not consecutive there are stored one by one."""
+        f = self.f
+        offset = flatten(f, place)
+        if lane_count(value) > 1 and not offset.contiguous:
+            self._write_lanes(of, base, offset, value, mask)
+            return
+        pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
+        rest = rest // 2 if of.is_complex else rest
+        align = self.target.vector_bits // 8 if nontemporal else None
+        store(f, of, value, pointer, rest, mask, nontemporal=nontemporal, align=align)
+
+    def _write_lanes(self, of: Element, base: Value, offset: Affine, value: Lanes, mask: Value | None) -> None:
+        f, lanes = self.f, lane_count(value)
+        places = vector_of(f, offset, lanes)
+        for lane in range(lanes):
+            one = each(lambda part, lane=lane: f.extract(part, lane), value)
+            position = f.extract(places, lane)
+
+            def put(one: Lanes = one, position: Value = position) -> None:
+                store(f, of, one, base, position)
+
+            if mask is None:
+                put()
+            else:
+                f.if_(f.extract(mask, lane), put)
+
+    # --- guards ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def guarded(self, condition: Value | None) -> Iterator[None]:
+        """Inside, loads touch memory only where the condition (scalar or per lane) holds."""
+        saved = self.guard
+        self.guard = both(self.f, saved, condition)
+        try:
+            yield
+        finally:
+            self.guard = saved
+
+    def confined(self, index: Affine, size: int) -> tuple[Affine, Value | bool, Value | None]:
+        """An index that may be outside [0, size): (safe index, whether it is inside, guard that its use needs).
+
+        Where all lanes agree the index is moved inside, which needs no guard; else the guard is the condition itself.
+        """
+        f = self.f
+        condition = inside(f, index, size, self.lanes)
+        if isinstance(condition, bool):
+            return index, condition, None
+        if condition.type.lanes > 1:
+            return index, condition, condition
+        start = f.index(scalar(f, index))
+        with f.at_level(max(start.level, condition.level)):
+            safe = f.select(condition, start, f.const(0))
+        high = size - 1 - index.lane * (self.lanes - 1)
+        return Affine(0, ((Variable(safe, 0, high, known_multiple(index)), 1),), index.lane), condition, None
+
+    def choose(self, condition: Value | bool, a: Callable[[], Lanes], b: Callable[[], Lanes]) -> Lanes:
+        """a() where the condition holds, else b()."""
+        if condition is True:
+            return a()
+        if condition is False:
+            return b()
+        f = self.f
+        left, right = a(), b()
+        lanes = max(condition.type.lanes, lane_count(left), lane_count(right))
+        left, right = splat(f, left, lanes), splat(f, right, lanes)
+        with f.at_level(max(condition.level, level_of(left, right))):
+            return each(lambda x, y: f.select(condition, x, y), left, right)
+
+    def index_value(self, value: ir.Value, place: Position, low: int, high: int) -> Affine:
+        """An integer value as an index, clamped to [low, high]."""
+        f = self.f
+        raw: Known = self.value(value, place)
+        unsigned = element(value).unsigned
+        with f.at_level(raw.level):
+            wide = f.cast("zext" if unsigned else "sext", raw, I64)
+            if isinstance(f, Probe) or wide.type.lanes == 1:
+                clamped = f.imin(f.imax(wide, low), high) if wide.type.lanes == 1 else wide
+            else:
+                floor, ceiling = f.const(low, wide.type), f.const(high, wide.type)
+                clamped = f.intrinsic("smin", f.intrinsic("smax", wide, floor), ceiling)
+        if isinstance(clamped, int):
+            return Affine(clamped)
+        if clamped.type.lanes == 1:
+            return Affine(0, ((Variable(clamped, low, high), 1),))
+        return Affine(0, (), 0, clamped, (low, high))

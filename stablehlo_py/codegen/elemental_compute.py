@@ -1,0 +1,308 @@
+"""Operations of `Elemental` that read several places of their operands: gathers, small reductions and contractions,
+width casts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import Function, ScalarType, Value, vector
+from stablehlo_py.codegen.elemental_shape import products, runs
+from stablehlo_py.codegen.index import Affine, Position, Probe, add, affine, regroup, scalar, scale, vector_of
+from stablehlo_py.codegen.types import Element, Known, Lanes, element, lane_count, level_of, parts, splat
+from stablehlo_py.dialect.types import i64, i64s, shape, text
+from stablehlo_py.mlir import ir
+
+if TYPE_CHECKING:
+    from stablehlo_py.codegen.elemental import Elemental
+
+Rule = Callable[["Elemental", ir.OpView, Position], Lanes]
+COMPUTE_RULES: dict[str, Rule] = {}
+UNROLLED = 4  # reductions of up to this many elements are straight-line code
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for ops (names without `hlo.`)."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            COMPUTE_RULES[name] = function
+        return function
+
+    return register
+
+
+def digits(pairs: Sequence[tuple[int, Affine]]) -> Position:
+    """A Position from (size, index) pairs, without the sizes of 1."""
+    return tuple(pair for pair in pairs if pair[0] != 1)
+
+
+# --- gather ----------------------------------------------------------------------------------------------------------
+
+
+@rule("gather")
+def _gather(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    operand, starts = op.operands[0], op.operands[1]
+    sizes, start_sizes, result = shape(operand), shape(starts), shape(op.results[0])
+    offset_dims, collapsed = i64s(op, "offset_dims"), i64s(op, "collapsed_slice_dims")
+    batching, start_batching = i64s(op, "operand_batching_dims"), i64s(op, "start_indices_batching_dims")
+    index_map, vector_dim, window = i64s(op, "start_index_map"), i64(op, "index_vector_dim"), i64s(op, "slice_sizes")
+    batch_dims = [d for d in range(len(result)) if d not in offset_dims]
+    start_dims = [d for d in range(len(start_sizes)) if d != vector_dim]
+    owner = dict(zip(batch_dims, start_dims, strict=True))  # result dimension -> dimension of the start indices
+    kept = [d for d in range(len(sizes)) if d not in collapsed and d not in batching]
+    offsets = dict(zip(offset_dims, kept, strict=True))  # result dimension -> operand dimension
+
+    def joined(d: int) -> bool:
+        if d in owner and d - 1 in owner:
+            together = owner[d] == owner[d - 1] + 1
+            return together and owner[d] not in start_batching and owner[d - 1] not in start_batching
+        if d in offsets and d - 1 in offsets:
+            whole = window[offsets[d]] == sizes[offsets[d]] and offsets[d] not in index_map
+            return whole and offsets[d] == offsets[d - 1] + 1
+        return False
+
+    groups = runs(len(result), joined)
+    indices = regroup(e.f, place, products(result, groups), e.lanes)
+    by_start: dict[int, tuple[int, Affine]] = {}
+    by_operand: dict[int, tuple[int, Affine]] = {}  # first operand dimension of a run -> (inner elements, index)
+    for group, index in zip(groups, indices, strict=True):
+        if group[0] in owner:
+            count = math.prod(result[d] for d in group)
+            by_start[owner[group[0]]] = (count, index)
+        else:
+            first = offsets[group[0]]
+            by_operand[first] = (math.prod(sizes[offsets[d]] for d in group[1:]), index)
+    merged = {offsets[d] for group in groups if group[0] in offsets for d in group[1:]}
+    places: list[tuple[int, Affine]] = []
+    for dimension, size in enumerate(sizes):
+        if dimension in merged:
+            continue
+        inner, index = by_operand.get(dimension, (1, Affine(0)))
+        if dimension in batching:
+            index = by_start[start_batching[batching.index(dimension)]][1]
+        elif dimension in index_map:
+            number = index_map.index(dimension)
+            start = _start(e, starts, by_start, vector_dim, start_sizes, number, size - window[dimension])
+            index = add(e.f, index, scale(e.f, start, inner))
+        places.append((size * inner, index))
+    return e.value(operand, digits(places))
+
+
+def _start(
+    e: Elemental,
+    starts: ir.Value,
+    by_start: dict[int, tuple[int, Affine]],
+    vector_dim: int,
+    start_sizes: Sequence[int],
+    number: int,
+    highest: int,
+) -> Affine:
+    """Component `number` of the start index vector of this place, clamped to [0, highest]."""
+    if highest == 0:
+        return Affine(0)
+    entries = dict(by_start)
+    if vector_dim < len(start_sizes):
+        entries[vector_dim] = (start_sizes[vector_dim], Affine(number))
+    place = digits([entries[dimension] for dimension in sorted(entries)])
+    return e.index_value(starts, place, 0, highest)
+
+
+# --- reductions and contractions -------------------------------------------------------------------------------------
+
+
+def loops(e: Elemental, counts: Sequence[int], start: Lanes, body: Callable[[list[Affine], Lanes], Lanes]) -> Lanes:
+    """Nested loops over `counts` with one accumulator; few iterations are unrolled."""
+    f = e.f
+    if not counts:
+        return body([], start)
+    if math.prod(counts) <= UNROLLED:
+        result = start
+        for number in range(math.prod(counts)):
+            result = body([Affine(index) for index in _unravel(number, counts)], result)
+        return result
+    if isinstance(f, Probe):
+        return body([affine(f.unknown(f.index(0).type), count) for count in counts], start)
+
+    def nest(depth: int, indices: list[Affine], carried: Lanes) -> Lanes:
+        if depth == len(counts):
+            return body(indices, carried)
+
+        def step(index: Value, *carry: Value) -> Sequence[Value]:
+            packed = (carry[0], carry[1]) if len(carry) > 1 else carry[0]
+            return parts(nest(depth + 1, [*indices, affine(index, counts[depth])], packed))
+
+        results = f.loop(0, counts[depth], 1, step, parts(carried))
+        return (results[0], results[1]) if len(results) > 1 else results[0]
+
+    return nest(0, [], start)
+
+
+def _unravel(number: int, counts: Sequence[int]) -> Iterator[int]:
+    stride = math.prod(counts)
+    for count in counts:
+        stride //= count
+        yield number // stride % count
+
+
+@rule("reduce")
+def _reduce(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    f, operand, kind = e.f, op.operands[0], text(op, "kind")
+    of = element(operand)
+    sizes, reduced = shape(operand), set(i64s(op, "dimensions"))
+    groups = runs(len(sizes), lambda d: (d in reduced) == (d - 1 in reduced))
+    counts = products(sizes, groups)
+    inner = [count for group, count in zip(groups, counts, strict=True) if group[0] in reduced]
+    outer = [count for group, count in zip(groups, counts, strict=True) if group[0] not in reduced]
+    kept = regroup(f, place, outer, e.lanes)
+    start = e.value(op.operands[1], ())
+    if 0 in sizes:
+        return start
+    lanes = 1 if all(index.uniform for index in kept) else e.lanes
+    level = max([f.barrier, level_of(start), *(index.level for index in kept)])
+    with f.at_level(max(level, e.guard.level if e.guard else 0)):
+
+        def step(indices: list[Affine], total: Lanes) -> Lanes:
+            moving, fixed = iter(indices), iter(kept)
+            at = [
+                (count, next(moving if group[0] in reduced else fixed))
+                for group, count in zip(groups, counts, strict=True)
+            ]
+            part = splat(f, e.value(operand, digits(at)), lanes)
+            return total if isinstance(f, Probe) else arith.combine(f, kind, of, total, part)
+
+        return arith.rounded(f, of, loops(e, inner, splat(f, start, lanes), step))
+
+
+@rule("dot")
+def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    f = e.f
+    lhs, rhs, of = op.operands[0], op.operands[1], element(op.results[0])
+    batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
+    rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
+    left_free = [d for d in range(len(shape(lhs))) if d not in batch + contract]
+    right_free = [d for d in range(len(shape(rhs))) if d not in rhs_batch + rhs_contract]
+    indices = regroup(f, place, shape(op.results[0]), e.lanes)
+    counts = [shape(lhs)[d] for d in contract]
+    lanes = 1 if all(index.uniform for index in indices) else e.lanes
+    if 0 in counts:
+        return splat(f, arith.neutral(f, "or" if of.kind in ("int", "bool") else "add", of), lanes)
+    shared = len(batch)
+    of_left = dict(zip((*batch, *left_free), indices, strict=False))
+    of_right = dict(
+        zip((*rhs_batch, *right_free), [*indices[:shared], *indices[shared + len(left_free) :]], strict=True)
+    )
+
+    def product(moving: list[Affine]) -> Lanes:
+        left, right = (
+            of_left | dict(zip(contract, moving, strict=True)),
+            of_right | dict(zip(rhs_contract, moving, strict=True)),
+        )
+        a = e.value(lhs, digits([(size, left[d]) for d, size in enumerate(shape(lhs))]))
+        b = e.value(rhs, digits([(size, right[d]) for d, size in enumerate(shape(rhs))]))
+        a = splat(f, arith.convert(f, element(lhs), of, a), lanes)
+        b = splat(f, arith.convert(f, element(rhs), of, b), lanes)
+        return a if isinstance(f, Probe) else arith.combine(f, "multiply", of, a, b)
+
+    level = max([f.barrier, *(index.level for index in indices)])
+    with f.at_level(max(level, e.guard.level if e.guard else 0)):
+        zero = arith.neutral(f, "add", of, lanes)
+        total = loops(e, counts, zero, lambda moving, sum_: _accumulated(f, of, sum_, product(moving)))
+        return arith.rounded(f, of, total)
+
+
+def _accumulated(f: Function, of: Element, total: Lanes, part: Lanes) -> Lanes:
+    return total if isinstance(f, Probe) else arith.combine(f, "add", of, total, part)
+
+
+# --- bits ------------------------------------------------------------------------------------------------------------
+
+
+@rule("bitcast_convert")
+def _bitcast_convert(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    source, target = element(op.operands[0]), element(op.results[0])
+    wide, narrow = _width(source), _width(target)
+    if wide == narrow:
+        return e.elementwise(op, [e.value(op.operands[0], place)])
+    return (
+        _bitcast_split(e, op, place, wide // narrow) if wide > narrow else _bitcast_join(e, op, place, narrow // wide)
+    )
+
+
+def _width(of: Element) -> int:
+    return of.bits * (2 if of.is_complex else 1)
+
+
+def _bitcast_split(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> Lanes:
+    """One element of `ratio` narrower ones: the last result dimension says which bits."""
+    f, operand = e.f, op.operands[0]
+    source, target = element(operand), element(op.results[0])
+    count = math.prod(shape(operand))
+    above, which = regroup(f, place, (count, ratio), e.lanes)
+    whole: Known = e.value(operand, digits([(count, above)]))
+    if isinstance(f, Probe):
+        return splat(f, whole, 1) if not isinstance(whole, tuple) else whole[0]
+    lanes = lane_count(whole) if which.uniform else e.lanes
+    shift = f.index(scalar(f, which)) if which.uniform else vector_of(f, which, lanes)
+    shift = f.splat(shift, lanes) if shift.type.lanes != lanes else shift
+    whole = splat(f, whole, lanes)
+    if source.is_complex:
+        bits_type = vector(lanes, ScalarType(f"i{source.bits}", source.bits))
+        pieces = [f.bitcast(part, bits_type) for part in whole]
+        per_part = ratio // 2
+        second = f.cmp("uge", shift, f.const(per_part, shift.type))
+        bits = f.select(second, pieces[1], pieces[0])
+        shift = f.binary("and", shift, f.const(per_part - 1, shift.type)) if per_part > 1 else f.const(0, shift.type)
+    else:
+        stored = source.encode(f, whole) if source.encode else whole
+        bits = f.bitcast(stored, vector(lanes, ScalarType(f"i{source.storage.bits}", source.storage.bits)))
+    width = bits.type.element
+    amount = f.binary("mul", shift, f.const(target.bits, shift.type))
+    amount = f.cast("trunc", amount, width) if width.bits < 64 else amount
+    part = f.cast("trunc", f.binary("lshr", bits, amount), ScalarType(f"i{target.bits}", target.bits))
+    return _from_bits(f, target, part)
+
+
+def _bitcast_join(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> Lanes:
+    """One element out of the `ratio` narrower ones of the last operand dimension."""
+    f, operand = e.f, op.operands[0]
+    source, target = element(operand), element(op.results[0])
+    count = math.prod(shape(op.results[0]))
+    place = digits([(count, regroup(f, place, (count,), e.lanes)[0])])
+    pieces: list[Known] = [e.value(operand, (*place, (ratio, Affine(number)))) for number in range(ratio)]
+    if isinstance(f, Probe):
+        return (pieces[0], pieces[0]) if target.is_complex else pieces[0]
+    if target.is_complex:
+        half = ratio // 2
+        real, imaginary = (_joined(f, source, target.bits, pieces[at : at + half], target) for at in (0, half))
+        return real, imaginary
+    return _joined(f, source, target.bits, pieces, target)
+
+
+def _joined(f: Function, source: Element, bits: int, pieces: Sequence[Lanes], target: Element) -> Value:
+    lanes = max(lane_count(piece) for piece in pieces)
+    wide = ScalarType(f"i{bits}", bits)
+    total: Known = None
+    for number, piece in enumerate(pieces):
+        piece = splat(f, piece, lanes)
+        narrow = f.cast("zext", _to_bits(f, source, piece), wide)
+        moved = f.binary("shl", narrow, f.const(number * source.bits, narrow.type)) if number else narrow
+        total = moved if total is None else f.binary("or", total, moved)
+    return f.bitcast(total, vector(lanes, target.compute)) if target.is_complex else _from_bits(f, target, total)
+
+
+def _to_bits(f: Function, source: Element, value: Known) -> Value:
+    if source.bits < 8:
+        return value
+    stored = source.encode(f, value) if source.encode else value
+    return f.bitcast(stored, vector(lane_count(stored), ScalarType(f"i{source.bits}", source.bits)))
+
+
+def _from_bits(f: Function, target: Element, bits: Value) -> Value:
+    if target.bits < 8:
+        return bits
+    stored = f.bitcast(bits, vector(bits.type.lanes, target.storage))
+    return target.decode(f, stored) if target.decode else stored

@@ -1,0 +1,406 @@
+"""Shape operations as index arithmetic: the place in the result becomes a place in the operand.
+
+Dimensions that an operation moves together stay one digit, so a broadcast over leading dimensions of a flat loop is a
+remainder, and a slice of the leading dimension is a constant offset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import I32, Value
+from stablehlo_py.codegen.index import (
+    Affine,
+    Position,
+    Probe,
+    add,
+    both,
+    divmod_,
+    regroup,
+    scalar,
+    scale,
+    vector_of,
+)
+from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, element, level_of, parts, select, splat
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.types import i64, i64s, shape, user_location
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir
+
+if TYPE_CHECKING:
+    from stablehlo_py.codegen.elemental import Elemental
+
+Rule = Callable[["Elemental", ir.OpView, Position], Lanes]
+SHAPE_RULES: dict[str, Rule] = {}
+MAX_INLINE_CONSTANT = 64
+MAX_BRANCHES = 8  # pieces of a concatenate that are branched to
+MAX_PIECE_OPS = 6  # that compute one of them
+MIN_VECTORS = 4  # vectors that such a piece has
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for ops (names without `hlo.`)."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            SHAPE_RULES[name] = function
+        return function
+
+    return register
+
+
+def runs(count: int, joined: Callable[[int], bool]) -> list[range]:
+    """Ranges of dimensions; dimension d continues the run of d - 1 if joined(d)."""
+    result: list[range] = []
+    for dimension in range(count):
+        if result and joined(dimension):
+            result[-1] = range(result[-1].start, dimension + 1)
+        else:
+            result.append(range(dimension, dimension + 1))
+    return result
+
+
+def products(sizes: Sequence[int], groups: Sequence[range]) -> list[int]:
+    """Elements of each run of dimensions."""
+    return [math.prod(sizes[dimension] for dimension in group) for group in groups]
+
+
+# --- rearrangements --------------------------------------------------------------------------------------------------
+
+
+@rule("reshape", "copy", "stablehlo.optimization_barrier")
+def _reshape(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    return e.value(op.operands[0], place)
+
+
+@rule("broadcast")
+def _broadcast(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    sizes, dimensions = shape(op.results[0]), i64s(op, "dimensions")
+    source = {dimension: number for number, dimension in enumerate(dimensions)}
+    if not source:
+        return e.value(op.operands[0], ())
+
+    def joined(dimension: int) -> bool:
+        here, before = source.get(dimension, -1), source.get(dimension - 1, -1)
+        return here == before + 1 if here >= 0 and before >= 0 else here == before
+
+    groups = runs(len(sizes), joined)
+    counts = products(sizes, groups)
+    indices = regroup(e.f, place, counts, e.lanes)
+    kept = [
+        (source[group[0]], count, index)
+        for group, count, index in zip(groups, counts, indices, strict=True)
+        if group[0] in source
+    ]
+    kept.sort(key=lambda entry: entry[0])
+    return e.value(op.operands[0], tuple((count, index) for _, count, index in kept if count != 1))
+
+
+@rule("transpose")
+def _transpose(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    sizes, permutation = shape(op.results[0]), i64s(op, "permutation")
+    groups = runs(len(sizes), lambda dimension: permutation[dimension] == permutation[dimension - 1] + 1)
+    counts = products(sizes, groups)
+    indices = regroup(e.f, place, counts, e.lanes)
+    moved = sorted(zip(groups, counts, indices, strict=True), key=lambda entry: permutation[entry[0][0]])
+    return e.value(op.operands[0], tuple((count, index) for _, count, index in moved if count != 1))
+
+
+@rule("reverse")
+def _reverse(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    sizes, reversed_ = shape(op.results[0]), set(i64s(op, "dimensions"))
+    groups = runs(len(sizes), lambda dimension: (dimension in reversed_) == (dimension - 1 in reversed_))
+    counts = products(sizes, groups)
+    turned = []
+    for group, count, index in zip(groups, counts, regroup(e.f, place, counts, e.lanes), strict=True):
+        if group[0] in reversed_:
+            index = add(e.f, scale(e.f, index, -1), count - 1)
+        turned.append((count, index))
+    return e.value(op.operands[0], tuple(digit for digit in turned if digit[0] != 1))
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------
+
+
+def _whole_suffix(sizes: Sequence[int], whole: Callable[[int], bool], steps: Callable[[int], bool]) -> list[range]:
+    """Runs in which only the first dimension may be partial: what follows it is taken whole, so the run is one range of
+    memory.
+    """
+    return runs(len(sizes), lambda dimension: whole(dimension) and steps(dimension - 1))
+
+
+@rule("slice")
+def _slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    source, result = shape(op.operands[0]), shape(op.results[0])
+    start = i64s(op, "start")
+    strides = [1 if size == 1 else stride for size, stride in zip(result, i64s(op, "strides"), strict=True)]
+    # The dimension before a whole one must step by 1, and so must all of the run: a whole dimension always does.
+    groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: strides[d] == 1)
+    digits = []
+    counts = products(result, groups)
+    for group, count, index in zip(groups, counts, regroup(e.f, place, counts, e.lanes), strict=True):
+        first = group[0]
+        inner = math.prod(source[dimension] for dimension in group[1:])
+        moved = add(e.f, scale(e.f, index, strides[first]), start[first] * inner)
+        digits.append((source[first] * inner, moved))
+        del count
+    return e.value(op.operands[0], tuple(digit for digit in digits if digit[0] != 1))
+
+
+def start_indices(
+    e: Elemental, values: Sequence[ir.Value], sizes: Sequence[int], window: Sequence[int]
+) -> list[Affine]:
+    """Scalar start indices, clamped so that the window fits."""
+    return [
+        e.index_value(value, (), 0, size - part) if size > part else Affine(0)
+        for value, size, part in zip(values, sizes, window, strict=True)
+    ]
+
+
+@rule("dynamic_slice")
+def _dynamic_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    source, result = shape(op.operands[0]), shape(op.results[0])
+    starts = start_indices(e, list(op.operands)[1:], source, result)
+    groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: True)
+    counts = products(result, groups)
+    digits = []
+    for group, index in zip(groups, regroup(e.f, place, counts, e.lanes), strict=True):
+        inner = math.prod(source[dimension] for dimension in group[1:])
+        digits.append((source[group[0]] * inner, add(e.f, index, scale(e.f, starts[group[0]], inner))))
+    return e.value(op.operands[0], tuple(digit for digit in digits if digit[0] != 1))
+
+
+@rule("dynamic_update_slice")
+def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    operand, update = op.operands[0], op.operands[1]
+    sizes, window = shape(operand), shape(update)
+    if 0 in window:
+        return e.value(operand, place)
+    starts = start_indices(e, list(op.operands)[2:], sizes, window)
+    groups = _whole_suffix(sizes, lambda d: sizes[d] == window[d], lambda d: True)
+    counts = products(sizes, groups)
+    digits, condition, guard = [], None, None
+    for group, index in zip(groups, regroup(e.f, place, counts, e.lanes), strict=True):
+        inner = math.prod(sizes[dimension] for dimension in group[1:])
+        size = window[group[0]] * inner
+        shifted = add(e.f, index, scale(e.f, scale(e.f, starts[group[0]], inner), -1))
+        safe, holds, needs = e.confined(shifted, size)
+        digits.append((size, safe))
+        if not isinstance(holds, bool):
+            condition, guard = both(e.f, condition, holds), both(e.f, guard, needs)
+        elif not holds:
+            return e.value(operand, place)
+
+    def updated() -> Lanes:
+        with e.guarded(guard):
+            return e.value(update, tuple(digit for digit in digits if digit[0] != 1))
+
+    return e.choose(True if condition is None else condition, updated, lambda: e.value(operand, place))
+
+
+@rule("pad")
+def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    operand, padding = op.operands[0], op.operands[1]
+    sizes, result = shape(operand), shape(op.results[0])
+    low, interior = i64s(op, "low"), i64s(op, "interior")
+    if 0 in sizes:
+        return e.value(padding, ())
+
+    def whole(d: int) -> bool:
+        return sizes[d] == result[d] and low[d] == 0 and interior[d] == 0
+
+    groups = _whole_suffix(sizes, whole, lambda d: interior[d] == 0)
+    counts = products(result, groups)
+    digits, condition, guard = [], None, None
+    for group, index in zip(groups, regroup(e.f, place, counts, e.lanes), strict=True):
+        first = group[0]
+        inner = math.prod(sizes[dimension] for dimension in group[1:])
+        shifted = add(e.f, index, -low[first] * inner)
+        if interior[first]:
+            shifted, on_grid = _grid(e, shifted, interior[first] + 1)
+            condition, guard = both(e.f, condition, on_grid), both(e.f, guard, on_grid)
+        safe, holds, needs = e.confined(shifted, sizes[first] * inner)
+        digits.append((sizes[first] * inner, safe))
+        if not isinstance(holds, bool):
+            condition, guard = both(e.f, condition, holds), both(e.f, guard, needs)
+        elif not holds:
+            return e.value(padding, ())
+
+    def unpadded() -> Lanes:
+        with e.guarded(guard):
+            return e.value(operand, tuple(digit for digit in digits if digit[0] != 1))
+
+    return e.choose(True if condition is None else condition, unpadded, lambda: e.value(padding, ()))
+
+
+def _grid(e: Elemental, index: Affine, step: int) -> tuple[Affine, Value | None]:
+    """(index // step, whether index is a multiple of step and not negative) for interior padding."""
+    f = e.f
+    low, _ = index.bounds(e.lanes)
+    # Shift by a multiple of the step that makes the dividend non-negative, divide, shift back.
+    lift = -(-max(-low, 0) // step)
+    quotient, remainder = divmod_(f, add(f, index, lift * step), step, e.lanes)
+    quotient = add(f, quotient, -lift)
+    if remainder.is_constant and remainder.constant == 0:
+        return quotient, None
+    value = f.index(scalar(f, remainder)) if remainder.uniform else vector_of(f, remainder, e.lanes)
+    with f.at_level(value.level):
+        return quotient, f.cmp("eq", value, f.const(0, value.type))
+
+
+@rule("stablehlo.concatenate")
+def _concatenate(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    sizes, dimension = shape(op.results[0]), i64(op, "dimension")
+    inner = math.prod(sizes[dimension + 1 :])
+    outer = math.prod(sizes[:dimension])
+    above, index = regroup(e.f, place, (outer, sizes[dimension] * inner), e.lanes)
+    pieces = []
+    offset = 0
+    for operand in op.operands:
+        count = shape(operand)[dimension] * inner
+        if count:
+            pieces.append((operand, count, offset))
+        offset += count
+
+    def piece(number: int) -> Lanes:
+        operand, count, start = pieces[number]
+        shifted = add(e.f, index, -start)
+        safe, holds, guard = e.confined(shifted, count)
+
+        def here() -> Lanes:
+            with e.guarded(guard):
+                return e.value(operand, tuple(digit for digit in ((outer, above), (count, safe)) if digit[0] != 1))
+
+        if number == len(pieces) - 1:
+            return here()
+        if holds is False:
+            return piece(number + 1)
+        return e.choose(holds, here, lambda: piece(number + 1))
+
+    def whole(number: int) -> Lanes:
+        operand, count, start = pieces[number]
+        return e.value(
+            operand, tuple(digit for digit in ((outer, above), (count, add(e.f, index, -start))) if digit[0] != 1)
+        )
+
+    if _mostly_whole(e, op, index, pieces):
+        return _by_piece(e, op, index, pieces, whole, lambda: piece(0))
+    return piece(0)
+
+
+Pieces = Sequence[tuple[ir.Value, int, int]]  # operand, its share of the row, where that begins
+
+
+def _mostly_whole(e: Elemental, op: ir.OpView, index: Affine, pieces: Pieces) -> bool:
+    """Do most vectors lie within one piece, and are the pieces cheap enough to be emitted twice?"""
+    cheap = len(pieces) <= MAX_BRANCHES and all(_few_ops(e, operand, MAX_PIECE_OPS) >= 0 for operand, _, _ in pieces)
+    long = all(count >= MIN_VECTORS * e.lanes for _, count, _ in pieces)
+    return cheap and long and len(pieces) > 1 and e.lanes > 1 and index.contiguous and not isinstance(e.f, Probe)
+
+
+def _few_ops(e: Elemental, value: ir.Value, budget: int) -> int:
+    """What is left of a budget of ops once the value is computed from memory; negative if they are too many."""
+    if e.is_stored(value) or budget < 0:
+        return budget
+    budget -= 1
+    for operand in value.owner.operands:
+        budget = _few_ops(e, operand, budget)
+    return budget
+
+
+def _by_piece(
+    e: Elemental,
+    op: ir.OpView,
+    index: Affine,
+    pieces: Pieces,
+    whole: Callable[[int], Lanes],
+    mixed: Callable[[], Lanes],
+) -> Lanes:
+    """A branch to the one piece that holds all lanes, which is read without masks; `mixed` across borders."""
+    f = e.f
+    first = f.index(scalar(f, index))
+
+    def branch(number: int) -> list[Value]:
+        if number == len(pieces):
+            return list(parts(splat(f, mixed(), e.lanes)))
+        _, count, start = pieces[number]
+        inside = f.cmp("sle", first, f.const(start + count - e.lanes))
+        if number:
+            inside = f.binary("and", inside, f.cmp("sge", first, f.const(start)))
+        return f.if_(inside, lambda: parts(splat(f, whole(number), e.lanes)), lambda: branch(number + 1))
+
+    results = branch(0)
+    return (results[0], results[1]) if element(op.results[0]).is_complex else results[0]
+
+
+# --- sources ---------------------------------------------------------------------------------------------------------
+
+
+@rule("iota")
+def _iota(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    sizes, dimension = shape(op.results[0]), i64(op, "dimension")
+    split = (math.prod(sizes[:dimension]), sizes[dimension], math.prod(sizes[dimension + 1 :]))
+    index = regroup(e.f, place, split, e.lanes)[1]
+    return index_lanes(e, index, op.results[0])
+
+
+def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
+    """An index as values of the element type of a tensor: a scalar where all lanes agree."""
+    f, of = e.f, element(like)
+    low, high = index.bounds(e.lanes)
+    if index.is_constant:
+        return constant(f, of, index.constant)
+    if low < -(1 << 31) or high >= 1 << 31:
+        number, source = vector_of(f, index, 1 if index.uniform else e.lanes), ELEMENTS["i64"]
+    else:
+        source = ELEMENTS["i32"]
+        start = f.index(scalar(f, index))
+        with f.at_level(max(start.level, index.level)):
+            number = f.cast("trunc", start, I32)
+            if not index.uniform:
+                number = f.splat(number, e.lanes)
+                if index.lane:
+                    steps = f.const_lanes([index.lane * lane for lane in range(e.lanes)], I32)
+                    number = f.binary("add", number, steps)
+                if index.vector is not None:
+                    number = f.binary("add", number, f.cast("trunc", index.vector, I32))
+    with f.at_level(level_of(number)):
+        return arith.rounded(f, of, arith.convert(f, source, of, number))
+
+
+@rule("constant")
+def _constant(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    f, of, numbers = e.f, element(op.results[0]), constant_value(op)
+    if not any(numbers.strides):  # a scalar or a splat
+        return constant(f, of, _number(numbers[(0,) * numbers.ndim]))
+    numbers = numbers.reshape(-1)
+    if numbers.size > MAX_INLINE_CONSTANT:
+        raise UnsupportedError(
+            f"a constant of {numbers.size} elements inside a fusion",
+            op=op.name,
+            location=user_location(op.location),
+            remedy="large constants must be inputs of fusions: run constant-outlining before code generation",
+        )
+    index = regroup(f, place, (numbers.size,), e.lanes)[0]
+    if index.is_constant:
+        return constant(f, of, _number(numbers[index.constant]))
+    lanes = 1 if index.uniform else e.lanes
+    places = f.index(scalar(f, index)) if lanes == 1 else vector_of(f, index, lanes)
+    with f.at_level(places.level):
+        result = constant(f, of, _number(numbers[0]), lanes)
+        for number in range(1, numbers.size):
+            here = f.cmp("eq", places, f.const(number, places.type))
+            result = select(f, here, constant(f, of, _number(numbers[number]), lanes), result)
+    return splat(f, result, lanes)
+
+
+def _number(entry: np.generic) -> complex | float | int | bool:
+    if entry.dtype.kind == "c":
+        return complex(entry)
+    if entry.dtype.kind == "b":
+        return bool(entry)
+    return int(entry) if entry.dtype.kind in "iu" or "int" in entry.dtype.name else float(entry)

@@ -1,0 +1,418 @@
+"""Index expressions: where lanes read and write.
+
+An `Affine` is `constant + sum(coefficient * variable) + lane * (number of the lane) + per-lane addends`. Variables
+carry bounds and a known multiple, so that reshapes become exact splits and merges of affine expressions; where one is
+not exact, a division is emitted.
+
+A `Position` is a place in a tensor as mixed-radix digits of its row-major element number: `((size, index), ...)`, most
+significant first. It says nothing about the shape: a reshape keeps it, `regroup` brings it to the digits that an
+operation needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Type, Value, VectorType
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A scalar i64 in registers with low <= value <= high, and value a multiple of `multiple`."""
+
+    value: Value
+    low: int
+    high: int
+    multiple: int = 1
+
+
+@dataclass(frozen=True)
+class Affine:
+    """An index of every lane. `lane`: the step from lane to lane; `vector`: a vector of i64 added lane-wise, with its
+    bounds.
+    """
+
+    constant: int = 0
+    terms: tuple[tuple[Variable, int], ...] = ()
+    lane: int = 0
+    vector: Value | None = None
+    vector_bounds: tuple[int, int] = (0, 0)
+
+    @property
+    def uniform(self) -> bool:
+        """Every lane has the same index."""
+        return self.lane == 0 and self.vector is None
+
+    @property
+    def contiguous(self) -> bool:
+        """Consecutive lanes have consecutive indices."""
+        return self.lane == 1 and self.vector is None
+
+    @property
+    def is_constant(self) -> bool:
+        return self.uniform and not self.terms
+
+    @property
+    def level(self) -> int:
+        """The innermost region level among the values used."""
+        level = max((variable.value.level for variable, _ in self.terms), default=0)
+        return level if self.vector is None else max(level, self.vector.level)
+
+    def bounds(self, lanes: int) -> tuple[int, int]:
+        """Smallest and largest value over all lanes."""
+        low, high = self.constant + self.vector_bounds[0], self.constant + self.vector_bounds[1]
+        for variable, coefficient in self.terms:
+            ends = variable.low * coefficient, variable.high * coefficient
+            low, high = low + min(ends), high + max(ends)
+        across = self.lane * (lanes - 1)
+        return low + min(across, 0), high + max(across, 0)
+
+
+Position: TypeAlias = tuple[tuple[int, Affine], ...]
+ZERO = Affine()
+
+
+def affine(index: Affine | Index, size: int | None = None) -> Affine:
+    """An index from a Python int or an i64 value (0 <= value < size; unbounded without a size)."""
+    if isinstance(index, Affine):
+        return index
+    if isinstance(index, int):
+        return Affine(index)
+    if index.constant is not None:
+        return Affine(int(index.constant))
+    return Affine(0, ((Variable(index, 0, (size or 1 << 62) - 1), 1),))
+
+
+def lane_index(start: Index, size: int, lanes: int, multiple: int = 1) -> Affine:
+    """`start + lane`, where all lanes are inside [0, size); `multiple`: of what the start is known to be a multiple."""
+    if isinstance(start, int):
+        return Affine(start, lane=1 if lanes > 1 else 0)
+    variable = Variable(start, 0, max(size - lanes, 0), multiple)
+    return Affine(0, ((variable, 1),), lane=1 if lanes > 1 else 0)
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _merge(terms: Iterable[tuple[Variable, int]]) -> tuple[tuple[Variable, int], ...]:
+    merged: dict[Variable, int] = {}
+    for variable, coefficient in terms:
+        merged[variable] = merged.get(variable, 0) + coefficient
+    return tuple((variable, coefficient) for variable, coefficient in merged.items() if coefficient)
+
+
+def add(f: Function | None, a: Affine, b: Affine | int) -> Affine:
+    """a + b."""
+    if isinstance(b, int):
+        return Affine(a.constant + b, a.terms, a.lane, a.vector, a.vector_bounds) if b else a
+    vector = a.vector or b.vector
+    if a.vector is not None and b.vector is not None and f is not None:
+        with f.at_level(max(a.vector.level, b.vector.level)):
+            vector = f.binary("add", a.vector, b.vector)
+    bounds = a.vector_bounds[0] + b.vector_bounds[0], a.vector_bounds[1] + b.vector_bounds[1]
+    return Affine(a.constant + b.constant, _merge(a.terms + b.terms), a.lane + b.lane, vector, bounds)
+
+
+def scale(f: Function | None, a: Affine, factor: int) -> Affine:
+    """a * factor."""
+    if factor == 1:
+        return a
+    if factor == 0:
+        return ZERO
+    vector = a.vector
+    if vector is not None and f is not None:
+        with f.at_level(vector.level):
+            vector = f.binary("mul", vector, f.const(factor, vector.type))
+    ends = a.vector_bounds[0] * factor, a.vector_bounds[1] * factor
+    terms = tuple((variable, coefficient * factor) for variable, coefficient in a.terms)
+    return Affine(a.constant * factor, terms, a.lane * factor, vector, (min(ends), max(ends)))
+
+
+def same(f: Function | None, a: Affine, b: Affine) -> bool:
+    """Whether two indices are equal for sure."""
+    if a.vector is not b.vector:
+        return False
+    left, right = (Affine(index.constant, index.terms, index.lane) for index in (a, b))
+    return add(f, left, scale(f, right, -1)) == ZERO
+
+
+def linearize(f: Function | None, indices: Sequence[Affine], strides: Sequence[int]) -> Affine:
+    """sum(index * stride)."""
+    total = ZERO
+    for index, stride in zip(indices, strides, strict=True):
+        total = add(f, total, scale(f, index, stride))
+    return total
+
+
+def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Elements per step of each dimension of a dense row-major shape."""
+    strides = [1] * len(sizes)
+    for dimension in range(len(sizes) - 2, -1, -1):
+        strides[dimension] = strides[dimension + 1] * sizes[dimension + 1]
+    return tuple(strides)
+
+
+# --- emission --------------------------------------------------------------------------------------------------------
+
+
+def scalar(f: Function, a: Affine) -> Index:
+    """The index of lane 0 without per-lane addends, as an i64 (a Python int if constant). Emitted level by level, so
+    hoisted.
+    """
+    total: Index = 0
+    for variable, coefficient in sorted(a.terms, key=lambda term: term[0].value.level):
+        total = f.iadd(total, f.imul(variable.value, coefficient))
+    return f.iadd(total, a.constant)
+
+
+def vector_of(f: Function, a: Affine, lanes: int) -> Value:
+    """All lanes of the index as a vector of i64 (a scalar for one lane)."""
+    base = scalar(f, a)
+    if lanes == 1:
+        return f.index(base)
+    type_ = VectorType(lanes, I64)
+    key = ("lanes", a, lanes)
+    known = f.recall(key)
+    if known is not None:
+        return known
+    with f.at_level(a.level):
+        total = a.vector
+        if a.lane:
+            steps = f.const_lanes([a.lane * lane for lane in range(lanes)], I64)
+            total = steps if total is None else f.binary("add", total, steps)
+        if not isinstance(base, int) or base or total is None:
+            start = f.splat(f.index(base), lanes)
+            total = start if total is None else f.binary("add", total, start)
+        if total.type != type_:
+            raise ValueError(f"an index of {total.type.lanes} lanes used with {lanes} lanes")
+        return f.remember(key, total)
+
+
+def address(f: Function, base: Value, a: Affine, scalar_type: ScalarType, factor: int = 1) -> tuple[Value, int]:
+    """Pointer and remaining constant offset (elements) of lane 0: the variable parts added outermost level first, so
+    hoisted.
+    """
+    pointer = base
+    by_level: dict[int, Index] = {}
+    for variable, coefficient in a.terms:
+        level = variable.value.level
+        by_level[level] = f.iadd(by_level.get(level, 0), f.imul(variable.value, coefficient * factor))
+    for level in sorted(by_level):
+        pointer = f.gep(pointer, by_level[level], scalar_type)
+    return pointer, a.constant * factor
+
+
+# --- division --------------------------------------------------------------------------------------------------------
+
+
+def divmod_exact(a: Affine, divisor: int, lanes: int) -> tuple[Affine, Affine] | None:
+    """(a // divisor, a % divisor) as affine expressions, where the bounds prove them, else None."""
+    low, high = a.bounds(lanes)
+    if low >= 0 and high < divisor:
+        return ZERO, a
+    if a.vector is not None:
+        return None
+    whole = tuple((variable, coefficient) for variable, coefficient in a.terms if coefficient % divisor == 0)
+    rest = tuple((variable, coefficient) for variable, coefficient in a.terms if coefficient % divisor)
+    lane_whole = a.lane if a.lane % divisor == 0 else 0
+    quotient, remainder = divmod(a.constant, divisor)
+    for shift in (0, divisor):
+        candidate = Affine(remainder - shift, rest, a.lane - lane_whole)
+        low, high = candidate.bounds(lanes)
+        if low >= 0 and high < divisor:
+            terms = tuple((variable, coefficient // divisor) for variable, coefficient in whole)
+            return Affine(quotient + shift // divisor, terms, lane_whole // divisor), candidate
+    return None
+
+
+def known_multiple(a: Affine) -> int:
+    """A number that divides the scalar part of an index."""
+    result = abs(a.constant)
+    for variable, coefficient in a.terms:
+        result = math.gcd(result, variable.multiple * abs(coefficient))
+    return result
+
+
+def divmod_(f: Function, a: Affine, divisor: int, lanes: int) -> tuple[Affine, Affine]:
+    """(a // divisor, a % divisor) for non-negative a; emits a division only where the bounds do not give the result."""
+    if divisor == 1:
+        return a, ZERO
+    exact = divmod_exact(a, divisor, lanes)
+    if exact is not None:
+        return exact
+    if isinstance(f, Probe):
+        f.inexact.append((a, divisor))
+    _, high = a.bounds(lanes)
+    if a.vector is None and a.lane >= 0:
+        multiple = math.gcd(known_multiple(a), divisor)
+        if a.lane * (lanes - 1) < multiple:
+            # All lanes of a group fall into one quotient: divide the scalar part.
+            start = f.imax(scalar(f, a), 0) if a.bounds(lanes)[0] < 0 else scalar(f, a)
+            quotient, remainder = f.idiv(start, divisor), f.irem(start, divisor)
+            over = affine_of(quotient, max(high // divisor, 0))
+            under = affine_of(remainder, divisor - multiple, multiple)
+            return over, Affine(under.constant, under.terms, a.lane)
+    return _divmod_lanes(f, a, divisor, lanes, high)
+
+
+def affine_of(value: Index, high: int, multiple: int = 1) -> Affine:
+    """An index from a value with 0 <= value <= high."""
+    if isinstance(value, int):
+        return Affine(value)
+    return Affine(0, ((Variable(value, 0, high, multiple), 1),))
+
+
+def _divmod_lanes(f: Function, a: Affine, divisor: int, lanes: int, high: int) -> tuple[Affine, Affine]:
+    key = ("divmod", a, divisor, lanes)
+    known = f.recall(key)
+    if known is not None:
+        return known
+    dividend = vector_of(f, a, lanes)
+    with f.at_level(dividend.level):
+        # 32-bit lanes divide several times faster; gathers take them through the sign extension.
+        narrow = a.bounds(lanes)[0] >= 0 and high < 1 << 31
+        element = I32 if narrow else I64
+        number = f.cast("trunc", dividend, element) if narrow else dividend
+        by = f.const(divisor, number.type)
+        quotient = f.binary("udiv", number, by)
+        remainder = f.binary("sub", number, f.binary("mul", quotient, by))
+        wide = [f.cast("sext", part, I64) for part in (quotient, remainder)] if narrow else [quotient, remainder]
+        if not narrow:  # guarded lanes may hold anything: keep what follows inside the tensor
+            limits = (max(high // divisor, 0), divisor - 1)
+            wide = [
+                f.intrinsic("umin", part, f.const(limit, part.type)) for part, limit in zip(wide, limits, strict=True)
+            ]
+    results = (
+        Affine(0, (), 0, wide[0], (0, max(high // divisor, 0))),
+        Affine(0, (), 0, wide[1], (0, divisor - 1)),
+    )
+    return f.remember(key, results)
+
+
+# --- positions -------------------------------------------------------------------------------------------------------
+
+
+def position(sizes: Sequence[int], indices: Sequence[Affine | Index]) -> Position:
+    """A Position from a shape and an index per dimension. Dimensions of size 1 vanish."""
+    return tuple((size, affine(index, size)) for size, index in zip(sizes, indices, strict=True) if size != 1)
+
+
+def total(place: Position) -> int:
+    """Number of places that the digits span."""
+    return math.prod(size for size, _ in place)
+
+
+def flatten(f: Function | None, place: Position) -> Affine:
+    """The row-major element number."""
+    return linearize(f, [index for _, index in place], row_major_strides([size for size, _ in place]))
+
+
+def regroup(f: Function, place: Position, sizes: Sequence[int], lanes: int) -> list[Affine]:
+    """One index per entry of `sizes` (same product as the digits): digits are split and merged."""
+    digits = list(place)
+    result: list[Affine] = []
+    for number in range(len(sizes) - 1, -1, -1):
+        size = sizes[number]
+        if size == 1:
+            result.append(ZERO)
+            continue
+        if all(other == 1 for other in sizes[:number]):
+            result.append(flatten(f, tuple(digits)))
+            digits = []
+            continue
+        low_size, low = digits.pop()
+        while low_size % size:
+            if (
+                size % low_size == 0
+                and digits
+                and (size // low_size) % digits[-1][0]
+                and digits[-1][0] % (size // low_size) == 0
+            ):
+                upper_size, upper = digits.pop()  # take only a share of the next digit
+                want = size // low_size
+                over, under = divmod_(f, upper, want, lanes)
+                digits.append((upper_size // want, over))
+                low, low_size = add(f, scale(f, under, low_size), low), size
+                break
+            upper_size, upper = digits.pop()
+            low, low_size = add(f, scale(f, upper, low_size), low), low_size * upper_size
+        if low_size > size:
+            over, low = divmod_(f, low, size, lanes)
+            digits.append((low_size // size, over))
+        result.append(low)
+    return result[::-1]
+
+
+# --- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def below(f: Function, a: Affine, bound: int, lanes: int) -> Value | bool:
+    """a < bound: a Python bool where the bounds decide, i1 where all lanes agree for sure, else a vector of i1."""
+    low, high = a.bounds(lanes)
+    if high < bound:
+        return True
+    if low >= bound:
+        return False
+    if a.vector is None:
+        multiple = math.gcd(known_multiple(a), abs(bound)) if bound else known_multiple(a)
+        if a.lane == 0 or (a.lane > 0 and a.lane * (lanes - 1) < multiple):
+            start = f.index(scalar(f, a))
+            with f.at_level(start.level):
+                return f.cmp("slt", start, f.const(bound))
+    places = vector_of(f, a, lanes)
+    with f.at_level(places.level):
+        return f.cmp("slt", places, f.const(bound, places.type))
+
+
+def inside(f: Function, a: Affine, size: int, lanes: int) -> Value | bool:
+    """0 <= a < size, as `below`."""
+    high = below(f, a, size, lanes)
+    negative = below(f, a, 0, lanes)
+    if high is False or negative is True:
+        return False
+    if negative is False:
+        return high
+    with f.at_level(negative.level):
+        low = f.binary("xor", negative, f.const(True, negative.type))
+    return low if isinstance(high, bool) else _conjunction(f, low, high)
+
+
+def both(f: Function, a: Value | None, b: Value | None) -> Value | None:
+    """a and b on conditions, scalar or vector; None stands for true."""
+    return _conjunction(f, a, b) if a is not None and b is not None else a or b
+
+
+def _conjunction(f: Function, a: Value, b: Value) -> Value:
+    lanes = max(a.type.lanes, b.type.lanes)
+    with f.at_level(max(a.level, b.level)):
+        left, right = (f.splat(side, lanes) if side.type.lanes == 1 else side for side in (a, b))
+        return f.binary("and", left, right)
+
+
+def as_mask(f: Function, condition: Value, lanes: int) -> Value:
+    """A condition as a vector of i1."""
+    return condition if condition.type.lanes == lanes else f.splat(condition, lanes)
+
+
+# --- probing ---------------------------------------------------------------------------------------------------------
+
+
+class Probe(Function):
+    """A function that is thrown away: generators run on it to learn which splits of loop variables would make indices
+    exact, and which addresses are read.
+
+    Attributes:
+        inexact: (dividend, divisor) of every division that the bounds could not resolve.
+        loads: (tensor, element number) of every access to memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("probe", [])
+        self.inexact: list[tuple[Affine, int]] = []
+        self.loads: list[tuple[object, Affine]] = []
+
+    def unknown(self, type_: Type) -> Value:
+        """A value about which nothing is known."""
+        return self.op("probe", type_)

@@ -1,0 +1,78 @@
+"""Bodies of reductions, sorts and scatters: a region of scalar hlo ops evaluated on lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.codegen import complex as complex_math
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.arith import ARITH, apply, rounded
+from stablehlo_py.codegen.builder import Function, Value
+from stablehlo_py.codegen.math import muladd
+from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.types import user_location
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir
+
+Combiner = Callable[[Sequence[Lanes]], list[Lanes]]
+
+# Between scalars these change nothing.
+_IDENTITIES = frozenset({"hlo.reshape", "hlo.broadcast", "hlo.transpose", "hlo.copy"})
+
+
+def combiner(f: Function, op: ir.OpView, region: int = 0) -> Combiner:
+    """The region of `op` as a function of lanes (all with one lane count): arguments in, returned values out.
+
+    Raises (when called): UnsupportedError for an op that is not elementwise.
+    """
+    block = op.regions[region].blocks[0]
+    *ops, terminator = block.operations
+
+    def combine(arguments: Sequence[Lanes]) -> list[Lanes]:
+        lanes = types.lane_count(arguments[0])
+        values: dict[ir.Value, Lanes] = dict(zip(block.arguments, arguments, strict=True))
+        for inner in ops:
+            name = inner.operation.name
+            if name == "hlo.constant":
+                number = constant_value(inner).reshape(-1)[0].item()
+                values[inner.results[0]] = types.constant(f, element(inner.results[0]), number, lanes)
+            elif name in _IDENTITIES:
+                values[inner.results[0]] = values[inner.operands[0]]
+            elif name.removeprefix("hlo.") in ARITH:
+                operands = [values[operand] for operand in inner.operands]
+                values[inner.results[0]] = apply(f, inner, operands)
+            else:
+                raise UnsupportedError(
+                    f"the body of '{op.operation.name}' holds '{name}'", op=name, location=user_location(inner.location)
+                )
+        return [values[value] for value in terminator.operands]
+
+    return combine
+
+
+def simple_combiner(f: Function, op: ir.OpView, kind: str) -> Callable[[Lanes, Lanes], Lanes]:
+    """The combiner of an `hlo.reduce` or `hlo.reduce_window`: two values of the operand's type to one."""
+    of, rule = element(op.operands[0]), ARITH[kind]
+    return lambda a, b: rounded(f, of, rule(f, op, [a, b]))
+
+
+def field_arithmetic(f: Function, name: str, a: Lanes, b: Lanes) -> Lanes:
+    """add, subtract, multiply or divide of real or complex floats, for kernels of whole algorithms."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return complex_math.BINARY[name](f, a, b)
+    assert isinstance(a, Value)
+    assert isinstance(b, Value)
+    return f.binary({"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}[name], a, b)
+
+
+def subtract_product(f: Function, c: Lanes, a: Lanes, b: Lanes) -> Lanes:
+    """c - a b of real or complex floats, fused where the target can."""
+    if isinstance(a, tuple):
+        assert isinstance(b, tuple)
+        assert isinstance(c, tuple)
+        real = muladd(f, a[1], b[1], muladd(f, f.fneg(a[0]), b[0], c[0]))
+        return real, muladd(f, f.fneg(a[1]), b[0], muladd(f, f.fneg(a[0]), b[1], c[1]))
+    assert isinstance(b, Value)
+    assert isinstance(c, Value)
+    return muladd(f, f.fneg(a), b, c)

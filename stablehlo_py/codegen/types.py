@@ -1,0 +1,304 @@
+"""How tensor elements lie in memory and in registers.
+
+Memory: f32 and f64 as they are, f16 and bf16 in 16 bits, i1 and the sub-byte integers one per byte, complex as
+interleaved pairs. Registers: f16 and bf16 values are f32 that hold a value of the narrow format (every operation rounds
+back, as StableHLO asks), i1 is LLVM's i1, sub-byte integers their own LLVM width, complex a Python pair of real values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from stablehlo_py.codegen.builder import (
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    Function,
+    Index,
+    ScalarType,
+    Value,
+    VectorType,
+    vector,
+)
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir
+
+Lanes: TypeAlias = Value | tuple[Value, Value]
+Known: TypeAlias = Any  # Lanes of which the element type tells whether they are a Value or a pair
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element type.
+
+    Attributes:
+        name: as MLIR prints it, e.g. "bf16".
+        storage: the scalar in memory (of one part, for complex).
+        compute: the scalar in registers (of one part, for complex).
+        kind: "float", "int", "bool" or "complex".
+        unsigned: compares, divides, converts and shifts as unsigned (i1 too).
+        bits: width of the type itself (of one part, for complex).
+        decode, encode: between storage and compute values of any lanes; None where they are equal.
+        round: brings a compute value to the nearest value of the type; None where every compute value is one.
+    """
+
+    name: str
+    storage: ScalarType
+    compute: ScalarType
+    kind: str
+    unsigned: bool = False
+    bits: int = 0
+    decode: Callable[[Function, Value], Value] | None = None
+    encode: Callable[[Function, Value], Value] | None = None
+    round: Callable[[Function, Value], Value] | None = None
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory."""
+        return self.storage.bits // 8 * (2 if self.is_complex else 1)
+
+
+# --- narrow floats ---------------------------------------------------------------------------------------------------
+
+
+def _round_bf16(f: Function, a: Value) -> Value:
+    # Round to nearest even on the bits; LLVM's own fptrunc calls a library function per lane where the CPU lacks the
+    # instruction.
+    integer = vector(a.type.lanes, I32)
+    bits = f.bitcast(a, integer)
+    odd = f.binary("and", f.binary("lshr", bits, f.const(16, integer)), f.const(1, integer))
+    rounded = f.binary("add", f.binary("add", bits, f.const(0x7FFF, integer)), odd)
+    rounded = f.binary("and", rounded, f.const(0xFFFF0000, integer))
+    quiet = f.binary("and", f.binary("or", bits, f.const(0x400000, integer)), f.const(0xFFFF0000, integer))
+    return f.bitcast(f.select(f.cmp("uno", a, a), quiet, rounded), a.type)
+
+
+def _decode_bf16(f: Function, a: Value) -> Value:
+    wide = f.cast("zext", a, I32)
+    return f.bitcast(f.binary("shl", wide, f.const(16, wide.type)), vector(a.type.lanes, F32))
+
+
+def _encode_bf16(f: Function, a: Value) -> Value:
+    integer = vector(a.type.lanes, I32)
+    return f.cast("trunc", f.binary("lshr", f.bitcast(a, integer), f.const(16, integer)), I16)
+
+
+def _round_f16(f: Function, a: Value) -> Value:
+    return f.cast("fpext", f.cast("fptrunc", a, F16), F32)
+
+
+def _decode_f16(f: Function, a: Value) -> Value:
+    return f.cast("fpext", a, F32)
+
+
+def _encode_f16(f: Function, a: Value) -> Value:
+    return f.cast("fptrunc", a, F16)
+
+
+# --- booleans and sub-byte integers ----------------------------------------------------------------------------------
+
+
+def _decode_bool(f: Function, a: Value) -> Value:
+    return f.cmp("ne", a, f.const(0, a.type))
+
+
+def _encode_bool(f: Function, a: Value) -> Value:
+    return f.cast("zext", a, I8)
+
+
+def _integer(name: str, bits: int, unsigned: bool) -> Element:
+    if bits >= 8:
+        native = {8: I8, 16: I16, 32: I32, 64: I64}[bits]
+        return Element(name, native, native, "int", unsigned, bits)
+    narrow = ScalarType(f"i{bits}", bits)
+    extend = "zext" if unsigned else "sext"
+    return Element(
+        name,
+        I8,
+        narrow,
+        "int",
+        unsigned,
+        bits,
+        lambda f, a: f.cast("trunc", a, narrow),
+        lambda f, a: f.cast(extend, a, I8),
+    )
+
+
+ELEMENTS: dict[str, Element] = {
+    "f32": Element("f32", F32, F32, "float", bits=32),
+    "f64": Element("f64", F64, F64, "float", bits=64),
+    "f16": Element("f16", F16, F32, "float", False, 16, _decode_f16, _encode_f16, _round_f16),
+    "bf16": Element("bf16", I16, F32, "float", False, 16, _decode_bf16, _encode_bf16, _round_bf16),
+    "i1": Element("i1", I8, I1, "bool", True, 1, _decode_bool, _encode_bool),
+    "complex<f32>": Element("complex<f32>", F32, F32, "complex", bits=32),
+    "complex<f64>": Element("complex<f64>", F64, F64, "complex", bits=64),
+}
+ELEMENTS |= {f"i{bits}": _integer(f"i{bits}", bits, False) for bits in (2, 4, 8, 16, 32, 64)}
+ELEMENTS |= {f"ui{bits}": _integer(f"ui{bits}", bits, True) for bits in (2, 4, 8, 16, 32, 64)}
+PARTS = {"complex<f32>": ELEMENTS["f32"], "complex<f64>": ELEMENTS["f64"]}
+
+
+def element(of: ir.Value | ir.Type | str) -> Element:
+    """The `Element` of a tensor value, a tensor type, an element type, or its name. Raises UnsupportedError for types
+    without one.
+    """
+    if isinstance(of, ir.Value):
+        of = of.type
+    if isinstance(of, ir.RankedTensorType):
+        of = of.element_type
+    found = ELEMENTS.get(str(of))
+    if found is None:
+        raise UnsupportedError(
+            f"element type {of} is not supported in generated code",
+            remedy=f"convert to one of {', '.join(sorted(ELEMENTS))}",
+        )
+    return found
+
+
+# --- lanes -----------------------------------------------------------------------------------------------------------
+
+
+def parts(a: Lanes) -> tuple[Value, ...]:
+    """The values behind Lanes: one, or real and imaginary."""
+    return a if isinstance(a, tuple) else (a,)
+
+
+def each(function: Callable[..., Value], *operands: Lanes) -> Lanes:
+    """Apply a function of Values to Lanes, part by part."""
+    if isinstance(operands[0], tuple):
+        first, second = (function(*part) for part in zip(*(parts(operand) for operand in operands), strict=True))
+        return first, second
+    return function(*operands)
+
+
+def lane_count(a: Lanes) -> int:
+    """Number of lanes; 1 for scalars."""
+    return parts(a)[0].type.lanes
+
+
+def level_of(*operands: Lanes) -> int:
+    """The innermost region level among values."""
+    return max(part.level for operand in operands for part in parts(operand))
+
+
+def splat(f: Function, a: Lanes, lanes: int) -> Lanes:
+    """A scalar in every lane; values that already have `lanes` lanes pass."""
+    if lane_count(a) == lanes:
+        return a
+    return each(lambda part: f.splat(part, lanes), a)
+
+
+def select(f: Function, condition: Value, a: Lanes, b: Lanes) -> Lanes:
+    """condition ? a : b; a scalar condition may choose between vectors."""
+    return each(lambda left, right: f.select(condition, left, right), a, b)
+
+
+def constant(f: Function, of: Element, number: complex | float | int | bool, lanes: int = 1) -> Lanes:
+    """A constant of the compute type, splat over the lanes."""
+    if of.is_complex:
+        number = complex(number)
+        return f.const(number.real, vector(lanes, of.compute)), f.const(number.imag, vector(lanes, of.compute))
+    return f.const(number.real if isinstance(number, complex) else number, vector(lanes, of.compute))
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def _decoded(f: Function, of: Element, stored: Value) -> Value:
+    return of.decode(f, stored) if of.decode else stored
+
+
+def _encoded(f: Function, of: Element, value: Value) -> Value:
+    return of.encode(f, value) if of.encode else value
+
+
+def _interleave(lanes: int) -> list[int]:
+    return [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)]
+
+
+def load(f: Function, of: Element, base: Value, offset: Index, lanes: int = 1, mask: Value | None = None) -> Lanes:
+    """Lanes from consecutive elements at base + offset elements. Masked-off lanes are zero and touch no memory."""
+    if of.is_complex:
+        return _load_complex(f, of, base, offset, lanes, mask)
+    type_ = vector(lanes, of.storage)
+    if mask is None:
+        return _decoded(f, of, f.load(type_, base, offset))
+    if not isinstance(type_, VectorType):
+        raise ValueError("a masked load needs a vector: clamp the offset of a scalar instead")
+    return _decoded(f, of, f.masked_load(type_, base, offset, mask, f.const(0, type_)))
+
+
+def _load_complex(f: Function, of: Element, base: Value, offset: Index, lanes: int, mask: Value | None) -> Lanes:
+    position = f.imul(offset, 2)
+    if lanes == 1:
+        return f.load(of.storage, base, position), f.load(of.storage, base, f.iadd(position, 1))
+    type_ = VectorType(2 * lanes, of.storage)
+    if mask is None:
+        pairs = f.load(type_, base, position)
+    else:
+        both = f.shuffle(mask, mask, [lane // 2 for lane in range(2 * lanes)])
+        pairs = f.masked_load(type_, base, position, both, f.const(0, type_))
+    real = f.shuffle(pairs, pairs, range(0, 2 * lanes, 2))
+    return real, f.shuffle(pairs, pairs, range(1, 2 * lanes, 2))
+
+
+def store(
+    f: Function,
+    of: Element,
+    value: Known,
+    base: Value,
+    offset: Index,
+    mask: Value | None = None,
+    *,
+    nontemporal: bool = False,
+    align: int | None = None,
+) -> None:
+    """Store lanes to consecutive elements at base + offset elements; only lanes whose mask is set, if there is one."""
+    if of.is_complex:
+        real, imaginary = value
+        lanes, offset = real.type.lanes, f.imul(offset, 2)
+        if lanes == 1:
+            f.store(real, base, offset)
+            f.store(imaginary, base, f.iadd(offset, 1))
+            return
+        stored = f.shuffle(real, imaginary, _interleave(lanes))
+        mask = f.shuffle(mask, mask, [lane // 2 for lane in range(2 * lanes)]) if mask else None
+    else:
+        stored = _encoded(f, of, value)
+    if mask is not None:
+        f.masked_store(stored, base, offset, mask)
+    else:
+        f.store(stored, base, offset, align=align, nontemporal=nontemporal)
+
+
+def gather(f: Function, of: Element, base: Value, offsets: Value, mask: Value | None = None) -> Lanes:
+    """Lane i from base + offsets[i] elements. Masked-off lanes are zero and touch no memory."""
+    type_ = VectorType(offsets.type.lanes, of.storage)
+    zero = f.const(0, type_) if mask else None
+    if of.is_complex:
+        doubled = f.binary("shl", offsets, f.const(1, offsets.type))
+        following = f.binary("or", doubled, f.const(1, offsets.type))
+        return f.gather(type_, base, doubled, mask, zero), f.gather(type_, base, following, mask, zero)
+    return _decoded(f, of, f.gather(type_, base, offsets, mask, zero))
+
+
+def scatter(f: Function, of: Element, value: Lanes, base: Value, offset: Index, stride: Index) -> None:
+    """Store lane i at base + offset + i * stride elements, lane by lane."""
+    for lane in range(lane_count(value)):
+        one = each(lambda part, lane=lane: f.extract(part, lane) if part.type.lanes > 1 else part, value)
+        store(f, of, one, base, f.iadd(offset, f.imul(stride, lane)))

@@ -1,0 +1,284 @@
+"""From a source to a program: the stages, what each is made of, and the functions that run them.
+
+`stage_passes` is the table of contents of the compiler.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from stablehlo_py.backends.base import Backend, get_backend
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.types import tensor_bytes
+from stablehlo_py.errors import LoadError, OptionError, ResourceError
+from stablehlo_py.frontend.source import read
+from stablehlo_py.mlir import ir
+from stablehlo_py.options import Options
+from stablehlo_py.passmanager.instrumentation import Instrumentation
+from stablehlo_py.passmanager.pipeline import Pipeline, Step
+from stablehlo_py.passmanager.suggest import near_miss
+from stablehlo_py.runtime import program as programs
+from stablehlo_py.runtime.cache import Cache, key_of
+from stablehlo_py.runtime.program import CompiledProgram
+
+TARGET_INDEPENDENT = ("stablehlo", "hlo", "optimized", "fused", "scheduled")
+STAGES = (*TARGET_INDEPENDENT, "kernels", "llvm", "object")
+
+# A convolution with one tap becomes a dot after everything else: the reshapes around it would sink into the loops of
+# batch normalization, and part them.
+LOCAL_RULES = "peephole{disable=convolution-pointwise}"
+
+
+def stage_passes(stage: str, options: Options) -> list[str]:
+    """The passes that lead to a stage from the one before it, in pipeline syntax."""
+    optimizing = options.opt_level > 0
+    return {
+        "stablehlo": ["inline", "symbol-dce"],
+        "hlo": ["legalize-to-hlo"],
+        "optimized": [
+            "cse",
+            LOCAL_RULES,
+            "simplify-loops",
+            "unroll-loops",
+            "licm",
+            LOCAL_RULES,
+            "canonicalize-convolution",
+            "cse",
+            "dce",
+        ]
+        if optimizing
+        else [],
+        "fused": ["outline-loops", "fusion"] if optimizing else ["fusion{epilogues=false tiny=false}"],
+        "scheduled": ["schedule", "buffer-assignment"] if optimizing else ["buffer-assignment"],
+    }[stage]
+
+
+# Without these no program comes out.
+REQUIRED = frozenset(("inline", "symbol-dce", "legalize-to-hlo", "fusion", "buffer-assignment"))
+
+
+def stage_pipeline(stage: str, options: Options) -> Pipeline:
+    """The pipeline of a stage, without the passes, and the rules of its passes, that options disable.
+
+    Raises:
+        OptionError: a disabled name is no pass and no rule, or a pass that cannot be left out.
+    """
+    if not options.disable:
+        return _pipeline(stage_passes(stage, options))
+    _check_disabled(options)
+    steps = _pipeline([text for text in stage_passes(stage, options) if _pass_name(text) not in options.disable]).steps
+    return Pipeline(tuple(_without(step, options.disable) for step in steps))
+
+
+def _pipeline(passes: Sequence[str]) -> Pipeline:
+    return Pipeline.parse(",".join(passes)) if passes else Pipeline(())
+
+
+def _pass_name(text: str) -> str:
+    return text.partition("{")[0]
+
+
+def _rule_names(step: Step) -> dict[str, frozenset[str]]:
+    """What a name may stand for in a step: a rule for itself, a table of rules for all of them."""
+    names = {rule.name: frozenset((rule.name,)) for rule in step.rules()} if hasattr(step, "rules") else {}
+    tables = step.tables() if hasattr(step, "tables") else {}
+    return names | {name: frozenset(rule.name for rule in table) for name, table in tables.items()}
+
+
+def _without(step: Step, disabled: Collection[str]) -> Step:
+    known = _rule_names(step)
+    names = frozenset().union(*(known[name] for name in disabled if name in known))
+    if isinstance(step, str) or not names:
+        return step
+    already: tuple[str, ...] = getattr(step, "disable", ())
+    return replace(step, disable=tuple(sorted(names.union(already))))  # type: ignore[call-arg]
+
+
+def _check_disabled(options: Options) -> None:
+    passes = [text for stage in TARGET_INDEPENDENT for text in stage_passes(stage, Options(opt_level=1))]
+    known = {_pass_name(text) for text in passes}.union(*(_rule_names(step) for step in _pipeline(passes).steps))
+    for name in options.disable:
+        if name in REQUIRED:
+            raise OptionError(f"'{name}' cannot be disabled", remedy="nothing runs without it")
+        if name not in known:
+            raise OptionError(f"there is no pass or rule '{name}' to disable", remedy=near_miss(name, known))
+
+
+def run_stages(
+    module: ir.Module,
+    start: str,
+    stop: str,
+    options: Options | None = None,
+    *,
+    instrumentation: Instrumentation | None = None,
+    target: str = "cpu",
+    snapshots: Snapshots | None = None,
+) -> ir.Module | str:
+    """Take a module that is at stage `start` (or not yet at any: "") to stage `stop`.
+
+    Returns the module, or the text of one of the backend's own stages. `snapshots` keeps every stage on the way.
+
+    Raises:
+        OptionError: a stage does not exist, or `stop` comes before `start`.
+    """
+    options = options or Options()
+    backend = get_backend(target)
+    stages = (*TARGET_INDEPENDENT, *backend.stages)
+    for stage in (start, stop):
+        if stage and stage not in stages:
+            raise OptionError(f"there is no stage '{stage}'", remedy=f"stages: {', '.join(stages)}")
+    first = stages.index(start) + 1 if start else 0
+    last = stages.index(stop)
+    if last + 1 < first:
+        raise OptionError(f"stage '{stop}' comes before '{start}'", remedy=f"stages: {', '.join(stages)}")
+    for stage in stages[first : last + 1]:
+        if stage not in TARGET_INDEPENDENT:
+            return backend.lower(module, stop, options)
+        stage_pipeline(stage, options).run(module, instrumentation)
+        if snapshots is not None:
+            snapshots.take(stage, module)
+    return module
+
+
+def bytecode(module: ir.Module) -> bytes:
+    """MLIR bytecode of a module."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+class Snapshots:
+    """Stages of one compilation, kept for `Executable.stages`: as bytecode (0.2 us an op), or, where the module holds
+    weights, as text without them (2 us an op, but no copy of the weights for every stage)."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, str | bytes] = {}
+        self._heavy: bool | None = None
+
+    def take(self, stage: str, module: ir.Module) -> None:
+        """Keep the module as it is now."""
+        if self._heavy is None:
+            self._heavy = _constant_bytes(module) > HEAVY_CONSTANTS
+        if self._heavy:
+            text = module.operation.get_asm(binary=True, large_elements_limit=64, enable_debug_info=True)
+            self.stages[stage] = bytes(text)
+        else:
+            self.stages[stage] = bytecode(module)
+
+
+HEAVY_CONSTANTS = 1 << 20
+
+
+def _constant_bytes(module: ir.Module) -> int:
+    total = 0
+    for function in module.body.operations:
+        for region in function.regions:
+            for block in region.blocks:
+                for op in block.operations:
+                    if op.operation.name.endswith(".constant"):
+                        size = tensor_bytes(op.operation.result)
+                        splat = size > 1024 and 0 in constant_value(op).strides  # of which one element is stored
+                        total += 0 if splat else size
+    return total
+
+
+def compile_module(module: ir.Module, backend: Backend, options: Options) -> CompiledProgram:
+    """Compile a loaded, static module. The module is consumed."""
+    times: list[tuple[str, float]] = []
+    snapshots = Snapshots()
+    instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
+    with module.context, ir.Location.unknown():
+        begin = ""
+        for stage in TARGET_INDEPENDENT:
+            started = time.perf_counter()
+            run_stages(
+                module, begin, stage, options, instrumentation=instrumentation, target=backend.name, snapshots=snapshots
+            )
+            times.append((stage, time.perf_counter() - started))
+            begin = stage
+        started = time.perf_counter()
+        program = backend.compile(module, options)
+        times.append(("code", time.perf_counter() - started))
+    program.stages = {**snapshots.stages, **program.stages}
+    listed = ", ".join(f"{stage} {1e3 * seconds:.0f}" for stage, seconds in times)
+    program.report += f"\ncompile time, ms: {listed}"
+    return program
+
+
+def cache_key(source: object, backend: Backend, options: Options, variant: str = "") -> str:
+    """What a cached program of this source is filed under; `variant` tells programs of one source apart (entry,
+    shapes).
+
+    Raises:
+        ResourceError: the source's file cannot be read. LoadError: it holds nothing that is known.
+    """
+    content = bytecode(source) if isinstance(source, ir.Module) else read(source).data
+    return key_of(content, backend.name, backend.describe(options), variant, options.key)
+
+
+def compile_cached(module: ir.Module, backend: Backend, options: Options, key: str | None) -> CompiledProgram:
+    """Compile a static module, file it in the cache under `key`, and dump its stages where options say so."""
+    dump = dump_directory(options)
+    cache = Cache(options.cache_dir) if key is not None and options.cache_dir is not None else None
+    if cache is not None:
+        cache.require_writable()
+    program = compile_module(module, backend, options)
+    if cache is not None and key is not None:
+        cache.put(key, programs.serialize(program))
+    dump_stages(program, dump)
+    return program
+
+
+def load_cached(key: str, options: Options) -> CompiledProgram | None:
+    """The program filed under a key, or None. An entry that is damaged counts as absent: compiling writes it anew."""
+    assert options.cache_dir is not None
+    path = Cache(options.cache_dir).get(key)
+    if path is None:
+        return None
+    try:
+        program = programs.deserialize(path)
+    except (LoadError, ResourceError):
+        return None
+    dump_stages(program, dump_directory(options))
+    return program
+
+
+def dump_directory(options: Options) -> Path | None:
+    """The directory for stage texts, made and checked before any work is done."""
+    if options.dump_dir is None:
+        return None
+    directory = Path(options.dump_dir)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResourceError(
+            f"the dump directory {directory} cannot be made: {error.strerror}",
+            remedy="pass another Options(dump_dir=...)",
+        ) from error
+    if not os.access(directory, os.W_OK):
+        raise ResourceError(
+            f"the dump directory {directory} cannot be written", remedy="pass another Options(dump_dir=...)"
+        )
+    return directory
+
+
+SUFFIXES = {"kernels": "mlir", "llvm": "ll", "object": "s"}
+
+
+def dump_stages(program: CompiledProgram, directory: Path | None) -> None:
+    """Write the text of every stage, numbered in order."""
+    if directory is None:
+        return
+    from stablehlo_py.runtime.executable import stage_texts
+
+    for number, (name, text) in enumerate(stage_texts(program).items()):
+        file = directory / f"{number}-{name}.{SUFFIXES.get(name, 'mlir')}"
+        try:
+            file.write_text(text)
+        except OSError as error:
+            raise ResourceError(f"{file} cannot be written: {error.strerror}") from error

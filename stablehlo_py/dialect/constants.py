@@ -1,0 +1,207 @@
+"""Between MLIR elements attributes and NumPy arrays (ml_dtypes for the small floats and integers), without text.
+
+The bindings read and make only the types that Python's buffer protocol knows; the C API hands out the raw elements of
+all of them. Elements of i1 and of the sub-byte types take one byte. The bindings refuse complex elements attributes
+altogether (TypeError when such an attribute is read from an op), so **the normal form of a complex constant** is an
+`hlo.constant` whose `value` holds the interleaved parts, one more dimension of size 2, and whose result is complex.
+`constant_value` and `build.constant` hide this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.dialect.types import num_elements, shape
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import capi, ir
+
+_DTYPES: dict[str, type] = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+    "f8E4M3": ml_dtypes.float8_e4m3,
+    "f8E3M4": ml_dtypes.float8_e3m4,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f6E2M3FN": ml_dtypes.float6_e2m3fn,
+    "f6E3M2FN": ml_dtypes.float6_e3m2fn,
+    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
+    "i1": np.bool_,
+    "i2": ml_dtypes.int2,
+    "i4": ml_dtypes.int4,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "ui2": ml_dtypes.uint2,
+    "ui4": ml_dtypes.uint4,
+    "ui8": np.uint8,
+    "ui16": np.uint16,
+    "ui32": np.uint32,
+    "ui64": np.uint64,
+    "complex<f32>": np.complex64,
+    "complex<f64>": np.complex128,
+}
+ELEMENT_NAMES = tuple(_DTYPES)
+_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_BY_CLASS = {
+    ir.F32Type: np.dtype(np.float32),
+    ir.F64Type: np.dtype(np.float64),
+    ir.BF16Type: np.dtype(ml_dtypes.bfloat16),
+}
+_INTEGERS = {
+    (int(name.lstrip("ui")), name[0] == "u"): np.dtype(dtype) for name, dtype in _DTYPES.items() if name[0] in "iu"
+}
+_LOW_BITS = {
+    np.dtype(dtype): np.uint8(mask)
+    for dtype, mask in ((ml_dtypes.int2, 3), (ml_dtypes.uint2, 3), (ml_dtypes.int4, 15), (ml_dtypes.uint4, 15))
+}
+
+
+def numpy_dtype(element: ir.Type) -> np.dtype:
+    """The NumPy (or ml_dtypes) dtype of an element type. Raises KeyError for types without one."""
+    known = _BY_CLASS.get(type(element))
+    if known is not None:
+        return known
+    if isinstance(element, ir.IntegerType):
+        return _INTEGERS[element.width, element.is_unsigned]
+    return np.dtype(_DTYPES[str(element)])
+
+
+def element_type_of(dtype: np.dtype, context: ir.Context) -> ir.Type:
+    """The MLIR element type of a NumPy (or ml_dtypes) dtype. Raises KeyError for dtypes without one."""
+    return ir.Type.parse(_NAMES[np.dtype(dtype)], context)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def to_numpy(attribute: ir.Attribute) -> np.ndarray:
+    """Elements of a dense or dense_resource attribute, in its shape, read-only. Nothing is copied where the layouts
+    agree, and a splat is a strided broadcast of one element. The array keeps the attribute (and so its context) alive.
+
+    For a constant op use `constant_value`: it knows the normal form of complex constants. Raises KeyError for element
+    types without a NumPy dtype.
+    """
+    return _elements(capi().handle(attribute), attribute, attribute.type)
+
+
+def constant_value(op: ir.OpView | ir.Operation) -> np.ndarray:
+    """The value of an `hlo.constant` or `stablehlo.constant`, complex ones included, in the shape of its result (as
+    `to_numpy`)."""
+    type_ = op.results[0].type
+    element = type_.element_type
+    if not isinstance(element, ir.ComplexType):
+        return to_numpy(op.attributes["value"])
+    if op.operation.name == "hlo.constant":
+        return _complex_view(to_numpy(op.attributes["value"]), numpy_dtype(element))
+    return attribute_value(op, "value", type_)
+
+
+def attribute_value(op: ir.OpView | ir.Operation, name: str, type_: ir.RankedTensorType) -> np.ndarray:
+    """Elements of the dense attribute `name` of an op (as `to_numpy`), also of a complex one, which the bindings
+    cannot read."""
+    handle = capi().inherent_attribute(capi().handle(op.operation), capi().string(name.encode()))
+    return _elements(handle, capi().attribute(handle), type_)
+
+
+def _complex_view(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if 0 in parts.strides and parts.size:  # a splat of equal parts: one element stays one element
+        one = np.ascontiguousarray(parts[(0,) * (parts.ndim - 1)]).view(dtype).reshape(())
+        return np.broadcast_to(one, parts.shape[:-1])
+    return np.ascontiguousarray(parts).view(dtype).reshape(parts.shape[:-1])
+
+
+def _elements(handle: int, attribute: ir.Attribute, type_: ir.RankedTensorType) -> np.ndarray:
+    sizes, dtype = shape(type_), numpy_dtype(type_.element_type)
+    if 0 in sizes:
+        return np.zeros(sizes, dtype)
+    if not capi().is_dense(handle):
+        flat = np.frombuffer(_resource_bytes(attribute, num_elements(type_) * dtype.itemsize), dtype)
+        return flat.reshape(sizes)
+    splat = capi().dense_is_splat(handle)
+    count = 1 if splat else num_elements(type_)
+    data: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(capi().dense_raw_data(handle))
+    data.owner = attribute  # the elements live in the context, which the attribute keeps alive
+    flat = np.frombuffer(data, dtype)
+    flat.flags.writeable = False
+    return np.broadcast_to(flat.reshape(()), sizes) if splat else flat.reshape(sizes)
+
+
+def _resource_bytes(attribute: ir.Attribute, size: int) -> memoryview:
+    # The C API reads resources element by element only; the bytecode of a module that holds nothing else ends its
+    # resource section (number 5) with the raw elements. Format: mlir.llvm.org/docs/BytecodeFormat.
+    module = ir.Module.create(ir.Location.unknown(attribute.context))
+    module.operation.attributes["value"] = attribute
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    data = memoryview(stream.getbuffer())
+    _, position = _varint(data, 4)
+    position = bytes(data[position : position + 64]).index(0) + position + 1
+    while position < len(data):
+        section, (length, position) = data[position], _varint(data, position + 1)
+        if section & 0x80:
+            alignment, position = _varint(data, position)
+            position += -position % alignment
+        if section & 0x7F == 5:
+            if length < size:
+                raise InternalError(
+                    f"the resource {attribute} holds fewer than {size} bytes", remedy="check the source file"
+                )
+            return data[position + length - size : position + length]
+        position += length
+    raise InternalError(f"the resource {attribute} has no data", remedy="check the source file")
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    first = data[position]
+    if first == 0:
+        return int.from_bytes(data[position + 1 : position + 9], "little"), position + 9
+    size = (first & -first).bit_length()
+    return int.from_bytes(data[position : position + size], "little") >> size, position + size
+
+
+# --- making ----------------------------------------------------------------------------------------------------------
+
+
+def from_numpy(array: np.ndarray, element: ir.Type) -> ir.Attribute:
+    """A dense elements attribute of `tensor<array.shape x element>`; one repeated element (bit for bit) becomes a
+    splat.
+
+    For a complex element type: the normal form's interleaved parts, `tensor<array.shape x 2 x part>`. Raises KeyError
+    for element types without a NumPy dtype.
+    """
+    dtype = numpy_dtype(element)
+    array = np.asarray(array)
+    array = np.ascontiguousarray(array.astype(dtype, copy=False)).reshape(array.shape)
+    if dtype.kind == "c":
+        element = element.element_type
+        array = array.reshape(-1).view(numpy_dtype(element)).reshape(*array.shape, 2)
+        dtype = array.dtype
+    type_ = ir.RankedTensorType.get(list(array.shape), element)
+    storage = array.reshape(-1)
+    if dtype in _LOW_BITS:  # MLIR keeps the unused bits zero; attributes are equal only if those are
+        storage = storage.view(np.uint8) & _LOW_BITS[dtype]
+    if storage.size > 1 and _is_splat(storage):
+        storage = storage[:1]
+    return (
+        capi()
+        .attribute(capi().dense_from_raw(capi().handle(type_), storage.nbytes, storage.ctypes.data))
+        .maybe_downcast()
+    )
+
+
+def _is_splat(flat: np.ndarray) -> bool:
+    bits = flat.view(f"u{flat.dtype.itemsize}")
+    # The first elements decide for almost all weights, without a pass over the data.
+    return bool((bits[:64] == bits[0]).all() and (bits == bits[0]).all())

@@ -1,0 +1,103 @@
+"""Reading helpers over MLIR types, attributes and values. Nothing here builds IR (see build.py)."""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.mlir import ir
+
+
+def shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
+    """The static shape of a ranked tensor value or type."""
+    return tuple(_tensor(value).shape)
+
+
+def rank(value: ir.Value | ir.Type) -> int:
+    """Number of dimensions."""
+    return _tensor(value).rank
+
+
+def element_type(value: ir.Value | ir.Type) -> ir.Type:
+    """Element type of a ranked tensor value or type."""
+    return _tensor(value).element_type
+
+
+def num_elements(value: ir.Value | ir.Type) -> int:
+    """Product of the dimensions (1 for rank 0)."""
+    return math.prod(_tensor(value).shape)
+
+
+def is_tensor(value: ir.Value | ir.Type) -> bool:
+    """True for ranked tensors."""
+    return isinstance(value if isinstance(value, ir.Type) else value.type, ir.RankedTensorType)
+
+
+def _tensor(value: ir.Value | ir.Type) -> ir.RankedTensorType:
+    return value if isinstance(value, ir.Type) else value.type
+
+
+def i64s(op: ir.OpView | ir.Operation, name: str) -> tuple[int, ...]:
+    """An `array<i64>` attribute as a tuple."""
+    return tuple(op.attributes[name])
+
+
+def i64(op: ir.OpView | ir.Operation, name: str) -> int:
+    """An integer attribute."""
+    return op.attributes[name].value
+
+
+def text(op: ir.OpView | ir.Operation, name: str) -> str:
+    """A string attribute."""
+    return op.attributes[name].value
+
+
+def flag(op: ir.OpView | ir.Operation, name: str) -> bool:
+    """A boolean attribute."""
+    return bool(op.attributes[name].value)
+
+
+_FLOATS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}
+
+
+def is_float(type_: ir.Type) -> bool:
+    """True for every floating-point element type, f4 to f64."""
+    return isinstance(type_, ir.FloatType)
+
+
+def is_complex(type_: ir.Type) -> bool:
+    """True for complex element types."""
+    return isinstance(type_, ir.ComplexType)
+
+
+def is_integer(type_: ir.Type) -> bool:
+    """True for integers, booleans (i1) included."""
+    return isinstance(type_, ir.IntegerType)
+
+
+def is_bool(type_: ir.Type) -> bool:
+    """True for i1."""
+    return isinstance(type_, ir.IntegerType) and type_.width == 1
+
+
+def is_unsigned(type_: ir.Type) -> bool:
+    """True for ui2..ui64 and for i1: what compares, converts, divides and shifts as unsigned."""
+    return isinstance(type_, ir.IntegerType) and (type_.is_unsigned or type_.width == 1)
+
+
+def byte_size(type_: ir.Type) -> int:
+    """Bytes that one element takes in memory: sub-byte types and i1 take one, complex takes two of its part."""
+    if isinstance(type_, ir.ComplexType):
+        return 2 * byte_size(type_.element_type)
+    return max(1, -(-type_.width // 8))
+
+
+def tensor_bytes(value: ir.Value | ir.Type) -> int:
+    """Bytes of a dense row-major tensor."""
+    return num_elements(value) * byte_size(element_type(value))
+
+
+def user_location(location: ir.Location) -> str | None:
+    """The user's own "file:line:col" in an MLIR location: the innermost file location that is found, else None."""
+    from stablehlo_py.dialect.locations import describe
+
+    return describe(location)

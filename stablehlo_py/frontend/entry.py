@@ -1,0 +1,72 @@
+"""The entry function: found, named `main`, and the only public one."""
+
+from __future__ import annotations
+
+from stablehlo_py.errors import LoadError, OptionError
+from stablehlo_py.mlir import ir
+
+MAIN = "main"
+
+
+def select_entry(module: ir.Module, entry: str | None = None) -> None:
+    """Make `entry` (else `main`, else the only public function) the module's `@main`; all others become private.
+
+    Raises OptionError when `entry` does not exist or when there is no obvious entry, LoadError when there is no
+    function.
+    """
+    functions = {name(op): op for op in module.body.operations if op.operation.name == "func.func"}
+    bodies = [each for each, op in functions.items() if op.regions[0].blocks]
+    if not bodies:
+        raise LoadError("the module holds no function with a body", remedy="is this the file that you meant to load?")
+    chosen = _choose([each for each in bodies if is_public(functions[each])], bodies, entry)
+    with module.context, ir.Location.unknown():
+        if chosen != MAIN and MAIN in functions:
+            _rename(module, functions[MAIN], _unused(f"{MAIN}_0", functions))
+        if chosen != MAIN:
+            _rename(module, functions[chosen], MAIN)
+        for each, op in functions.items():
+            op.attributes["sym_visibility"] = ir.StringAttr.get("public" if each == chosen else "private")
+
+
+def main_function(module: ir.Module) -> ir.OpView:
+    """The function `@main` of a loaded module."""
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and name(op) == MAIN:
+            return op
+    raise LoadError("the module has no function @main", remedy="load it with stablehlo_py.frontend.load")
+
+
+def name(function: ir.OpView) -> str:
+    """The symbol name of a function."""
+    return function.attributes["sym_name"].value
+
+
+def is_public(function: ir.OpView) -> bool:
+    """True when the function can be called from outside the module."""
+    return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
+
+
+def _choose(public: list[str], bodies: list[str], entry: str | None) -> str:
+    if entry is not None:
+        if entry not in bodies:
+            raise OptionError(f"there is no function @{entry}", remedy=f"the module defines: {', '.join(bodies)}")
+        return entry
+    if MAIN in bodies:
+        return MAIN
+    if len(public) == 1:
+        return public[0]
+    raise OptionError(
+        f"the module has no @main and {len(public)} public functions",
+        remedy=f"choose one with entry=...: {', '.join(public or bodies)}",
+    )
+
+
+def _unused(name: str, taken: dict[str, ir.OpView]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _rename(module: ir.Module, function: ir.OpView, new: str) -> None:
+    ir.SymbolTable.replace_all_symbol_uses(name(function), new, module.operation)
+    ir.SymbolTable.set_symbol_name(function, new)

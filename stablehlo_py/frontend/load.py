@@ -1,0 +1,54 @@
+"""`load()`: any source -> a StableHLO module in a context of ours, with `@main` as its entry."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from stablehlo_py.frontend.entry import select_entry
+from stablehlo_py.frontend.parse import parse, readable_names
+from stablehlo_py.frontend.source import identify, read
+from stablehlo_py.mlir import ir, make_context
+
+if TYPE_CHECKING:
+    import jax.export
+
+
+def load(
+    source: bytes | str | os.PathLike[str] | jax.export.Exported,
+    *,
+    context: ir.Context | None = None,
+    entry: str | None = None,
+    isolate: bool = False,
+) -> ir.Module:
+    """Read a StableHLO module.
+
+    Args:
+      source: a path, text (a str with a newline, or that starts like MLIR), bytes, or a `jax.export.Exported`. Files
+        and bytes may hold a portable artifact, MLIR bytecode, MLIR text, or what `Exported.serialize()` returns.
+      context: where the module lives; a fresh `make_context()` by default.
+      entry: the function to run, when it is not `main` or the only public one. It becomes the public `@main`; every
+        other function becomes private, and symbol-dce removes those that are not called.
+      isolate: parse in a child process, which costs a fraction of a second. Corrupt bytecode can crash MLIR's parser:
+        use it for files that you did not write.
+
+    Dynamic dimensions are kept: see `refine`. Shardy's annotations are set aside: see `shardy.annotations_of`.
+
+    Raises:
+      LoadError: the content is not a StableHLO module; one Problem per diagnostic, at the user's file and line.
+      VersionError: a portable artifact for a newer StableHLO.
+      OptionError: `entry` does not exist, or is needed.
+      ResourceError: the file cannot be read.
+      UnsupportedError: the program is split by hand over several devices (shard_map).
+    """
+    found = read(source)
+    context = context or make_context()
+    if isolate:
+        # Not at the top: the child runs this module's package before it runs `isolate` as its main module.
+        from stablehlo_py.frontend.isolate import parse_isolated
+
+        found = identify(parse_isolated(found), found.name)
+    module = parse(found, context)
+    with readable_names(found):
+        select_entry(module, entry)
+    return module

@@ -1,0 +1,310 @@
+"""Shardy set aside: a module with `sdy` ops or attributes -> the same program for one device.
+
+jax.export writes sharding annotations in Shardy's dialect, at least a rule on every LAPACK call. The MLIR wheel that
+compiles has no such dialect and refuses those modules. jaxlib's copy of MLIR has it: there the module is parsed and
+stripped, and it is handed over as bytes (objects of the two copies never meet). What was stripped is kept, as text,
+in the module's attribute `hlo.shardy`:
+
+    hlo.shardy = {meshes = {mesh = "<...>"}, annotations = [["@main argument 0", "sdy.sharding", "#sdy.sharding<...>"]]}
+
+Annotations say where values live, not what they are, so the program computes the same without them. Two ops hold more:
+`sdy.manual_computation` (jax.shard_map) states what one device of many does; its body is inlined when its axes have
+size 1, else the module is refused. `sdy.named_computation` is a call, and inlined.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from stablehlo_py.dialect.locations import describe
+from stablehlo_py.errors import LoadError, UnsupportedError
+from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.mlir import ir, message_of, stablehlo
+
+ATTRIBUTE = "hlo.shardy"
+# One operand, one result, and on one device the same value.
+_IDENTITIES = frozenset(
+    {
+        "sdy.all_gather",
+        "sdy.all_slice",
+        "sdy.all_to_all",
+        "sdy.collective_permute",
+        "sdy.data_flow_edge",
+        "sdy.func_data_flow_edge",
+        "sdy.propagation_barrier",
+        "sdy.reshard",
+        "sdy.sharding_constraint",
+    }
+)
+_INLINED = frozenset({"sdy.manual_computation", "sdy.named_computation"})
+_DROPPED = frozenset({"sdy.mesh", "sdy.sharding_group"})
+_AXIS_SIZE = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
+_AXIS = re.compile(r'"([^"]+)"')
+_MISSING = "pip install jaxlib (only its parser is used), or export without Shardy"
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One stripped attribute: on what ("@main argument 0", "stablehlo.custom_call at model.py:3:4"), its name, its
+    text."""
+
+    where: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What `strip` took out of a module: meshes by name, and attributes in program order."""
+
+    meshes: dict[str, str]
+    annotations: tuple[Annotation, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.meshes or self.annotations)
+
+
+def can_strip() -> bool:
+    """True when jaxlib is installed."""
+    return importlib.util.find_spec("jaxlib") is not None
+
+
+def annotations_of(module: ir.Module) -> Annotations:
+    """Shardy's annotations of a loaded module, empty when it had none."""
+    if ATTRIBUTE not in module.operation.attributes:
+        return Annotations({}, ())
+    kept = module.operation.attributes[ATTRIBUTE]
+    rows = ([text.value for text in row] for row in kept["annotations"])
+    return Annotations({mesh.name: mesh.attr.value for mesh in kept["meshes"]}, tuple(Annotation(*row) for row in rows))
+
+
+def attach(module: ir.Module, stripped: Annotations) -> None:
+    """Keep `stripped` on the module, where `annotations_of` finds it; it survives printing and bytecode."""
+    with module.context, ir.Location.unknown():
+        text = ir.StringAttr.get
+        rows = [ir.ArrayAttr.get([text(x.where), text(x.name), text(x.value)]) for x in stripped.annotations]
+        meshes = ir.DictAttr.get({name: text(mesh) for name, mesh in stripped.meshes.items()})
+        kept = {"meshes": meshes, "annotations": ir.ArrayAttr.get(rows)}
+        module.operation.attributes[ATTRIBUTE] = ir.DictAttr.get(kept)
+
+
+def strip(source: Source) -> tuple[Source, Annotations]:
+    """Parse with jaxlib's MLIR, remove all of Shardy, and give the module back as bytes.
+
+    Raises LoadError when jaxlib is not there or cannot read the module, UnsupportedError for computations split by hand
+    over several devices.
+    """
+    jaxlib_ir, dialects = _import_jaxlib(source)
+    module = _parse(source, jaxlib_ir, dialects)
+    stripper = _Stripper(jaxlib_ir)
+    with module.context:
+        stripper.run(module)
+    return _serialize(source, module, stripper, dialects), Annotations(stripper.meshes, tuple(stripper.found))
+
+
+def _import_jaxlib(source: Source) -> tuple[Any, dict[str, ModuleType]]:
+    try:
+        from jaxlib.mlir import ir as jaxlib_ir
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+        from jaxlib.mlir.dialects import chlo, mhlo, sdy
+        from jaxlib.mlir.dialects import stablehlo as jaxlib_stablehlo
+    except ImportError as error:
+        raise LoadError(
+            "the module carries Shardy annotations, and jaxlib, which reads them, is not installed",
+            location=source.name,
+            remedy=_MISSING,
+        ) from error
+    return jaxlib_ir, {"chlo": chlo, "mhlo": mhlo, "sdy": sdy, "stablehlo": jaxlib_stablehlo, "upstream": _jax_mlir_ext}
+
+
+def _parse(source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> Any:
+    from stablehlo_py.frontend.parse import load_error  # parse needs this module first
+
+    context = jaxlib_ir.Context()
+    registry = jaxlib_ir.DialectRegistry()
+    dialects["upstream"].register_dialects(registry)  # func among them
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    for name in ("sdy", "stablehlo", "chlo"):
+        dialects[name].register_dialect(context)
+    dialects["mhlo"].register_mhlo_dialect(context)
+    heard: list[Any] = []
+
+    def handler(diagnostic: Any) -> bool:
+        heard.append(_Heard(message_of(diagnostic), str(diagnostic.location)))
+        return True
+
+    handle = context.attach_diagnostic_handler(handler)
+    try:
+        if source.format is Format.ARTIFACT:
+            return dialects["stablehlo"].deserialize_portable_artifact(context, source.data)
+        if source.format is Format.TEXT and source.path is not None:
+            return jaxlib_ir.Module.parseFile(source.path, context)
+        return jaxlib_ir.Module.parse(source.data, context)
+    except (jaxlib_ir.MLIRError, ValueError) as error:
+        carried = [_Heard(message_of(each), str(each.location)) for each in getattr(error, "error_diagnostics", ())]
+        raise load_error(source, carried + heard or [_Heard(str(error), "")]) from None
+    finally:
+        handle.detach()
+
+
+@dataclass(frozen=True)
+class _Heard:
+    message: str
+    location: str
+
+
+def _serialize(source: Source, module: Any, stripper: _Stripper, dialects: dict[str, ModuleType]) -> Source:
+    """The module in a form that any two versions agree on: a portable artifact, or generic text when it holds CHLO or
+    another dialect that artifacts do not carry. MLIR's bytecode differs between versions."""
+    if stripper.dialects <= {"builtin", "func", "stablehlo"}:
+        version = dialects["stablehlo"].get_smaller_version(
+            dialects["stablehlo"].get_current_version(), stablehlo.get_current_version()
+        )
+        data = dialects["stablehlo"].serialize_portable_artifact(module, version)
+        return replace(source, data=data, path=None, format=Format.ARTIFACT)
+    text = module.operation.get_asm(binary=True, enable_debug_info=True, print_generic_op_form=True)
+    return replace(source, data=text, path=None, format=Format.TEXT)
+
+
+class _Stripper:
+    """Walks one jaxlib module and removes Shardy; `meshes` and `found` are what it removed, `dialects` those of the
+    ops that stay."""
+
+    def __init__(self, jaxlib_ir: Any) -> None:
+        self.ir = jaxlib_ir
+        self.meshes: dict[str, str] = {}
+        self.found: list[Annotation] = []
+        self.sizes: dict[str, int] = {}
+        self.dialects: set[str] = set()
+
+    def run(self, module: Any) -> None:
+        """Strip the module in place."""
+        operations: list[Any] = []
+
+        def collect(op: Any) -> Any:
+            operations.append(op.operation)
+            return self.ir.WalkResult.ADVANCE
+
+        # Post-order, so that a computation is stripped before it is inlined. The list is complete before anything
+        # changes.
+        module.operation.walk(collect, self.ir.WalkOrder.POST_ORDER)
+        for op in operations:
+            if op.name == "sdy.mesh":
+                self._mesh(op)
+        for op in operations:
+            dialect = op.name.partition(".")[0]
+            if dialect == "sdy":
+                self._remove(op)
+            else:
+                self.dialects.add(dialect)
+                self._strip_attributes(op)
+
+    def _mesh(self, op: Any) -> None:
+        text = str(op.attributes["mesh"])
+        self.meshes[op.attributes["sym_name"].value] = text.removeprefix("#sdy.mesh")
+        self._note_sizes(text)
+
+    def _note_sizes(self, text: str) -> None:
+        for axis, size in _AXIS_SIZE.findall(text):
+            self.sizes[axis] = max(int(size), self.sizes.get(axis, 1))
+
+    def _remove(self, op: Any) -> None:
+        same = [operand.type for operand in op.operands] == [result.type for result in op.results]
+        if op.name == "sdy.return":
+            return  # goes with its computation
+        if op.name in _DROPPED:
+            op.erase()
+        elif op.name in _IDENTITIES and same:
+            self._keep(op, self._place(op))
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+        elif op.name in _INLINED:
+            self._inline(op)
+        elif op.name == "sdy.constant":
+            self._constant(op)
+        else:
+            raise UnsupportedError(
+                "this op of Shardy is for several devices",
+                location=describe(op.location),
+                op=op.name,
+                remedy="export the model before sharding propagation, or for one device",
+            )
+
+    def _inline(self, op: Any) -> None:
+        if op.name == "sdy.manual_computation":
+            self._check_one_device(op)
+        self._keep(op, self._place(op))
+        block = op.regions[0].blocks[0]
+        for argument, operand in zip(block.arguments, op.operands, strict=True):
+            argument.replace_all_uses_with(operand)
+        *body, terminator = [each.operation for each in block.operations]
+        for each in body:
+            each.move_before(op)
+        for result, value in zip(op.results, terminator.operands, strict=True):
+            result.replace_all_uses_with(value)
+        op.erase()
+
+    def _check_one_device(self, op: Any) -> None:
+        for name in ("in_shardings", "out_shardings"):
+            self._note_sizes(str(op.attributes[name]))  # a mesh may be written in place
+        axes = _AXIS.findall(str(op.attributes["manual_axes"]))
+        spread = [f"{axis}={self.sizes[axis]}" for axis in axes if self.sizes.get(axis, 1) != 1]
+        if spread:
+            raise UnsupportedError(
+                f"the computation is split by hand over several devices ({', '.join(spread)})",
+                location=describe(op.location),
+                op=op.name,
+                remedy="export it with a mesh of one device; there is no multi-device execution",
+            )
+
+    def _constant(self, op: Any) -> None:
+        constant = self.ir.Operation.create(
+            "stablehlo.constant",
+            results=[op.results[0].type],
+            attributes={"value": op.attributes["value"]},
+            loc=op.location,
+            ip=self.ir.InsertionPoint(op),
+        )
+        op.results[0].replace_all_uses_with(constant.results[0])
+        op.erase()
+
+    def _keep(self, op: Any, where: str) -> None:
+        for name in self._names(op.attributes):
+            self.found.append(Annotation(where, name, str(op.attributes[name])))
+
+    def _strip_attributes(self, op: Any) -> None:
+        for name in self._names(op.attributes):
+            if name.startswith("sdy."):
+                self.found.append(Annotation(self._place(op), name, str(op.attributes[name])))
+                del op.attributes[name]
+        if op.name == "func.func":
+            self._strip_values(op, "arg_attrs", "argument")
+            self._strip_values(op, "res_attrs", "result")
+
+    def _strip_values(self, function: Any, attribute: str, kind: str) -> None:
+        """Per-argument or per-result attributes: an array of dictionaries."""
+        if attribute not in function.attributes:
+            return
+        kept = []
+        for index, each in enumerate(function.attributes[attribute]):
+            named = {name: each[name] for name in self._names(each)}
+            for name in [name for name in named if name.startswith("sdy.")]:
+                where = f"@{function.attributes['sym_name'].value} {kind} {index}"
+                self.found.append(Annotation(where, name, str(named.pop(name))))
+            kept.append(self.ir.DictAttr.get(named))
+        function.attributes[attribute] = self.ir.ArrayAttr.get(kept)
+
+    @staticmethod
+    def _names(attributes: Any) -> list[str]:
+        # Iteration gives names or NamedAttributes, depending on jaxlib's version.
+        return [getattr(each, "name", each) for each in attributes]
+
+    @staticmethod
+    def _place(op: Any) -> str:
+        location = describe(op.location)
+        return f"{op.name} at {location}" if location else op.name

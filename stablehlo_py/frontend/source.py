@@ -1,0 +1,167 @@
+"""What a source is: reading it, and telling a portable artifact, bytecode, a `jax.export` file and text apart.
+
+Nothing here calls MLIR: a few header bytes decide. `jax.export.Exported.serialize()` writes a flatbuffer; the one
+field that matters here (the module) is read directly, some twenty lines, so that neither jax nor the flatbuffers
+package is needed to load one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+from stablehlo_py.errors import LoadError, ResourceError
+
+BYTECODE_MAGIC = b"ML\xefR"
+# Slot of `mlir_module_serialized` in the vtable of jax's `Exported` table; stable since the format's first version
+# (2023).
+_MODULE_SLOT = 30
+_LOOKS_LIKE_TEXT = re.compile(r"\s*(//|module\s*(@|attributes\b|\{)|func\.func\s|\"builtin\.module\"|[#!][\w.]+\s*=)")
+_ARTIFACT_VERSION = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\Z")
+_FOREIGN = (
+    (b"\x1f\x8b", "a gzip file", "decompress it first"),
+    (b"PK\x03\x04", "a zip archive", "unpack it and load the StableHLO file inside"),
+    (b"\xfd7zXZ", "an xz file", "decompress it first"),
+    (b"\x7fELF", "a native object or library", "load the StableHLO module that it was compiled from"),
+    (b"\x80\x04\x95", "a Python pickle", "export the function with jax.export and load what serialize() returns"),
+    (b"BC\xc0\xde", "LLVM bitcode", "load the StableHLO module that it was compiled from"),
+)
+
+
+class Format(Enum):
+    """How a module is encoded."""
+
+    ARTIFACT = "portable artifact"
+    BYTECODE = "MLIR bytecode"
+    TEXT = "MLIR text"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The bytes of one module.
+
+    `name` is what messages call it, `path` the file that `data` is the unchanged content of (None when the module was
+    inside something else), `version` the StableHLO version that a portable artifact was written for.
+    """
+
+    name: str
+    data: bytes
+    format: Format
+    path: str | None = None
+    version: tuple[int, int, int] | None = None
+
+
+def read(source: object) -> Source:
+    """The module bytes in `source`: bytes, text, a path, or a `jax.export.Exported`.
+
+    Raises ResourceError when a file cannot be read, LoadError when the content is none of the known formats,
+    TypeError for another Python type.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return identify(bytes(source), "<bytes>")
+    if isinstance(source, str) and (not source.strip() or "\n" in source or _LOOKS_LIKE_TEXT.match(source)):
+        return identify(source.encode(), "<text>")
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fsdecode(source)
+        return identify(_read_file(path), path, path)
+    # Known by name: importing jax to ask isinstance would cost a second, and jax may not be installed.
+    if type(source).__name__ == "Exported" and type(source).__module__.split(".")[0] == "jax":
+        name = f"<jax.export of {getattr(source, 'fun_name', 'a function')}>"
+        return identify(bytes(source.mlir_module_serialized), name)  # type: ignore[attr-defined]
+    raise TypeError(
+        f"cannot load a {type(source).__name__}: expected a path, text, bytes or a jax.export.Exported "
+        "(for a JAX function: jax.export.export(jax.jit(f))(*shapes))"
+    )
+
+
+def identify(data: bytes, name: str, path: str | None = None) -> Source:
+    """Decide the format of `data` from its first bytes. Raises LoadError when it is none."""
+    if not data.strip():
+        raise LoadError("the source is empty", location=name, remedy="was the export interrupted? write the file again")
+    if data.startswith(BYTECODE_MAGIC):
+        version = artifact_version(data, name)
+        return Source(name, data, Format.ARTIFACT if version else Format.BYTECODE, path, version)
+    module = _module_of_jax_export(data)
+    if module is not None:
+        return identify(module, name)
+    for magic, what, remedy in _FOREIGN:
+        if data.startswith(magic):
+            raise LoadError(f"this is {what}, not a StableHLO module", location=name, remedy=remedy)
+    if BYTECODE_MAGIC.startswith(data[:4]):
+        raise LoadError("the data end within the first header bytes", location=name, remedy=_WRITE_AGAIN)
+    if b"\0" in data or not _is_utf8(data):
+        raise LoadError(
+            f"unknown format: the first bytes are {data[:8].hex(' ')}",
+            location=name,
+            remedy="give a portable artifact, MLIR bytecode, MLIR text, or what jax.export's serialize() returns",
+        )
+    return Source(name, data, Format.TEXT, path)
+
+
+_WRITE_AGAIN = "the file was cut off or damaged: export or copy it again"
+
+
+def artifact_version(data: bytes, name: str) -> tuple[int, int, int] | None:
+    """The version in a portable artifact's header; None for bytecode of another producer.
+
+    The header is the magic, MLIR's bytecode version as a variable-length integer, and the producer's name,
+    zero-terminated (mlir.llvm.org/docs/BytecodeFormat).
+    """
+    if len(data) < 6:
+        raise LoadError("the data end within the first header bytes", location=name, remedy=_WRITE_AGAIN)
+    end = data.find(b"\0", 5, 5 + 256)
+    if end < 0:
+        raise LoadError("the bytecode header has no producer name", location=name, remedy=_WRITE_AGAIN)
+    found = _ARTIFACT_VERSION.search(data[4:end])
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except IsADirectoryError as error:
+        remedy = "name the module's file inside it"
+        raise ResourceError("this is a directory, not a file", location=path, remedy=remedy) from error
+    except OSError as error:
+        missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        remedy = "check the path (text given as a str holds a newline)" if missing else "check the file's permissions"
+        raise ResourceError(f"cannot read the file: {error.strerror}", location=path, remedy=remedy) from error
+    except ValueError as error:  # a zero byte in the path
+        raise ResourceError(f"not a file name: {error}", location=repr(path), remedy="check the path") from error
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _module_of_jax_export(data: bytes) -> bytes | None:
+    """The module inside `Exported.serialize()`'s flatbuffer; None when `data` is no such flatbuffer.
+
+    A flatbuffer starts with the offset of its root table; a table starts with the distance back to its vtable, which
+    holds the offset of every field (flatbuffers.dev/internals). Every step is checked, since `data` may be anything.
+    """
+    try:
+        (root,) = struct.unpack_from("<I", data, 0)
+        (distance,) = struct.unpack_from("<i", data, root)
+        vtable = root - distance
+        (vtable_size,) = struct.unpack_from("<H", data, vtable) if vtable >= 0 else (0,)
+        if vtable_size < _MODULE_SLOT + 2:
+            return None
+        (offset,) = struct.unpack_from("<H", data, vtable + _MODULE_SLOT)
+        if offset == 0:
+            return None
+        (relative,) = struct.unpack_from("<I", data, root + offset)
+        vector = root + offset + relative
+        (length,) = struct.unpack_from("<I", data, vector)
+    except struct.error:  # an offset that points outside: not a flatbuffer
+        return None
+    module = data[vector + 4 : vector + 4 + length]
+    return module if module.startswith(BYTECODE_MAGIC) else None

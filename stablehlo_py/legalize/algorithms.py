@@ -1,0 +1,64 @@
+"""Whole algorithms: factorizations, transforms, random bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stablehlo_py.dialect import build
+from stablehlo_py.legalize.rules import keyword, refuse, rule
+from stablehlo_py.mlir import ir
+
+
+def _flag(op: ir.OpView, name: str) -> bool:
+    return bool(op.attributes[name].value) if name in op.attributes else False
+
+
+@rule("stablehlo.cholesky")
+def cholesky(op: ir.OpView) -> ir.Value:
+    """`lower` becomes explicit."""
+    return build.like("cholesky", op.operands[0], lower=_flag(op, "lower"))
+
+
+@rule("stablehlo.triangular_solve")
+def triangular_solve(op: ir.OpView) -> ir.Value:
+    """Enums become words. TRANSPOSE_INVALID (the old default) means none."""
+    transpose = keyword(op.attributes["transpose_a"])
+    return build.value(
+        "triangular_solve",
+        op.results[0].type,
+        *op.operands,
+        left_side=_flag(op, "left_side"),
+        lower=_flag(op, "lower"),
+        unit_diagonal=_flag(op, "unit_diagonal"),
+        transpose_a="NO_TRANSPOSE" if transpose == "TRANSPOSE_INVALID" else transpose,
+    )
+
+
+@rule("stablehlo.fft")
+def fft(op: ir.OpView) -> ir.Value:
+    """Enums become words."""
+    length = op.attributes["fft_length"]
+    return build.value(
+        "fft", op.results[0].type, op.operands[0], kind=keyword(op.attributes["fft_type"]), length=length
+    )
+
+
+@rule("stablehlo.rng_bit_generator")
+def rng_bit_generator(op: ir.OpView) -> Sequence[ir.Value]:
+    """Enums become words."""
+    algorithm = keyword(op.attributes["rng_algorithm"])
+    types = [result.type for result in op.results]
+    return list(build.op("hlo.rng_bit_generator", types, list(op.operands), {"algorithm": algorithm}).results)
+
+
+refuse(
+    "draws from a generator that the specification leaves to the implementation",
+    "use jax.random (threefry or rng_bit_generator), whose bits are defined",
+    "stablehlo.rng",
+)
+refuse(
+    "computes on quantized types, which are not implemented",
+    "export the model without quantization",
+    "stablehlo.uniform_quantize",
+    "stablehlo.uniform_dequantize",
+)

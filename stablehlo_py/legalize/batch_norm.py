@@ -1,0 +1,92 @@
+"""Batch normalization, expanded by the formulas of the StableHLO spec (sections batch_norm_inference, _training,
+_grad)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.types import element_type, i64, num_elements, rank, shape
+from stablehlo_py.legalize.rules import rule
+from stablehlo_py.mlir import ir
+
+
+class _Normalization:
+    """The pieces that the three ops share: everything is per element of the feature dimension."""
+
+    def __init__(self, op: ir.OpView) -> None:
+        self.operand = op.operands[0]
+        self.feature = i64(op, "feature_index")
+        self.epsilon = op.attributes["epsilon"].value
+        self.element = element_type(self.operand)
+        self.sizes = shape(self.operand)
+        self.others = [i for i in range(rank(self.operand)) if i != self.feature]
+        self.count = num_elements(self.operand) // max(1, self.sizes[self.feature])
+
+    def scalar(self, number: float) -> ir.Value:
+        return build.constant(np.array(number).astype(numpy_dtype(self.element)), self.element)
+
+    def number_like(self, number: float, value: ir.Value) -> ir.Value:
+        return build.broadcast(self.scalar(number), shape(value), [])
+
+    def wide(self, per_feature: ir.Value) -> ir.Value:
+        return build.broadcast(per_feature, self.sizes, [self.feature])
+
+    def sum(self, value: ir.Value) -> ir.Value:
+        type_ = build.tensor([self.sizes[self.feature]], self.element)
+        return build.value("reduce", type_, value, self.scalar(0), kind="add", dimensions=self.others)
+
+    def mean(self, value: ir.Value) -> ir.Value:
+        total = self.sum(value)
+        return build.like("divide", total, self.number_like(self.count, total))
+
+    def centered(self, mean: ir.Value) -> ir.Value:
+        return build.like("subtract", self.operand, self.wide(mean))
+
+    def deviation(self, variance: ir.Value) -> ir.Value:
+        return build.like("sqrt", build.like("add", variance, self.number_like(self.epsilon, variance)))
+
+    def normalized(self, mean: ir.Value, variance: ir.Value, scale: ir.Value, offset: ir.Value) -> ir.Value:
+        quotient = build.like("divide", self.centered(mean), self.wide(self.deviation(variance)))
+        return build.like("add", build.like("multiply", quotient, self.wide(scale)), self.wide(offset))
+
+
+@rule("stablehlo.batch_norm_inference")
+def batch_norm_inference(op: ir.OpView) -> ir.Value:
+    """`(operand - mean) / sqrt(variance + epsilon) * scale + offset`."""
+    _, scale, offset, mean, variance = op.operands
+    return _Normalization(op).normalized(mean, variance, scale, offset)
+
+
+@rule("stablehlo.batch_norm_training")
+def batch_norm_training(op: ir.OpView) -> Sequence[ir.Value]:
+    """Mean and (biased) variance of the batch, then as in inference; results: output, mean, variance."""
+    _, scale, offset = op.operands
+    norm = _Normalization(op)
+    mean = norm.mean(norm.operand)
+    centered = norm.centered(mean)
+    variance = norm.mean(build.like("multiply", centered, centered))
+    return norm.normalized(mean, variance, scale, offset), mean, variance
+
+
+@rule("stablehlo.batch_norm_grad")
+def batch_norm_grad(op: ir.OpView) -> Sequence[ir.Value]:
+    """Results: gradients of operand, scale and offset; the names are those of the spec."""
+    _, scale, mean, variance, grad_output = op.operands
+    norm = _Normalization(op)
+    centered = norm.centered(mean)
+    deviation = norm.wide(norm.deviation(variance))
+    per_element = build.like("multiply", grad_output, norm.number_like(norm.count, grad_output))
+    i2 = norm.wide(norm.sum(grad_output))
+    i3 = norm.wide(norm.sum(build.like("multiply", grad_output, centered)))
+    i4 = build.like("multiply", i3, centered)
+    wide_variance = norm.wide(build.like("add", variance, norm.number_like(norm.epsilon, variance)))
+    i5 = build.like("divide", i4, wide_variance)
+    i6 = build.like("subtract", build.like("subtract", per_element, i2), i5)
+    factor = build.like("divide", build.like("divide", norm.wide(scale), deviation), norm.number_like(norm.count, i6))
+    grad_operand = build.like("multiply", factor, i6)
+    grad_scale = norm.sum(build.like("multiply", grad_output, build.like("divide", centered, deviation)))
+    return grad_operand, grad_scale, norm.sum(grad_output)

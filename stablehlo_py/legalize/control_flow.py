@@ -1,0 +1,83 @@
+"""Loops and branches become `scf` on tensors. Blocks move, nothing in them is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stablehlo_py.dialect import build
+from stablehlo_py.legalize.rules import Results, block_of, keep, rule, terminator
+from stablehlo_py.mlir import ir
+
+keep("stablehlo.return", "stablehlo.optimization_barrier")
+
+
+def _scalar(tensor: ir.Value) -> ir.Value:
+    """The element of a rank-0 tensor."""
+    return build.op("tensor.extract", [tensor.type.element_type], [tensor]).result
+
+
+def _end(
+    block: ir.Block, name: str, leading: Sequence[ir.Value] = (), values: Sequence[ir.Value] | None = None
+) -> None:
+    """Replace the block's terminator; by default it passes on the same values."""
+    last = terminator(block).operation
+    values = list(last.operands) if values is None else list(values)
+    with ir.InsertionPoint(last), last.location:
+        build.op(name, [], [*leading, *values])
+    last.erase()
+
+
+@rule("stablehlo.while")
+def while_(op: ir.OpView) -> Sequence[ir.Value]:
+    """`scf.while`; the condition passes its arguments on unchanged."""
+    loop = build.op("scf.while", [result.type for result in op.results], list(op.operands), regions=2)
+    condition, body = block_of(op, 0), block_of(op, 1)
+    condition.append_to(loop.regions[0])
+    body.append_to(loop.regions[1])
+    last = terminator(condition)
+    with ir.InsertionPoint(last), last.operation.location:
+        go_on = _scalar(last.operands[0])
+    _end(condition, "scf.condition", [go_on], list(condition.arguments))
+    _end(body, "scf.yield")
+    return list(loop.results)
+
+
+@rule("stablehlo.if")
+def if_(op: ir.OpView) -> Sequence[ir.Value]:
+    """`scf.if`."""
+    branch = build.op("scf.if", [result.type for result in op.results], [_scalar(op.operands[0])], regions=2)
+    for number in range(2):
+        block = block_of(op, number)
+        block.append_to(branch.regions[number])
+        _end(block, "scf.yield")
+    return list(branch.results)
+
+
+@rule("stablehlo.case")
+def case(op: ir.OpView) -> Results:
+    """`scf.index_switch` whose default is the last branch (spec, section case: an index out of range takes the
+    last)."""
+    count = len(op.regions)
+    if count == 1:
+        return _inlined(op)
+    index = build.op("arith.index_cast", [ir.IndexType.get()], [_scalar(op.operands[0])]).result
+    switch = build.op(
+        "scf.index_switch",
+        [result.type for result in op.results],
+        [index],
+        {"cases": list(range(count - 1))},
+        regions=count,
+    )
+    for place, number in enumerate([count - 1, *range(count - 1)]):
+        block = block_of(op, number)
+        block.append_to(switch.regions[place])
+        _end(block, "scf.yield")
+    return list(switch.results)
+
+
+def _inlined(op: ir.OpView) -> Sequence[ir.Value]:
+    block = block_of(op)
+    values = list(terminator(block).operands)
+    for inner in list(block.operations)[:-1]:
+        inner.operation.move_before(op.operation)
+    return values

@@ -1,0 +1,170 @@
+"""StableHLO to hlo: one walk, innermost ops first, each op by the rule of its name.
+
+What the walk relies on: calls and composites are inlined (`inline`), shapes are static. What it leaves is the normal
+form of docs/architecture.md. Everything that cannot be legalized is collected and reported in one error.
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.dialect.types import is_tensor, user_location
+from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
+    algorithms,
+    batch_norm,
+    composite,
+    contraction,
+    control_flow,
+    custom_call,
+    devices,
+    elementwise,
+    indexing,
+    reduction,
+    shape,
+)
+from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
+from stablehlo_py.mlir import ir, run_upstream
+
+# What may be there before or after: our own ops, control flow that is already in normal form, terminators, calls of
+# functions.
+_LEGAL_DIALECTS = frozenset({"hlo", "scf", "func", "tensor", "arith"})
+_DYNAMIC_PREFIXES = ("stablehlo.dynamic_", "stablehlo.real_dynamic_slice", "stablehlo.set_dimension_size")
+_STATIC_DYNAMICS = frozenset({"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"})
+
+
+def legalize(module: ir.Module) -> None:
+    """Rewrite a StableHLO (and CHLO) module to hlo in normal form, in place.
+
+    Raises UnsupportedError, which lists every op that could not be legalized with its location; the module is then
+    half rewritten.
+    """
+    with module.context, ir.Location.unknown():
+        _prepare(module)
+        run = _Run()
+        for function in _functions(module, private=False):
+            run.function(function)
+        if len(module.body.operations) > 1:
+            run_upstream(module, "symbol-dce")  # decompositions of the composites that became hlo ops
+            for function in _functions(module, private=True):
+                run.function(function)
+    if run.problems:
+        count = len(run.problems)
+        raise UnsupportedError(f"{count} op{'s' if count > 1 else ''} cannot be compiled", problems=run.problems)
+
+
+def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
+    found = []
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and len(op.regions[0].blocks):
+            visibility = "sym_visibility" in op.attributes and op.attributes["sym_visibility"].value == "private"
+            if visibility == private:
+                found.append(op)
+    return found
+
+
+def _prepare(module: ir.Module) -> None:
+    """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin, dynamic twins of
+    static ops."""
+    names: set[str] = set()
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        names.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    if any(name.startswith(_DYNAMIC_PREFIXES) and name not in _STATIC_DYNAMICS for name in names):
+        run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
+    chlo = {name for name in names if name.startswith("chlo.")}
+    if chlo:
+        # The expansions of CHLO produce other CHLO ops, so ours go first and last.
+        run = _Run(frozenset(name for name in chlo if name in RULES or name in RENAMED))
+        for function in [*_functions(module, private=False), *_functions(module, private=True)]:
+            run.function(function)
+        if chlo - run.only:
+            run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
+
+
+class _Run:
+    """One walk. `only` restricts it to some op names."""
+
+    def __init__(self, only: frozenset[str] = frozenset()) -> None:
+        self.only = only
+        self.problems: list[Problem] = []
+        self.tuples = False
+
+    def function(self, function: ir.OpView) -> None:
+        """Legalize the body of a function."""
+        block = function.regions[0].blocks[0]
+        known = len(self.problems)
+        for argument in block.arguments:
+            self._check_type(argument, function)
+        if len(self.problems) > known:
+            return  # every other op would only repeat it
+        self.block(block)
+        if not self.only and self.tuples:
+            for op in devices.erase_unused_tuples(block):
+                self._report(
+                    op, op.operation.name, Unsupported("is used as a whole", "export the model without tuples")
+                )
+
+    def _check_type(self, value: ir.Value, op: ir.OpView) -> None:
+        type_ = value.type
+        if not is_tensor(value):
+            reason, remedy = f"has an argument of type {type_}", "export the model without effects (callbacks, tokens)"
+        elif not type_.has_static_shape:
+            reason, remedy = f"has an argument of dynamic shape, {type_}", "load the module with concrete shapes"
+        elif "!quant" in str(type_):
+            reason, remedy = f"has an argument of quantized type, {type_}", "export the model without quantization"
+        else:
+            return
+        self.problems.append(Problem(reason, user_location(op.location), op.operation.name, remedy))
+
+    def block(self, block: ir.Block) -> None:
+        """Legalize the ops of a block, innermost first."""
+        for op in list(block.operations):
+            operation = op.operation
+            name = operation.name
+            renamed = RENAMED.get(name)
+            if renamed is not None:
+                if self.only and name not in self.only:
+                    continue
+                results = operation.results
+                new = ir.Operation.create(
+                    renamed,
+                    results=[result.type for result in results],
+                    operands=list(operation.operands),
+                    loc=operation.location,
+                    ip=ir.InsertionPoint(operation),
+                )
+                results[0].replace_all_uses_with(new.result)
+                operation.erase()
+                continue
+            for region in operation.regions:
+                for inner in region.blocks:
+                    self.block(inner)
+            if not self.only or name in self.only:
+                self.tuples = self.tuples or name == "stablehlo.tuple"
+                self._apply(op, name)
+
+    def _apply(self, op: ir.OpView, name: str) -> None:
+        function = RULES.get(name)
+        if function is None:
+            if name.partition(".")[0] not in _LEGAL_DIALECTS:
+                self._report(op, name, Unsupported("is not an op that this compiler knows"))
+            return
+        location = op.operation.location
+        try:
+            with ir.InsertionPoint(op), location:
+                replacements = function(op)
+        except Unsupported as problem:
+            self._report(op, name, problem)
+            return
+        if replacements is None:
+            return
+        if isinstance(replacements, ir.Value):
+            replacements = (replacements,)
+        for result, replacement in zip(op.operation.results, replacements, strict=True):
+            result.replace_all_uses_with(replacement)
+        op.operation.erase()
+
+    def _report(self, op: ir.OpView, name: str, problem: Unsupported) -> None:
+        self.problems.append(Problem(problem.reason, user_location(op.operation.location), name, problem.remedy))

@@ -1,0 +1,148 @@
+"""Elementwise ops. Most keep their name; what differs: booleans have logic only, scalar operands are broadcast, no
+clamp."""
+
+from __future__ import annotations
+
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.hlo import BINARY, UNARY
+from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, rank, shape
+from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, block_of, keyword, rule
+from stablehlo_py.mlir import ir
+
+_SAME_NAME = """
+    abs atan2 cbrt ceil complex cosine count_leading_zeros divide exponential exponential_minus_one floor is_finite log
+    log_plus_one logistic negate not popcnt power remainder round_nearest_afz round_nearest_even rsqrt shift_left
+    shift_right_arithmetic shift_right_logical sign sine sqrt tan tanh
+"""
+RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in _SAME_NAME.split()})
+RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in ("and", "or", "xor")})
+RENAMED.update({"chlo.erf": "hlo.erf", "chlo.tan": "hlo.tan"})
+
+# Spec, sections add, multiply, maximum, minimum: on booleans these are or, and, or, and. Subtraction modulo 2 is xor.
+ON_BOOLEANS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and", "subtract": "xor"}
+
+
+@rule(*(f"stablehlo.{name}" for name in ON_BOOLEANS))
+def arithmetic(op: ir.OpView) -> ir.Value:
+    """Arithmetic on numbers; logic on booleans."""
+    name = op.operation.name.removeprefix("stablehlo.")
+    lhs, rhs = op.operands
+    if is_bool(element_type(lhs)):
+        name = ON_BOOLEANS[name]
+    return build.like(name, lhs, rhs)
+
+
+@rule("stablehlo.compare")
+def compare(op: ir.OpView) -> ir.Value:
+    """`compare_type` matters for the total order of floats only: else the element type says how to compare."""
+    lhs, rhs = op.operands
+    attributes: dict[str, ir.Attribute] = {
+        "direction": ir.StringAttr.get(keyword(op.attributes["comparison_direction"]))
+    }
+    if (
+        is_float(element_type(lhs))
+        and "compare_type" in op.attributes
+        and keyword(op.attributes["compare_type"]) == "TOTALORDER"
+    ):
+        attributes["total_order"] = ir.UnitAttr.get()
+    return build.value("compare", op.results[0].type, lhs, rhs, **attributes)
+
+
+@rule("stablehlo.select")
+def select(op: ir.OpView) -> ir.Value:
+    """A scalar predicate is broadcast."""
+    predicate, on_true, on_false = op.operands
+    return build.value("select", on_true.type, build.broadcast(predicate, shape(on_true), []), on_true, on_false)
+
+
+@rule("stablehlo.clamp")
+def clamp(op: ir.OpView) -> ir.Value:
+    """Spec, section clamp: `minimum(maximum(operand, min), max)`; scalar bounds are broadcast."""
+    low, operand, high = op.operands
+    low, high = (build.broadcast(bound, shape(operand), []) if rank(bound) == 0 else bound for bound in (low, high))
+    if is_bool(element_type(operand)):
+        return build.like("and", build.like("or", operand, low), high)
+    return build.like("minimum", build.like("maximum", operand, low), high)
+
+
+@rule("stablehlo.convert", "stablehlo.bitcast_convert")
+def convert(op: ir.OpView) -> ir.Value:
+    """A conversion to the same type is none."""
+    (operand,) = op.operands
+    result = op.results[0].type
+    if operand.type == result:
+        return operand
+    return build.value(op.operation.name.removeprefix("stablehlo."), result, operand)
+
+
+@rule("stablehlo.reduce_precision")
+def reduce_precision(op: ir.OpView) -> ir.Value:
+    """The bit counts become i64."""
+    bits = {name: i64(op, name) for name in ("exponent_bits", "mantissa_bits")}
+    return build.like("reduce_precision", op.operands[0], **bits)
+
+
+@rule("stablehlo.real")
+def real(op: ir.OpView) -> ir.Value:
+    """The real part; of a real number the number."""
+    (operand,) = op.operands
+    return build.value("real", op.results[0].type, operand) if is_complex(element_type(operand)) else operand
+
+
+@rule("stablehlo.imag")
+def imag(op: ir.OpView) -> ir.Value:
+    """The imaginary part; of a real number zero."""
+    (operand,) = op.operands
+    if is_complex(element_type(operand)):
+        return build.value("imag", op.results[0].type, operand)
+    return build.splat(0, op.results[0].type)
+
+
+@rule("chlo.square")
+def square(op: ir.OpView) -> ir.Value:
+    """`x * x`."""
+    return build.like("multiply", op.operands[0], op.operands[0])
+
+
+@rule("chlo.conj")
+def conj(op: ir.OpView) -> ir.Value:
+    """The complex conjugate; of a real number the number."""
+    (operand,) = op.operands
+    element = element_type(operand)
+    if not is_complex(element):
+        return operand
+    part = build.tensor(shape(operand), element.element_type)
+    real_part, imag_part = build.value("real", part, operand), build.value("imag", part, operand)
+    return build.value("complex", operand.type, real_part, build.like("negate", imag_part))
+
+
+_IN_MAP = frozenset(
+    f"hlo.{name}" for name in (*UNARY, *BINARY, "compare", "select", "convert", "bitcast_convert", "reduce_precision")
+)
+
+
+@rule("stablehlo.map")
+def map_(op: ir.OpView) -> Results:
+    """The body, which computes on scalars, is done on whole tensors."""
+    sizes = shape(op.results[0])
+    block = block_of(op)
+    values: dict[ir.Value, ir.Value] = dict(zip(block.arguments, op.operands, strict=True))
+
+    def whole(scalar: ir.Value) -> ir.Value:
+        if scalar not in values:
+            values[scalar] = build.broadcast(scalar, sizes, [])
+        return values[scalar]
+
+    *body, last = list(block.operations)
+    for inner in body:
+        operation = inner.operation
+        if operation.name == "hlo.constant":
+            values[operation.result] = build.broadcast(operation.clone().result, sizes, [])
+        elif operation.name in _IN_MAP:
+            results = [build.tensor(sizes, element_type(operation.result))]
+            operands = [whole(operand) for operand in operation.operands]
+            attributes = {name: operation.attributes[name] for name in operation.attributes}
+            values[operation.result] = build.op(operation.name, results, operands, attributes).result
+        else:
+            raise Unsupported(f"has '{operation.name}' in its body; only elementwise ops are possible there")
+    return [whole(value) for value in last.operands]

@@ -1,0 +1,163 @@
+"""Slices at computed places, gather, scatter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.legalize.regions import isolate
+from stablehlo_py.legalize.rules import Unsupported, rule
+from stablehlo_py.legalize.shape import broadcast_in_dim
+from stablehlo_py.mlir import ir
+from stablehlo_py.mlir import stablehlo as attributes
+
+
+@rule("stablehlo.dynamic_slice")
+def dynamic_slice(op: ir.OpView) -> ir.Value:
+    """Of a scalar it is the scalar."""
+    operands = list(op.operands)
+    if len(operands) == 1:
+        return operands[0]
+    return build.value("dynamic_slice", op.results[0].type, *operands, sizes=op.attributes["slice_sizes"])
+
+
+@rule("stablehlo.dynamic_update_slice")
+def dynamic_update_slice(op: ir.OpView) -> ir.Value:
+    """Of a scalar it is the update."""
+    operands = list(op.operands)
+    return operands[1] if len(operands) == 2 else build.like("dynamic_update_slice", *operands)
+
+
+def _gather(op: ir.OpView, operand: ir.Value, indices: ir.Value, sizes: list[int]) -> ir.Value:
+    numbers = attributes.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    return build.value(
+        "gather",
+        op.results[0].type,
+        operand,
+        indices,
+        offset_dims=numbers.offset_dims,
+        collapsed_slice_dims=numbers.collapsed_slice_dims,
+        operand_batching_dims=numbers.operand_batching_dims,
+        start_indices_batching_dims=numbers.start_indices_batching_dims,
+        start_index_map=numbers.start_index_map,
+        index_vector_dim=numbers.index_vector_dim,
+        slice_sizes=sizes,
+    )
+
+
+@rule("stablehlo.gather")
+def gather(op: ir.OpView) -> ir.Value:
+    """The dimension numbers become attributes of their own. `indices_are_sorted` is a promise that nothing here
+    needs."""
+    return _gather(op, op.operands[0], op.operands[1], list(op.attributes["slice_sizes"]))
+
+
+@rule("stablehlo.dynamic_gather")
+def dynamic_gather(op: ir.OpView) -> ir.Value:
+    """A gather whose slice sizes are a constant."""
+    operand, indices, sizes = op.operands
+    return _gather(op, operand, indices, constant_operand(sizes, "slice_sizes").tolist())
+
+
+def constant_operand(value: ir.Value, name: str) -> np.ndarray:
+    """The value of an operand that must be a constant. Raises Unsupported."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name not in ("hlo.constant", "stablehlo.constant"):
+        if not isinstance(owner, ir.Block) and owner.name == "hlo.broadcast":
+            return np.broadcast_to(constant_operand(owner.operands[0], name), shape(value))
+        raise Unsupported(f"has {name} that are no constant", "export the model with static shapes")
+    return constant_value(owner)
+
+
+@rule("stablehlo.torch_index_select")
+def torch_index_select(op: ir.OpView) -> ir.Value:
+    """Spec before version 1.0: `operand` indexed by `index` along `dim`, the first `batch_dims` dimensions paired: a
+    gather."""
+    operand, index = op.operands
+    dim, batch = i64(op, "dim"), i64(op, "batch_dims")
+    source, places = shape(operand), shape(index)
+    paired = list(range(batch))
+    # Result: operand dimensions before dim, index dimensions after the paired ones, operand dimensions after dim.
+    before, inside = dim - batch, len(places) - batch
+    first = batch + before + inside
+    offsets = [batch + i for i in range(before)] + [first + i for i in range(len(source) - dim - 1)]
+    sizes = [1 if i in paired or i == dim else size for i, size in enumerate(source)]
+    return build.value(
+        "gather",
+        op.results[0].type,
+        operand,
+        index,
+        offset_dims=offsets,
+        collapsed_slice_dims=[dim],
+        operand_batching_dims=paired,
+        start_indices_batching_dims=paired,
+        start_index_map=[dim],
+        index_vector_dim=len(places),
+        slice_sizes=sizes,
+    )
+
+
+@rule("stablehlo.scatter")
+def scatter(op: ir.OpView) -> None:
+    """Kept, with hlo ops in its region."""
+    isolate(op)
+
+
+@rule("stablehlo.real_dynamic_slice")
+def real_dynamic_slice(op: ir.OpView) -> ir.Value:
+    """A slice whose bounds are constants."""
+    operand, *bounds = op.operands
+    names = ("start", "limit", "strides")
+    values = {
+        name: constant_operand(bound, f"{name} indices").tolist() for name, bound in zip(names, bounds, strict=True)
+    }
+    return build.value("slice", op.results[0].type, operand, **values)
+
+
+@rule("stablehlo.dynamic_pad")
+def dynamic_pad(op: ir.OpView) -> ir.Value:
+    """A pad whose paddings are constants."""
+    operand, value, *edges = op.operands
+    names = ("low", "high", "interior")
+    values = {
+        name: constant_operand(edge, f"{name} paddings").tolist() for name, edge in zip(names, edges, strict=True)
+    }
+    return build.value("pad", op.results[0].type, operand, value, **values)
+
+
+def _static_result(op: ir.OpView) -> tuple[int, ...]:
+    if not op.results[0].type.has_static_shape:
+        raise Unsupported(
+            f"has a result of dynamic shape, {op.results[0].type}", "load the module with concrete argument shapes"
+        )
+    return shape(op.results[0])
+
+
+@rule("stablehlo.dynamic_broadcast_in_dim")
+def dynamic_broadcast_in_dim(op: ir.OpView) -> ir.Value:
+    """With a static result the shape operand says nothing new."""
+    return broadcast_in_dim(op.operands[0], _static_result(op), i64s(op, "broadcast_dimensions"))
+
+
+@rule("stablehlo.dynamic_reshape")
+def dynamic_reshape(op: ir.OpView) -> ir.Value:
+    """With a static result the shape operand says nothing new."""
+    return build.reshape(op.operands[0], _static_result(op))
+
+
+@rule("stablehlo.dynamic_iota")
+def dynamic_iota(op: ir.OpView) -> ir.Value:
+    """With a static result the shape operand says nothing new."""
+    _static_result(op)
+    return build.value("iota", op.results[0].type, dimension=i64(op, "iota_dimension"))
+
+
+@rule("stablehlo.set_dimension_size")
+def set_dimension_size(op: ir.OpView) -> ir.Value:
+    """Only the size that the dimension has already can be set."""
+    operand, size = op.operands
+    if operand.type != op.results[0].type or constant_operand(size, "sizes") != shape(operand)[i64(op, "dimension")]:
+        raise Unsupported("makes a dimension dynamic", "export the model with static shapes")
+    return operand

@@ -1,0 +1,93 @@
+"""The table of legalization rules and what a rule may say.
+
+A rule is a plain function from a StableHLO op to the values that replace its results:
+
+    @rule("stablehlo.floor")
+    def floor(op: ir.OpView) -> ir.Value:
+        return build.like("floor", op.operands[0])
+
+The driver sets the insertion point and the location, has legalized the op's regions already, replaces the results and
+erases the op. A rule that answers None keeps the op, as it is or changed in place. A rule that cannot go on raises
+`Unsupported`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from stablehlo_py.dialect.constants import to_numpy
+from stablehlo_py.mlir import ir
+
+Results: TypeAlias = ir.Value | Sequence[ir.Value] | None
+Rule: TypeAlias = Callable[[ir.OpView], Results]
+
+RULES: dict[str, Rule] = {}
+# Ops that become the hlo op of another name (or the same) with the same operands, result types and no attributes.
+RENAMED: dict[str, str] = {}
+
+
+class Unsupported(Exception):
+    """What a rule raises: why an op cannot be legalized, and what the user can do about it."""
+
+    def __init__(self, reason: str, remedy: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a function as the rule of these ops."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            if name in RULES:
+                raise ValueError(f"two rules for {name}")
+            RULES[name] = function
+        return function
+
+    return register
+
+
+def keep(*names: str) -> None:
+    """Ops that stay, with hlo ops in their regions (docs/architecture.md says which)."""
+    for name in names:
+        RULES[name] = _kept
+
+
+def _kept(op: ir.OpView) -> None:
+    """The op is part of the normal form."""
+
+
+def refuse(reason: str, remedy: str, *names: str) -> None:
+    """Ops that are known and not supported, with a reason of their own."""
+
+    def refused(op: ir.OpView) -> None:
+        raise Unsupported(reason, remedy)
+
+    for name in names:
+        RULES[name] = refused
+
+
+def optional_i64s(op: ir.OpView, name: str, default: Sequence[int]) -> list[int]:
+    """An optional `array<i64>` attribute as a list."""
+    return list(op.attributes[name]) if name in op.attributes else list(default)
+
+
+def optional_pairs(op: ir.OpView, name: str, rows: int) -> list[int]:
+    """An optional `[rows, 2]` dense integer attribute (paddings), flattened; zeros when absent."""
+    return to_numpy(op.attributes[name]).reshape(-1).tolist() if name in op.attributes else [0] * (2 * rows)
+
+
+def keyword(attribute: ir.Attribute) -> str:
+    """The word of an enum attribute: TOTALORDER of `#stablehlo<comparison_type TOTALORDER>`."""
+    return str(attribute).rstrip(">").rsplit(" ", 1)[-1]
+
+
+def block_of(op: ir.OpView, region: int = 0) -> ir.Block:
+    """The only block of a region of a StableHLO op."""
+    return op.regions[region].blocks[0]
+
+
+def terminator(block: ir.Block) -> ir.OpView:
+    """The last op of a block."""
+    return block.operations[len(block.operations) - 1]

@@ -1,0 +1,122 @@
+"""Constants, iota, broadcasts and ops that move elements to static places."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.types import element_type, i64, i64s, num_elements, rank, shape
+from stablehlo_py.legalize.rules import Unsupported, rule
+from stablehlo_py.mlir import ir
+
+
+@rule("stablehlo.constant")
+def constant(op: ir.OpView) -> ir.Value:
+    """A splat becomes a scalar constant and its broadcast; complex values become interleaved parts."""
+    type_ = op.results[0].type
+    element = type_.element_type
+    if isinstance(element, ir.ComplexType):
+        value = constant_value(op)
+        if value.size > 1 and not any(value.strides):
+            return build.broadcast(build.constant(value[(0,) * value.ndim], element), value.shape, [])
+        return build.constant(value, element)
+    attribute = op.attributes["value"]
+    if attribute.type != type_:  # a quantized constant stores other elements than its type says
+        raise Unsupported(f"has the quantized type {type_}", "export the model without quantization")
+    if type_.rank and isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat and num_elements(type_) > 0:
+        value = constant_value(op)
+        return build.broadcast(build.constant(value[(0,) * value.ndim], element), value.shape, [])
+    return build.value("constant", type_, value=attribute)
+
+
+@rule("stablehlo.iota")
+def iota(op: ir.OpView) -> ir.Value:
+    """`iota_dimension` becomes `dimension`."""
+    return build.value("iota", op.results[0].type, dimension=i64(op, "iota_dimension"))
+
+
+def broadcast_in_dim(operand: ir.Value, sizes: tuple[int, ...], dimensions: tuple[int, ...]) -> ir.Value:
+    """StableHLO's broadcast_in_dim in normal form: a transpose where the mapped dimensions do not increase, a reshape
+    that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed."""
+    order = sorted(range(len(dimensions)), key=lambda i: dimensions[i])
+    operand = build.transpose(operand, order)
+    dimensions = tuple(dimensions[i] for i in order)
+    source = shape(operand)
+    kept = [i for i, dimension in enumerate(dimensions) if source[i] == sizes[dimension]]
+    operand = build.reshape(operand, [source[i] for i in kept])
+    return build.broadcast(operand, sizes, [dimensions[i] for i in kept])
+
+
+@rule("stablehlo.broadcast_in_dim")
+def broadcast_in_dim_op(op: ir.OpView) -> ir.Value:
+    """See `broadcast_in_dim`."""
+    return broadcast_in_dim(op.operands[0], shape(op.results[0]), i64s(op, "broadcast_dimensions"))
+
+
+@rule("stablehlo.broadcast")
+def broadcast(op: ir.OpView) -> ir.Value:
+    """The old broadcast, which adds leading dimensions."""
+    new = len(i64s(op, "broadcast_sizes"))
+    return build.broadcast(op.operands[0], shape(op.results[0]), range(new, new + rank(op.operands[0])))
+
+
+@rule("stablehlo.reshape")
+def reshape(op: ir.OpView) -> ir.Value:
+    """Nothing where the shape stays."""
+    return build.reshape(op.operands[0], shape(op.results[0]))
+
+
+@rule("stablehlo.transpose")
+def transpose(op: ir.OpView) -> ir.Value:
+    """Nothing for the identity."""
+    return build.transpose(op.operands[0], i64s(op, "permutation"))
+
+
+@rule("stablehlo.slice")
+def slice_(op: ir.OpView) -> ir.Value:
+    """Shorter names of attributes."""
+    attributes = op.attributes
+    return build.value(
+        "slice",
+        op.results[0].type,
+        op.operands[0],
+        start=attributes["start_indices"],
+        limit=attributes["limit_indices"],
+        strides=attributes["strides"],
+    )
+
+
+@rule("stablehlo.pad")
+def pad(op: ir.OpView) -> ir.Value:
+    """Shorter names of attributes."""
+    attributes = op.attributes
+    return build.value(
+        "pad",
+        op.results[0].type,
+        *op.operands,
+        low=attributes["edge_padding_low"],
+        high=attributes["edge_padding_high"],
+        interior=attributes["interior_padding"],
+    )
+
+
+@rule("stablehlo.reverse")
+def reverse(op: ir.OpView) -> ir.Value:
+    """Nothing where no dimension is reversed."""
+    if not i64s(op, "dimensions"):
+        return op.operands[0]
+    return build.like("reverse", op.operands[0], dimensions=op.attributes["dimensions"])
+
+
+@rule("stablehlo.concatenate")
+def concatenate(op: ir.OpView) -> ir.Value | None:
+    """Kept; of one operand it is the operand."""
+    return op.operands[0] if len(op.operands) == 1 else None
+
+
+@rule("stablehlo.get_dimension_size")
+def get_dimension_size(op: ir.OpView) -> ir.Value:
+    """Shapes are static: a constant."""
+    element = element_type(op.results[0])
+    return build.constant(np.array(shape(op.operands[0])[i64(op, "dimension")], numpy_dtype(element)), element)

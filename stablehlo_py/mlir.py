@@ -1,0 +1,242 @@
+"""The only module that imports MLIR's Python bindings (the `torch-mlir` wheel).
+
+Everything else says ``from stablehlo_py.mlir import ir``. Two roads lead into MLIR:
+
+* the bindings (`ir`, `PassManager`), used for everything that Python code reads or rewrites;
+* `capi`, the same library's C functions through ctypes, which release the GIL: parse, translate and compile
+  run on all cores from plain Python threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import types
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch_mlir import _mlir_libs, ir, rewrite
+from torch_mlir._mlir_libs import _stablehlo as stablehlo
+from torch_mlir._mlir_libs._mlir import ir as _cext_ir
+from torch_mlir.dialects import ext, irdl
+from torch_mlir.dialects import func as func_dialect
+from torch_mlir.dialects import scf as scf_dialect
+from torch_mlir.passmanager import PassManager
+
+__all__ = [
+    "Diagnostic",
+    "MLIRError",
+    "PassManager",
+    "capi",
+    "diagnostics",
+    "errors_of",
+    "ext",
+    "func_dialect",
+    "ir",
+    "irdl",
+    "make_context",
+    "message_of",
+    "rewrite",
+    "run_upstream",
+    "scf_dialect",
+    "stablehlo",
+    "was_interrupted",
+]
+
+MLIRError = _cext_ir.MLIRError if hasattr(_cext_ir, "MLIRError") else ir.MLIRError
+
+# For every op it wraps, the bindings import `torch_mlir.dialects.<namespace>`; a namespace without such a module
+# costs a failed import search per op (18 us instead of 0.45). Empty modules end the search.
+for _namespace in ("hlo", "stablehlo", "chlo", "vhlo"):
+    sys.modules.setdefault(f"torch_mlir.dialects.{_namespace}", types.ModuleType(f"torch_mlir.dialects.{_namespace}"))
+
+_lock = threading.Lock()
+_registered = False
+
+
+def make_context() -> ir.Context:
+    """A context with every dialect that the compiler speaks: upstream's, StableHLO, CHLO, VHLO and hlo."""
+    global _registered
+    from stablehlo_py.dialect import hlo  # the dialect needs this module first
+
+    # Loading a Python-defined dialect stores state on its class: one context at a time.
+    with _lock:
+        if not _registered:
+            stablehlo.register_stablehlo_passes()
+            _registered = True
+        context = ir.Context()
+        context.enable_multithreading(False)
+        stablehlo.register_dialect(context)
+        with context, ir.Location.unknown():
+            # register_dialect leaves chlo out; a pass that depends on it loads it.
+            run_upstream(ir.Module.create(), "func.func(stablehlo-complex-math-expander)")
+            hlo.Hlo.load()
+    return context
+
+
+def quiet_context() -> ir.Context:
+    """A bare context for one thread: upstream dialects only, no multithreading."""
+    context = ir.Context()
+    context.enable_multithreading(False)
+    return context
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error. What a callback of `walk` raises, the bindings turn into a RuntimeError that
+    has only the text of it."""
+    return isinstance(error, RuntimeError) and "in callback" in str(error) and "\nKeyboardInterrupt" in str(error)
+
+
+def run_upstream(module: ir.Module, pipeline: str, verify: bool = False) -> None:
+    """Run passes registered in C++ (MLIR's and StableHLO's) on a module, in pipeline syntax without the anchor."""
+    manager = PassManager.parse(f"builtin.module({pipeline})", context=module.context)
+    manager.enable_verifier(verify)
+    manager.run(module.operation)
+
+
+class _StringRef(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+
+class CApi:
+    """MLIR's C API by ctypes: the calls that take long, without the GIL. Handles are plain integers."""
+
+    def __init__(self) -> None:
+        folder = Path(next(iter(_mlir_libs.__path__)))
+        self._library = ctypes.CDLL(str(folder / "libTorchMLIRAggregateCAPI.so"))
+        pointer, string, flag, integer = ctypes.c_void_p, _StringRef, ctypes.c_bool, ctypes.c_int
+        self._context_create = self._function("mlirContextCreateWithThreading", pointer, flag)
+        self._context_destroy = self._function("mlirContextDestroy", None, pointer)
+        self._llvm_dialect = self._function("mlirGetDialectHandle__llvm__", pointer)
+        self._load_dialect = self._function("mlirDialectHandleLoadDialect", pointer, pointer, pointer)
+        self.module_parse = self._function("mlirModuleCreateParse", pointer, pointer, string)
+        self.module_operation = self._function("mlirModuleGetOperation", pointer, pointer)
+        self.module_destroy = self._function("mlirModuleDestroy", None, pointer)
+        self._translate = self._function("mlirTranslateModuleToLLVMIRToString", pointer, pointer)
+        self.engine_create = self._function(
+            "mlirExecutionEngineCreate", pointer, pointer, integer, integer, pointer, flag, flag
+        )
+        self.engine_register = self._function("mlirExecutionEngineRegisterSymbol", None, pointer, string, pointer)
+        self.engine_lookup = self._function("mlirExecutionEngineLookup", pointer, pointer, string)
+        self.engine_dump = self._function("mlirExecutionEngineDumpToObjectFile", None, pointer, string)
+        self.engine_destroy = self._function("mlirExecutionEngineDestroy", None, pointer)
+        size = ctypes.c_size_t
+        self.dense_raw_data = self._function("mlirDenseElementsAttrGetRawData", pointer, pointer)
+        self.dense_is_splat = self._function("mlirDenseElementsAttrIsSplat", flag, pointer)
+        self.is_dense = self._function("mlirAttributeIsADenseElements", flag, pointer)
+        self.dense_from_raw = self._function("mlirDenseElementsAttrRawBufferGet", pointer, pointer, size, pointer)
+        self.inherent_attribute = self._function("mlirOperationGetInherentAttributeByName", pointer, pointer, string)
+        self._free = ctypes.CDLL(None).free
+        self._free.argtypes = [pointer]
+        self._capsule_name = ctypes.pythonapi.PyCapsule_GetName
+        self._capsule_name.restype, self._capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        self._capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        self._capsule_pointer.restype = pointer
+        self._capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        self._capsule_new = ctypes.pythonapi.PyCapsule_New
+        self._capsule_new.restype, self._capsule_new.argtypes = ctypes.py_object, [pointer, ctypes.c_char_p, pointer]
+        # A capsule borrows its name: this object keeps it alive.
+        self._attribute_capsule = ir.Attribute.__module__.split(".", maxsplit=1)[0].encode() + b".ir.Attribute._CAPIPtr"
+
+    def _function(self, name: str, result: object, *arguments: object) -> Any:
+        function = getattr(self._library, name)
+        function.restype, function.argtypes = result, list(arguments)
+        return function
+
+    @staticmethod
+    def string(text: bytes) -> _StringRef:
+        """A borrowed string; `text` must outlive the call."""
+        return _StringRef(text, len(text))
+
+    def handle(self, value: ir.Context | ir.Operation | ir.Attribute | ir.Type) -> int:
+        """The C handle inside a bindings object; the object must stay alive while the handle is used."""
+        capsule = value._CAPIPtr
+        return self._capsule_pointer(capsule, self._capsule_name(capsule))
+
+    def attribute(self, handle: int) -> ir.Attribute:
+        """The bindings object of an attribute handle. The bindings refuse complex dense elements: TypeError."""
+        return ir.Attribute._CAPICreate(self._capsule_new(handle, self._attribute_capsule, None))
+
+    @contextmanager
+    def llvm_context(self) -> Iterator[int]:
+        """The handle of a context with the llvm dialect alone: 0.4 ms, where one with every dialect takes 4."""
+        context = self._context_create(False)
+        try:
+            self._load_dialect(self._llvm_dialect(), context)
+            yield context
+        finally:
+            self._context_destroy(context)
+
+    def translate_to_llvm_ir(self, operation: int) -> str:
+        """LLVM IR text of a module in the llvm dialect."""
+        text = self._translate(operation)
+        try:
+            return ctypes.string_at(text).decode()
+        finally:
+            self._free(text)
+
+
+_capi: CApi | None = None
+
+
+def capi() -> CApi:
+    """The process-wide `CApi`, loaded at the first use."""
+    global _capi
+    if _capi is None:
+        _capi = CApi()
+    return _capi
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A copy of one MLIR diagnostic: MLIR's own object is dead once its handler has returned."""
+
+    severity: ir.DiagnosticSeverity
+    message: str
+    location: ir.Location
+    notes: tuple[Diagnostic, ...] = ()
+
+    @staticmethod
+    def copy(diagnostic: ir.Diagnostic | ir.DiagnosticInfo) -> Diagnostic:
+        """Everything that is in MLIR's object, notes included."""
+        notes = tuple(Diagnostic.copy(note) for note in diagnostic.notes)
+        return Diagnostic(diagnostic.severity, message_of(diagnostic), diagnostic.location, notes)
+
+
+def message_of(diagnostic: Any) -> str:
+    """The message of a diagnostic of any copy of the bindings. They refuse one that quotes bytes which are not
+    UTF-8."""
+    try:
+        return diagnostic.message
+    except RuntimeError:
+        return "a name is not valid UTF-8"
+
+
+@contextmanager
+def diagnostics(context: ir.Context) -> Iterator[list[Diagnostic]]:
+    """Collect MLIR diagnostics instead of letting them go to stderr.
+
+    What the bindings turn into an `MLIRError` (parsing, verifying, passes) travels in the exception's
+    `error_diagnostics` and does not come here: see `errors_of`.
+    """
+    collected: list[Diagnostic] = []
+
+    def handler(diagnostic: ir.Diagnostic) -> bool:
+        collected.append(Diagnostic.copy(diagnostic))
+        return True
+
+    handle = context.attach_diagnostic_handler(handler)
+    try:
+        yield collected
+    finally:
+        handle.detach()
+
+
+def errors_of(error: Exception, collected: Iterable[Diagnostic] = ()) -> list[Diagnostic]:
+    """All error diagnostics: those an `MLIRError` carries and those that `diagnostics` collected."""
+    carried = [Diagnostic.copy(each) for each in getattr(error, "error_diagnostics", ())]
+    return [each for each in (*carried, *collected) if each.severity == ir.DiagnosticSeverity.ERROR]

@@ -1,0 +1,67 @@
+"""Options of a compilation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stablehlo_py.errors import OptionError
+
+CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
+
+
+def available_threads() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _default_cache() -> Path | None:
+    configured = os.environ.get(CACHE_VARIABLE)
+    return Path(configured) if configured else None
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a compilation. Those that decide what code is generated are part of the cache's key.
+
+    Attributes:
+        threads: threads that a call may use, the calling one included; None: all CPUs this process may run on. Results
+            are bit-identical for any number.
+        opt_level: 0 runs only what lowering needs (one op, one kernel), 1 everything.
+        cache_dir: directory of compiled executables, shared by processes; None: no cache, unless the environment
+            variable STABLEHLO_PY_CACHE_DIR names one.
+        dump_dir: directory into which the text of every stage is written.
+        isolate: parse in a child process, so that corrupt bytecode cannot take this process down.
+        target: name of a CPU description ("avx512", "avx2", "x86-64", "generic"); None: the best for this host.
+        disable: passes, and rules of the simplifier, left out by name (to find the one that changes an answer).
+        verify: verify the IR after every pass.
+
+    Raises:
+        OptionError: a value is out of range.
+    """
+
+    threads: int | None = None
+    opt_level: int = 1
+    cache_dir: str | os.PathLike[str] | None = field(default_factory=_default_cache, compare=False)
+    dump_dir: str | os.PathLike[str] | None = field(default=None, compare=False)
+    isolate: bool = field(default=False, compare=False)
+    target: str | None = None
+    disable: tuple[str, ...] = ()
+    verify: bool = False
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= 128:
+            raise OptionError(f"threads is {self.threads}", remedy="use a number from 1 to 128, or None for all CPUs")
+        if self.opt_level not in (0, 1):
+            raise OptionError(f"opt_level is {self.opt_level}", remedy="use 0 or 1")
+
+    @property
+    def key(self) -> str:
+        """Everything here that decides what code is generated, but for the target: that is a backend's to describe."""
+        return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)}"
+
+    @property
+    def thread_count(self) -> int:
+        """`threads`, or the CPUs that this process may run on."""
+        return self.threads or available_threads()

@@ -1,0 +1,118 @@
+"""Which ops have side effects: the one answer that dead code elimination, CSE and the rewrite driver share.
+
+Every hlo op is pure. Of the kept StableHLO ops those that only compute are pure too; a `stablehlo.custom_call` is
+pure unless it says `has_side_effect`. Ops with regions are as pure as what they hold: an `scf.while` without uses
+goes, as in XLA, even where nobody knows that it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from stablehlo_py.mlir import ir
+
+_PURE_NAMESPACES = frozenset({"hlo", "arith", "chlo", "complex", "math"})
+_PURE = frozenset(
+    {
+        "stablehlo.concatenate",
+        "stablehlo.optimization_barrier",
+        "tensor.cast",
+        "tensor.collapse_shape",
+        "tensor.empty",
+        "tensor.expand_shape",
+        "tensor.extract",
+        "tensor.from_elements",
+        "tensor.splat",
+    }
+)
+_IMPURE_STABLEHLO = frozenset(
+    (
+        "after_all all_gather all_reduce all_to_all collective_broadcast collective_permute composite custom_call "
+        "infeed outfeed partition_id recv reduce_scatter replica_id return rng send"
+    ).split()
+)
+_REGION_OPS = frozenset({"scf.if", "scf.while", "scf.index_switch", "scf.for"})
+
+PURE, IMPURE, BY_REGIONS, CALL, CUSTOM_CALL = range(5)
+_cache: dict[str, int] = {}
+
+
+def effect_kind(name: str) -> int:
+    """How to tell whether an op of this name is pure: PURE, IMPURE, BY_REGIONS, CALL (the callee decides) or
+    CUSTOM_CALL (an attribute decides)."""
+    kind = _cache.get(name)
+    if kind is None:
+        kind = _cache[name] = _classify(name)
+    return kind
+
+
+def _classify(name: str) -> int:
+    namespace, _, mnemonic = name.partition(".")
+    if name in _PURE or namespace in _PURE_NAMESPACES:
+        return PURE
+    if name in _REGION_OPS:
+        return BY_REGIONS
+    if name == "func.call":
+        return CALL
+    if name == "stablehlo.custom_call":
+        return CUSTOM_CALL
+    if namespace == "stablehlo" and mnemonic not in _IMPURE_STABLEHLO:
+        return BY_REGIONS  # reduce, sort, while, map ...: their bodies may hold custom calls
+    return IMPURE
+
+
+# What ends a region has no effect of its own.
+_TERMINATORS = frozenset({"scf.yield", "scf.condition", "stablehlo.return", "func.return"})
+
+
+def is_pure(op: ir.Operation, pure_functions: Collection[str] = ()) -> bool:
+    """True where an op without uses may be erased. `pure_functions` names the functions whose calls count as pure."""
+    return _pure(op, lambda callee: callee in pure_functions)
+
+
+def _pure(op: ir.Operation, callee_is_pure: Callable[[str], bool]) -> bool:
+    kind = effect_kind(op.name)
+    if kind == PURE:
+        return True
+    if kind == IMPURE:
+        return False
+    if kind == CALL:
+        return callee_is_pure(op.attributes["callee"].value)
+    if kind == CUSTOM_CALL:
+        return "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value
+    return all(
+        nested.name in _TERMINATORS or _pure(nested.operation, callee_is_pure)
+        for region in op.regions
+        for block in region
+        for nested in block
+    )
+
+
+def has_uses(op: ir.Operation) -> bool:
+    """True where any result is used."""
+    for result in op.results:
+        for _ in result.uses:
+            return True
+    return False
+
+
+def pure_functions(module: ir.Module) -> frozenset[str]:
+    """Names of the functions of a module whose bodies are pure, calls of other pure functions included."""
+    bodies = {op.attributes["sym_name"].value: op.operation for op in module.body if op.operation.name == "func.func"}
+    known: dict[str, bool] = {}
+
+    def pure(name: str) -> bool:
+        if name not in known:
+            known[name] = False  # a function that calls itself may not end
+            function = bodies.get(name)
+            known[name] = function is not None and _body_is_pure(function, pure)
+        return known[name]
+
+    return frozenset(name for name in bodies if pure(name))
+
+
+def _body_is_pure(function: ir.Operation, callee_is_pure: Callable[[str], bool]) -> bool:
+    blocks = list(function.regions[0])
+    return bool(blocks) and all(
+        op.name in _TERMINATORS or _pure(op.operation, callee_is_pure) for block in blocks for op in block
+    )

@@ -1,0 +1,463 @@
+"""The rewrite driver: tables of rules, applied over all ops of a module until none matches.
+
+A rule is a function of the matched op and a `Rewriter`, named and registered in a `RuleSet`::
+
+    RULES = RuleSet("simplify")
+
+    @RULES.rule("hlo.add", where="y is zero and x is not a float (-0 + 0 is +0)")
+    def add_zero(op, rewriter):
+        "x + 0 -> x"
+        if is_zero(op.operands[1]) and not is_float(op.operands[0]):
+            return op.operands[0]
+
+    @RULES.rule("hlo.negate")
+    def negate_negate(op, rewriter):
+        "-(-x) -> x"
+        inner = defining(op.operands[0], "hlo.negate")
+        return inner and inner.operands[0]
+
+    statistics = apply_rules(module, RULES, disable=("add-zero",))
+
+What a rule returns:
+
+* ``None`` or ``False``: no match; the rule must not have changed anything;
+* a value, or a sequence of one value per result: the op's replacement; the driver replaces the uses and erases the op;
+* ``True``: the rule changed the program in place (attributes, operands by `Rewriter.set_operand`), or called
+  `Rewriter.replace` / `Rewriter.erase` itself.
+
+New ops are made with the `Rewriter` (`create`, `value`, `like`, `constant`, `splat`, `broadcast`, `reshape`,
+`transpose`); they land before the matched op, with its location, and are visited in turn. An op whose results are
+unused and that has no side effect is erased. Ops in nested regions (`scf.while`, `stablehlo.reduce` ...) are visited
+like all others.
+
+Rules get `ir.Operation` objects. The bindings do not notice when an op dies by another handle: a rule must not keep
+ops from one call to the next, and must erase ops through the `Rewriter` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from stablehlo_py.dialect.build import attribute, tensor
+from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.errors import InternalError, OptionError
+from stablehlo_py.mlir import ir
+from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, has_uses, is_pure
+from stablehlo_py.passmanager.suggest import near_miss
+
+AttributeValue: TypeAlias = bool | int | str | Sequence[int] | ir.Attribute
+Replacement: TypeAlias = bool | ir.Value | Sequence[ir.Value] | None
+RuleFunction: TypeAlias = Callable[[ir.Operation, "Rewriter"], Replacement]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite: `function` is tried on every op named in `roots` (if `needs` is not empty: on those with an operand
+    that an op named there makes); `doc` is "pattern -> replacement", `where` its side condition."""
+
+    name: str
+    roots: tuple[str, ...]
+    function: RuleFunction
+    doc: str = ""
+    where: str = ""
+    needs: frozenset[str] = frozenset()
+
+
+@dataclass
+class RuleSet:
+    """An ordered table of rules; sets add with `+`. Rule names are unique within a set."""
+
+    name: str
+    rules: list[Rule] = field(default_factory=list)
+
+    def rule(
+        self, *roots: str, name: str | None = None, where: str = "", needs: str | Iterable[str] = ()
+    ) -> Callable[[RuleFunction], RuleFunction]:
+        """Decorator: register a function for the op names `roots`. The rule's name is the function's in kebab-case,
+        its `doc` the docstring's first line. `needs` names ops, one of which must make one of the operands: a hint
+        that saves calls, as most ops meet no pattern at all."""
+
+        def register(function: RuleFunction) -> RuleFunction:
+            rule_name = name or function.__name__.strip("_").replace("_", "-")
+            doc = (function.__doc__ or "").strip().split("\n")[0]
+            makers = frozenset((needs,) if isinstance(needs, str) else needs)
+            self.add(Rule(rule_name, roots, function, doc, where, makers))
+            return function
+
+        return register
+
+    def add(self, rule: Rule) -> None:
+        """Append a rule. Raises ValueError for a second rule of one name."""
+        if any(other.name == rule.name for other in self.rules):
+            raise ValueError(f"rule set '{self.name}' already has a rule '{rule.name}'")
+        self.rules.append(rule)
+
+    def __add__(self, other: RuleSet) -> RuleSet:
+        result = RuleSet(f"{self.name}+{other.name}", list(self.rules))
+        for rule in other.rules:
+            result.add(rule)
+        return result
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def table(self, disable: Iterable[str] = ()) -> dict[str, tuple[Rule, ...]]:
+        """Rules by root op name, in order, without the disabled ones. Raises OptionError for an unknown name."""
+        off = set(disable)
+        for unknown in sorted(off - {rule.name for rule in self.rules}):
+            remedy = near_miss(unknown, [rule.name for rule in self.rules])
+            raise OptionError(f"rule set '{self.name}' has no rule '{unknown}' to disable", remedy=remedy)
+        table: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            if rule.name not in off:
+                for root in rule.roots:
+                    table.setdefault(root, []).append(rule)
+        return {root: tuple(rules) for root, rules in table.items()}
+
+
+@dataclass
+class Statistics:
+    """What a run did: rewrites per rule name, ops erased as dead, ops visited (revisits included)."""
+
+    rewrites: dict[str, int] = field(default_factory=dict)
+    erased: int = 0
+    visited: int = 0
+
+    @property
+    def total(self) -> int:
+        """Number of rewrites by all rules."""
+        return sum(self.rewrites.values())
+
+    @property
+    def changed(self) -> bool:
+        """True when the module is not what it was."""
+        return bool(self.rewrites) or self.erased > 0
+
+
+def defining(value: ir.Value, name: str | None = None) -> ir.Operation | None:
+    """The op that makes a value, if it is one of that name (or any, for None); None for block arguments."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    op = owner.operation
+    return op if name is None or op.name == name else None
+
+
+class _Resultless:
+    """Key of an op without results; equal for one op only."""
+
+    def __init__(self, op: ir.Operation) -> None:
+        self.op = op
+
+    def __hash__(self) -> int:
+        return hash(self.op.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Resultless) and self.op == other.op
+
+
+def _key(op: ir.Operation) -> ir.Value | _Resultless:
+    # hash(op) is computed from operands and attributes and changes with them; a value's hash is its address.
+    results = op.results
+    return results[0] if len(results) else _Resultless(op)
+
+
+class Rewriter:
+    """Builds and edits ops on behalf of the rule that is being tried, and keeps the driver's worklist true."""
+
+    def __init__(self) -> None:
+        # popitem() takes the op queued last. No entry ever outlives its op.
+        self._pending: dict[ir.Value | _Resultless, ir.Operation] = {}
+        self._op: ir.Operation | None = None
+        self._point: ir.InsertionPoint | None = None
+        self._location: ir.Location | None = None
+
+    def _match(self, op: ir.Operation) -> None:
+        self._op, self._point, self._location = op, None, None
+
+    @property
+    def location(self) -> ir.Location:
+        """The matched op's location: every op that replaces it carries this one."""
+        if self._location is None:
+            assert self._op is not None
+            self._location = self._op.location
+        return self._location
+
+    @property
+    def insertion_point(self) -> ir.InsertionPoint:
+        """Just before the matched op."""
+        if self._point is None:
+            assert self._op is not None
+            self._point = ir.InsertionPoint(self._op)
+        return self._point
+
+    # --- building ----------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        name: str,
+        results: Sequence[ir.Type],
+        operands: Sequence[ir.Value],
+        attributes: Mapping[str, AttributeValue] | None = None,
+        *,
+        regions: int = 0,
+        ip: ir.InsertionPoint | None = None,
+    ) -> ir.Operation:
+        """Create any op (full name, "hlo.add") before the matched op, or at `ip`; attribute values may be plain
+        Python values."""
+        converted = {key: attribute(value) for key, value in attributes.items()} if attributes else None
+        op = ir.Operation.create(
+            name,
+            results=results,
+            operands=operands,
+            attributes=converted,
+            regions=regions,
+            loc=self.location,
+            ip=ip or self.insertion_point,
+        )
+        self._pending[_key(op)] = op
+        return op
+
+    def value(self, name: str, result: ir.Type, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
+        """Create `hlo.<name>` with one result and return it."""
+        return self.create(f"hlo.{name}", [result], operands, attributes).result
+
+    def like(self, name: str, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
+        """Create `hlo.<name>` with the first operand's type and return its result: `like("add", x, y)`."""
+        return self.create(f"hlo.{name}", [operands[0].type], operands, attributes).result
+
+    def constant(self, array: np.ndarray | np.generic, element: ir.Type) -> ir.Value:
+        """`hlo.constant` from a NumPy array."""
+        from stablehlo_py.dialect.constants import from_numpy
+
+        array = np.asarray(array)
+        return self.value("constant", tensor(array.shape, element), value=from_numpy(array, element))
+
+    def splat(self, number: float | int | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
+        """A scalar constant broadcast to a tensor type (the normal form of a splat)."""
+        from stablehlo_py.dialect.constants import numpy_dtype
+
+        scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
+        return self.broadcast(scalar, type_.shape, [])
+
+    def broadcast(self, operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
+        """`hlo.broadcast`; returns the operand itself when nothing changes."""
+        if tuple(sizes) == shape(operand):
+            return operand
+        return self.value("broadcast", tensor(sizes, element_type(operand)), operand, dimensions=list(dimensions))
+
+    def reshape(self, operand: ir.Value, sizes: Sequence[int]) -> ir.Value:
+        """`hlo.reshape`; returns the operand itself when nothing changes."""
+        if tuple(sizes) == shape(operand):
+            return operand
+        return self.value("reshape", tensor(sizes, element_type(operand)), operand)
+
+    def transpose(self, operand: ir.Value, permutation: Sequence[int]) -> ir.Value:
+        """`hlo.transpose`; returns the operand itself for the identity."""
+        if list(permutation) == list(range(len(permutation))):
+            return operand
+        sizes = shape(operand)
+        result = tensor([sizes[dimension] for dimension in permutation], element_type(operand))
+        return self.value("transpose", result, operand, permutation=list(permutation))
+
+    # --- editing -----------------------------------------------------------------------------------------------------
+
+    def requeue(self, op: ir.Operation) -> None:
+        """Visit an op (again): for ops that a rule made without the rewriter."""
+        key = _key(op)
+        self._pending.pop(key, None)
+        self._pending[key] = op
+
+    def requeue_users(self, value: ir.Value) -> None:
+        """Visit every user of a value (again)."""
+        pending = self._pending
+        for use in value.uses:
+            user = use.owner.operation
+            pending[_key(user)] = user
+
+    def set_operand(self, op: ir.Operation, index: int, value: ir.Value) -> None:
+        """Change one operand in place; the op, and the op that made the old operand, are visited again."""
+        old = op.operands[index]
+        op.operands[index] = value
+        self._requeue_definition(old)
+        self._pending[_key(op)] = op
+
+    def replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
+        """Replace every result of any op by the value at its position, and erase the op."""
+        for result, value in zip(op.results, values, strict=True):
+            self.requeue_users(result)
+            result.replace_all_uses_with(value)
+        self.erase(op)
+
+    def erase(self, op: ir.Operation) -> None:
+        """Erase any op without uses, with all it holds; the ops that made its operands are visited again."""
+        definitions = [operand for operand in op.operands if isinstance(operand, ir.OpResult)]
+        self._pending.pop(_key(op), None)
+        inside: set[ir.Value | _Resultless] = set()
+        if len(op.regions):
+            nested: list[ir.Operation] = []
+
+            def visit(inner: ir.Operation) -> ir.WalkResult:
+                nested.append(inner)
+                return ir.WalkResult.ADVANCE
+
+            op.walk(visit)
+            for inner in nested:
+                inside.add(_key(inner))
+                definitions += [operand for operand in inner.operands if isinstance(operand, ir.OpResult)]
+            for key in inside:
+                self._pending.pop(key, None)
+        if self._op is not None and (op == self._op or _key(self._op) in inside):
+            self._op = None
+        owners = [operand.owner.operation for operand in definitions]
+        owners = [(key, owner) for owner in owners if (key := _key(owner)) not in inside]
+        op.erase()
+        self._pending.update(owners)
+
+    def _requeue_definition(self, value: ir.Value) -> None:
+        if isinstance(value, ir.OpResult):
+            owner = value.owner.operation
+            self._pending[_key(owner)] = owner
+
+    def inline_region(self, region: ir.Region, arguments: Sequence[ir.Value]) -> list[ir.Value]:
+        """Move the ops of a one-block region before the matched op, its arguments replaced by `arguments`; the
+        terminator is erased. Returns the values that the terminator had: the rule's replacement, for example of an
+        `scf.if` whose condition is known."""
+        assert self._op is not None
+        block = region.blocks[0]
+        for parameter, value in zip(block.arguments, arguments, strict=True):
+            self.requeue_users(parameter)
+            parameter.replace_all_uses_with(value)
+        ops = [op.operation for op in block]
+        for op in ops[:-1]:
+            op.move_before(self._op)
+            self._pending[_key(op)] = op
+        yielded = list(ops[-1].operands)
+        self._pending.pop(_key(ops[-1]), None)
+        ops[-1].erase()
+        return yielded
+
+
+def apply_rules(
+    root: ir.Module | ir.Operation | ir.OpView,
+    rules: RuleSet,
+    *,
+    disable: Iterable[str] = (),
+    stop_after: int | None = None,
+    max_rewrites: int | None = None,
+) -> Statistics:
+    """Apply `rules` to every op under `root` until none matches, and erase pure ops without uses.
+
+    `disable` names rules to leave out; `stop_after` ends the run after that many rewrites (to bisect which one is
+    wrong). `max_rewrites` (default: 1,000 + 64 per op) bounds the run: beyond it InternalError names the rules that
+    undo each other.
+    """
+    table = rules.table(disable)
+    driver, statistics = Rewriter(), Statistics()
+    anchor = root.operation
+    seeds: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        # What no rule is about needs no visit while it has uses: losing the last one queues it.
+        if name in table or (effect_kind(name) != IMPURE and not has_uses(op)):
+            seeds.append(op)
+        return ir.WalkResult.ADVANCE
+
+    anchor.walk(visit, ir.WalkOrder.PRE_ORDER)
+    seeds = [op for op in seeds if op != anchor]
+    driver._pending = {_key(op): op for op in reversed(seeds)}
+    limit = max_rewrites if max_rewrites is not None else 1000 + 64 * len(seeds)
+    with ir.Location.unknown(anchor.context):  # rules make types, whose verifiers need a place to report to
+        _drain(driver, table, statistics, limit, stop_after, rules.name)
+    return statistics
+
+
+def _drain(
+    driver: Rewriter,
+    table: dict[str, tuple[Rule, ...]],
+    statistics: Statistics,
+    limit: int,
+    stop_after: int | None,
+    rule_set: str,
+) -> None:
+    pending, rewrites = driver._pending, 0
+    matching: dict[tuple[str, frozenset[str]], tuple[Rule, ...]] = {}
+    while pending:
+        op = pending.popitem()[1]
+        statistics.visited += 1
+        name = op.name
+        driver._match(op)
+        if effect_kind(name) != IMPURE and _is_dead(op, name):
+            driver.erase(op)
+            statistics.erased += 1
+            continue
+        rules = table.get(name)
+        if rules is None:
+            continue
+        makers = _makers(op)
+        candidates = matching.get((name, makers))
+        if candidates is None:
+            candidates = tuple(rule for rule in rules if not rule.needs or rule.needs & makers)
+            matching[name, makers] = candidates
+        for rule in candidates:
+            if rewrites == stop_after:
+                return
+            replacement = rule.function(op, driver)
+            if replacement is None or replacement is False:
+                continue
+            _commit(driver, op, rule, replacement)
+            statistics.rewrites[rule.name] = statistics.rewrites.get(rule.name, 0) + 1
+            rewrites += 1
+            if rewrites > limit:
+                raise _does_not_end(driver._op, rule_set, statistics, rule)
+            break
+
+
+def _makers(op: ir.Operation) -> frozenset[str]:
+    # An OpView has its operation's name; only a block has none.
+    return frozenset([operand.owner.name for operand in op.operands if isinstance(operand, ir.OpResult)])
+
+
+def _is_dead(op: ir.Operation, name: str) -> bool:
+    return not has_uses(op) and (effect_kind(name) == PURE or is_pure(op))
+
+
+def _commit(driver: Rewriter, op: ir.Operation, rule: Rule, replacement: Replacement) -> None:
+    if replacement is True:
+        if driver._op is not None:
+            driver.requeue(op)
+            for result in op.results:
+                driver.requeue_users(result)
+        return
+    values = [replacement] if isinstance(replacement, ir.Value) else list(replacement)  # type: ignore[arg-type]
+    if len(values) != len(op.results):
+        raise InternalError(
+            f"rule '{rule.name}' returned {len(values)} values for {len(op.results)} results",
+            location=describe(op.location),
+            op=op.name,
+        )
+    for result, value in zip(op.results, values, strict=True):
+        if result.type != value.type:
+            raise InternalError(
+                f"rule '{rule.name}' replaces a {result.type} by a {value.type}",
+                location=describe(op.location),
+                op=op.name,
+            )
+    driver.replace(op, values)
+
+
+def _does_not_end(op: ir.Operation | None, rule_set: str, statistics: Statistics, rule: Rule) -> InternalError:
+    counts = sorted(statistics.rewrites.items(), key=lambda item: -item[1])[:4]
+    busiest = ", ".join(f"{name} ({count} times)" for name, count in counts)
+    return InternalError(
+        f"rules of '{rule_set}' do not come to an end; most often applied: {busiest}",
+        location=describe(op.location) if op is not None else None,
+        op=op.name if op is not None else None,
+        remedy=f'disable one of them, for example disable=("{rule.name}",), and report the input as a defect',
+    )

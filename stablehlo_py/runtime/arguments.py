@@ -1,0 +1,98 @@
+"""From what a user passes to what a program reads: checked, contiguous, native arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stablehlo_py.errors import ArgumentError, Problem
+from stablehlo_py.runtime.memory import RESULTS
+from stablehlo_py.runtime.program import Spec
+
+
+class Handle:
+    """An input prepared once by `Executable.put`. A donated handle is spent after one call."""
+
+    __slots__ = ("address", "array", "spec")
+
+    def __init__(self, array: np.ndarray, spec: Spec) -> None:
+        self.array: np.ndarray | None = array
+        self.spec = spec
+        self.address = array.__array_interface__["data"][0]
+
+    def __repr__(self) -> str:
+        return f"Handle({self.spec}{'' if self.array is not None else ', donated'})"
+
+
+# A Python number stands for every dtype of its rank and above: 2 for a float, never 2.5 for an integer.
+_SCALARS = {bool: 0, int: 1, float: 2, complex: 3}
+
+
+def _rank(dtype: np.dtype) -> int:
+    if dtype.kind == "V":  # ml_dtypes
+        return 1 if "int" in dtype.name else 2
+    return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[dtype.kind]
+
+
+def as_array(value: object, spec: Spec) -> np.ndarray:
+    """A value (NumPy, ml_dtypes, JAX, DLPack, or a Python scalar) as a NumPy array; nothing is checked yet."""
+    if type(value) in _SCALARS and spec.shape == () and _SCALARS[type(value)] <= _rank(spec.dtype):
+        return np.asarray(value, spec.dtype)
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__") and not hasattr(value, "__array_interface__"):
+        return np.from_dlpack(value)
+    return np.asarray(value)
+
+
+def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
+    """What keeps an array from being this input, or None."""
+    if array.dtype != spec.dtype:
+        if array.dtype.newbyteorder("=") == spec.dtype:
+            remedy = "convert it: array.astype(array.dtype.newbyteorder('='))"
+            return Problem(f"argument {spec.name} has another byte order ({array.dtype.str})", remedy=remedy)
+        remedy = f"convert it: array.astype('{spec.dtype.name}')" if array.dtype != object else "pass an array"
+        return Problem(f"argument {spec.name} has dtype {array.dtype}, the model wants {spec.dtype}", remedy=remedy)
+    fits = len(array.shape) == len(spec.shape) and all(
+        wanted is None or size == wanted for size, wanted in zip(array.shape, spec.shape, strict=True)
+    )
+    if not fits:
+        return Problem(
+            f"argument {spec.name} has shape {tuple(array.shape)}, the model wants {spec.shape}",
+            remedy="shapes are fixed when a model is exported; export it with symbolic dimensions to vary them",
+        )
+    return None
+
+
+def convert(values: Sequence[object], specs: Sequence[Spec]) -> list[np.ndarray]:
+    """All arguments of a call, checked together.
+
+    Raises:
+        ArgumentError: naming every argument that does not fit.
+    """
+    if len(values) != len(specs):
+        listed = ", ".join(str(spec) for spec in specs)
+        raise ArgumentError(f"got {len(values)} arguments, the model takes {len(specs)}", remedy=f"pass ({listed})")
+    arrays, problems = [], []
+    for value, spec in zip(values, specs, strict=True):
+        try:
+            array = as_array(value, spec)
+        except (TypeError, ValueError, RuntimeError, BufferError, OverflowError) as error:
+            problems.append(
+                Problem(f"argument {spec.name} is not an array: {error}", remedy="pass a NumPy or DLPack array")
+            )
+            continue
+        problem = problem_with(array, spec)
+        if problem:
+            problems.append(problem)
+        else:
+            arrays.append(np.require(array, requirements=("C", "ALIGNED")))
+    if problems:
+        raise ArgumentError("the arguments do not fit the model", problems=problems)
+    return arrays
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """A dense copy in memory of its own, aligned where it is large."""
+    result = RESULTS.array(array.shape, array.dtype, array.nbytes)
+    np.copyto(result, array)
+    return result

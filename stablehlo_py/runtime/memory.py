@@ -1,0 +1,131 @@
+"""Memory of calls: aligned blocks, and a pool that result arrays return to when they die.
+
+Fresh pages are what a large elementwise result costs most (three quarters of XLA:CPU's time on a big softmax goes to
+page faults), so blocks are reused, and large ones ask for huge pages.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from contextlib import suppress
+
+import numpy as np
+
+from stablehlo_py.errors import ResourceError
+
+ALIGNMENT = 64
+HUGE_PAGE = 2 << 20
+# Below this NumPy's own allocation is faster, and its pages are warm.
+SMALL = 32 << 10
+# What the pool keeps for the next call.
+KEPT_BYTES = 1 << 30
+
+
+class Block:
+    """Aligned memory of at least `size` bytes at `address`; freed with the object.
+
+    Raises:
+        ResourceError: the memory is not to be had.
+    """
+
+    __slots__ = ("_owner", "address", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        if size < HUGE_PAGE // 2:
+            owner = np.empty(size + ALIGNMENT, np.uint8)
+            start = owner.__array_interface__["data"][0]
+            self.address = -(-start // ALIGNMENT) * ALIGNMENT
+            self._owner: object = owner
+            return
+        try:
+            # Private: mmap's default is memory shared with forked children, which huge pages do not serve either.
+            region = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError, ValueError) as error:
+            raise ResourceError(
+                f"{size} bytes of memory are not to be had: {error}", remedy="free memory, or run a smaller batch"
+            ) from error
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            # Kernels without transparent huge pages refuse the hint; ordinary pages serve as well.
+            with suppress(OSError):
+                region.madvise(mmap.MADV_HUGEPAGE)
+        start = np.frombuffer(region, np.uint8).__array_interface__["data"][0]
+        self.address = -(-start // HUGE_PAGE) * HUGE_PAGE
+        self._owner = region
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def require(size: int, what: str) -> None:
+    """Refuse before allocating what this machine cannot hold.
+
+    Raises:
+        ResourceError: `size` exceeds the machine's memory.
+    """
+    available = physical_memory()
+    if size > available:
+        raise ResourceError(
+            f"{what} needs {size / 2**30:.1f} GiB, this machine has {available / 2**30:.1f} GiB",
+            remedy="compile the model for a smaller batch, or use a machine with more memory",
+        )
+
+
+class _Lease:
+    """Base object of a result array: gives the block back when the last view of the array dies."""
+
+    __slots__ = ("__array_interface__", "_block", "_pool")
+
+    def __init__(self, pool: ResultPool, block: Block, shape: tuple[int, ...], typestr: str) -> None:
+        self._pool = pool
+        self._block = block
+        self.__array_interface__ = {"shape": shape, "typestr": typestr, "data": (block.address, False), "version": 3}
+
+    def __del__(self) -> None:
+        self._pool.give_back(self._block)
+
+
+class ResultPool:
+    """Blocks for results, by size; thread-safe."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Block]] = {}
+        self._kept = 0
+        self._limit = KEPT_BYTES  # an attribute, since globals are gone when the last arrays die at exit
+        self._lock = threading.RLock()  # reentrant: the garbage collector may run, and end arrays, while it is held
+        # Another thread may hold the lock at the moment of a fork; in the child nobody would ever release it.
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.RLock()
+
+    def give_back(self, block: Block) -> None:
+        """Keep a block for the next result of its size, as long as the pool is not too full."""
+        with self._lock:
+            if self._kept + block.size <= self._limit:
+                self._free.setdefault(block.size, []).append(block)
+                self._kept += block.size
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
+        """An uninitialized array of `size` bytes whose memory returns to the pool when it dies."""
+        if size < SMALL:
+            return np.empty(shape, dtype)
+        rounded = -(-size // 4096) * 4096
+        block = None
+        with self._lock:
+            blocks = self._free.get(rounded)
+            if blocks:
+                block = blocks.pop()
+                self._kept -= rounded
+        block = block or Block(rounded)
+        if dtype.kind == "V" or dtype.isbuiltin != 1:  # ml_dtypes types have no type string of their own
+            raw = np.asarray(_Lease(self, block, (size,), "|u1"))
+            return raw.view(dtype).reshape(shape)
+        return np.asarray(_Lease(self, block, shape, dtype.str))
+
+
+RESULTS = ResultPool()

@@ -1,0 +1,203 @@
+"""Compiled programs as data: what a backend hands to the runtime, and what an artifact file holds."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import sys
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.errors import LoadError, ResourceError, ShloError
+from stablehlo_py.runtime.cache import write_whole
+
+FORMAT = 2
+
+
+def this_machine() -> str:
+    """Architecture and system that object files of this process are for."""
+    return f"{platform.machine()}-{sys.platform}"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An input or output: name (from the model, else its number), shape (None: symbolic), NumPy or ml_dtypes dtype."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: np.dtype
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
+
+
+@dataclass(frozen=True)
+class PlanEntry:
+    """One value of the memory plan: its place in the arena (bytes), first and last step that it lives in, the user's
+    source line."""
+
+    value: str
+    offset: int
+    size: int
+    first: int
+    last: int
+    source: str | None
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """How the arena is used: `arena_bytes` in all, `entries` of the values in it."""
+
+    arena_bytes: int
+    entries: tuple[PlanEntry, ...] = ()
+
+
+@dataclass
+class CompiledProgram:
+    """Everything needed to run a program in a new process, and what a user may ask about it.
+
+    Attributes:
+        backend, target: which backend loads it; the name of the CPU it was generated for.
+        machine: architecture and system of the object files (`this_machine`).
+        features: what the CPU must have, by LLVM's names.
+        inputs, outputs: specs in call order.
+        objects: object files that define `shlo_main`.
+        constants: the arrays behind slices of the constant space.
+        donations: (output, input) pairs: the output is written into the input's buffer.
+        arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
+        threads: threads a call may use.
+        stages: text of stages (or MLIR bytecode, rendered when asked for).
+    """
+
+    backend: str
+    target: str
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+    objects: list[bytes]
+    constants: list[np.ndarray]
+    donations: tuple[tuple[int, int], ...]
+    arena_bytes: int
+    uses_pool: bool
+    threads: int
+    stages: dict[str, str | bytes] = field(default_factory=dict)
+    report: str = ""
+    machine: str = field(default_factory=this_machine)
+    features: tuple[str, ...] = ()
+
+
+def _dtype_name(dtype: np.dtype) -> str:
+    return dtype.name
+
+
+def _dtype_from(name: str) -> np.dtype:
+    return np.dtype(getattr(ml_dtypes, name, None) or name)
+
+
+def _spec_json(spec: Spec) -> dict[str, object]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": _dtype_name(spec.dtype)}
+
+
+def _spec_from(data: dict[str, object]) -> Spec:
+    return Spec(str(data["name"]), tuple(data["shape"]), _dtype_from(str(data["dtype"])))  # type: ignore[arg-type]
+
+
+def serialize(program: CompiledProgram) -> bytes:
+    """The artifact: an uncompressed zip of metadata, object files and constants."""
+    metadata = {
+        "format": FORMAT,
+        "backend": program.backend,
+        "target": program.target,
+        "machine": program.machine,
+        "features": program.features,
+        "inputs": [_spec_json(spec) for spec in program.inputs],
+        "outputs": [_spec_json(spec) for spec in program.outputs],
+        "objects": len(program.objects),
+        "constants": [{"shape": list(array.shape), "dtype": _dtype_name(array.dtype)} for array in program.constants],
+        "donations": program.donations,
+        "arena_bytes": program.arena_bytes,
+        "uses_pool": program.uses_pool,
+        "threads": program.threads,
+        "report": program.report,
+        "stages": [[name, isinstance(text, bytes)] for name, text in program.stages.items()],
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("metadata.json", json.dumps(metadata, indent=1))
+        for number, content in enumerate(program.objects):
+            archive.writestr(f"object{number}.o", content)
+        for number, array in enumerate(program.constants):
+            archive.writestr(f"constant{number}.bin", np.ascontiguousarray(array).tobytes())
+        for name, text in program.stages.items():
+            archive.writestr(f"stage-{name}", text)
+    return buffer.getvalue()
+
+
+def deserialize(source: str | os.PathLike[str] | bytes) -> CompiledProgram:
+    """Read an artifact back.
+
+    Raises:
+        ResourceError: the file cannot be read.
+        LoadError: it is not an artifact, is damaged, or has another format version.
+    """
+    name = "the artifact" if isinstance(source, bytes) else str(source)
+    try:
+        content = source if isinstance(source, bytes) else Path(source).read_bytes()
+    except OSError as error:
+        raise ResourceError(f"{name} cannot be read: {error.strerror}", remedy="check the path") from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return _read(archive, name)
+    except (ShloError, MemoryError):
+        raise
+    except Exception as error:  # zipfile alone raises eight kinds on damaged bytes
+        raise LoadError(
+            f"{name} is not a whole executable artifact: {error}",
+            remedy="write it again with Executable.save or shlo-compile",
+        ) from error
+
+
+def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
+    metadata = json.loads(archive.read("metadata.json"))
+    if metadata["format"] != FORMAT:
+        raise LoadError(
+            f"{name} has artifact format {metadata['format']}, this version reads {FORMAT}",
+            remedy="compile the model again",
+        )
+    constants = []
+    for number, described in enumerate(metadata["constants"]):
+        flat = np.frombuffer(archive.read(f"constant{number}.bin"), _dtype_from(described["dtype"]))
+        constants.append(flat.reshape(described["shape"]))
+    return CompiledProgram(
+        backend=metadata["backend"],
+        target=metadata["target"],
+        machine=metadata["machine"],
+        features=tuple(metadata["features"]),
+        inputs=tuple(_spec_from(spec) for spec in metadata["inputs"]),
+        outputs=tuple(_spec_from(spec) for spec in metadata["outputs"]),
+        objects=[archive.read(f"object{number}.o") for number in range(metadata["objects"])],
+        constants=constants,
+        donations=tuple((output, input_) for output, input_ in metadata["donations"]),
+        arena_bytes=metadata["arena_bytes"],
+        uses_pool=metadata["uses_pool"],
+        threads=metadata["threads"],
+        stages={
+            stage: archive.read(f"stage-{stage}") if binary else archive.read(f"stage-{stage}").decode()
+            for stage, binary in metadata["stages"]
+        },
+        report=metadata["report"],
+    )
+
+
+def save(program: CompiledProgram, path: str | os.PathLike[str]) -> None:
+    """Write an artifact file, whole or not at all.
+
+    Raises:
+        ResourceError: the file cannot be written.
+    """
+    write_whole(Path(path), serialize(program))

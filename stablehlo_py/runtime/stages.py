@@ -1,0 +1,41 @@
+"""Stage texts, rendered when somebody reads them: MLIR stages are kept as bytecode (0.2 us an op, against 2 us to
+print), and the late ones are derived from what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+
+class Stages(Mapping[str, str]):
+    """Mapping of stage name to text, in the order of the stages."""
+
+    def __init__(
+        self, stored: Mapping[str, str | bytes], derived: Mapping[str, Callable[[], str]] | None = None
+    ) -> None:
+        self._stored = dict(stored)
+        self._derived = dict(derived or {})
+
+    def __getitem__(self, name: str) -> str:
+        if name in self._derived and name not in self._stored:
+            self._stored[name] = self._derived[name]()
+        text = self._stored[name]
+        if isinstance(text, bytes):
+            text = self._stored[name] = render_bytecode(text)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._stored
+        yield from (name for name in self._derived if name not in self._stored)
+
+    def __len__(self) -> int:
+        return len({*self._stored, *self._derived})
+
+
+def render_bytecode(bytecode: bytes) -> str:
+    """MLIR bytecode of one of our stages as text, large constants elided."""
+    from stablehlo_py.mlir import ir, make_context
+
+    context = make_context()
+    with context:
+        module = ir.Module.parse(bytecode)
+        return str(module.operation.get_asm(large_elements_limit=64))

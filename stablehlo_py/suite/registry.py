@@ -1,0 +1,154 @@
+"""What a model of the suite is, and how one is named, built, exported and run by JAX as the reference."""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import jax
+import jax.export
+import numpy as np
+
+from stablehlo_py.errors import OptionError
+
+Size = Literal["small", "full"]
+Weights = Literal["argument", "constant"]
+
+_MODULES = ("perceptrons", "blocks", "vision", "language", "recurrent", "training", "numerics")
+_builders: dict[str, Callable[[Size], Model]] = {}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A function with its weights and inputs, all seeded, nothing downloaded.
+
+    `function(parameters, *inputs)` is pure; parameters and inputs are trees of NumPy arrays. `tolerance` bounds
+    max|a-b| / max(1, max|b|) of every output against the reference; `notes` says why where it is not 1e-5.
+    """
+
+    name: str
+    size: Size
+    function: Callable[..., Any]
+    parameters: Any
+    inputs: tuple[Any, ...]
+    tolerance: float = 1e-5
+    notes: str = ""
+    weights: Weights = "argument"
+
+    def callable(self) -> Callable[..., Any]:
+        """The function as it is exported: over (parameters, *inputs), or over the inputs with constant weights."""
+        if self.weights == "argument":
+            return self.function
+        function, parameters = self.function, self.parameters
+
+        def with_constants(*inputs: Any) -> Any:
+            return function(jax.tree.map(jax.numpy.asarray, parameters), *inputs)
+
+        return with_constants
+
+    def arguments(self) -> tuple[Any, ...]:
+        """What `callable()` is called with, as trees."""
+        return (self.parameters, *self.inputs) if self.weights == "argument" else self.inputs
+
+    def arrays(self) -> list[np.ndarray]:
+        """The arguments in the order of the exported module's inputs (JAX's flattening order)."""
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(self.arguments())]
+
+
+def register(name: str) -> Callable[[Callable[[Size], Model]], Callable[[Size], Model]]:
+    """Decorator: enter a builder under a name. A builder takes "small" or "full" and returns the Model."""
+
+    def enter(builder: Callable[[Size], Model]) -> Callable[[Size], Model]:
+        if name in _builders:
+            raise OptionError(f"two models are named {name!r}", remedy="give each @register its own name")
+        _builders[name] = builder
+        return builder
+
+    return enter
+
+
+def names() -> list[str]:
+    """The names of all models, in the order in which the modules define them."""
+    for module in _MODULES:
+        importlib.import_module(f"stablehlo_py.suite.{module}")
+    return list(_builders)
+
+
+def build(name: str, size: Size = "small", weights: Weights = "argument") -> Model:
+    """Build a model by name. Raises OptionError for a name, a size or a kind of weights that does not exist."""
+    known = names()
+    if name not in known:
+        raise OptionError(f"no model is named {name!r}", remedy=f"choose one of: {', '.join(known)}")
+    if size not in ("small", "full"):
+        raise OptionError(f"no size is named {size!r}", remedy="choose small or full")
+    if weights not in ("argument", "constant"):
+        raise OptionError(f"weights cannot be {weights!r}", remedy="choose argument or constant")
+    return replace(_builders[name](size), weights=weights)
+
+
+def export(model: Model) -> jax.export.Exported:
+    """Export for CPU, every argument kept: the module's inputs are exactly `model.arrays()`."""
+    jitted = jax.jit(model.callable(), keep_unused=True)
+    return jax.export.export(jitted, platforms=["cpu"])(*model.arguments())
+
+
+def reference(model: Model, arrays: list[np.ndarray] | None = None) -> list[np.ndarray]:
+    """What JAX computes for the model (or for other arrays of the same shapes), at the highest matmul precision."""
+    arguments = model.arguments()
+    if arrays is not None:
+        arguments = jax.tree.unflatten(jax.tree.structure(arguments), arrays)
+    with jax.default_matmul_precision("highest"):
+        results = jax.jit(model.callable())(*arguments)
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(results)]
+
+
+def largest_difference(actual: np.ndarray, expected: np.ndarray) -> float:
+    """max|a-b| / max(1, max|b|) over the elements; NaN and infinities must agree in place and sign, else inf."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return float("inf")
+    if expected.size == 0:
+        return 0.0
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    a, b = actual.astype(wide), expected.astype(wide)
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    return float(np.max(np.abs(a[finite] - b[finite])) / max(1.0, float(np.max(np.abs(b[finite])))))
+
+
+def generator(name: str) -> np.random.Generator:
+    """The random numbers of a model: always the same for one name."""
+    return np.random.default_rng(zlib.crc32(name.encode()))
+
+
+def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Standard normal float32 numbers."""
+    return rng.standard_normal(shape, np.float32)
+
+
+def initialize(rng: np.random.Generator, shapes: Any) -> Any:
+    """Weights for a tree of shapes (from `jax.eval_shape`), by the conventional leaf names of flax.
+
+    Drawn with NumPy: a library's own initializers leave biases at zero and norms at identity, which hides mistakes,
+    and take long for large models. Variances are positive, kernels scaled by their fan-in.
+    """
+
+    def leaf(path: tuple[Any, ...], struct: jax.ShapeDtypeStruct) -> np.ndarray:
+        kind = str(getattr(path[-1], "key", getattr(path[-1], "name", path[-1])))
+        values = rng.standard_normal(struct.shape, np.float32)
+        if kind == "kernel":
+            values *= 1.0 / np.sqrt(max(1, int(np.prod(struct.shape[:-1]))))
+        elif kind == "var":
+            values = 1.0 + 0.5 * np.tanh(values)
+        elif kind == "scale":
+            values = 1.0 + 0.1 * values
+        else:
+            values *= 0.1
+        return values.astype(struct.dtype)
+
+    return jax.tree_util.tree_map_with_path(leaf, shapes)

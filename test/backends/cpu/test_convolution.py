@@ -1,0 +1,258 @@
+"""Kernels of kind `convolution` against jax.lax: strides, padding, dilations, groups, layouts, gradients, epilogues,
+targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand, normalize
+from stablehlo_py.backends.cpu.kernels.testing import compile_kernel, run_kernel
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
+from stablehlo_py.codegen.types import ELEMENTS
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.constants import element_type_of
+from stablehlo_py.mlir import func_dialect, ir, make_context
+
+RNG = np.random.default_rng(11)
+TARGETS = [AVX512, AVX2]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution as jax.lax.conv_general_dilated describes it."""
+
+    name: str
+    lhs: tuple[int, ...]
+    rhs: tuple[int, ...]
+    layout: tuple[str, str, str] = ("NHWC", "HWIO", "NHWC")
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))
+    lhs_dilation: tuple[int, ...] = (1, 1)
+    rhs_dilation: tuple[int, ...] = (1, 1)
+    groups: int = 1
+    batch_groups: int = 1
+    dtype: str = "f4"
+
+    def reference(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        wide = "c16" if np.dtype(self.dtype).kind == "c" else "f8"
+        with jax.enable_x64(True):
+            result = jax.lax.conv_general_dilated(
+                jnp.asarray(lhs.astype(wide)),
+                jnp.asarray(rhs.astype(wide)),
+                self.strides,
+                self.padding,
+                self.lhs_dilation,
+                self.rhs_dilation,
+                self.layout,
+                self.groups,
+                self.batch_groups,
+                precision=jax.lax.Precision.HIGHEST,
+            )
+            return np.asarray(result)
+
+    def attributes(self) -> dict[str, object]:
+        lhs, rhs, out = self.layout
+        spatial = [d for d in lhs if d not in "NC"]
+        return {
+            "strides": self.strides,
+            "padding": [edge for edges in self.padding for edge in edges],
+            "lhs_dilation": self.lhs_dilation,
+            "rhs_dilation": self.rhs_dilation,
+            "reversal": [0] * len(spatial),
+            "input_dims": [lhs.index(d) for d in ["N", "C", *spatial]],
+            "kernel_dims": [rhs.index(d) for d in ["I", "O", *spatial]],
+            "output_dims": [out.index(d) for d in ["N", "C", *spatial]],
+            "feature_groups": self.groups,
+            "batch_groups": self.batch_groups,
+        }
+
+
+CASES = [
+    Case("same", (2, 9, 11, 5), (3, 3, 5, 18), padding=((1, 1), (1, 1))),
+    Case("valid", (1, 8, 8, 16), (3, 2, 16, 40)),
+    Case("pointwise", (2, 7, 7, 24), (1, 1, 24, 33)),
+    Case("strided", (1, 15, 13, 6), (3, 3, 6, 8), strides=(2, 3), padding=((0, 1), (2, 1))),
+    Case("first layer", (1, 32, 32, 3), (7, 7, 3, 20), strides=(2, 2), padding=((3, 3), (3, 3))),
+    Case("wide", (1, 5, 40, 32), (3, 3, 32, 64), padding=((1, 1), (1, 1))),
+    Case("seven", (2, 7, 7, 40), (3, 3, 40, 70), padding=((1, 1), (1, 1))),
+    Case("kernel dilated", (1, 12, 12, 4), (3, 3, 4, 5), rhs_dilation=(2, 3), padding=((2, 2), (3, 3))),
+    Case("transposed", (1, 6, 5, 4), (4, 3, 4, 7), lhs_dilation=(2, 3), padding=((2, 2), (1, 2))),
+    Case("transposed, cut", (1, 6, 5, 4), (2, 2, 4, 7), lhs_dilation=(3, 2), padding=((-2, 1), (1, -3))),
+    Case("transposed, even", (1, 6, 5, 4), (4, 4, 4, 20), lhs_dilation=(2, 2), padding=((3, 3), (1, 1))),
+    Case("transposed, far apart", (2, 4, 3, 4), (16, 3, 4, 6), lhs_dilation=(16, 5), padding=((15, 15), (2, 2))),
+    Case(
+        "transposed, strided", (1, 6, 5, 4), (3, 3, 4, 7), (("NHWC", "HWIO", "NHWC")), (2, 1), ((1, 1), (1, 1)), (3, 2)
+    ),
+    Case("transposed, depthwise", (1, 6, 5, 9), (3, 3, 1, 9), lhs_dilation=(2, 2), padding=((1, 2), (1, 2)), groups=9),
+    Case(
+        "transposed, nchw",
+        (2, 5, 6, 7),
+        (8, 5, 3, 3),
+        ("NCHW", "OIHW", "NCHW"),
+        lhs_dilation=(2, 2),
+        padding=((1, 2), (1, 2)),
+    ),
+    Case("transposed, one feature", (1, 9, 1, 1), (3, 1, 1, 1), lhs_dilation=(2, 1), padding=((0, 3), (0, 0))),
+    Case(
+        "transposed, depthwise of columns",
+        (1, 1, 9, 5),
+        (1, 3, 1, 5),
+        ("NHWC", "HWIO", "CNHW"),
+        lhs_dilation=(1, 2),
+        groups=5,
+    ),
+    Case("cut", (1, 9, 9, 4), (2, 2, 4, 7), padding=((-2, 1), (1, -3))),
+    Case("grouped", (1, 8, 8, 12), (3, 3, 4, 18), groups=3, padding=((1, 1), (1, 1))),
+    Case("depthwise", (2, 9, 10, 37), (3, 3, 1, 37), groups=37, padding=((1, 1), (1, 1))),
+    Case("depthwise, strided", (1, 12, 12, 8), (5, 5, 1, 8), groups=8, strides=(2, 2), padding=((2, 2), (2, 2))),
+    Case("depthwise, two for one", (1, 8, 8, 6), (3, 3, 1, 12), groups=6, padding=((1, 1), (1, 1))),
+    Case("batch groups", (6, 8, 8, 4), (3, 3, 4, 9), batch_groups=3),
+    Case("batch groups, depthwise", (16, 9, 9, 3), (4, 4, 3, 16), batch_groups=16),
+    Case("nchw", (2, 6, 10, 17), (9, 6, 3, 3), ("NCHW", "OIHW", "NCHW"), padding=((1, 1), (1, 1))),
+    Case("nchw, strided", (2, 6, 10, 17), (9, 6, 3, 3), ("NCHW", "OIHW", "NCHW"), strides=(2, 2)),
+    Case("nchw, depthwise", (1, 8, 9, 20), (8, 1, 3, 3), ("NCHW", "OIHW", "NCHW"), groups=8),
+    Case("mixed", (6, 10, 2, 17), (9, 3, 6, 3), ("CHNW", "OHIW", "HWNC"), padding=((1, 0), (0, 1))),
+    Case("odd order", (6, 2, 10, 17), (9, 3, 6, 3), ("CNHW", "OHIW", "NHCW"), padding=((1, 0), (0, 1)), strides=(1, 2)),
+    Case("one dimension", (2, 30, 5), (4, 5, 6), ("NWC", "WIO", "NWC"), (2,), ((3, 0),), (1,), (1,)),
+    Case(
+        "three dimensions",
+        (1, 5, 6, 7, 3),
+        (2, 3, 2, 3, 9),
+        ("NDHWC", "DHWIO", "NDHWC"),
+        (1, 2, 1),
+        ((1, 0), (1, 1), (0, 1)),
+        (1, 1, 1),
+        (1, 1, 1),
+    ),
+    Case(
+        "input gradient",
+        (2, 8, 8, 12),
+        (3, 3, 5, 12),
+        ("NHWC", "HWOI", "NHWC"),
+        padding=((1, 1), (1, 1)),
+        lhs_dilation=(2, 2),
+    ),
+    Case("kernel gradient", (3, 10, 10, 4), (3, 8, 8, 6), ("CHWN", "IHWO", "HWNC"), padding=((0, 0), (0, 0))),
+    Case(
+        "kernel gradient, strided",
+        (3, 11, 11, 4),
+        (3, 5, 5, 6),
+        ("CHWN", "IHWO", "HWNC"),
+        padding=((0, 0), (0, 0)),
+        rhs_dilation=(2, 2),
+    ),
+    Case("f64", (1, 6, 6, 5), (3, 3, 5, 9), dtype="f8", padding=((1, 1), (1, 1))),
+    Case("complex", (1, 6, 6, 5), (3, 3, 5, 9), dtype="c8", padding=((1, 1), (1, 1))),
+    Case("complex, nchw", (1, 5, 6, 6), (9, 5, 3, 3), ("NCHW", "OIHW", "NCHW"), dtype="c8", padding=((1, 1), (1, 1))),
+    Case("integers", (1, 6, 6, 5), (3, 3, 5, 9), dtype="i4", padding=((1, 1), (1, 1))),
+    Case("half", (1, 6, 6, 5), (3, 3, 5, 9), dtype="f2", padding=((1, 1), (1, 1))),
+]
+
+
+def arrays_of(case: Case) -> list[np.ndarray]:
+    if case.dtype == "i4":
+        return [RNG.integers(-9, 9, size).astype(case.dtype) for size in (case.lhs, case.rhs)]
+    if case.dtype == "c8":
+        return [
+            (RNG.standard_normal(size) + 1j * RNG.standard_normal(size)).astype(case.dtype)
+            for size in (case.lhs, case.rhs)
+        ]
+    return [RNG.standard_normal(size).astype(case.dtype) for size in (case.lhs, case.rhs)]
+
+
+def fusion_text(
+    case: Case, arrays: Sequence[np.ndarray], sizes: Sequence[int], epilogue: Callable[..., ir.Value] | None = None
+) -> str:
+    """A fusion of kind convolution; `epilogue(result, *further inputs)` builds what follows."""
+    context = make_context()
+    with context, ir.Location.unknown():
+        module = ir.Module.create()
+        inputs = [build.tensor(array.shape, element_type_of(array.dtype, context)) for array in arrays]
+        result = build.tensor(sizes, inputs[0].element_type)
+        with ir.InsertionPoint(module.body):
+            function = func_dialect.FuncOp("fusion_0", (inputs, []), visibility="private")
+            function.attributes["hlo.fusion"] = ir.StringAttr.get("convolution")
+            block = function.add_entry_block()
+        with ir.InsertionPoint(block):
+            value = build.value("convolution", result, *block.arguments[:2], **case.attributes())
+            value = epilogue(value, *list(block.arguments)[2:]) if epilogue else value
+            func_dialect.ReturnOp([value])
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [value.type]))
+        assert module.operation.verify()
+        return str(module)
+
+
+def close(result: np.ndarray, expected: np.ndarray, dtype: str) -> None:
+    if dtype == "i4":
+        np.testing.assert_array_equal(result, expected)
+        return
+    tolerance = {"f8": 1e-13, "f2": 2e-3}.get(dtype, 2e-6) * max(1.0, np.abs(expected).max())
+    assert np.abs(result - expected).max() <= tolerance
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_convolution(case: Case, target: CpuTarget) -> None:
+    arrays = arrays_of(case)
+    expected = case.reference(*arrays)
+    (result,) = run_kernel(fusion_text(case, arrays, expected.shape), arrays, target)
+    close(result, expected, case.dtype)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("name", ["same", "depthwise", "nchw", "nchw, strided", "grouped", "transposed"])
+def test_epilogue(name: str, target: CpuTarget) -> None:
+    """Scale and shift per channel, residual, relu."""
+    case = next(case for case in CASES if case.name == name)
+    arrays = arrays_of(case)
+    expected = case.reference(*arrays)
+    feature = case.layout[2].index("C")
+    scale, shift = (RNG.standard_normal(expected.shape[feature]).astype("f4") for _ in range(2))
+    residual = RNG.standard_normal(expected.shape).astype("f4")
+
+    def epilogue(value: ir.Value, scale_: ir.Value, shift_: ir.Value, residual_: ir.Value) -> ir.Value:
+        spread = [build.broadcast(v, expected.shape, [feature]) for v in (scale_, shift_)]
+        normed = build.like("add", build.like("multiply", value, spread[0]), spread[1])
+        return build.like("maximum", build.like("add", normed, residual_), build.splat(0.0, value.type))
+
+    along = [1] * expected.ndim
+    along[feature] = -1
+    wanted = np.maximum(expected * scale.reshape(along) + shift.reshape(along) + residual, 0)
+    further = [*arrays, scale, shift, residual]
+    (result,) = run_kernel(fusion_text(case, further, expected.shape, epilogue), further, target)
+    close(result, wanted, "f4")
+
+
+@pytest.mark.parametrize("name", ["same", "transposed", "transposed, depthwise"])
+def test_reversed_kernel(name: str) -> None:
+    case = next(case for case in CASES if case.name == name)
+    arrays = arrays_of(case)
+    expected = case.reference(arrays[0], arrays[1][::-1, :])
+    text = fusion_text(case, arrays, expected.shape).replace(
+        "reversal = array<i64: 0, 0>", "reversal = array<i64: 1, 0>"
+    )
+    (result,) = run_kernel(text, arrays, AVX512)
+    close(result, expected, "f4")
+
+
+def test_no_copy_without_padding() -> None:
+    case = next(case for case in CASES if case.name == "valid")
+    arrays = arrays_of(case)
+    compiled = compile_kernel(fusion_text(case, arrays, case.reference(*arrays).shape), AVX512)
+    assert [phase.symbol for phase in compiled.kernel.phases] == ["fusion_0"]
+
+
+def test_rows_of_the_register_tile_are_near_each_other() -> None:
+    f32 = ELEMENTS["f32"]
+    images, columns = Axis(112, a=7168, c=3584), Axis(28, a=128, c=128)  # a pointwise convolution with stride 2
+    found = normalize(
+        [], [images, columns], [Axis(128, b=1, c=1)], [Axis(64, 1, 128)], Operand("a", 0, f32), Operand("b", 0, f32)
+    )
+    assert found.m == columns
+    assert found.outer == (images,)

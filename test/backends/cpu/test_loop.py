@@ -1,0 +1,403 @@
+"""Loop kernels against NumPy: shape operations, gathers, transposes, tails, every target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.dialect import build
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
+
+TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+ELEMENTS = {
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float64): "f64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int8): "i8",
+    np.dtype(ml_dtypes.bfloat16): "bf16",
+    np.dtype(np.complex64): "complex<f32>",
+    np.dtype(np.bool_): "i1",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.float16): "f16",
+    np.dtype(np.uint8): "ui8",
+}
+
+
+@pytest.fixture(params=TARGETS, ids=lambda target: target.name)
+def target(request):
+    return request.param
+
+
+def normal(*sizes: int, dtype: type = np.float32, seed: int = 0) -> np.ndarray:
+    values = np.random.default_rng(seed).standard_normal(sizes) * 4
+    return np.asarray(values).astype(dtype)
+
+
+def type_of(array: np.ndarray) -> str:
+    return "tensor<" + "".join(f"{size}x" for size in array.shape) + f"{ELEMENTS[array.dtype]}>"
+
+
+def tensor(sizes: Sequence[int], element: str = "f32") -> ir.Type:
+    return build.tensor(sizes, ir.Type.parse(element))
+
+
+def f32(number: float) -> ir.Value:
+    return build.constant(np.float32(number), ir.F32Type.get())
+
+
+def check(body, expected, arrays: Sequence[np.ndarray], target, attributes=None, tolerance: float = 1e-6) -> None:
+    text = build_fusion("loop", [type_of(array) for array in arrays], body, attributes)
+    results = run_kernel(text, arrays, target)
+    wanted = expected(*arrays)
+    for result, want in zip(results, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        want = np.asarray(want)
+        assert result.shape == want.shape
+        if result.dtype.kind in "fc":
+            np.testing.assert_allclose(result, want, rtol=tolerance, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(result, want.astype(result.dtype))
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 8, 16, 17, 100, 1000, 4099])
+def test_flat(count: int, target) -> None:
+    check(lambda x, y: build.like("add", x, y), np.add, [normal(count), normal(count, seed=1)], target)
+
+
+@pytest.mark.parametrize("dtype", ELEMENTS)
+def test_element_types(dtype: np.dtype, target) -> None:
+    x = normal(5, 41, dtype=dtype)
+    check(
+        lambda x: build.transpose(build.like("reverse", x, dimensions=[1]), [1, 0]), lambda x: x[:, ::-1].T, [x], target
+    )
+
+
+def test_scalar_and_empty(target) -> None:
+    check(lambda x: build.like("negate", x), np.negative, [np.float32(3).reshape(())], target)
+    check(lambda x: build.like("negate", x), np.negative, [normal(0, 5)], target)
+
+
+def test_several_results_of_different_shape(target) -> None:
+    check(
+        lambda x: (build.like("negate", x), build.reshape(build.like("abs", x), [35])),
+        lambda x: (-x, np.abs(x).reshape(35)),
+        [normal(5, 7)],
+        target,
+    )
+
+
+def test_results_of_different_size_are_refused(target) -> None:
+    text = build_fusion(
+        "loop", ["tensor<4xf32>", "tensor<5xf32>"], lambda x, y: (build.like("abs", x), build.like("abs", y))
+    )
+    with pytest.raises(InternalError, match="differ in their number"):
+        compile_kernel(text, target)
+
+
+@pytest.mark.parametrize("sizes", [(4, 7), (64, 48), (3, 100), (1, 5), (50, 3), (9, 1)])
+def test_broadcasts(sizes: tuple[int, int], target) -> None:
+    rows, columns = sizes
+    check(
+        lambda x, y, z: build.like(
+            "multiply", build.like("add", x, build.broadcast(y, sizes, [1])), build.broadcast(z, sizes, [0])
+        ),
+        lambda x, y, z: (x + y) * z[:, None],
+        [normal(*sizes), normal(columns, seed=1), normal(rows, seed=2)],
+        target,
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5, 32])
+def test_short_innermost_dimension(channels: int, target) -> None:
+    sizes = (2, 9, 7, channels)
+    check(
+        lambda x, y: build.like("multiply", x, build.broadcast(y, sizes, [3])),
+        np.multiply,
+        [normal(*sizes), normal(channels)],
+        target,
+    )
+
+
+@pytest.mark.parametrize("sizes", [(64, 48), (5, 7), (100, 33), (16, 16), (257, 3), (8, 1000)])
+def test_transpose(sizes: tuple[int, int], target) -> None:
+    check(lambda x: build.transpose(x, [1, 0]), np.transpose, [normal(*sizes)], target)
+
+    def fused(x: ir.Value, y: ir.Value) -> ir.Value:
+        product = build.like("multiply", build.transpose(x, [1, 0]), y)
+        return build.like("subtract", build.like("add", build.like("abs", product), y), build.transpose(x, [1, 0]))
+
+    check(fused, lambda x, y: np.abs(x.T * y) + y - x.T, [normal(*sizes), normal(*sizes[::-1], seed=1)], target)
+
+
+@pytest.mark.parametrize("permutation", [(0, 2, 1, 3), (0, 2, 3, 1), (3, 2, 1, 0), (1, 0, 3, 2), (0, 1, 3, 2)])
+def test_transpose_of_four(permutation: tuple[int, ...], target) -> None:
+    x = normal(3, 6, 20, 24)
+    check(lambda x: build.transpose(x, permutation), lambda x: x.transpose(permutation), [x], target)
+    flat = lambda x: build.reshape(build.transpose(x, permutation), (72, 120))  # noqa: E731
+    check(flat, lambda x: x.transpose(permutation).reshape(72, 120), [x], target)
+
+
+def test_slice_and_reverse(target) -> None:
+    x = normal(10, 40)
+    check(
+        lambda x: build.value("slice", tensor((4, 13)), x, start=[2, 3], limit=[10, 29], strides=[2, 2]),
+        lambda x: x[2:10:2, 3:29:2],
+        [x],
+        target,
+    )
+    check(
+        lambda x: build.value("slice", tensor((3, 40)), x, start=[2, 0], limit=[5, 40], strides=[1, 1]),
+        lambda x: x[2:5],
+        [x],
+        target,
+    )
+    check(lambda x: build.like("reverse", x, dimensions=[0, 1]), lambda x: x[::-1, ::-1], [x], target)
+
+
+def padded(x: np.ndarray, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> np.ndarray:
+    spread = np.full([size + (size - 1) * inner for size, inner in zip(x.shape, interior, strict=True)], 7, x.dtype)
+    spread[tuple(slice(None, None, inner + 1) for inner in interior)] = x
+    grown = np.pad(spread, [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)], constant_values=7)
+    crop = tuple(slice(max(-a, 0), size - max(-b, 0)) for a, b, size in zip(low, high, grown.shape, strict=True))
+    return grown[crop]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "interior"),
+    [
+        ((2, 3), (3, 2), (0, 0)),
+        ((2, 3), (-1, 2), (1, 1)),
+        ((-2, -3), (1, 0), (0, 2)),
+        ((1, 0), (1, 0), (0, 0)),
+        ((0, 0), (0, 24), (0, 0)),
+    ],
+)
+def test_pad(low, high, interior, target) -> None:
+    x = normal(10, 40)
+    shape = padded(x, low, high, interior).shape
+    check(
+        lambda x: build.like(
+            "abs", build.value("pad", tensor(shape), x, f32(7), low=low, high=high, interior=interior)
+        ),
+        lambda x: np.abs(padded(x, low, high, interior)),
+        [x],
+        target,
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, ml_dtypes.bfloat16, np.complex64])
+def test_pad_of_narrow_and_wide_elements(dtype: type, target) -> None:
+    x = normal(6, 37, dtype=dtype)
+    element = ELEMENTS[x.dtype]
+
+    def body(x: ir.Value) -> ir.Value:
+        padding = build.constant(np.asarray(7).astype(dtype), ir.Type.parse(element))
+        return build.value("pad", tensor((8, 40), element), x, padding, low=[1, 2], high=[1, 1], interior=[0, 0])
+
+    check(body, lambda x: padded(x, (1, 2), (1, 1), (0, 0)), [x], target)
+
+
+@pytest.mark.parametrize("dimension", [0, 1])
+@pytest.mark.parametrize(
+    ("first", "second"), [((10, 40), (10, 40)), ((5, 64), (5, 64)), ((3, 7), (3, 7)), ((10, 0), (10, 0))]
+)
+def test_concatenate(dimension: int, first: tuple[int, int], second: tuple[int, int], target) -> None:
+    pieces = [normal(*first), normal(*second, seed=1), normal(*first, seed=2)]
+    shape = np.concatenate(pieces, dimension).shape
+
+    def body(*values: ir.Value) -> ir.Value:
+        negated = [build.like("negate", value) for value in values]
+        return build.op("stablehlo.concatenate", [tensor(shape)], negated, {"dimension": dimension}).result
+
+    check(body, lambda *arrays: -np.concatenate(arrays, dimension), pieces, target)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64])
+def test_concatenates_of_pieces_of_a_concatenate(dtype: type, target) -> None:
+    x, element = normal(6, 403, dtype=dtype), ELEMENTS[np.dtype(dtype)]
+
+    def turned(value: ir.Value, dimension: int, by: int) -> ir.Value:
+        """numpy.roll as JAX writes it."""
+        size = x.shape[dimension]
+        pieces = []
+        for low, high in ((size - by, size), (0, size - by)):
+            start, limit = [0, 0], list(x.shape)
+            start[dimension], limit[dimension] = low, high
+            sizes = [b - a for a, b in zip(start, limit, strict=True)]
+            pieces.append(build.value("slice", tensor(sizes, element), value, start=start, limit=limit, strides=[1, 1]))
+        return build.op("stablehlo.concatenate", [value.type], pieces, {"dimension": dimension}).result
+
+    check(
+        lambda x: turned(turned(x, 0, 2), 1, 301),
+        lambda x: np.roll(np.roll(x, 2, 0), 301, 1),
+        [x],
+        target,
+    )
+
+
+@pytest.mark.parametrize("element", ["f32", "i32", "i64", "bf16", "f64", "ui8", "complex<f32>"])
+def test_iota(element: str, target) -> None:
+    check(
+        lambda: tuple(build.value("iota", tensor((6, 50), element), dimension=dimension) for dimension in (0, 1)),
+        lambda: (np.broadcast_to(np.arange(6)[:, None], (6, 50)), np.broadcast_to(np.arange(50), (6, 50))),
+        [],
+        target,
+    )
+
+
+def test_small_constant(target) -> None:
+    table = np.arange(5, dtype=np.float32) ** 2
+    check(
+        lambda x: build.like("add", x, build.broadcast(build.constant(table, ir.F32Type.get()), (9, 5), [1])),
+        lambda x: x + table,
+        [normal(9, 5)],
+        target,
+    )
+
+
+def test_reductions_inside(target) -> None:
+    x = normal(10, 7, 33)
+    check(
+        lambda x: build.value("reduce", tensor((10, 33)), x, f32(0), kind="add", dimensions=[1]),
+        lambda x: x.sum(1),
+        [x],
+        target,
+        None,
+        1e-5,
+    )
+    check(
+        lambda x: build.value("reduce", tensor((7,)), x, f32(0), kind="maximum", dimensions=[0, 2]),
+        lambda x: np.maximum(0, x.max((0, 2))),
+        [x],
+        target,
+    )
+
+
+def test_dot_inside(target) -> None:
+    numbers = {"lhs_batch": [0], "rhs_batch": [0], "lhs_contract": [2], "rhs_contract": [1]}
+    check(
+        lambda x, y: build.value("dot", tensor((3, 10, 20)), x, y, **numbers),
+        np.matmul,
+        [normal(3, 10, 7), normal(3, 7, 20)],
+        target,
+        None,
+        1e-4,
+    )
+
+
+@pytest.mark.parametrize(("row", "column"), [(3, 5), (100, -7), (-1, 39)])
+def test_dynamic_slices(row: int, column: int, target) -> None:
+    starts = [np.array(row, np.int32), np.array(column, np.int32)]
+    top, left = min(max(row, 0), 6), min(max(column, 0), 20)
+
+    def updated(x: np.ndarray, u: np.ndarray, *_: np.ndarray) -> np.ndarray:
+        result = x.copy()
+        result[top : top + 4, left : left + 20] = u
+        return result
+
+    check(
+        lambda x, i, j: build.value("dynamic_slice", tensor((4, 20)), x, i, j, sizes=[4, 20]),
+        lambda x, *_: x[top : top + 4, left : left + 20],
+        [normal(10, 40), *starts],
+        target,
+    )
+    check(
+        lambda x, u, i, j: build.value("dynamic_update_slice", x.type, x, u, i, j),
+        updated,
+        [normal(10, 40), normal(4, 20, seed=1), *starts],
+        target,
+    )
+
+
+def gather_attributes(offset, collapsed, batching, start_batching, index_map, vector_dim, window) -> dict[str, object]:
+    return {
+        "offset_dims": offset,
+        "collapsed_slice_dims": collapsed,
+        "operand_batching_dims": batching,
+        "start_indices_batching_dims": start_batching,
+        "start_index_map": index_map,
+        "index_vector_dim": vector_dim,
+        "slice_sizes": window,
+    }
+
+
+def test_gather_rows(target) -> None:
+    indices = np.random.default_rng(1).integers(-3, 110, (6, 5)).astype(np.int32)
+    attributes = gather_attributes([2], [0], [], [], [0], 2, [1, 40])
+    check(
+        lambda x, i: build.value("gather", tensor((6, 5, 40)), x, i, **attributes),
+        lambda x, i: x[np.clip(i, 0, 99)],
+        [normal(100, 40), indices],
+        target,
+    )
+
+
+def test_gather_along_an_axis(target) -> None:
+    indices = np.random.default_rng(1).integers(0, 40, (30, 5)).astype(np.int32)
+    attributes = gather_attributes([], [1], [0], [0], [1], 2, [1, 1])
+    check(
+        lambda x, i: build.value("gather", tensor((30, 5)), x, build.reshape(i, (30, 5, 1)), **attributes),
+        lambda x, i: np.take_along_axis(x, i, 1),
+        [normal(30, 40), indices],
+        target,
+    )
+
+
+def test_gather_windows(target) -> None:
+    starts = np.array([[0, 3], [8, 30], [50, -2]], np.int32)
+    attributes = gather_attributes([1, 2], [], [], [], [0, 1], 1, [2, 9])
+
+    def expected(x: np.ndarray, s: np.ndarray) -> np.ndarray:
+        corners = np.clip(s, 0, [8, 31])
+        return np.stack([x[a : a + 2, b : b + 9] for a, b in corners])
+
+    check(
+        lambda x, s: build.value("gather", tensor((3, 2, 9)), x, s, **attributes),
+        expected,
+        [normal(10, 40), starts],
+        target,
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "target_type", "ratio"), [(np.float32, "i8", 4), (np.int64, "i16", 4), (np.float32, "bf16", 2)]
+)
+def test_bitcast_to_narrower_and_back(source: type, target_type: str, ratio: int, target) -> None:
+    x = np.abs(normal(5, 13, dtype=source)) + 1
+    narrow = {"i8": np.int8, "i16": np.int16, "bf16": ml_dtypes.bfloat16}[target_type]
+    split = build_fusion(
+        "loop", [type_of(x)], lambda x: build.value("bitcast_convert", tensor((5, 13, ratio), target_type), x)
+    )
+    result = run_kernel(split, [x], target)[0]
+    if target_type != "bf16":  # the low half of a float may be a signalling NaN as bf16
+        assert result.tobytes() == x.view(narrow).tobytes()
+        joined = build_fusion(
+            "loop",
+            [f"tensor<5x13x{ratio}x{target_type}>"],
+            lambda y: build.value("bitcast_convert", tensor((5, 13), ELEMENTS[x.dtype]), y),
+        )
+        assert run_kernel(joined, [result], target)[0].tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("count", [64, 37, 5])
+def test_in_place(count: int, target) -> None:
+    check(
+        lambda x, y: build.like("add", build.like("multiply", x, x), y),
+        lambda x, y: x * x + y,
+        [normal(3, count), normal(3, count, seed=1)],
+        target,
+        {"hlo.inplace": [0, 0]},
+    )
+
+
+def test_large_results_are_streamed(target) -> None:
+    x = normal(1 << 21)
+    text = build_fusion("loop", [type_of(x)], lambda x: build.like("add", x, x))
+    compiled = compile_kernel(text, target)
+    assert any("nontemporal" in function for function in compiled.kernel.functions)
+    np.testing.assert_array_equal(compiled.run([x], 3)[0], x + x)

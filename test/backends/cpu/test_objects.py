@@ -1,0 +1,149 @@
+"""Machine code: compiled in shards, loaded, called; and what happens when it cannot be."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from stablehlo_py.backends.cpu import objects
+from stablehlo_py.backends.cpu.listing import disassembly, llvm_ir
+from stablehlo_py.backends.cpu.objects import NativeCode, ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, missing_features, required_features
+from stablehlo_py.codegen.builder import F32, I64, Function
+from stablehlo_py.errors import InternalError
+
+ATTRIBUTES = host_target().function_attributes
+
+
+def adder(number: int) -> Unit:
+    """A function i64 add<number>(i64)."""
+    f = Function(f"add{number}", [("x", I64)], result=I64)
+    f.ret(f.binary("add", f.x, f.const(number)))
+    return Unit((f.name,), f.text(ATTRIBUTES))
+
+
+def caller(number: int, padding: int = 0) -> Unit:
+    """A function i64 twice<number>(i64) that calls add<number> of another unit twice; `padding` makes its text
+    longer."""
+    f = Function(f"twice{number}", [("x", I64)], result=I64)
+    for _ in range(padding):
+        f.comment("." * 100)
+    once = f.call(f"add{number}", [f.x], I64, external=True)
+    assert once is not None
+    f.ret(f.call(f"add{number}", [once], I64, external=True))
+    return Unit((f.name,), f.text(ATTRIBUTES), tuple(f.externals.items()))
+
+
+def integer_function(code: NativeCode, name: str) -> ctypes._CFuncPtr:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address(name))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_units_call_each_other_across_shards(threads: int) -> None:
+    compiler = ObjectCompiler(threads)
+    for number in range(12):
+        compiler.add(caller(number, padding=400))  # more than half a shard each
+        compiler.add(adder(number))
+    files = compiler.finish()
+    assert len(files) > 1
+    code = NativeCode(files)
+    for number in range(12):
+        assert integer_function(code, f"twice{number}")(100) == 100 + 2 * number
+
+
+def test_the_order_of_objects_is_that_of_units() -> None:
+    first, second = ([adder(number) for number in order] for order in ((1, 2), (1, 2)))
+    assert compile_units(first) == compile_units(second)
+
+
+def test_functions_of_libm_are_found() -> None:
+    f = Function("cosine", [("x", F32)], result=F32)
+    f.ret(f.call("cosf", [f.x], F32, external=True))
+    code = NativeCode([compile_units([Unit(("cosine",), f.text(ATTRIBUTES), tuple(f.externals.items()))])])
+    assert ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(code.address("cosine"))(0.0) == 1.0
+
+
+def test_code_that_does_not_parse_says_where() -> None:
+    with pytest.raises(InternalError, match="does not parse") as caught:
+        compile_units([Unit(("f",), "llvm.func @f() { llvm.no_such_op }")])
+    assert "no_such_op" in str(caught.value)
+
+
+def test_a_failing_unit_ends_the_compiler_and_its_threads() -> None:
+    before = threading.active_count()
+    compiler = ObjectCompiler(2)
+    compiler.add(Unit(("f",), "llvm.func @f() { nonsense }"))
+    for number in range(3):
+        compiler.add(caller(number, padding=700))
+    with pytest.raises(InternalError):
+        compiler.finish()
+    assert threading.active_count() == before
+
+
+def test_an_abandoned_compiler_leaves_no_thread() -> None:
+    before = threading.active_count()
+    compiler = ObjectCompiler(3)
+    for number in range(6):
+        compiler.add(caller(number, padding=700))
+    compiler.abandon()
+    assert threading.active_count() == before
+
+
+def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.active_count()
+    compiled: list[int] = []
+
+    def slow(units: list[Unit]) -> bytes:
+        compiled.append(len(units))
+        if len(compiled) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        return b""
+
+    monkeypatch.setattr(objects, "compile_units", slow)
+    compiler = ObjectCompiler(1)
+    for number in range(4):
+        compiler.add(caller(number, padding=700))
+    with pytest.raises(KeyboardInterrupt):
+        compiler.finish()
+        time.sleep(5)
+    assert threading.active_count() == before
+    assert len(compiled) == 1, "what was not begun is left"
+
+
+def test_a_missing_symbol_is_an_error() -> None:
+    with pytest.raises(InternalError, match="no_such_symbol"):
+        NativeCode([compile_units([adder(3)])]).address("no_such_symbol")
+
+
+def test_rendered_modules_declare_nothing_twice() -> None:
+    text = render([caller(1), caller(1), adder(1), caller(2)])
+    assert text.count("llvm.func @add1(") == 1
+    assert text.count("llvm.func @add2(") == 1
+
+
+def test_listings() -> None:
+    assert "define i64 @add3" in llvm_ir(render([adder(3)]))
+    listing = disassembly([compile_units([adder(3)])])
+    assert "add3" in listing or "bytes" in listing
+
+
+def test_targets_name_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert required_features(AVX2) == ("avx2", "fma")
+    assert {"avx512f", "avx512vl", "fma"} <= set(required_features(AVX512))
+    assert not any(name.startswith("prefer") for target in NAMED.values() for name in required_features(target))
+    assert missing_features(required_features(host_target())) == []
+    assert missing_features(("no-such-feature",)) == ["no-such-feature"]
+    import llvmlite.binding as llvm
+
+    host_target.cache_clear()
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: {"avx2": True, "fma": True})
+    try:
+        assert host_target() == AVX2
+    finally:
+        host_target.cache_clear()

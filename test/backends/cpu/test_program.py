@@ -1,0 +1,332 @@
+"""Whole programs: control flow, copies, constants, donation, and results in unusual places, against JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import stablehlo_py as shlo
+
+RNG = np.random.default_rng(5)
+LEVELS = pytest.mark.parametrize("opt_level", [0, 1])
+
+
+def normal(*sizes: int) -> np.ndarray:
+    return np.asarray(RNG.standard_normal(sizes)).astype(np.float32)
+
+
+def scalar(number: float, dtype: type = np.int32) -> np.ndarray:
+    return np.array(number, dtype)
+
+
+def compiled(
+    function: Callable[..., object], *arrays: np.ndarray, opt_level: int = 1, **jit: object
+) -> shlo.Executable:
+    specs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
+    exported = jax.export.export(jax.jit(function, keep_unused=True, **jit))(*specs)
+    return shlo.compile(exported, options=shlo.Options(opt_level=opt_level, threads=2))
+
+
+def check(function: Callable[..., object], *arrays: np.ndarray, opt_level: int = 1) -> None:
+    executable = compiled(function, *arrays, opt_level=opt_level)
+    expected = jax.tree.leaves(jax.jit(function)(*arrays))
+    for _ in range(2):  # the second call finds the arena as the first left it
+        results = executable(*arrays)
+        assert len(results) == len(expected)
+        for ours, theirs in zip(results, map(np.asarray, expected), strict=True):
+            assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+            np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5)
+
+
+# --- control flow ----------------------------------------------------------------------------------------------------
+
+
+def nested_loops(x: jax.Array, n: jax.Array) -> jax.Array:
+    def outer(i: jax.Array, x: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, i, lambda j, y: jnp.sin(y) + j.astype(jnp.float32), x * 0.5)
+
+    return lax.fori_loop(0, n, outer, x)
+
+
+def branch_in_loop(x: jax.Array, n: jax.Array) -> jax.Array:
+    def body(i: jax.Array, x: jax.Array) -> jax.Array:
+        return lax.cond(i % 2 == 0, lambda x: jnp.tanh(x @ x.T / 50.0), lambda x: jnp.sort(x, 0) * 0.5, x)
+
+    return lax.fori_loop(0, n, body, x)
+
+
+def loop_in_branch(x: jax.Array, n: jax.Array) -> jax.Array:
+    return lax.cond(n > 2, lambda x: lax.fori_loop(0, n, lambda _, y: jnp.tanh(y @ y / 50.0), x), lambda x: x, x)
+
+
+def loop_in_switch_in_loop(x: jax.Array, n: jax.Array) -> jax.Array:
+    def body(i: jax.Array, x: jax.Array) -> jax.Array:
+        branches = [
+            lambda x: lax.fori_loop(0, 3, lambda _, y: jnp.cos(y @ y.T / 50.0), x),
+            lambda x: x,
+            lambda x: lax.while_loop(lambda y: jnp.abs(y).max() > 1, lambda y: y * 0.5, x),
+        ]
+        return lax.switch(i % 3, branches, x)
+
+    return lax.fori_loop(0, n, body, x)
+
+
+def data_dependent(x: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def unfinished(state: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return (jnp.abs(state[0]).sum() > 1.0) & (state[1] < 60)
+
+    return lax.while_loop(unfinished, lambda s: (s[0] @ s[0].T / 40.0, s[1] + 1), (x, n))
+
+
+def swapped(x: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return lax.fori_loop(0, n, lambda _, s: (s[1], s[0] + 1), (x, x * 2))
+
+
+def same_start(x: jax.Array, n: jax.Array) -> tuple[jax.Array, ...]:
+    return lax.fori_loop(0, n, lambda i, s: (s[0] + s[1], s[1] * 0.5, s[0]), (x, x, x))
+
+
+def stacked(x: jax.Array, n: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        return carry * 0.5 + row, (carry, jnp.exp(-row))
+
+    return lax.scan(step, jnp.zeros(x.shape[1]) + n, x)
+
+
+CONTROL = [
+    nested_loops, branch_in_loop, loop_in_branch, loop_in_switch_in_loop, data_dependent, swapped, same_start, stacked,
+]  # fmt: skip
+
+
+@LEVELS
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("function", CONTROL, ids=lambda function: function.__name__)
+def test_control_flow(function: Callable[..., object], count: int, opt_level: int) -> None:
+    check(function, normal(24, 24), scalar(count), opt_level=opt_level)
+
+
+@LEVELS
+@pytest.mark.parametrize("index", [-7, 0, 1, 2, 3, 1000])
+def test_a_switch_out_of_range_takes_the_nearest_branch_of_jax(index: int, opt_level: int) -> None:
+    function = lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.exp], x)  # noqa: E731
+    check(function, scalar(index), normal(40, 5), opt_level=opt_level)
+
+
+@pytest.mark.parametrize("index", [-7, 0, 1, 2, 3, 1000])
+def test_a_case_out_of_range_takes_the_last_branch(index: int) -> None:
+    text = """func.func @main(%i: tensor<i32>, %x: tensor<300xf32>) -> tensor<300xf32> {
+      %r = "stablehlo.case"(%i) ({
+        %a = stablehlo.negate %x : tensor<300xf32>
+        stablehlo.return %a : tensor<300xf32>
+      }, {
+        stablehlo.return %x : tensor<300xf32>
+      }, {
+        %c = stablehlo.abs %x : tensor<300xf32>
+        stablehlo.return %c : tensor<300xf32>
+      }) : (tensor<i32>) -> tensor<300xf32>
+      return %r : tensor<300xf32>
+    }"""
+    x = normal(300)
+    (result,) = shlo.compile(text)(scalar(index), x)
+    np.testing.assert_array_equal(result, {0: -x, 1: x}.get(index, np.abs(x)))
+
+
+def test_predicates_computed_from_data_in_either_branch() -> None:
+    def function(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        deep = lambda y: lax.cond(y[0, 0] > 0, lambda z: (z, z.sum()), lambda z: (-z, z.max()), y)  # noqa: E731
+        return lax.cond(x.sum() > 0, deep, lambda y: (y * 3, y.min()), x)
+
+    for x in (normal(20, 30), normal(20, 30) + 1, normal(20, 30) - 1):
+        check(function, x)
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+@LEVELS
+def test_results_that_are_inputs_and_results_twice(opt_level: int) -> None:
+    def function(x: jax.Array, y: jax.Array) -> tuple[jax.Array, ...]:
+        z = jnp.tanh(x) @ y
+        return z, y, z, x, x, z.reshape(-1), x.reshape(-1)
+
+    check(function, normal(6, 70), normal(70, 6), opt_level=opt_level)
+
+
+@LEVELS
+def test_views_of_inputs_and_of_each_other(opt_level: int) -> None:
+    def function(x: jax.Array) -> tuple[jax.Array, ...]:
+        y = jnp.exp(x)
+        flat = y.reshape(-1)
+        return flat, y, (flat * 2).reshape(10, 50), x.reshape(50, 10), flat.sum()
+
+    check(function, normal(5, 100), opt_level=opt_level)
+
+
+@LEVELS
+def test_constants_as_results(opt_level: int) -> None:
+    table = normal(30, 7)
+
+    def function(x: jax.Array) -> tuple[jax.Array, ...]:
+        c = jnp.asarray(table)
+        return c, c, jnp.zeros((3, 4)), jnp.arange(500), jnp.float32(2.5), x + c, c.reshape(-1)
+
+    check(function, normal(30, 7), opt_level=opt_level)
+
+
+def test_no_results_and_no_inputs() -> None:
+    nothing = shlo.compile("func.func @main() { return }")
+    assert nothing() == ()
+    ignored = shlo.compile("func.func @main(%x: tensor<4xf32>) { return }")
+    assert ignored(normal(4)) == ()
+    (result,) = compiled(lambda: jnp.arange(5.0) * 2)()
+    np.testing.assert_array_equal(result, np.arange(5.0) * 2)
+
+
+@LEVELS
+def test_arrays_without_elements(opt_level: int) -> None:
+    def function(x: jax.Array, y: jax.Array) -> tuple[jax.Array, ...]:
+        joined = jnp.concatenate([x, y], 0)
+        return x, x * 2, x.sum(0), x.sum(1), joined, x @ y.T, y @ jnp.zeros((7, 0)), jnp.sort(x, 0), x.T, x[:, :0]
+
+    check(function, normal(0, 7), normal(3, 7), opt_level=opt_level)
+
+
+def test_loops_over_arrays_without_elements() -> None:
+    function = lambda x, n: lax.fori_loop(0, n, lambda _, y: y * 2, x)  # noqa: E731
+    check(function, normal(0, 7), scalar(3))
+    check(lambda xs: lax.scan(lambda c, x: (c + x.sum(), x * 2), 0.0, xs), normal(0, 7))
+
+
+def test_every_element_type_passes_through() -> None:
+    for name in "bool int8 uint8 int16 uint16 int32 uint32 float16 bfloat16 float32 complex64".split():
+        x = np.asarray(RNG.integers(0, 2, (5, 9))).astype(jnp.dtype(name))
+        one, two, three = compiled(lambda x: (x, x.T, jnp.concatenate([x, x])), x)(x)
+        for ours, expected in ((one, x), (two, x.T), (three, np.concatenate([x, x]))):
+            assert ours.dtype == x.dtype
+            np.testing.assert_array_equal(ours, expected)
+
+
+# --- donation --------------------------------------------------------------------------------------------------------
+
+
+def test_donated_memory_becomes_the_result() -> None:
+    def update(cache: jax.Array, row: jax.Array, at: jax.Array) -> jax.Array:
+        return lax.dynamic_update_slice(cache, row, (at, np.int32(0)))
+
+    cache, row = normal(100, 500), normal(1, 500)
+    executable = compiled(update, cache, row, scalar(3), donate_argnums=0)
+    handles = [executable.put(array) for array in (cache, row, scalar(3))]
+    address = handles[0].address
+    (result,) = executable.call(handles)
+    assert result.__array_interface__["data"][0] == address
+    expected = cache.copy()
+    expected[3] = row
+    np.testing.assert_array_equal(result, expected)
+    with pytest.raises(shlo.ArgumentError, match="donated"):
+        executable.call(handles)
+    handles[0] = executable.put(result)
+    np.testing.assert_array_equal(executable.call(handles)[0], expected)
+
+
+def test_donated_inputs_that_are_read_late() -> None:
+    def function(x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        z = jnp.tanh(x) @ y
+        return x + z.sum(), y * x.max()
+
+    x, y = normal(300, 300), normal(300, 300)
+    executable = compiled(function, x, y, donate_argnums=(0, 1))
+    expected = jax.jit(function)(x, y)
+    mine = x.copy(), y.copy()
+    for results in (executable(*mine), executable.call([executable.put(array) for array in mine])):
+        for ours, theirs in zip(results, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(mine[0], x)
+    np.testing.assert_array_equal(mine[1], y)
+
+
+def test_exchanged_donations() -> None:
+    x, y = normal(40, 500), normal(40, 500)
+    executable = compiled(lambda x, y: (y + 1, x * 2), x, y, donate_argnums=(0, 1))
+    for a, b in (executable(x, y), executable.call([executable.put(x), executable.put(y, 1)])):
+        np.testing.assert_array_equal(a, y + 1)
+        np.testing.assert_array_equal(b, x * 2)
+
+
+def test_a_donated_handle_is_no_other_input() -> None:
+    x = normal(40, 500)
+    executable = compiled(lambda x, y: x + y, x, x, donate_argnums=0)
+    handle = executable.put(x)
+    with pytest.raises(shlo.ArgumentError, match="also another input"):
+        executable.call([handle, handle])
+    np.testing.assert_array_equal(executable.call([handle, executable.put(x)])[0], x + x)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_may_lie_anywhere() -> None:
+    """Rows of a larger array, addresses that no element type is aligned to, read-only memory."""
+    x = normal(64, 100)
+    executable = compiled(lambda x: (jnp.tanh(x), x.sum(0)), x)
+    expected = executable(x)
+    buffer = np.zeros(x.nbytes + 1, np.uint8)
+    odd = buffer[1:].view(np.float32).reshape(x.shape)
+    odd[...] = x
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    wide = np.zeros((64, 300), np.float32)
+    wide[:, 100:200] = x
+    for argument in (odd, fixed, wide[:, 100:200], np.asfortranarray(x), x[::-1][::-1], memoryview(x)):
+        for ours, theirs in zip(executable(argument), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_results_are_the_callers_own() -> None:
+    x = normal(200, 300)
+    executable = compiled(lambda x: x + 1, x)
+    first = executable(x)[0]
+    second = executable(x * 2)[0]
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(first, x + 1)
+    first[:] = 0
+    np.testing.assert_array_equal(executable(x)[0], x + 1)
+
+
+def test_results_in_reference_cycles_die_at_any_time() -> None:
+    x = normal(200, 300)
+    executable = compiled(lambda x: x + 1, x)
+
+    class Node:
+        pass
+
+    for _ in range(300):
+        node = Node()
+        node.itself, node.result = node, executable(x)[0]
+    np.testing.assert_array_equal(node.result, x + 1)
+
+
+def test_the_memory_plan_names_values_and_lines() -> None:
+    x = normal(64, 64)
+    executable = compiled(lambda x: jnp.sort(jnp.sort(x @ x, 0) @ x, 1) @ x, x)
+    plan = executable.memory_plan
+    assert plan.arena_bytes >= x.nbytes
+    assert plan.entries
+    for entry in plan.entries:
+        assert entry.offset >= 0
+        assert entry.offset + entry.size <= plan.arena_bytes
+        assert entry.first <= entry.last
+    assert any("test_program.py" in (entry.source or "") for entry in plan.entries)
+
+
+def test_a_loaded_module_is_compiled_any_number_of_times() -> None:
+    module = shlo.load("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    before = str(module)
+    for _ in range(2):
+        np.testing.assert_array_equal(shlo.compile(module)(normal(3) * 0)[0], np.zeros(3))
+    assert str(module) == before

@@ -1,0 +1,207 @@
+"""Row kernels against NumPy: softmax, layer norm, plain reductions; long, short and odd rows."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.dialect import build
+from stablehlo_py.mlir import ir
+
+TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+SIZES = [
+    (1, 1),
+    (3, 5),
+    (4, 16),
+    (7, 100),
+    (64, 512),
+    (100, 10),
+    (33, 3),
+    (2, 1000),
+    (20, 768),
+    (16, 1),
+    (40, 17),
+    (1, 70000),
+    (0, 5),
+    (5, 0),
+]
+
+
+@pytest.fixture(params=TARGETS, ids=lambda target: target.name)
+def target(request):
+    return request.param
+
+
+def normal(*sizes: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(sizes).astype(np.float32)
+
+
+def number(value: float, element: str = "f32") -> ir.Value:
+    from stablehlo_py.dialect.constants import numpy_dtype
+
+    type_ = ir.Type.parse(element)
+    return build.constant(np.asarray(value).astype(numpy_dtype(type_)), type_)
+
+
+def reduce(x: ir.Value, kind: str, init: float, element: str = "f32", dimensions: tuple[int, ...] = (1,)) -> ir.Value:
+    sizes = [size for dimension, size in enumerate(x.type.shape) if dimension not in dimensions]
+    result = build.tensor(sizes, ir.Type.parse(element))
+    return build.value("reduce", result, x, number(init, element), kind=kind, dimensions=dimensions)
+
+
+def over_rows(value: ir.Value, sizes: tuple[int, int]) -> ir.Value:
+    return build.broadcast(value, sizes, [0])
+
+
+def softmax(x: ir.Value) -> ir.Value:
+    sizes = tuple(x.type.shape)
+    shifted = build.like("subtract", x, over_rows(reduce(x, "maximum", -math.inf), sizes))
+    powers = build.like("exponential", shifted)
+    return build.like("divide", powers, over_rows(reduce(powers, "add", 0.0), sizes))
+
+
+def layer_norm(x: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
+    sizes = rows, columns = tuple(x.type.shape)
+
+    def all_rows(value: float) -> ir.Value:
+        return build.broadcast(number(value), (rows,), [])
+
+    share = 1.0 / max(columns, 1)
+    mean = build.like("multiply", reduce(x, "add", 0.0), all_rows(share))
+    centered = build.like("subtract", x, over_rows(mean, sizes))
+    variance = build.like("multiply", reduce(build.like("multiply", centered, centered), "add", 0.0), all_rows(share))
+    scale = build.like("rsqrt", build.like("add", variance, all_rows(1e-5)))
+    scaled = build.like(
+        "multiply", build.like("multiply", centered, over_rows(scale, sizes)), build.broadcast(weight, sizes, [1])
+    )
+    return build.like("add", scaled, build.broadcast(bias, sizes, [1]))
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_softmax(sizes: tuple[int, int], target) -> None:
+    x = normal(*sizes) * 5
+    result = run_kernel(build_fusion("row", [f"tensor<{sizes[0]}x{sizes[1]}xf32>"], softmax), [x], target)[0]
+    if x.size:
+        powers = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+        np.testing.assert_allclose(result, powers / powers.sum(1, keepdims=True), rtol=2e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_layer_norm(sizes: tuple[int, int], target) -> None:
+    rows, columns = sizes
+    arrays = [normal(*sizes), normal(columns, seed=1), normal(columns, seed=2)]
+    text = build_fusion(
+        "row", [f"tensor<{rows}x{columns}xf32>", f"tensor<{columns}xf32>", f"tensor<{columns}xf32>"], layer_norm
+    )
+    result = run_kernel(text, arrays, target)[0]
+    if columns:
+        x = arrays[0].astype(np.float64)
+        centered = x - x.mean(1, keepdims=True)
+        expected = centered / np.sqrt((centered**2).mean(1, keepdims=True) + 1e-5) * arrays[1] + arrays[2]
+        np.testing.assert_allclose(result, expected, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_several_reductions_at_once(sizes: tuple[int, int], target) -> None:
+    x = normal(*sizes)
+
+    def body(x: ir.Value) -> list[ir.Value]:
+        total, largest = reduce(build.like("multiply", x, x), "add", 2.0), reduce(x, "maximum", -math.inf)
+        return [build.like("add", total, largest), largest]
+
+    results = run_kernel(build_fusion("row", [f"tensor<{sizes[0]}x{sizes[1]}xf32>"], body), [x], target)
+    largest = x.max(1, initial=-np.inf)
+    np.testing.assert_array_equal(results[1], largest)
+    np.testing.assert_allclose(results[0], 2 + (x.astype(np.float64) ** 2).sum(1) + largest, rtol=1e-5)
+
+
+def test_a_row_bias_splits_the_row(target) -> None:
+    """Rows of 6 x 40, with a vector that repeats every 40 columns."""
+
+    def body(x: ir.Value, w: ir.Value) -> ir.Value:
+        shifted = build.like("add", x, build.broadcast(w, (5, 6, 40), [2]))
+        total = reduce(shifted, "add", 0.0, dimensions=(1, 2))
+        return build.like("divide", shifted, build.broadcast(total, (5, 6, 40), [0]))
+
+    x, w = normal(5, 6, 40) + 3, normal(40, seed=1)
+    result = run_kernel(build_fusion("row", ["tensor<5x6x40xf32>", "tensor<40xf32>"], body), [x, w], target)[0]
+    shifted = x.astype(np.float64) + w
+    np.testing.assert_allclose(result, shifted / shifted.sum((1, 2), keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [7, 40, 300])
+@pytest.mark.parametrize("place", [0, 3, -1])
+def test_nan_spreads_through_maximum(columns: int, place: int, target) -> None:
+    x = normal(3, columns)
+    x[1, place] = np.nan
+    result = run_kernel(
+        build_fusion("row", [f"tensor<3x{columns}xf32>"], lambda x: reduce(x, "maximum", -math.inf)), [x], target
+    )[0]
+    np.testing.assert_array_equal(result, x.max(1))
+
+
+@pytest.mark.parametrize("columns", [5, 13, 129])
+@pytest.mark.parametrize(
+    ("element", "dtype", "kind", "init", "function"),
+    [
+        ("i32", np.int32, "add", 3, np.add),
+        ("i8", np.int8, "maximum", -128, np.maximum),
+        ("ui8", np.uint8, "minimum", 255, np.minimum),
+        ("i64", np.int64, "multiply", 1, np.multiply),
+        ("f64", np.float64, "add", 0, np.add),
+        ("i1", np.bool_, "or", False, np.logical_or),
+        ("i1", np.bool_, "and", True, np.logical_and),
+        ("ui32", np.uint32, "xor", 5, np.bitwise_xor),
+        ("complex<f32>", np.complex64, "add", 0, np.add),
+        ("bf16", ml_dtypes.bfloat16, "maximum", -1e30, np.maximum),
+        ("f16", np.float16, "add", 0, np.add),
+    ],
+)
+def test_element_types(element, dtype, kind, init, function, columns, target) -> None:
+    x = (np.random.default_rng(0).standard_normal((37, columns)) * 3).astype(dtype)
+    text = build_fusion("row", [f"tensor<37x{columns}x{element}>"], lambda x: reduce(x, kind, init, element))
+    result = run_kernel(text, [x], target)[0]
+    wide = {np.float16: np.float32, ml_dtypes.bfloat16: np.float32}.get(dtype, dtype)
+    expected = function(function.reduce(x.astype(wide), axis=1), np.asarray(init, wide)).astype(dtype)
+    if np.dtype(dtype).kind in "fc" or dtype is ml_dtypes.bfloat16:
+        exact = np.complex128 if np.dtype(dtype).kind == "c" else np.float64
+        np.testing.assert_allclose(
+            result.astype(exact),
+            expected.astype(exact),
+            rtol=2e-3 if dtype is np.float16 else 1e-5,
+            atol=1e-2 if dtype is np.float16 else 1e-5,
+        )
+    else:
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("sizes", [(6, 64), (6, 37), (40, 10), (33, 7)])
+def test_in_place(sizes: tuple[int, int], target) -> None:
+    x = normal(*sizes)
+    text = build_fusion("row", [f"tensor<{sizes[0]}x{sizes[1]}xf32>"], softmax, {"hlo.inplace": [0, 0]})
+    powers = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(run_kernel(text, [x], target)[0], powers / powers.sum(1, keepdims=True), rtol=3e-6)
+
+
+def test_exponentials_are_kept_not_recomputed() -> None:
+    kernel = compile_kernel(build_fusion("row", ["tensor<64x512xf32>"], softmax), TARGETS[-1]).kernel
+    assert kernel.private_bytes == 512 * 4
+    assert kernel.phases[0].iterations == 64
+
+
+def test_cheap_values_are_recomputed() -> None:
+    text = build_fusion("row", ["tensor<64x512xf32>", "tensor<512xf32>", "tensor<512xf32>"], layer_norm)
+    assert compile_kernel(text, TARGETS[-1]).kernel.private_bytes == 0
+
+
+def test_few_long_rows_are_split() -> None:
+    kernel = compile_kernel(
+        build_fusion("row", ["tensor<2x1000000xf32>"], lambda x: reduce(x, "add", 0.0)), TARGETS[-1]
+    ).kernel
+    assert len(kernel.phases) == 2
+    assert kernel.phases[0].iterations > 16

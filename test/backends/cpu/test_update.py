@@ -1,0 +1,88 @@
+"""Update kernels against NumPy, in place and not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.dialect import build
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
+
+TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+IN_PLACE = [None, {"hlo.inplace": [0, 0]}]
+
+
+@pytest.fixture(params=TARGETS, ids=lambda target: target.name)
+def target(request):
+    return request.param
+
+
+def normal(*sizes: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(sizes).astype(np.float32)
+
+
+@pytest.mark.parametrize("attributes", IN_PLACE)
+@pytest.mark.parametrize("window", [(4, 20), (1, 40), (10, 40), (3, 7), (0, 5)])
+@pytest.mark.parametrize("starts", [(0, 0), (9, -5), (2, 100)])
+def test_update(starts: tuple[int, int], window: tuple[int, int], attributes, target) -> None:
+    x, u = normal(10, 40), normal(*window, seed=1)
+    expected = x.copy()
+    row, column = (min(max(start, 0), size - part) for start, size, part in zip(starts, x.shape, window, strict=True))
+    expected[row : row + window[0], column : column + window[1]] = u + u
+
+    def body(x: ir.Value, u: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
+        return build.value("dynamic_update_slice", x.type, x, build.like("add", u, u), i, j)
+
+    inputs = ["tensor<10x40xf32>", f"tensor<{window[0]}x{window[1]}xf32>", "tensor<i32>", "tensor<i32>"]
+    text = build_fusion("update", inputs, body, attributes)
+    arrays = [x, u, *(np.array(start, np.int32) for start in starts)]
+    np.testing.assert_array_equal(run_kernel(text, arrays, target)[0], expected)
+
+
+@pytest.mark.parametrize("attributes", IN_PLACE)
+def test_update_computed_from_the_operand(attributes, target) -> None:
+    x = normal(10, 40)
+
+    def body(x: ir.Value, i: ir.Value) -> ir.Value:
+        moved = build.value(
+            "slice", build.tensor((3, 40), ir.F32Type.get()), x, start=[1, 0], limit=[4, 40], strides=[1, 1]
+        )
+        zero = build.constant(np.int32(0), ir.Type.parse("i32"))
+        return build.value("dynamic_update_slice", x.type, x, build.like("negate", moved), i, zero)
+
+    text = build_fusion("update", ["tensor<10x40xf32>", "tensor<i32>"], body, attributes)
+    expected = np.concatenate([x[:2], -x[1:4], x[5:]])
+    np.testing.assert_array_equal(run_kernel(text, [x, np.array(2, np.int32)], target)[0], expected)
+
+
+@pytest.mark.parametrize("attributes", IN_PLACE)
+def test_one_element_of_a_vector(attributes, target) -> None:
+    x = normal(100)
+
+    def body(x: ir.Value, u: ir.Value, i: ir.Value) -> ir.Value:
+        return build.value("dynamic_update_slice", x.type, x, build.reshape(u, (1,)), i)
+
+    text = build_fusion("update", ["tensor<100xf32>", "tensor<f32>", "tensor<i64>"], body, attributes)
+    expected = x.copy()
+    expected[42] = 7
+    np.testing.assert_array_equal(
+        run_kernel(text, [x, np.float32(7).reshape(()), np.array(42, np.int64)], target)[0], expected
+    )
+
+
+def test_in_place_writes_only_the_update() -> None:
+    def body(x: ir.Value, u: ir.Value, i: ir.Value) -> ir.Value:
+        return build.value("dynamic_update_slice", x.type, x, u, i)
+
+    inputs = ["tensor<1000000xf32>", "tensor<16xf32>", "tensor<i32>"]
+    kernel = compile_kernel(build_fusion("update", inputs, body, IN_PLACE[1]), TARGETS[0]).kernel
+    assert len(kernel.phases) == 1
+    assert kernel.shared_bytes == 0
+
+
+def test_other_roots_are_refused() -> None:
+    with pytest.raises(InternalError, match="no dynamic_update_slice"):
+        compile_kernel(build_fusion("update", ["tensor<4xf32>"], lambda x: build.like("abs", x)), TARGETS[0])

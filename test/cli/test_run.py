@@ -1,0 +1,273 @@
+"""shlo-run: inputs, results, comparisons, checks, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.cli import oracles, run
+
+ADD = """func.func @main(%x: tensor<2x3xf32>, %n: tensor<i32>) -> (tensor<2x3xf32>, tensor<i32>) {
+  %y = stablehlo.add %x, %x : tensor<2x3xf32>
+  %m = stablehlo.negate %n : tensor<i32>
+  return %y, %m : tensor<2x3xf32>, tensor<i32>
+}
+"""
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+Tool = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def tool(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tool:
+    """tool(*arguments) -> (status, stdout, stderr) in a folder with add.mlir."""
+    monkeypatch.chdir(tmp_path)
+    Path("add.mlir").write_text(ADD)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        try:
+            status = run.main([str(argument) for argument in arguments])
+        except SystemExit as exit_:  # argparse
+            status = int(exit_.code or 0)
+        return (status, *capfd.readouterr())
+
+    return call
+
+
+def test_help(tool: Tool) -> None:
+    status, out, _ = tool("--help")
+    assert status == 0
+    for option in ("--input", "--compare", "--output", "--benchmark", "--dim", "exit status:"):
+        assert option in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_results_are_printed(tool: Tool) -> None:
+    np.save("x.npy", X)
+    np.save("n.npy", np.int32(5))
+    status, out, err = tool("add.mlir", "--input", "x.npy", "--input", "n.npy")
+    assert (status, err) == (0, "")
+    assert "float32[2, 3]" in out
+    assert "10." in out
+    assert "-5" in out
+
+
+def test_npz_in_and_out(tool: Tool) -> None:
+    np.savez("in.npz", second=X, first=np.int32(5))
+    status, out, _ = tool("add.mlir", "--input", "in.npz", "--output", "out.npz")
+    assert (status, out) == (0, "")
+    with np.load("out.npz") as results:
+        np.testing.assert_array_equal(results["result0"], X * 2)
+        np.testing.assert_array_equal(results["result1"], -5)
+    assert tool("add.mlir", "--input", "in.npz", "--output", "out.npz", "--print")[1]
+
+
+def test_npy_out(tool: Tool) -> None:
+    assert tool("add.mlir", "--output", "out.npy")[0] == 2
+    assert tool("add.mlir", "--output", "out.txt")[0] == 2
+    assert tool("add.mlir", "--output", "missing/out.npz")[0] == 3
+    Path("one.mlir").write_text("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    assert tool("one.mlir", "--output", "out.npy")[0] == 0
+    assert np.load("out.npy").shape == (3,)
+
+
+def test_types_that_numpy_does_not_know_travel(tool: Tool) -> None:
+    text = "func.func @main(%x: tensor<3xbf16>) -> tensor<3xbf16> { return %x : tensor<3xbf16> }"
+    Path("model.mlir").write_text(text)
+    x = np.array([1.5, -2, 3], ml_dtypes.bfloat16)
+    np.save("x.npy", x)
+    assert tool("model.mlir", "--input", "x.npy", "--output", "y.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("y.npy").view(ml_dtypes.bfloat16), x)
+
+
+def test_random_inputs_are_reproducible(tool: Tool) -> None:
+    first = tool("add.mlir")[1]
+    assert first == tool("add.mlir")[1]
+    assert first != tool("add.mlir", "--seed", 1)[1]
+
+
+@pytest.mark.parametrize("name", "bool int8 uint8 int4 uint2 int64 float16 bfloat16 float64 complex64".split())
+def test_random_arrays(name: str) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+    for sizes in ([], [3, 4], [0]):
+        array = run.random_array(np.random.default_rng(0), dtype, sizes)
+        assert (array.dtype, array.shape) == (dtype, tuple(sizes))
+
+
+def test_the_difference_of_arrays() -> None:
+    x = np.array([1.0, np.nan, np.inf, 200.0])
+    assert run.difference_of(x, x.copy()) == 0
+    assert run.difference_of(x, x + np.array([0, 0, 0, 2])) == pytest.approx(2 / 202)
+    for other in (x[:3], np.array([1, 2, np.inf, 200]), np.array([1, np.nan, -np.inf, 200]), np.array([np.inf] * 4)):
+        assert run.difference_of(x, other) == np.inf
+    assert run.difference_of(np.zeros((0, 2)), np.zeros((0, 2))) == 0
+
+
+# --- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def test_comparison_with_both_oracles(tool: Tool) -> None:
+    status, out, err = tool("add.mlir", "--compare=reference,jax")
+    assert (status, err) == (0, "")
+    assert out.count("agrees") == 4
+
+
+def test_comparison_of_an_exported_model(tool: Tool) -> None:
+    def model(x: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
+        y = jax.nn.softmax(jnp.tanh(x @ w).astype(jnp.bfloat16))
+        return y, jnp.argmax(y, 1), jnp.sort(x, 0)
+
+    specs = jax.ShapeDtypeStruct((5, 6), jnp.float32), jax.ShapeDtypeStruct((6, 7), jnp.float32)
+    Path("model.bin").write_bytes(jax.export.export(jax.jit(model))(*specs).serialize())
+    status, out, err = tool("model.bin", "--compare=jax,reference")
+    assert (status, err) == (0, ""), out
+    assert out.count("agrees") == 6
+
+
+def test_comparison_with_symbolic_dimensions(tool: Tool) -> None:
+    text = """func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
+      %y = stablehlo.exponential %x : tensor<?x3xf32>
+      return %y : tensor<?x3xf32>
+    }"""
+    Path("model.mlir").write_text(text)
+    status, out, err = tool("model.mlir", "--dim", 7, "--compare=reference,jax", "--output", "y.npz")
+    assert (status, err) == (0, ""), out
+    with np.load("y.npz") as results:
+        assert results["result0"].shape == (7, 3)
+
+
+def test_an_entry_other_than_main(tool: Tool) -> None:
+    other = ADD.replace("@main", "@other").replace("stablehlo.add", "stablehlo.multiply")
+    Path("two.mlir").write_text(ADD.replace("@main", "@one") + other)
+    assert tool("two.mlir", "--entry", "other", "--compare=reference,jax")[0] == 0
+    assert tool("two.mlir")[0] == 2
+
+
+def test_a_difference_is_found(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = [X * 3, np.int32(0)]
+    for expected in (wrong, [X], [X.astype(np.float64), np.int32(1)], [X[:1], np.int32(1)]):
+        monkeypatch.setattr(oracles, "expected_results", lambda *_, expected=expected: expected)
+        status, out, _ = tool("add.mlir", "--compare=jax", "--tolerance", "1e-3")
+        assert status == 1
+        assert "DIFFERS" in out
+
+
+def test_an_oracle_that_fails(tool: Tool) -> None:
+    text = """func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+      %y = stablehlo.cholesky %x, lower = true : tensor<2x2xf32>
+      return %y : tensor<2x2xf32>
+    }"""
+    Path("model.mlir").write_text(text)
+    status, _, err = tool("model.mlir", "--compare=reference")
+    assert status == 4
+    assert "the reference oracle cannot run the module" in err
+    assert "compare with jax" in err
+    assert tool("add.mlir", "--compare=oracle-of-delphi")[0] == 2
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+CHECK = """func.func @main() {
+  %x = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %y = stablehlo.add %x, %x : tensor<2xf32>
+  stablehlo.custom_call @check.expect_close(%y, %e) {has_side_effect = true} : (tensor<2xf32>, tensor<2xf32>) -> ()
+  return
+}
+""".replace("  %y =", "  %e = stablehlo.constant dense<[2.0, 4.0]> : tensor<2xf32>\n  %y =")
+
+
+def test_self_checking_modules(tool: Tool) -> None:
+    Path("good.mlir").write_text(CHECK)
+    status, out, err = tool("good.mlir")
+    assert (status, out, err) == (0, "good.mlir: 1 check passed\n", "")
+    Path("bad.mlir").write_text(CHECK + "// -----\n" + CHECK.replace("4.0", "5.0"))
+    status, out, _ = tool("bad.mlir")
+    assert status == 1
+    assert "bad.mlir#0: 1 check passed" in out
+    assert "bad.mlir#1: check 0 failed" in out
+    Path("broken.mlir").write_text(CHECK.replace("stablehlo.add", "stablehlo.addd"))
+    assert tool("broken.mlir")[0] == 3
+
+
+def test_a_comment_about_checks_is_no_check(tool: Tool) -> None:
+    Path("plain.mlir").write_text("// like check.expect_eq\n" + ADD)
+    assert "float32" in tool("plain.mlir")[1]
+
+
+# --- artifacts, standard input, timing -------------------------------------------------------------------------------
+
+
+def test_artifacts(tool: Tool) -> None:
+    shlo.compile(ADD).save("add.shloexe")
+    np.savez("in.npz", x=X, n=np.int32(5))
+    assert tool("add.shloexe", "--input", "in.npz")[1] == tool("add.mlir", "--input", "in.npz")[1]
+    status, _, err = tool("add.shloexe", "--compare=jax")
+    assert (status, "artifact" in err) == (2, True)
+    Path("bad.shloexe").write_bytes(Path("add.shloexe").read_bytes()[:-50])
+    assert tool("bad.shloexe")[0] == 3
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "stablehlo_py.cli.run", "-", "--compare=reference"]
+    done = subprocess.run(command, input=ADD, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("agrees") == 2
+
+
+def test_benchmark(tool: Tool) -> None:
+    status, out, _ = tool("add.mlir", "--benchmark", 5)
+    assert status == 0
+    assert out.startswith("5 calls: median")
+    specs = jax.ShapeDtypeStruct((8,), jnp.float32)
+    donating = jax.export.export(jax.jit(lambda x: x + 1, donate_argnums=0))(specs)
+    Path("donating.bin").write_bytes(donating.serialize())
+    assert tool("donating.bin", "--benchmark", 5)[0] == 0
+    assert tool("add.mlir", "--benchmark", 0)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ((), 2),
+        (("missing.mlir",), 3),
+        (("add.mlir", "--input", "missing.npy"), 3),
+        (("add.mlir", "--input", "add.mlir"), 3),
+        (("add.mlir", "--input", "empty.npy"), 3),
+        (("add.mlir", "--input", "x.npy"), 3),
+        (("add.mlir", "--threads", "0"), 2),
+        (("add.mlir", "--entry", "missing"), 2),
+        (("broken.mlir",), 3),
+        (("garbage.bin",), 3),
+        (("unsupported.mlir",), 4),
+    ],
+)
+def test_how_it_ends(tool: Tool, arguments: tuple[str, ...], status: int) -> None:
+    np.save("x.npy", X)
+    Path("empty.npy").write_bytes(b"")
+    Path("broken.mlir").write_text("func.func @main( {")
+    Path("garbage.bin").write_bytes(bytes(range(256)))
+    Path("unsupported.mlir").write_text(
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  %y = stablehlo.custom_call @foo(%x) : (tensor<2xf32>) -> tensor<2xf32>\n  return %y : tensor<2xf32>\n}"
+    )
+    found, out, err = tool(*arguments)
+    assert (found, out) == (status, "")
+    assert err
+    assert "Traceback" not in err
+
+
+def test_a_defect_ends_with_5(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_inputs", lambda *_: 1 / 0)
+    status, _, err = tool("add.mlir")
+    assert status == 5
+    assert "ZeroDivisionError" in err
+    assert "please report" in err

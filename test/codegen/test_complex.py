@@ -1,0 +1,114 @@
+"""Errors of complex functions relative to the size of the result, and of the parts where they are computed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from stablehlo_py.backends.cpu.kernels.testing import run_kernel
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+
+TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+every_type = pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+
+
+def evaluate(op: str, target: object, *arrays: np.ndarray) -> np.ndarray:
+    element = {8: "complex<f32>", 16: "complex<f64>"}[arrays[0].dtype.itemsize]
+    tensor = f"tensor<{arrays[0].size}x{element}>"
+    names = [f"%a{number}" for number in range(len(arrays))]
+    parameters = ", ".join(f"{name}: {tensor}" for name in names)
+    text = f"""
+    func.func private @fusion({parameters}) -> {tensor} attributes {{hlo.fusion = "loop"}} {{
+      %0 = "hlo.{op}"({", ".join(names)}) : ({", ".join([tensor] * len(names))}) -> {tensor}
+      return %0 : {tensor}
+    }}"""
+    return run_kernel(text, arrays, target)[0]
+
+
+def samples(dtype: type) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    spread = [
+        (rng.standard_normal(200) + 1j * rng.standard_normal(200)) * scale for scale in (1e-6, 1e-3, 0.1, 1, 5, 20)
+    ]
+    circle = np.exp(1j * rng.uniform(0, 2 * np.pi, 300))
+    return np.concatenate([*spread, circle, circle - 1]).astype(dtype)
+
+
+def expm1(z: np.ndarray) -> np.ndarray:
+    real = np.expm1(z.real) * np.cos(z.imag) - 2 * np.sin(z.imag / 2) ** 2
+    return real + 1j * np.exp(z.real) * np.sin(z.imag)
+
+
+CASES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
+    "cosine": (np.cos, 3.0),
+    "exponential": (np.exp, 3.0),
+    "exponential_minus_one": (expm1, 4.0),
+    "log": (np.log, 3.0),
+    "logistic": (lambda z: 1 / (1 + np.exp(-z)), 6.0),
+    "rsqrt": (lambda z: 1 / np.sqrt(z), 4.0),
+    "sine": (np.sin, 3.0),
+    "sqrt": (np.sqrt, 3.0),
+    "tan": (np.tan, 5.0),
+    "tanh": (np.tanh, 5.0),
+}
+
+
+@every_target
+@every_type
+@pytest.mark.parametrize("op", CASES)
+def test_error(op: str, dtype: type, target: object) -> None:
+    function, limit = CASES[op]
+    z = samples(dtype)
+    exact = function(z.astype(np.clongdouble))
+    error = np.abs(evaluate(op, target, z) - exact) / np.abs(exact) / np.finfo(dtype).eps
+    assert np.nanmax(error) < limit
+
+
+@every_target
+def test_logarithms_near_the_unit_circle(target: object) -> None:
+    """log |a| is tiny there: both parts must be right, not only their sum of squares."""
+    angle = np.random.default_rng(1).uniform(0.1, 3.0, 500)
+    a = np.exp(1j * angle).astype(np.complex64)
+    wide = a.astype(np.clongdouble)
+    size = np.log1p((wide.real - 1) * (wide.real + 1) + wide.imag**2) / 2
+    np.testing.assert_allclose(evaluate("log", target, a).real, size.astype(np.float32), rtol=1e-6, atol=0)
+    b = (wide - 1).astype(np.complex64)
+    wide = b.astype(np.clongdouble)
+    size = np.log1p(wide.real * (wide.real + 2) + wide.imag**2) / 2
+    np.testing.assert_allclose(evaluate("log_plus_one", target, b).real, size.astype(np.float32), rtol=1e-6, atol=0)
+
+
+@every_target
+def test_power_of_single_precision_is_exact_but_for_rounding(target: object) -> None:
+    rng = np.random.default_rng(2)
+    a, b = ((rng.standard_normal(500) + 1j * rng.standard_normal(500)).astype(np.complex64) * 3 for _ in range(2))
+    exact = (a.astype(np.complex128) ** b.astype(np.complex128)).astype(np.complex64)
+    ours = evaluate("power", target, a, b)
+    np.testing.assert_allclose(ours, exact, rtol=2e-7, atol=0)
+
+
+@every_type
+def test_tanh_far_from_the_imaginary_axis(dtype: type) -> None:
+    z = np.array([25 + 1j, -30 + 2j, 25 + np.pi / 2 * 1j, 40 - 0.5j, -40.0 + 0j, 1000 + 3j, -1000 - 3j]).astype(dtype)
+    ours = evaluate("tanh", TARGETS[-1], z)
+    wide = z.astype(np.clongdouble)
+    np.testing.assert_array_equal(ours.real, np.sign(z.real))
+    fading = 2 * np.sin(2 * wide.imag) * np.exp(-2 * np.abs(wide.real))
+    np.testing.assert_allclose(ours.imag, fading.astype(ours.real.dtype), rtol=1e-5, atol=float(np.finfo(dtype).tiny))
+
+
+@pytest.mark.parametrize("element", ["complex<f32>", "complex<f64>"])
+@pytest.mark.parametrize("size", [3, 400])
+def test_a_scalar_constant_keeps_both_parts(element: str, size: int) -> None:
+    import stablehlo_py
+
+    text = f"""func.func @main() -> tensor<{size}x{element}> {{
+      %0 = stablehlo.constant dense<(2.0, 1.0)> : tensor<{element}>
+      %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<{element}>) -> tensor<{size}x{element}>
+      return %1 : tensor<{size}x{element}>
+    }}"""
+    (result,) = stablehlo_py.compile(text, options=stablehlo_py.Options(cache_dir=None))()
+    assert (result == 2 + 1j).all()

@@ -1,0 +1,125 @@
+"""Affine indices: exact splits and merges, bounds, comparisons; and what the builder hoists."""
+
+from __future__ import annotations
+
+from stablehlo_py.codegen.builder import F32, I64, PTR, Function, Value
+from stablehlo_py.codegen.index import (
+    ZERO,
+    Affine,
+    Variable,
+    add,
+    affine_of,
+    below,
+    divmod_,
+    divmod_exact,
+    flatten,
+    inside,
+    lane_index,
+    linearize,
+    regroup,
+    row_major_strides,
+    same,
+    scalar,
+    scale,
+)
+
+
+def function() -> Function:
+    return Function("f", [("x", PTR), ("i", I64), ("j", I64)])
+
+
+def variable(f: Function, name: str, size: int, multiple: int = 1) -> Variable:
+    return Variable(f.parameters[name], 0, size - 1, multiple)
+
+
+def index(of: Variable, factor: int = 1, constant: int = 0, lane: int = 0) -> Affine:
+    return Affine(constant, ((of, factor),), lane)
+
+
+def test_merge_and_split_are_inverse() -> None:
+    f = function()
+    i, j = variable(f, "i", 64), variable(f, "j", 48)
+    flat = linearize(f, [index(i), index(j)], row_major_strides((64, 48)))
+    assert divmod_exact(flat, 48, 1) == (index(i), index(j))
+    assert regroup(f, ((64 * 48, flat),), (64, 48), 1) == [index(i), index(j)]
+    divided = regroup(f, ((64, index(i)), (48, index(j))), (32, 2 * 48), 1)  # 64 into 32 x 2: needs a division
+    assert divided[0].bounds(1) == (0, 31)
+    assert divided[1].bounds(1) == (0, 95)
+    assert same(f, flatten(f, ((64, index(i)), (48, index(j)))), flat)
+
+
+def test_a_split_that_divides_stays_exact() -> None:
+    f = function()
+    i = variable(f, "i", 64)
+    flat = index(i, 96)
+    assert divmod_exact(flat, 48, 1) == (index(i, 2), ZERO)
+    assert divmod_exact(index(i, 96, constant=50), 48, 1) == (index(i, 2, constant=1), Affine(2))
+    assert divmod_exact(index(i), 48, 1) is None
+
+
+def test_aligned_lanes_share_a_quotient() -> None:
+    f = function()
+    start = lane_index(f.parameters["i"], 480, 16, 16)
+    quotient, remainder = divmod_(f, start, 48, 16)
+    assert quotient.uniform
+    assert remainder.contiguous
+    assert remainder.bounds(16) == (0, 47)
+    unaligned, _ = divmod_(f, lane_index(f.parameters["j"], 480, 16), 48, 16)
+    assert unaligned.vector is not None
+
+
+def test_bounds_with_negative_factors_and_lanes() -> None:
+    f = function()
+    i = variable(f, "i", 10)
+    assert add(f, scale(f, index(i), -2), 5).bounds(1) == (-13, 5)
+    assert Affine(0, ((i, 1),), -1).bounds(4) == (-3, 9)
+
+
+def test_comparisons_are_decided_where_bounds_allow() -> None:
+    f = function()
+    i = variable(f, "i", 10)
+    assert below(f, index(i), 10, 1) is True
+    assert below(f, index(i, constant=20), 20, 1) is False
+    assert inside(f, index(i, constant=-3), 7, 1) is not True
+    aligned = lane_index(f.parameters["j"], 64, 16, 16)
+    condition = below(f, aligned, 32, 16)
+    assert isinstance(condition, Value)
+    assert condition.type.lanes == 1
+    crossing = below(f, aligned, 40, 16)
+    assert isinstance(crossing, Value)
+    assert crossing.type.lanes == 16
+
+
+def test_constants_fold() -> None:
+    f = function()
+    assert scalar(f, Affine(7)) == 7
+    assert affine_of(5, 9) == Affine(5)
+    assert linearize(f, [Affine(2), Affine(3)], (10, 1)) == Affine(23)
+
+
+def test_index_arithmetic_is_hoisted_out_of_loops() -> None:
+    f = function()
+
+    def body(k: Value) -> None:
+        invariant = f.imul(f.parameters["i"], 768)
+        f.store(f.load(F32, f.x, f.iadd(invariant, k)), f.x, k)
+
+    f.loop(0, 100, 1, body)
+    f.ret()
+    lines = f.text().splitlines()
+    multiply = next(number for number, line in enumerate(lines) if "llvm.mul" in line)
+    head = next(number for number, line in enumerate(lines) if line.startswith("^b1"))
+    assert multiply < head
+
+
+def test_remembered_values_end_with_their_region() -> None:
+    f = function()
+
+    def body(k: Value) -> None:
+        f.remember("key", k)
+        assert f.recall("key") is k
+        with f.at_level(0):
+            assert f.recall("key") is None
+
+    f.loop(0, f.parameters["i"], 1, body)
+    assert f.recall("key") is None

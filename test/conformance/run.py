@@ -1,0 +1,323 @@
+"""Run StableHLO's golden cases: `python test/conformance/run.py DATA [options]`.
+
+DATA is the folder of the cases or testdata.tar.xz. Inputs are made real arguments and the checks are done here (see
+stablehlo_py/suite/golden.py). Cases run in worker processes: a crash or a timeout is a result, and the worker is
+replaced. Exit status 0 when every case passes or is named, with its reason, in exceptions.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import re
+import sys
+import tarfile
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from stablehlo_py.suite import golden
+
+EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
+WHERE = """The golden cases are the files of stablehlo/testdata in the repository openxla/stablehlo (Apache-2.0).
+Give the folder, or a testdata.tar.xz of it, as the argument or in the environment variable STABLEHLO_TESTDATA."""
+_DTYPE = re.compile(r"^(bool|bfloat16|u?int\d+|float\d+|complex\d+)$")
+# In the quantized cases these words, not a dtype, end the name of the operation.
+_ENDS = {"shape", "dtypes", "batch", "batchdims", "from", "singularity", "overflow", "rounding", "lhs", "qi8"}
+_LONG_NAMES = ("conv_general_dilated",)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One module of one file."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a case. status: passed mismatch unsupported error crash timeout excepted."""
+
+    case: str
+    operation: str
+    status: str
+    detail: str
+    seconds: float
+
+
+def operation_of(name: str) -> str:
+    """The operation in a case's name: the words before the first dtype (`scatter_add_float32_3_5` -> scatter_add)."""
+    folder, _, stem = name.rpartition("/")
+    prefix = f"{folder}/" if folder else ""
+    for known in _LONG_NAMES:
+        if stem.startswith(known):
+            return prefix + known
+    words = stem.split(".")[0].split("#")[0].split("_")
+    taken = []
+    for word in words:
+        if _DTYPE.match(word) or not word or (folder and word in _ENDS):
+            break
+        taken.append(word)
+    return prefix + "_".join(taken)
+
+
+def find_jobs(folder: Path, pattern: str, every: int) -> Iterator[Job]:
+    """The cases below a folder, by name; the `dynamic` ones have no expected values and are left out."""
+    root = folder / "testdata" if (folder / "testdata").is_dir() else folder
+    jobs = []
+    for path in sorted(root.rglob("*.mlir")):
+        relative = path.relative_to(root).as_posix()
+        if relative.startswith("dynamic/"):
+            continue
+        parts = golden.pieces(path.read_text())
+        for number, text in enumerate(parts):
+            name = relative.removesuffix(".mlir") + (f"#{number}" if len(parts) > 1 else "")
+            if fnmatch.fnmatch(name, pattern):
+                jobs.append(Job(name, text))
+    yield from jobs[::every]
+
+
+def load_exceptions(path: Path = EXCEPTIONS) -> dict[str, str]:
+    """`case: reason` lines. A name with `*` stands for the cases that it matches and that are refused as unsupported.
+
+    Raises ValueError for a line without a reason.
+    """
+    exceptions = {}
+    for line in path.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            case, separator, reason = line.partition(": ")
+            if not separator or not reason.strip():
+                raise ValueError(f"{path}: a line must read 'case: reason': {line}")
+            exceptions[case.strip()] = reason.strip()
+    return exceptions
+
+
+def is_excepted(result: Result, exceptions: dict[str, str]) -> bool:
+    """Whether a failure is named, with its reason; a pattern never excuses a wrong answer or a crash."""
+    if result.case in exceptions:
+        return True
+    patterns = [name for name in exceptions if "*" in name] if result.status == "unsupported" else []
+    return any(fnmatch.fnmatchcase(result.case, pattern) for pattern in patterns)
+
+
+# --- the worker process -----------------------------------------------------------------------------------------------
+
+
+def run_case(engine: object, job: Job) -> tuple[str, str]:
+    """Status and detail of one case in this process."""
+    from stablehlo_py.errors import UnsupportedError
+
+    try:
+        case = golden.split(job.text)
+        results = engine(case.module, case.arguments)
+    except UnsupportedError as error:
+        return "unsupported", str(error)
+    except Exception as error:  # any failure of a compiler under test is a result
+        return "error", f"{type(error).__name__}: {error}"
+    if len(results) != len(case.checks):
+        return "mismatch", f"{len(results)} results where {len(case.checks)} are expected"
+    findings = [golden.compare(check, result) for check, result in zip(case.checks, results, strict=True)]
+    found = [finding for finding in findings if finding]
+    return ("mismatch", "; ".join(found)) if found else ("passed", "")
+
+
+def worker(connection: multiprocessing.connection.Connection, engine_name: str, stderr: str) -> None:
+    """Serve cases until the parent closes the connection."""
+    descriptor = os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(descriptor, 2)
+    if str(Path(__file__).parent) not in sys.path:
+        sys.path.insert(0, str(Path(__file__).parent))
+    import engines
+
+    engine = engines.make(engine_name)
+    connection.send("ready")
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            return
+        connection.send(run_case(engine, job))
+
+
+class Worker:
+    """A worker process as the parent sees it."""
+
+    def __init__(self, engine: str, scratch: str, number: int) -> None:
+        self.stderr = f"{scratch}/stderr-{number}"
+        context = multiprocessing.get_context("spawn")
+        self.connection, child = context.Pipe()
+        self.process = context.Process(target=worker, args=(child, engine, self.stderr), daemon=True)
+        self.process.start()
+        child.close()
+        self.job: Job | None = None
+        self.started = 0.0
+        try:
+            ready = self.connection.poll(120) and self.connection.recv() == "ready"
+        except EOFError:
+            ready = False
+        if not ready:
+            raise RuntimeError(f"the engine {engine} does not start: {self.last_words()}")
+
+    def give(self, job: Job) -> None:
+        self.job, self.started = job, time.monotonic()
+        self.connection.send(job)
+
+    def last_words(self) -> str:
+        lines = Path(self.stderr).read_text(errors="replace").strip().splitlines()
+        return " | ".join(lines[-3:])[:600]
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+
+
+def run(jobs: list[Job], engine: str, workers: int, timeout: float) -> Iterator[Result]:
+    """Run the cases on worker processes; results come in order of completion."""
+    waiting = jobs[::-1]
+    with tempfile.TemporaryDirectory() as scratch:
+        started = 0
+        busy: list[Worker] = []
+
+        def start() -> Worker:
+            nonlocal started
+            started += 1
+            return Worker(engine, scratch, started)
+
+        try:
+            for _ in range(min(workers, len(jobs))):
+                busy.append(start())
+                busy[-1].give(waiting.pop())
+            while busy:
+                multiprocessing.connection.wait([w.connection for w in busy], timeout=0.5)
+                for number, current in reversed(list(enumerate(busy))):
+                    outcome = _outcome(current, timeout)
+                    if outcome is None:
+                        continue
+                    yield outcome
+                    if outcome.status in ("crash", "timeout"):
+                        current.end()
+                        if waiting:
+                            current = busy[number] = start()
+                    if waiting:
+                        current.give(waiting.pop())
+                    else:
+                        current.end()
+                        del busy[number]
+        finally:
+            for remaining in busy:
+                remaining.end()
+
+
+def _outcome(current: Worker, timeout: float) -> Result | None:
+    """The result of a worker's case, or None while it runs."""
+    assert current.job is not None
+    seconds = time.monotonic() - current.started
+    if current.connection.poll():
+        try:
+            status, detail = current.connection.recv()
+        except EOFError:
+            current.process.join(5)
+            status, detail = "crash", f"exit code {current.process.exitcode}: {current.last_words()}"
+    elif seconds > timeout:
+        status, detail = "timeout", f"no answer in {timeout:g} s"
+    else:
+        return None
+    name = current.job.name
+    return Result(name, operation_of(name), status, detail, round(seconds, 4))
+
+
+# --- the parent -------------------------------------------------------------------------------------------------------
+
+
+def summarize(results: list[Result], console: Console, every_operation: bool) -> None:
+    """Print marks by operation (those below 100 %, or all), by status, and the mean over operations."""
+    by_operation: dict[str, Counter[str]] = defaultdict(Counter)
+    for result in results:
+        by_operation[result.operation][result.status] += 1
+    table = Table("operation", "passed", "of", "other")
+    marks = []
+    for operation, counts in sorted(by_operation.items()):
+        total = counts.total()
+        marks.append(counts["passed"] / total)
+        if every_operation or counts["passed"] < total:
+            other = ", ".join(f"{n} {status}" for status, n in counts.items() if status != "passed")
+            table.add_row(operation, str(counts["passed"]), str(total), other)
+    if table.row_count:
+        console.print(table)
+    passed = sum(result.status == "passed" for result in results)
+    console.print(
+        f"{100 * passed / len(results):.1f} % of {len(results)} cases, "
+        f"{100 * sum(marks) / len(marks):.1f} % weighted by operation ({len(marks)} operations)"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = os.environ.get("STABLEHLO_TESTDATA")
+    parser.add_argument("data", nargs="?", default=known, help="folder or testdata.tar.xz")
+    parser.add_argument("--engine", default="shlo", help="shlo, xla (the yardstick), or FILE.py:FUNCTION")
+    parser.add_argument("--workers", type=int, default=2, help="worker processes")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one case")
+    parser.add_argument("--filter", default="*", help="run the cases whose name fits this pattern")
+    parser.add_argument("--every", type=int, default=1, help="run every N-th case only")
+    parser.add_argument("--output", type=Path, help="write one JSON line for each case")
+    parser.add_argument("--all", action="store_true", help="also list the operations that pass in full")
+    parser.add_argument("--details", type=int, default=20, help="failures to show in full")
+    options = parser.parse_args(argv)
+    if not options.data or not Path(options.data).exists():
+        print(f"error: no golden cases at {options.data or '(no argument)'}\n{WHERE}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(options.data)
+        archive = data if data.is_file() else data / "testdata.tar.xz"
+        if archive.is_file():
+            with tarfile.open(archive) as tar:
+                tar.extractall(scratch, filter="data")
+            data = Path(scratch)
+        jobs = list(find_jobs(data, options.filter, options.every))
+        if not jobs:
+            print(f"error: no case below {options.data} fits {options.filter!r}\n{WHERE}", file=sys.stderr)
+            return 2
+        return _run_and_report(jobs, options)
+
+
+def _run_and_report(jobs: list[Job], options: argparse.Namespace) -> int:
+    console = Console()
+    exceptions = load_exceptions() if options.engine == "shlo" else {}
+    results: list[Result] = []
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("golden cases", total=len(jobs))
+        for result in run(jobs, options.engine, options.workers, options.timeout):
+            results.append(result)
+            progress.advance(task)
+    results.sort(key=lambda result: result.case)
+    if options.output:
+        options.output.write_text("".join(json.dumps(asdict(result)) + "\n" for result in results))
+    failed = [r for r in results if r.status != "passed" and not is_excepted(r, exceptions)]
+    for result in failed[: options.details]:
+        print(f"{result.status}: {result.case}: {' '.join(result.detail.split())[:400]}")
+    summarize(results, console, options.all)
+    for result in results:
+        if result.case in exceptions and result.status == "passed":
+            console.print(f"passes, so take it out of exceptions.txt: {result.case}")
+    passed = sum(result.status == "passed" for result in results)
+    print(f"{passed} passed, {len(failed)} failed, {len(results) - passed - len(failed)} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

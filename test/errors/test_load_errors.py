@@ -1,0 +1,272 @@
+"""What `load` says about sources that are broken, and that no source can end the process."""
+
+import random
+import re
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from stablehlo_py import errors
+from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError, UnsupportedError, VersionError
+from stablehlo_py.frontend import isolate, load
+from stablehlo_py.frontend.source import identify
+from stablehlo_py.mlir import stablehlo
+
+TEXT = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  %0 = stablehlo.add %a, %b : tensor<4xf32>
+  %1 = stablehlo.custom_call @somewhere(%0, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+TWO_BAD_FUNCTIONS = """func.func @main(%a: tensor<4xf32>, %b: tensor<3xf32>) {
+  %0 = "stablehlo.add"(%a, %b) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>
+  return
+}
+func.func @other(%a: tensor<4xf32>, %b: tensor<3xf32>) {
+  %0 = "stablehlo.subtract"(%a, %b) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>
+  return
+}
+"""
+
+
+def artifact():
+    return stablehlo.serialize_portable_artifact_str(TEXT, "1.0.0")
+
+
+def error_of(source, kind=LoadError, **options):
+    with pytest.raises(ShloError) as caught:
+        load(source, **options)
+    assert type(caught.value) is kind, caught.value
+    return caught.value
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_every_verifier_error_has_the_users_line(tmp_path, isolated):
+    path = tmp_path / "bad.mlir"
+    path.write_text(TWO_BAD_FUNCTIONS)
+    error = error_of(path, isolate=isolated)
+    assert error.problems == (
+        Problem("requires the same shape for all operands and results", f"{path}:2:8", "stablehlo.add"),
+        Problem("requires compatible types for all operands and results", f"{path}:6:8", "stablehlo.subtract"),
+    )
+
+
+def test_errors_at_locations_of_a_framework_name_its_file():
+    line = '%0 = "stablehlo.add"(%a, %b) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>'
+    text = TWO_BAD_FUNCTIONS.replace(line, line + ' loc(callsite("model.py":12:3 at "train.py":3:1))', 1)
+    assert error_of(text).problems[0].location == "model.py:12:3"
+
+
+def test_syntax_errors():
+    error = error_of("func.func @main() {\n  %0 = stablehlo.ad %a\n  return\n}")
+    assert error.location == "<text>:2:8" and "stablehlo.ad" in error.reason + error.problems[0].reason
+    assert "stablehlo." in error.remedy
+    assert error_of(b"some words").location == "<bytes>:1:1"
+
+
+def test_another_dialect_is_named():
+    error = error_of("func.func @main() {\n  tf.Const\n  return\n}")
+    assert error.location == "<text>:2:3" and "'tf'" in error.remedy
+
+
+@pytest.mark.parametrize("text", ["// nothing\n", "func.func private @declared() -> tensor<f32>\n"])
+def test_no_function(text):
+    assert "no function with a body" in error_of(text).reason
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["", " \n", b"", b"  \n"])
+def test_empty(source):
+    assert "empty" in error_of(source).reason
+
+
+@pytest.mark.parametrize("size", [2, 4, 5, 12, 20, 40, 200])
+def test_truncated(size):
+    error = error_of(artifact()[:size])
+    problem = error.problems[0]
+    assert re.search(r"end|header|damaged", problem.reason), problem
+    assert "again" in problem.remedy and problem.location == "<bytes>"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_bytes(seed):
+    data = b"\0" + random.Random(seed).randbytes(200)
+    error = error_of(data)
+    assert "unknown format" in error.reason and "portable artifact" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("data", "what"), [(b"\x1f\x8b\x08\0", "gzip"), (b"PK\x03\x04rest", "zip"), (b"\x7fELF", "native")]
+)
+def test_other_formats_are_named(data, what):
+    assert what in error_of(data).reason
+
+
+def test_a_flatbuffer_with_wild_offsets_is_no_jax_export():
+    for seed in range(200):
+        numbers = random.Random(seed)
+        data = struct.pack("<8I", *(numbers.choice([0, 4, 8, 31, 0xFFFFFFFF, 0x7FFFFFFF]) for _ in range(8)))
+        with pytest.raises(LoadError):
+            identify(data, "<bytes>")
+
+
+def test_a_damaged_name_is_a_load_error():
+    data = artifact()
+    error = error_of(data.replace(b"main", b"ma\xffn"), isolate=True)
+    assert "UTF-8" in str(error)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_newer_version(isolated):
+    data = artifact().replace(b"StableHLO_v1.0.0", b"StableHLO_v9.9.0")
+    error = error_of(data, VersionError, isolate=isolated)
+    assert "9.9.0" in error.reason and stablehlo.get_current_version() in error.reason
+    assert "upgrade" in error.remedy
+
+
+def test_an_older_version():
+    error = error_of(artifact().replace(b"StableHLO_v1.0.0", b"StableHLO_v0.0.1"), VersionError)
+    assert "0.0.1" in error.reason and stablehlo.get_minimum_version() in error.reason
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_missing_file(tmp_path):
+    path = str(tmp_path / "missing.mlir")
+    error = error_of(path, ResourceError)
+    assert error.location == path and "No such file" in error.reason
+    assert isinstance(error, OSError)
+
+
+def test_directory(tmp_path):
+    assert "directory" in error_of(tmp_path, ResourceError).reason
+
+
+def test_file_below_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot read" in error_of(tmp_path / "file" / "x", ResourceError).reason
+
+
+def test_unreadable_file(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    error = error_of(tmp_path / "file", ResourceError)
+    assert "Permission denied" in error.reason and "permissions" in error.remedy
+
+
+def test_no_file_name():
+    error_of("a\0b", ResourceError)
+
+
+# --- Shardy ----------------------------------------------------------------------------------------------------------
+
+
+def test_shardy_without_jaxlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jaxlib.mlir.dialects", None)
+    error = error_of('module {\n  sdy.mesh @mesh = <["d"=4]>\n  func.func @main() {\n    return\n  }\n}\n')
+    assert "Shardy" in error.reason and "pip install jaxlib" in error.remedy
+
+
+def test_errors_of_a_module_with_shardy_have_lines(tmp_path):
+    pytest.importorskip("jaxlib")
+    path = tmp_path / "bad.mlir"
+    path.write_text(
+        'module {\n  sdy.mesh @mesh = <["d"=4]>\n  func.func @main() {\n    stablehlo.ad\n    return\n  }\n}\n'
+    )
+    assert error_of(path).location == f"{path}:4:5"
+
+
+# --- isolation -------------------------------------------------------------------------------------------------------
+
+
+def test_mutated_artifacts_never_end_the_process():
+    data, numbers = artifact(), random.Random(0)
+    sources = []
+    for number in range(40):
+        changed = bytearray(data)
+        changed[numbers.randrange(20, len(data))] = numbers.randrange(256)
+        sources.append(identify(bytes(changed), f"mutation {number}"))
+    replies = isolate.parse_all(sources, timeout_s=5.0)  # a wrong count can keep the parser busy for hours
+    assert len(replies) == len(sources)
+    # What a child accepted is read here, in this process.
+    accepted = [reply for reply in replies if isinstance(reply, bytes)]
+    for reply in accepted:
+        try:
+            load(reply)
+        except LoadError as error:
+            assert "UTF-8" in error.reason
+    refused = [reply for reply in replies if isinstance(reply, ShloError)]
+    assert accepted and refused and all(isinstance(each, (LoadError, UnsupportedError)) for each in refused)
+    assert all(problem.reason for each in refused for problem in each.problems)
+
+
+CRASHING_CHILD = """
+import os, signal, sys
+from stablehlo_py.frontend import isolate
+answer = isolate._answer
+def crash_on_second(header, data):
+    if header["name"] == "bad":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return answer(header, data)
+isolate._answer = crash_on_second
+isolate.main()
+"""
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """Replaces the program of the child process."""
+
+    def replace(program):
+        run = isolate.subprocess.run
+        monkeypatch.setattr(
+            isolate.subprocess, "run", lambda command, **options: run([sys.executable, "-c", program], **options)
+        )
+
+    return replace
+
+
+def test_a_crash_is_one_sources_error(child):
+    child(CRASHING_CHILD)
+    sources = [identify(artifact(), name) for name in ("good", "bad", "also good")]
+    first, second, third = isolate.parse_all(sources)
+    assert isinstance(first, bytes) and isinstance(third, bytes)
+    assert isinstance(second, LoadError) and second.location == "bad" and "SIGSEGV" in second.reason
+
+
+def test_a_timeout_is_a_load_error(child):
+    child("import time; time.sleep(60)")
+    with pytest.raises(LoadError, match=r"took longer than 0\.5 s"):
+        isolate.parse_isolated(identify(artifact(), "slow"), timeout_s=0.5)
+
+
+def test_a_child_that_cannot_start_is_an_internal_error(child):
+    child("raise SystemExit('no such module')")
+    with pytest.raises(errors.InternalError, match="no such module"):
+        load(artifact(), isolate=True)
+
+
+# --- documentation ---------------------------------------------------------------------------------------------------
+
+
+def test_documentation_and_code_agree():
+    page = Path(__file__).parents[2] / "docs" / "errors.md"
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#(\w+)\) \| `(\w+)`.*\| (\d) \|", page.read_text(), re.MULTILINE)
+    documented = {(code, name, int(status)) for code, _, name, status in rows}
+    classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ShloError)]
+    assert documented == {(each.code, each.__name__, each.exit_status) for each in classes if each is not ShloError}
+    headings = set(re.findall(r"^## (\w+)$", page.read_text(), re.MULTILINE))
+    assert headings == {code for code, *_ in documented} == {anchor for _, anchor, *_ in rows}
+    for code in headings:
+        assert f"error[{code}]" in page.read_text(), f"{code} has no example"

@@ -1,0 +1,114 @@
+"""Programs that cannot be compiled: everything in the way is named at once, with the user's own lines."""
+
+from __future__ import annotations
+
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.errors import EXIT_UNSUPPORTED
+
+
+def problems(text: str) -> list[tuple[str | None, str | None, str, str | None]]:
+    with pytest.raises(shlo.UnsupportedError) as caught:
+        shlo.compile(text)
+    error = caught.value
+    assert error.exit_status == EXIT_UNSUPPORTED
+    for problem in error.problems:
+        assert problem.location is None or problem.location in str(error)
+    return [(problem.location, problem.op, problem.reason, problem.remedy) for problem in error.problems]
+
+
+def test_every_unknown_custom_call_is_named() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %a = stablehlo.custom_call @foo(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("model.py":10:3)
+      %b = stablehlo.custom_call @bar(%a) : (tensor<4xf32>) -> tensor<4xf32> loc("model.py":11:3)
+      %c = stablehlo.custom_call @foo(%b) : (tensor<4xf32>) -> tensor<4xf32> loc("model.py":12:3)
+      %d = stablehlo.add %b, %c : tensor<4xf32>
+      return %d : tensor<4xf32>
+    }"""
+    found = problems(text)
+    assert [location for location, *_ in found] == ["model.py:10:3", "model.py:11:3", "model.py:12:3"]
+    for (_, op, reason, remedy), target in zip(found, ("foo", "bar", "foo"), strict=True):
+        assert op == "stablehlo.custom_call"
+        assert f"'{target}'" in reason
+        assert remedy
+
+
+def test_inside_loops_and_called_functions() -> None:
+    text = """
+    func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %a = stablehlo.custom_call @foo(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("model.py":10:3)
+      return %a : tensor<4xf32>
+    }
+    func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %r:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<4xf32>
+      cond {
+        %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      } do {
+        %j = stablehlo.add %i, %one : tensor<i32>
+        %z = func.call @f(%y) : (tensor<4xf32>) -> tensor<4xf32>
+        %w = stablehlo.custom_call @bar(%z) : (tensor<4xf32>) -> tensor<4xf32> loc("model.py":20:3)
+        stablehlo.return %j, %w : tensor<i32>, tensor<4xf32>
+      }
+      return %r#1 : tensor<4xf32>
+    }"""
+    found = problems(text)
+    assert [("foo" in reason, "bar" in reason) for _, _, reason, _ in found] == [(True, False), (False, True)]
+    assert "model.py:10:3" in (found[0][0] or "")
+    assert found[1][0] == "model.py:20:3"
+
+
+def test_an_element_type_without_code() -> None:
+    text = """func.func @main(%x: tensor<4xf8E4M3FN>) -> tensor<4xf8E4M3FN> {
+      %a = stablehlo.add %x, %x : tensor<4xf8E4M3FN> loc("model.py":10:3)
+      return %a : tensor<4xf8E4M3FN>
+    }"""
+    ((location, _, reason, remedy),) = problems(text)
+    assert location == "model.py:10:3"
+    assert "f8E4M3FN" in reason
+    assert "bf16" in (remedy or "")
+
+
+def test_an_op_in_the_body_of_a_sort() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %a = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %z = stablehlo.custom_call @less(%p, %q) : (tensor<f32>, tensor<f32>) -> tensor<i1> loc("model.py":3:3)
+          stablehlo.return %z : tensor<i1>
+      }) : (tensor<4xf32>) -> tensor<4xf32>
+      return %a : tensor<4xf32>
+    }"""
+    ((location, _, reason, _),) = problems(text)
+    assert location == "model.py:3:3"
+    assert "stablehlo.sort" in reason
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            "%a = stablehlo.rng %x, %x, %n, distribution = UNIFORM : "
+            "(tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>",
+            "generator",
+        ),
+        ("%a = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>", "dynamic"),
+    ],
+)
+def test_ops_that_are_refused_early(body: str, words: str) -> None:
+    result = body.rsplit("->", 1)[1].strip()
+    text = f"""func.func @main(%x: tensor<f32>, %n: tensor<1xi64>) -> {result} {{
+      {body} loc("model.py":7:1)
+      {body.replace("%a", "%b")} loc("model.py":8:1)
+      return %b : {result}
+    }}"""
+    found = problems(text)
+    assert {location for location, *_ in found} >= {"model.py:8:1"}
+    assert words in found[-1][2]
+
+
+def test_backends_that_do_not_exist() -> None:
+    with pytest.raises(shlo.OptionError, match="installed: cpu"):
+        shlo.compile("func.func @main() { return }", target="tpu")

@@ -1,0 +1,100 @@
+// RUN: shlo-opt %s --pass-pipeline='builtin.module(legalize-to-hlo)' | filecheck %s
+
+// CHECK-LABEL: func.func @simple
+// CHECK: "hlo.reduce"(%arg0, %arg1) {dimensions = array<i64: 1>, kind = "maximum"} : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+func.func @simple(%a: tensor<2x3xf32>, %i: tensor<f32>) -> tensor<2xf32> {
+  %0 = stablehlo.reduce(%a init: %i) applies stablehlo.maximum across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// The arguments may come in any order; on booleans a sum is an or.
+// CHECK-LABEL: func.func @any_order
+// CHECK: "hlo.reduce"(%arg0, %arg1) {dimensions = array<i64: 0>, kind = "or"}
+func.func @any_order(%a: tensor<4xi1>, %i: tensor<i1>) -> tensor<i1> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xi1>, tensor<i1>) -> tensor<i1>
+   reducer(%x: tensor<i1>, %y: tensor<i1>) {
+    %1 = stablehlo.add %y, %x : tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }
+  return %0 : tensor<i1>
+}
+
+// Two operands that are combined apart become two reductions.
+// CHECK-LABEL: func.func @independent
+// CHECK-DAG: "hlo.reduce"(%arg0, %arg2) {dimensions = array<i64: 0>, kind = "add"} : (tensor<4xf32>
+// CHECK-DAG: "hlo.reduce"(%arg1, %arg3) {dimensions = array<i64: 0>, kind = "minimum"} : (tensor<4xi32>
+func.func @independent(%a: tensor<4xf32>, %b: tensor<4xi32>, %i: tensor<f32>, %j: tensor<i32>) -> (tensor<f32>, tensor<i32>) {
+  %0:2 = stablehlo.reduce(%a init: %i), (%b init: %j) across dimensions = [0] : (tensor<4xf32>, tensor<4xi32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+   reducer(%x: tensor<f32>, %y: tensor<f32>) (%p: tensor<i32>, %q: tensor<i32>) {
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    %2 = stablehlo.minimum %p, %q : tensor<i32>
+    stablehlo.return %1, %2 : tensor<f32>, tensor<i32>
+  }
+  return %0#0, %0#1 : tensor<f32>, tensor<i32>
+}
+
+// An unusual combiner stays, with hlo ops in it.
+// CHECK-LABEL: func.func @unusual
+// CHECK: stablehlo.reduce
+// CHECK: "hlo.multiply"
+// CHECK-NEXT: "hlo.add"
+// CHECK-NEXT: stablehlo.return
+func.func @unusual(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %1 = stablehlo.multiply %y, %y : tensor<f32>
+    %2 = stablehlo.add %x, %1 : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }
+  return %0 : tensor<f32>
+}
+
+// A constant from outside is copied in: regions of kept ops use nothing from outside.
+// CHECK-LABEL: func.func @captured
+// CHECK: stablehlo.reduce
+// CHECK: [[C:%[0-9]+]] = "hlo.constant"() {value = dense<2.000000e+00> : tensor<f32>}
+// CHECK-NEXT: "hlo.multiply"({{%.*}}, [[C]])
+func.func @captured(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
+  %c = stablehlo.constant dense<2.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %1 = stablehlo.multiply %y, %c : tensor<f32>
+    %2 = stablehlo.add %x, %1 : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }
+  return %0 : tensor<f32>
+}
+
+// CHECK-LABEL: func.func @over_nothing
+// CHECK-NEXT: [[I:%[0-9]+]] = "hlo.broadcast"(%arg1)
+// CHECK-NEXT: "hlo.add"(%arg0, [[I]])
+func.func @over_nothing(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<4xf32> {
+  %0 = stablehlo.reduce(%a init: %i) applies stablehlo.add across dimensions = [] : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @window
+// CHECK: "hlo.reduce_window"(%arg0, %arg1) {base_dilation = array<i64: 1, 1>, kind = "maximum", padding = array<i64: 0, 0, 1, 1>
+// CHECK-SAME: strides = array<i64: 1, 2>, window = array<i64: 1, 3>, window_dilation = array<i64: 1, 1>}
+func.func @window(%a: tensor<2x8xf32>, %i: tensor<f32>) -> tensor<2x4xf32> {
+  %0 = "stablehlo.reduce_window"(%a, %i) ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.maximum %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) {window_dimensions = array<i64: 1, 3>, window_strides = array<i64: 1, 2>, padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>}
+    : (tensor<2x8xf32>, tensor<f32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL: func.func @sort
+// CHECK: "stablehlo.sort"(%arg0)
+// CHECK: "hlo.compare"({{.*}}) {direction = "LT", total_order}
+// CHECK-NEXT: stablehlo.return
+func.func @sort(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "stablehlo.sort"(%a) ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare LT, %x, %y, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) {dimension = 0 : i64, is_stable = true} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

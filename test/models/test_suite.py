@@ -1,0 +1,72 @@
+"""Every model of the suite at its small size: exported, compiled, run, compared with JAX."""
+
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py import suite
+from stablehlo_py.errors import OptionError
+
+OPTIONS = shlo.Options(threads=1, cache_dir=None)
+
+
+def check(model):
+    executable = shlo.compile(suite.export(model), options=OPTIONS)
+    results = executable(*model.arrays())
+    expected = suite.reference(model)
+    assert len(results) == len(expected)
+    for number, (actual, wanted) in enumerate(zip(results, expected, strict=True)):
+        difference = suite.largest_difference(actual, wanted)
+        assert difference <= model.tolerance, f"output {number} is {difference:.2e} off"
+
+
+@pytest.mark.parametrize("name", suite.names())
+def test_model_agrees_with_jax(name):
+    check(suite.build(name, "small"))
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet18", "lstm", "layer-norm"])
+def test_model_with_constant_weights_agrees_with_jax(name):
+    model = suite.build(name, "small", weights="constant")
+    assert len(model.arrays()) == len(model.inputs)
+    check(model)
+
+
+@pytest.mark.parametrize("name", ["mlp", "train-convnet", "attention"])
+def test_two_threads_give_the_same_bits(name):
+    model = suite.build(name, "small")
+    exported, arrays = suite.export(model), model.arrays()
+    one = shlo.compile(exported, options=OPTIONS)(*arrays)
+    two = shlo.compile(exported, options=shlo.Options(threads=2, cache_dir=None))(*arrays)
+    for a, b in zip(one, two, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", suite.names())
+def test_models_are_deterministic_and_export_all_their_arguments(name):
+    first, second = suite.build(name, "small"), suite.build(name, "small")
+    for a, b in zip(first.arrays(), second.arrays(), strict=True):
+        assert np.array_equal(a, b)
+    exported = suite.export(first)
+    avals = [(tuple(aval.shape), aval.dtype) for aval in exported.in_avals]
+    assert avals == [(array.shape, array.dtype) for array in first.arrays()]
+    assert len(exported.module_kept_var_idx) == len(avals)
+
+
+def test_unknown_names_are_refused_with_the_choices():
+    with pytest.raises(OptionError, match="mlp, "):
+        suite.build("alexnet")
+    with pytest.raises(OptionError, match="small or full"):
+        suite.build("mlp", "medium")
+    with pytest.raises(OptionError, match="argument or constant"):
+        suite.build("mlp", weights="shared")
+
+
+def test_the_difference_counts_what_is_not_finite():
+    one = np.array([1.0, np.nan, np.inf])
+    assert suite.largest_difference(one, one) == 0.0
+    assert suite.largest_difference(np.array([1.0, 0.0, np.inf]), one) == float("inf")
+    assert suite.largest_difference(np.array([1.0, np.nan, -np.inf]), one) == float("inf")
+    assert suite.largest_difference(np.array([np.nan]), np.array([1.0])) == float("inf")
+    assert suite.largest_difference(np.array([110.0]), np.array([100.0])) == pytest.approx(0.1)
+    assert suite.largest_difference(np.float32([1]), np.array([1.0])) == float("inf")

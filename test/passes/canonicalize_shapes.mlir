@@ -1,0 +1,39 @@
+// RUN: shlo-opt %s --pass-pipeline='builtin.module(canonicalize-shapes)' | filecheck %s
+
+// The work is done before the broadcast; keepdims reshapes cancel.
+// CHECK-LABEL: func.func @normalise
+// CHECK: %[[R:.*]] = "hlo.rsqrt"(%{{.*}}) : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: "hlo.broadcast"(%[[R]]) {dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x64xf32>
+// CHECK-NOT: "hlo.reshape"
+// CHECK: return
+func.func @normalise(%x: tensor<4xf32>) -> tensor<4x64xf32> {
+  %eps = "hlo.constant"() {value = dense<1.0e-5> : tensor<f32>} : () -> tensor<f32>
+  %0 = "hlo.reshape"(%x) : (tensor<4xf32>) -> tensor<4x1xf32>
+  %1 = "hlo.broadcast"(%eps) {dimensions = array<i64>} : (tensor<f32>) -> tensor<4x1xf32>
+  %2 = "hlo.add"(%0, %1) : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
+  %3 = "hlo.reshape"(%2) : (tensor<4x1xf32>) -> tensor<4xf32>
+  %4 = "hlo.broadcast"(%3) {dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x64xf32>
+  %5 = "hlo.rsqrt"(%4) : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  return %5 : tensor<4x64xf32>
+}
+
+// A slice rises to the arguments.
+// CHECK-LABEL: func.func @unread
+// CHECK: "hlo.slice"(%arg0)
+// CHECK: "hlo.exponential"(%{{.*}}) : (tensor<2x8xf32>) -> tensor<2x8xf32>
+// CHECK-NOT: tensor<16x8xf32>) -> tensor<16x8xf32>
+func.func @unread(%x: tensor<16x8xf32>) -> tensor<2x8xf32> {
+  %0 = "hlo.exponential"(%x) : (tensor<16x8xf32>) -> tensor<16x8xf32>
+  %1 = "hlo.slice"(%0) {start = array<i64: 3, 0>, limit = array<i64: 5, 8>, strides = array<i64: 1, 1>} : (tensor<16x8xf32>) -> tensor<2x8xf32>
+  return %1 : tensor<2x8xf32>
+}
+
+// CHECK-LABEL: func.func @views
+// CHECK-NEXT: "hlo.reshape"(%arg0) : (tensor<2x1x3xf32>) -> tensor<3x2xf32>
+// CHECK-NEXT: return
+func.func @views(%x: tensor<2x1x3xf32>) -> tensor<3x2xf32> {
+  %0 = "hlo.transpose"(%x) {permutation = array<i64: 1, 0, 2>} : (tensor<2x1x3xf32>) -> tensor<1x2x3xf32>
+  %1 = "hlo.reshape"(%0) : (tensor<1x2x3xf32>) -> tensor<6xf32>
+  %2 = "hlo.reshape"(%1) : (tensor<6xf32>) -> tensor<3x2xf32>
+  return %2 : tensor<3x2xf32>
+}

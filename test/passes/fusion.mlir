@@ -1,0 +1,94 @@
+// RUN: shlo-opt --pass-pipeline=fusion --split-input-file %s | filecheck %s
+
+// A product takes its bias and its activation; the bias is read by the kernel, never broadcast in memory.
+// CHECK-LABEL: func.func @epilogue
+// CHECK-NEXT: %[[R:.*]] = call @fusion_0(%arg0, %arg1, %arg2)
+// CHECK-NEXT: return %[[R]]
+// CHECK: func.func private @fusion_0
+// CHECK-SAME: hlo.fusion = "dot"
+// CHECK-NEXT: "hlo.dot"
+// CHECK-NEXT: "hlo.broadcast"
+// CHECK-NEXT: "hlo.add"
+// CHECK-NEXT: "hlo.tanh"
+// CHECK-NEXT: return
+func.func @epilogue(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>) -> tensor<8x32xf32> {
+  %0 = "hlo.dot"(%x, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+  %1 = "hlo.broadcast"(%b) {dimensions = array<i64: 1>} : (tensor<32xf32>) -> tensor<8x32xf32>
+  %2 = "hlo.add"(%0, %1) : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+  %3 = "hlo.tanh"(%2) : (tensor<8x32xf32>) -> tensor<8x32xf32>
+  return %3 : tensor<8x32xf32>
+}
+
+// -----
+
+// Equal work is one function, wherever its ops came from.
+// CHECK-LABEL: func.func @equal
+// CHECK: %[[A:.*]] = call @fusion_0(%arg0)
+// CHECK: %[[B:.*]] = call @fusion_0(%arg1)
+// CHECK: call @fusion_1(%[[A]], %[[B]])
+// CHECK: func.func private @fusion_0
+// CHECK-SAME: hlo.fusion = "row"
+// CHECK: func.func private @fusion_1
+// CHECK-SAME: hlo.fusion = "dot"
+// CHECK-NOT: func.func
+func.func @equal(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %z = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "hlo.reduce"(%x, %z) {dimensions = array<i64: 1>, kind = "add"} : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+  %1 = "hlo.reduce"(%y, %z) {dimensions = array<i64: 1>, kind = "add"} : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+  %2 = "hlo.broadcast"(%1) {dimensions = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x64xf32>
+  %3 = "hlo.broadcast"(%0) {dimensions = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x64xf32>
+  %4 = "hlo.divide"(%x, %3) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %5 = "hlo.divide"(%y, %2) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %6 = "hlo.dot"(%4, %5) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %6 : tensor<64x64xf32>
+}
+
+// -----
+
+// Bodies of loops are partitioned too; constants from outside are cloned into them; an update is written in place.
+// CHECK-LABEL: func.func @scan
+// CHECK: scf.while
+// CHECK: %[[P:.*]] = func.call @fusion_0(
+// CHECK: tensor.extract %[[P]][]
+// CHECK: ^bb0(%[[I:.*]]: tensor<i32>, %[[H:.*]]: tensor<128xf32>, %[[YS:.*]]: tensor<100x128xf32>):
+// CHECK-DAG: %[[S:.*]] = func.call @[[LOOP:.*]](%[[H]])
+// CHECK-DAG: %[[V:.*]] = "hlo.reshape"(%[[S]])
+// CHECK-DAG: func.call @[[UPDATE:.*]](%[[YS]], %[[V]], %[[I]])
+// CHECK: hlo.fusion = "update"
+// CHECK: "hlo.constant"
+// CHECK: "hlo.dynamic_update_slice"
+func.func @scan(%h: tensor<128xf32>, %ys: tensor<100x128xf32>) -> tensor<100x128xf32> {
+  %zero = "hlo.constant"() {value = dense<0> : tensor<i32>} : () -> tensor<i32>
+  %one = "hlo.constant"() {value = dense<1> : tensor<i32>} : () -> tensor<i32>
+  %n = "hlo.constant"() {value = dense<100> : tensor<i32>} : () -> tensor<i32>
+  %r:3 = scf.while (%i = %zero, %a = %h, %b = %ys) : (tensor<i32>, tensor<128xf32>, tensor<100x128xf32>) -> (tensor<i32>, tensor<128xf32>, tensor<100x128xf32>) {
+    %p = "hlo.compare"(%i, %n) {direction = "LT"} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %e = tensor.extract %p[] : tensor<i1>
+    scf.condition(%e) %i, %a, %b : tensor<i32>, tensor<128xf32>, tensor<100x128xf32>
+  } do {
+  ^bb0(%j: tensor<i32>, %c: tensor<128xf32>, %d: tensor<100x128xf32>):
+    %s = "hlo.sine"(%c) : (tensor<128xf32>) -> tensor<128xf32>
+    %u = "hlo.reshape"(%s) : (tensor<128xf32>) -> tensor<1x128xf32>
+    %v = "hlo.dynamic_update_slice"(%d, %u, %j, %zero) : (tensor<100x128xf32>, tensor<1x128xf32>, tensor<i32>, tensor<i32>) -> tensor<100x128xf32>
+    %k = "hlo.add"(%j, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+    scf.yield %k, %s, %v : tensor<i32>, tensor<128xf32>, tensor<100x128xf32>
+  }
+  return %r#2 : tensor<100x128xf32>
+}
+
+// -----
+
+// Algorithms are alone in their fusion, under their own name.
+// CHECK-LABEL: func.func @alone
+// CHECK: %[[T:.*]] = call @fusion_0(%arg0)
+// CHECK: %[[K:.*]]:2 = call @fusion_1(%[[T]])
+// CHECK: call @fusion_2(%[[K]]#0)
+// CHECK: hlo.fusion = "loop"
+// CHECK: hlo.fusion = "top_k"
+// CHECK: hlo.fusion = "cholesky"
+func.func @alone(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = "hlo.tanh"(%x) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1:2 = "hlo.top_k"(%0) {k = 64 : i64} : (tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xi32>)
+  %2 = "hlo.cholesky"(%1#0) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %2 : tensor<64x64xf32>
+}

@@ -1,0 +1,32 @@
+// RUN: shlo-opt --pass-pipeline=fusion,schedule --split-input-file %s | filecheck %s
+
+// Two big values that are reduced at once: one after the other, not both before both.
+// CHECK-LABEL: func.func @peak
+// CHECK: call @[[WORK:[a-z_0-9]+]](%arg0)
+// CHECK-NEXT: call @[[SUM:[a-z_0-9]+]](
+// CHECK-NEXT: call @[[WORK]](%arg1)
+// CHECK-NEXT: call @[[SUM]](
+func.func @peak(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %z = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "hlo.cholesky"(%x) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = "hlo.cholesky"(%y) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = "hlo.reduce"(%0, %z) {dimensions = array<i64: 1>, kind = "add"} : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+  %3 = "hlo.reduce"(%1, %z) {dimensions = array<i64: 1>, kind = "add"} : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+  return %2, %3 : tensor<64xf32>, tensor<64xf32>
+}
+
+// -----
+
+// What reads the operand of an update comes before the update: it is overwritten.
+// CHECK-LABEL: func.func @overwrite
+// CHECK: %[[X:.*]] = call @{{.*}}(%arg0)
+// CHECK: call @[[READER:[a-z_0-9]+]](%[[X]], %arg1)
+// CHECK: call @[[UPDATE:[a-z_0-9]+]](%[[X]],
+// CHECK: func.func private @[[UPDATE]]
+func.func @overwrite(%a: tensor<64x64xf32>, %w: tensor<64x64xf32>, %u: tensor<1x64xf32>, %i: tensor<i32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %zero = "hlo.constant"() {value = dense<0> : tensor<i32>} : () -> tensor<i32>
+  %x = "hlo.cholesky"(%a) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %0 = "hlo.dynamic_update_slice"(%x, %u, %i, %zero) : (tensor<64x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<64x64xf32>
+  %1 = "hlo.dot"(%x, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
+}

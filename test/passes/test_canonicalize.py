@@ -1,0 +1,273 @@
+"""Rules on shapes, contractions and convolutions: each fires on its pattern, and no value changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from stablehlo_py.dialect import build as b
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.canonicalize_convolution import CONVOLUTION
+from stablehlo_py.passes.canonicalize_dot import DOT
+from stablehlo_py.passes.peephole import peephole_rules
+from stablehlo_py.passes.shape_rules import SHAPES
+from stablehlo_py.passmanager.rewrite import apply_rules
+
+
+def typed(text: str) -> ir.RankedTensorType:
+    return ir.Type.parse(f"tensor<{text}>")
+
+
+def scalar(number: float, element: str = "f32") -> ir.Value:
+    return b.splat(number, typed(element))
+
+
+def constant(values: list, element: str) -> ir.Value:
+    array = np.array(values)
+    return b.constant(
+        array.astype({"f32": np.float32, "i32": np.int32, "i64": np.int64, "ui8": np.uint8}[element]),
+        ir.Type.parse(element),
+    )
+
+
+def compare(x: ir.Value, y: ir.Value, direction: str, **attributes: object) -> ir.Value:
+    result = b.tensor(b.shape(x), ir.IntegerType.get_signless(1))
+    return b.op("hlo.compare", [result], [x, y], {"direction": direction, **attributes}).result
+
+
+def reduce(x: ir.Value, kind: str, dimensions: list[int], init: ir.Value) -> ir.Value:
+    sizes = [size for i, size in enumerate(b.shape(x)) if i not in dimensions]
+    return b.value("reduce", b.tensor(sizes, x.type.element_type), x, init, kind=kind, dimensions=dimensions)
+
+
+def cut(x: ir.Value, *edges: tuple[int, ...]) -> ir.Value:
+    start, limit = [edge[0] for edge in edges], [edge[1] for edge in edges]
+    strides = [edge[2] if len(edge) > 2 else 1 for edge in edges]
+    sizes = [-(-(high - low) // step) for low, high, step in zip(start, limit, strides, strict=True)]
+    return b.value("slice", b.tensor(sizes, x.type.element_type), x, start=start, limit=limit, strides=strides)
+
+
+def pad(x: ir.Value, value: ir.Value, low: list[int], high: list[int], interior: list[int]) -> ir.Value:
+    sizes = [a + n + max(n - 1, 0) * i + c for a, n, i, c in zip(low, b.shape(x), interior, high, strict=True)]
+    return b.value("pad", b.tensor(sizes, x.type.element_type), x, value, low=low, high=high, interior=interior)
+
+
+def iota(text: str, dimension: int = 0) -> ir.Value:
+    return b.value("iota", typed(text), dimension=dimension)
+
+
+def dot(x: ir.Value, y: ir.Value, result: str, lb: list = (), rb: list = (), lc: list = (), rc: list = ()) -> ir.Value:
+    return b.value(
+        "dot", typed(result), x, y, lhs_batch=list(lb), rhs_batch=list(rb), lhs_contract=list(lc), rhs_contract=list(rc)
+    )
+
+
+def convolution(x: ir.Value, w: ir.Value, result: str, **changes: object) -> ir.Value:
+    """Channels last, kernel height, width, input, output; two spatial dimensions."""
+    attributes = {
+        "strides": [1, 1],
+        "padding": [0, 0, 0, 0],
+        "lhs_dilation": [1, 1],
+        "rhs_dilation": [1, 1],
+        "reversal": [0, 0],
+        "input_dims": [0, 3, 1, 2],
+        "kernel_dims": [2, 3, 0, 1],
+        "output_dims": [0, 3, 1, 2],
+        "feature_groups": 1,
+        "batch_groups": 1,
+    }
+    return b.value("convolution", typed(result), x, w, **{**attributes, **changes})
+
+
+def mul(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("multiply", x, y)
+
+
+def add(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("add", x, y)
+
+
+@dataclass(frozen=True)
+class Case:
+    rule: str
+    types: tuple[str, ...]
+    body: Callable[..., ir.Value]
+    tolerance: float = 0.0
+
+
+def case(rule: str, types: str, body: Callable[..., ir.Value], tolerance: float = 0.0) -> Case:
+    return Case(rule, tuple(types.split()), body, tolerance)
+
+
+SHAPE_CASES = [
+    case("constant-splat", "2x2xf32", lambda x: add(x, constant([[2.5, 2.5], [2.5, 2.5]], "f32"))),
+    case("constant-splat", "2x2xui8", lambda x: add(x, constant([[200, 200], [200, 200]], "ui8"))),
+    case("iota-line", "3x4xi32", lambda x: add(x, iota("3x4xi32", 1))),
+    case("reshape-same", "3x4xi32", lambda x: b.value("reshape", x.type, x)),
+    case("reshape-same", "f32", lambda x: b.reshape(x, [1, 1])),
+    case("reshape-twice", "3x4xi32", lambda x: b.reshape(b.reshape(x, [12]), [2, 6])),
+    case("reshape-broadcast", "6xf32", lambda x: b.reshape(b.broadcast(x, [4, 6, 5], [1]), [2, 2, 3, 2, 5])),
+    case("transpose-to-reshape", "3x1x4xf32", lambda x: b.transpose(x, [1, 0, 2])),
+    case("transpose-twice", "2x3x4xf32", lambda x: b.transpose(b.transpose(x, [2, 0, 1]), [2, 1, 0])),
+    case("transpose-broadcast", "2x3xf32", lambda x: b.transpose(b.broadcast(x, [2, 5, 3], [0, 2]), [2, 1, 0])),
+    case("transpose-reshape", "2x3xf32", lambda x: b.transpose(b.reshape(x, [2, 1, 3]), [2, 1, 0])),
+    case("broadcast-to-reshape", "2x3xf32", lambda x: b.broadcast(x, [2, 1, 3], [0, 2])),
+    case("broadcast-twice", "2xf32", lambda x: b.broadcast(b.broadcast(x, [2, 3], [0]), [4, 2, 3], [1, 2])),
+    case("broadcast-reshape", "3xf32", lambda x: b.broadcast(b.reshape(x, [3, 1]), [3, 1, 5], [0, 1])),
+    case("slice-everything", "3xf32", lambda x: cut(x, (0, 3))),
+    case("slice-twice", "20xf32", lambda x: cut(cut(x, (1, 18, 3)), (1, 5, 2))),
+    case("slice-broadcast", "4xf32", lambda x: cut(b.broadcast(x, [4, 6], [0]), (1, 3), (0, 6, 2))),
+    case("slice-transpose", "4x5xf32", lambda x: cut(b.transpose(x, [1, 0]), (1, 3), (0, 4, 2))),
+    case("slice-reshape", "4x6xf32", lambda x: cut(b.reshape(x, [4, 1, 2, 3]), (1, 3), (0, 1), (0, 2), (0, 3))),
+    case("slice-elementwise", "8xf32 8xf32", lambda x, y: cut(compare(x, y, "LT"), (1, 7, 2))),
+    case("slice-reduce", "4x5x3xi32", lambda x: cut(reduce(x, "add", [1], scalar(0, "i32")), (1, 3), (0, 3, 2))),
+    case(
+        "elementwise-broadcasts",
+        "4xf32 4xf32",
+        lambda x, y: add(b.broadcast(x, [4, 6], [0]), b.broadcast(y, [4, 6], [0])),
+    ),
+    case(
+        "elementwise-broadcasts",
+        "4xf32 4x5xf32",
+        lambda x, y: add(b.broadcast(x, [4, 5, 6], [0]), b.broadcast(y, [4, 5, 6], [0, 1])),
+    ),
+    case(
+        "elementwise-broadcasts",
+        "4xf32 f32",
+        lambda x, y: compare(b.broadcast(x, [4, 6], [0]), b.broadcast(y, [4, 6], []), "GE"),
+    ),
+    case("elementwise-reshapes", "4x6xf32 4x6xf32", lambda x, y: add(b.reshape(x, [24]), b.reshape(y, [24]))),
+    case("elementwise-reshapes", "4x6xf32 3x8xf32", lambda x, y: add(b.reshape(b.like("abs", x), [3, 8]), y)),
+    case(
+        "elementwise-reshapes",
+        "4x6xf32 6xf32",
+        lambda x, y: add(b.reshape(x, [2, 2, 6]), b.broadcast(y, [2, 2, 6], [2])),
+    ),
+    case("elementwise-transposes", "4x6xf32 4x6xf32", lambda x, y: add(b.transpose(x, [1, 0]), b.transpose(y, [1, 0]))),
+    case(
+        "elementwise-transposes",
+        "4x6xf32",
+        lambda x: b.transpose(mul(b.transpose(x, [1, 0]), b.splat(3, typed("6x4xf32"))), [1, 0]),
+    ),
+    case("reduce-reshape", "4x6x5xi32", lambda x: reduce(b.reshape(x, [4, 2, 3, 5]), "add", [1, 2], scalar(2, "i32"))),
+    case("reduce-reshape", "24x5xi32", lambda x: reduce(b.reshape(x, [4, 6, 5]), "add", [2], scalar(2, "i32"))),
+]
+DOT_CASES = [
+    case("dot-empty", "3x0xf32 0x2xf32", lambda x, y: dot(x, y, "3x2xf32", lc=[1], rc=[0])),
+    case("dot-outer", "4x3xf32 4x1x5xf32", lambda x, y: dot(x, b.reshape(y, [4, 5]), "4x3x5xf32", [0], [0]), 1e-6),
+    case(
+        "dot-outer",
+        "3x4xf32 5x1x4xf32",
+        lambda x, y: dot(b.reshape(x, [3, 1, 4]), y, "4x3x5xf32", [2], [2], [1], [1]),
+        1e-6,
+    ),
+    case("dot-merge-contracting", "2x3x4xf32 3x4x5xf32", lambda x, y: dot(x, y, "2x5xf32", lc=[1, 2], rc=[0, 1]), 1e-5),
+    case(
+        "dot-transpose",
+        "2x3x4xf32 2x3x5xf32",
+        lambda x, y: dot(b.transpose(x, [0, 2, 1]), y, "2x4x5xf32", [0], [0], [2], [1]),
+        1e-5,
+    ),
+    case(
+        "dot-transpose",
+        "2x3x4xf32 3x2x5xf32",
+        lambda x, y: dot(x, b.transpose(y, [1, 0, 2]), "2x4x5xf32", [0], [0], [1], [1]),
+        1e-5,
+    ),
+    case(
+        "dot-free-reshape",
+        "2x3x4xf32 4x5xf32",
+        lambda x, y: dot(b.reshape(x, [6, 4]), y, "6x5xf32", lc=[1], rc=[0]),
+        1e-5,
+    ),
+    case(
+        "dot-free-reshape",
+        "2x4xf32 4x6xf32",
+        lambda x, y: dot(x, b.reshape(y, [4, 2, 3]), "2x2x3xf32", lc=[1], rc=[0]),
+        1e-5,
+    ),
+    case(
+        "dot-batch-reshape",
+        "2x3x4x5xf32 2x3x5x6xf32",
+        lambda x, y: dot(b.reshape(x, [6, 4, 5]), b.reshape(y, [6, 5, 6]), "6x4x6xf32", [0], [0], [2], [1]),
+        1e-5,
+    ),
+    case(
+        "transpose-dot",
+        "2x3x4xf32 2x4x5xf32",
+        lambda x, y: b.transpose(dot(x, y, "2x3x5xf32", [0], [0], [2], [1]), [2, 0, 1]),
+        1e-5,
+    ),
+    case(
+        "transpose-dot", "3x4xf32 4x5xf32", lambda x, y: b.transpose(dot(x, y, "3x5xf32", lc=[1], rc=[0]), [1, 0]), 1e-5
+    ),
+    case(
+        "slice-dot",
+        "2x8x4xf32 2x4x6xf32",
+        lambda x, y: cut(dot(x, y, "2x8x6xf32", [0], [0], [2], [1]), (1, 2), (2, 8, 3), (0, 6)),
+        1e-5,
+    ),
+]
+CONVOLUTION_CASES = [
+    case("convolution-empty", "0x5x5x2xf32 3x3x2x4xf32", lambda x, w: convolution(x, w, "0x3x3x4xf32")),
+    case(
+        "convolution-size-one",
+        "2x5x1x2xf32 3x1x2x4xf32",
+        lambda x, w: convolution(x, w, "2x3x1x4xf32", strides=[1, 2], reversal=[1, 1]),
+        1e-5,
+    ),
+    case(
+        "convolution-pad",
+        "2x5x4x2xf32 3x3x2x4xf32",
+        lambda x, w: convolution(
+            pad(x, scalar(0), [0, 1, 2, 0], [0, 2, 0, 0], [0, 1, 0, 0]), w, "2x11x5x4xf32", padding=[1, 0, 0, 1]
+        ),
+        1e-5,
+    ),
+    case(
+        "convolution-batch-groups",
+        "6x5x5x2xf32 3x3x2x4xf32",
+        lambda x, w: convolution(x, w, "3x3x3x4xf32", batch_groups=2),
+        1e-5,
+    ),
+    case(
+        "convolution-batch-groups",
+        "2x5x5x6xf32 3x3x2x4xf32",
+        lambda x, w: convolution(x, w, "3x3x3x4xf32", batch_groups=2, input_dims=[3, 0, 1, 2]),
+        1e-5,
+    ),
+    case(
+        "convolution-pointwise",
+        "2x5x6x3xf32 1x1x3x4xf32",
+        lambda x, w: convolution(x, w, "2x3x3x4xf32", strides=[2, 2]),
+        1e-5,
+    ),
+    case(
+        "convolution-pointwise",
+        "1x3x5x6xf32 4x3x1x1xf32",
+        lambda x, w: convolution(
+            x, w, "1x4x5x6xf32", input_dims=[0, 1, 2, 3], kernel_dims=[1, 0, 2, 3], output_dims=[0, 1, 2, 3]
+        ),
+        1e-5,
+    ),
+    case("convolution-whole-input", "2x5x6x3xf32 5x6x3x4xf32", lambda x, w: convolution(x, w, "2x1x1x4xf32"), 1e-5),
+]
+CASES = SHAPE_CASES + DOT_CASES + CONVOLUTION_CASES
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{i}-{each.rule}" for i, each in enumerate(CASES)])
+def test_rule_fires_and_keeps_values(case: Case, build: Callable, check: Callable) -> None:
+    fired: dict[str, int] = {}
+
+    def run(module: ir.Module) -> None:
+        fired.update(apply_rules(module, peephole_rules()).rewrites)
+
+    check(build(case.types, case.body), run, case.tolerance)
+    assert case.rule in fired, fired
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule.name for rule in SHAPES + DOT + CONVOLUTION} == {each.rule for each in CASES}

@@ -1,0 +1,437 @@
+"""Every rule of `simplify`: it fires on its pattern, and no value changes, on special values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from stablehlo_py.dialect import build as b
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.peephole import peephole_rules
+from stablehlo_py.passes.simplify_rules import EXACT
+from stablehlo_py.passmanager.rewrite import apply_rules
+
+F, N, U, B = "16xf32", "16xi32", "16xui8", "16xi1"
+
+
+def typed(text: str) -> ir.RankedTensorType:
+    return ir.Type.parse(f"tensor<{text}>")
+
+
+def like(x: ir.Value, number: float) -> ir.Value:
+    return b.splat(number, x.type)
+
+
+def scalar(number: float, element: str = "f32") -> ir.Value:
+    return b.splat(number, typed(element))
+
+
+def constant(values: list, element: str) -> ir.Value:
+    array = np.array(values)
+    return b.constant(
+        array.astype({"f32": np.float32, "i32": np.int32, "i64": np.int64, "ui8": np.uint8}[element]),
+        ir.Type.parse(element),
+    )
+
+
+def compare(x: ir.Value, y: ir.Value, direction: str, **attributes: object) -> ir.Value:
+    result = b.tensor(b.shape(x), ir.IntegerType.get_signless(1))
+    return b.op("hlo.compare", [result], [x, y], {"direction": direction, **attributes}).result
+
+
+def convert(x: ir.Value, element: str) -> ir.Value:
+    return b.value("convert", b.tensor(b.shape(x), ir.Type.parse(element)), x)
+
+
+def select(p: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.value("select", x.type, p, x, y)
+
+
+def reduce(x: ir.Value, kind: str, dimensions: list[int], init: ir.Value) -> ir.Value:
+    sizes = [size for i, size in enumerate(b.shape(x)) if i not in dimensions]
+    return b.value("reduce", b.tensor(sizes, x.type.element_type), x, init, kind=kind, dimensions=dimensions)
+
+
+def cut(x: ir.Value, *edges: tuple[int, ...]) -> ir.Value:
+    start, limit = [edge[0] for edge in edges], [edge[1] for edge in edges]
+    strides = [edge[2] if len(edge) > 2 else 1 for edge in edges]
+    sizes = [-(-(high - low) // step) for low, high, step in zip(start, limit, strides, strict=True)]
+    return b.value("slice", b.tensor(sizes, x.type.element_type), x, start=start, limit=limit, strides=strides)
+
+
+def join(dimension: int, *operands: ir.Value) -> ir.Value:
+    sizes = list(b.shape(operands[0]))
+    sizes[dimension] = sum(b.shape(operand)[dimension] for operand in operands)
+    return b.op(
+        "stablehlo.concatenate", [b.tensor(sizes, operands[0].type.element_type)], operands, {"dimension": dimension}
+    ).result
+
+
+def pad(x: ir.Value, value: ir.Value, low: list[int], high: list[int], interior: list[int]) -> ir.Value:
+    sizes = [a + n + max(n - 1, 0) * i + c for a, n, i, c in zip(low, b.shape(x), interior, high, strict=True)]
+    return b.value("pad", b.tensor(sizes, x.type.element_type), x, value, low=low, high=high, interior=interior)
+
+
+def dynamic_slice(x: ir.Value, sizes: list[int], *starts: ir.Value) -> ir.Value:
+    return b.value("dynamic_slice", b.tensor(sizes, x.type.element_type), x, *starts, sizes=sizes)
+
+
+def iota(text: str, dimension: int = 0) -> ir.Value:
+    return b.value("iota", typed(text), dimension=dimension)
+
+
+def unary(name: str) -> Callable[[ir.Value], ir.Value]:
+    return lambda x: b.like(name, x)
+
+
+def gather(x: ir.Value, indices: ir.Value, result: str, **numbers: object) -> ir.Value:
+    names = {
+        "offset_dims": [],
+        "collapsed_slice_dims": [],
+        "operand_batching_dims": [],
+        "start_indices_batching_dims": [],
+    }
+    return b.value("gather", typed(result), x, indices, **{**names, **numbers})
+
+
+neg, abs_, exp = unary("negate"), unary("abs"), unary("exponential")
+not_, rev = unary("not"), lambda x, *dimensions: b.like("reverse", x, dimensions=dimensions)
+
+
+@dataclass(frozen=True)
+class Case:
+    rule: str
+    types: tuple[str, ...]
+    body: Callable[..., ir.Value]
+    tolerance: float = 0.0
+
+
+def case(rule: str, types: str, body: Callable[..., ir.Value], tolerance: float = 0.0) -> Case:
+    return Case(rule, tuple(types.split()), body, tolerance)
+
+
+def mul(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("multiply", x, y)
+
+
+def add(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("add", x, y)
+
+
+def sub(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("subtract", x, y)
+
+
+def div(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("divide", x, y)
+
+
+def power(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("power", x, y)
+
+
+def most(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("maximum", x, y)
+
+
+def least(x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.like("minimum", x, y)
+
+
+ARITHMETIC = [
+    case("constant-right", F, lambda x: add(like(x, 1.5), x)),
+    case("constant-right", N, lambda x: b.like("xor", like(x, 3), x)),
+    case("add-zero", N, lambda x: add(x, like(x, 0))),
+    case("add-zero", F, lambda x: add(x, like(x, -0.0))),
+    case("add-zero", F, lambda x: add(mul(x, x), like(x, 0.0))),
+    case("add-constants", N, lambda x: add(add(x, like(x, 2**31 - 1)), like(x, 5))),
+    case("multiply-constants", U, lambda x: mul(mul(x, like(x, 77)), like(x, 5))),
+    case("add-negated", f"{F} {F}", lambda x, y: add(x, neg(y))),
+    case("add-negated", f"{F} {F}", lambda x, y: add(neg(x), y)),
+    case("subtract-negated", f"{F} {F}", lambda x, y: sub(x, neg(y))),
+    case("subtract-zero", F, lambda x: sub(x, like(x, 0.0))),
+    case("subtract-constant", N, lambda x: sub(x, like(x, -(2**31)))),
+    case("subtract-self", N, lambda x: sub(x, x)),
+    case("zero-subtract", N, lambda x: sub(like(x, 0), x)),
+    case("zero-subtract", F, lambda x: sub(like(x, -0.0), x)),
+    case("subtract-sum", f"{N} {N}", lambda x, y: sub(add(x, y), y)),
+    case("subtract-sum", f"{N} {N}", lambda x, y: sub(add(x, y), x)),
+    case("one-right", F, lambda x: mul(x, like(x, 1))),
+    case("one-right", N, lambda x: div(x, like(x, 1))),
+    case("one-right", F, lambda x: power(x, like(x, 1))),
+    case("multiply-zero", N, lambda x: mul(x, like(x, 0))),
+    case("minus-one-right", F, lambda x: mul(x, like(x, -1))),
+    case("minus-one-right", N, lambda x: div(x, like(x, -1))),
+    case("negated-both", f"{F} {F}", lambda x, y: mul(neg(x), neg(y))),
+    case("negated-both", f"{F} {F}", lambda x, y: div(neg(x), neg(y))),
+    case("negated-by-constant", F, lambda x: mul(neg(x), like(x, 2.5))),
+    case("negated-by-constant", F, lambda x: div(neg(x), like(x, 2.5))),
+    case("divide-by-power-of-two", F, lambda x: div(x, like(x, 8))),
+    case("divide-by-power-of-two", F, lambda x: div(x, like(x, -(2.0**-100)))),
+    case("divide-by-power-of-two", "16xbf16", lambda x: div(x, like(x, 0.25))),
+    case("divide-by-power-of-two", "16xf16", lambda x: div(x, like(x, 1024))),
+    case("remainder-one", N, lambda x: b.like("remainder", x, like(x, 1))),
+    case("logistic", F, lambda x: div(like(x, 1), add(like(x, 1), exp(neg(x)))), 1e-6),
+    case("logistic", F, lambda x: div(like(x, 1), add(exp(neg(x)), like(x, 1))), 1e-6),
+    case("power-of-constant", F, lambda x: power(x, like(x, 2)), 1e-6),
+    case("power-of-constant", F, lambda x: power(x, like(x, 3)), 1e-6),
+    case("power-of-constant", F, lambda x: power(x, like(x, -1)), 1e-6),
+    case("power-of-constant", F, lambda x: power(x, like(x, 0))),
+    case("power-of-constant", N, lambda x: power(x, like(x, 13))),
+    case("power-of-one", F, lambda x: power(like(x, 1), x)),
+    case("involution", F, lambda x: neg(neg(x))),
+    case("involution", N, lambda x: not_(not_(x))),
+    case("negate-difference", f"{N} {N}", lambda x, y: neg(sub(x, y))),
+    case("negate-product", F, lambda x: neg(mul(x, like(x, 3)))),
+    case("negate-product", N, lambda x: neg(mul(x, like(x, 3)))),
+    case("abs-of-abs", F, lambda x: abs_(abs_(x))),
+    case("abs-of-abs", N, lambda x: abs_(neg(x))),
+    case("round-whole", F, lambda x: b.like("ceil", b.like("floor", x))),
+    case("round-whole", N, lambda x: b.like("round_nearest_afz", convert(x, "f32"))),
+    case(
+        "part-of-complex",
+        f"{F} {F}",
+        lambda x, y: b.value("imag", x.type, b.value("complex", typed("16xcomplex<f32>"), x, y)),
+    ),
+    case(
+        "complex-of-parts",
+        "4xcomplex<f32>",
+        lambda z: b.value("complex", z.type, *(b.value(part, typed("4xf32"), z) for part in ("real", "imag"))),
+    ),
+    case("idempotent", F, lambda x: most(x, x)),
+    case("extremum-neutral", F, lambda x: most(x, like(x, -math.inf))),
+    case("extremum-neutral", U, lambda x: least(x, like(x, 255))),
+    case("extremum-absorbing", N, lambda x: most(x, like(x, 2**31 - 1))),
+    case("extremum-twice", f"{F} {F}", lambda x, y: most(most(x, y), y)),
+    case("extremum-twice", F, lambda x: least(least(x, like(x, 2)), like(x, 3))),
+    case("clamp-twice", F, lambda x: most(least(most(x, like(x, -0.0)), like(x, 6)), like(x, -0.0))),
+    case("extremum-absorbs", f"{N} {N}", lambda x, y: most(least(x, y), x)),
+]
+LOGIC = [
+    case("and-constant", N, lambda x: b.like("and", x, like(x, -1))),
+    case("and-constant", U, lambda x: b.like("and", x, like(x, 255))),
+    case("and-constant", B, lambda x: b.like("and", x, like(x, False))),
+    case("or-constant", B, lambda x: b.like("or", x, like(x, True))),
+    case("xor-constant", N, lambda x: b.like("xor", x, like(x, -1))),
+    case("xor-constant", N, lambda x: b.like("xor", x, x)),
+    case("bitwise-constants", N, lambda x: b.like("or", b.like("or", x, like(x, 12)), like(x, 3))),
+    case("bitwise-twice", f"{N} {N}", lambda x, y: b.like("and", b.like("and", x, y), y)),
+    case("bitwise-complement", N, lambda x: b.like("or", x, not_(x))),
+    case("xor-twice", f"{N} {N}", lambda x, y: b.like("xor", b.like("xor", x, y), x)),
+    case("not-compare", f"{N} {N}", lambda x, y: not_(compare(x, y, "LT"))),
+    case("not-compare", f"{F} {F}", lambda x, y: not_(compare(x, y, "EQ"))),
+    case("not-compare", f"{F} {F}", lambda x, y: not_(compare(x, y, "LE", total_order=ir.UnitAttr.get()))),
+    case("shift-zero", N, lambda x: b.like("shift_left", x, like(x, 0))),
+    case("shift-out", N, lambda x: b.like("shift_right_logical", x, like(x, 32))),
+    case("shift-out", N, lambda x: b.like("shift_left", x, like(x, -1))),
+    case(
+        "shift-twice",
+        U,
+        lambda x: b.like("shift_right_logical", b.like("shift_right_logical", x, like(x, 3)), like(x, 4)),
+    ),
+    case(
+        "shift-twice",
+        N,
+        lambda x: b.like("shift_right_arithmetic", b.like("shift_right_arithmetic", x, like(x, 3)), like(x, 4)),
+    ),
+]
+CHOOSE = [
+    case("compare-constant-right", F, lambda x: compare(like(x, 1), x, "LT")),
+    case("compare-self", N, lambda x: compare(x, x, "LE")),
+    case(
+        "compare-range", "2000xi32", lambda x: select(compare(iota("2000xi32"), like(x, 0), "LT"), x, iota("2000xi32"))
+    ),
+    case("compare-range", U, lambda x: compare(x, like(x, 0), "GE")),
+    case("compare-range", N, lambda x: compare(b.like("and", x, like(x, 7)), like(x, 8), "NE")),
+    case("compare-bool", B, lambda x: compare(x, like(x, True), "NE")),
+    case("compare-sum", N, lambda x: compare(add(x, like(x, 2**31 - 1)), like(x, -7), "EQ")),
+    case("compare-difference", f"{N} {N}", lambda x, y: compare(sub(x, y), like(x, 0), "NE")),
+    case("compare-converted-bool", B, lambda x: compare(convert(x, "f32"), b.splat(0, typed(F)), "NE")),
+    case("compare-converted-bool", B, lambda x: compare(convert(x, "i32"), b.splat(1, typed(N)), "LT")),
+    case("select-same", f"{B} {F}", lambda p, x: select(p, x, x)),
+    case("select-constant", f"{F} {F}", lambda x, y: select(b.splat(False, typed(B)), x, y)),
+    case("select-not", f"{B} {F} {F}", lambda p, x, y: select(not_(p), x, y)),
+    case("select-bool", f"{B} {B}", lambda p, x: select(p, like(x, True), x)),
+    case("select-bool", f"{B} {B}", lambda p, x: select(p, x, like(x, False))),
+    case("select-bool", f"{B} {B}", lambda p, x: select(p, like(x, False), x)),
+    case("select-bool", f"{B} {B}", lambda p, x: select(p, x, like(x, True))),
+    case("select-twice", f"{B} {F} {F} {F}", lambda p, x, y, z: select(p, select(p, x, y), z)),
+    case("select-twice", f"{B} {F} {F} {F}", lambda p, x, y, z: select(p, x, select(p, y, z))),
+    case("select-equal", f"{N} {N}", lambda x, y: select(compare(x, y, "EQ"), x, y)),
+    case("select-extremum", f"{N} {N}", lambda x, y: select(compare(x, y, "LT"), x, y)),
+    case("select-extremum", f"{N} {N}", lambda x, y: select(compare(y, x, "LE"), x, y)),
+]
+CONVERT = [
+    case("convert-same", F, lambda x: convert(x, "f32")),
+    case("convert-twice", "16xbf16", lambda x: convert(convert(x, "f32"), "bf16")),
+    case("convert-twice", "16xi8", lambda x: convert(convert(x, "i32"), "f32")),
+    case("convert-twice", F, lambda x: convert(convert(x, "f64"), "i8")),
+    case("convert-iota", "2000xf32", lambda x: add(convert(iota("2000xi32"), "f32"), x)),
+    case("bitcast-same", F, lambda x: b.value("bitcast_convert", x.type, x)),
+    case(
+        "bitcast-twice",
+        F,
+        lambda x: b.value("bitcast_convert", typed("16xui32"), b.value("bitcast_convert", typed(N), x)),
+    ),
+    case(
+        "reduce-precision-wide", "16xbf16", lambda x: b.like("reduce_precision", x, exponent_bits=8, mantissa_bits=10)
+    ),
+]
+REDUCE = [
+    case("reduce-empty", "0x4xf32", lambda x: reduce(x, "add", [0], scalar(3.0))),
+    case("reduce-size-one", "4x1xi32", lambda x: reduce(x, "add", [1], scalar(3, "i32"))),
+    case("reduce-size-one", "4x1x5xf32", lambda x: reduce(x, "maximum", [1, 2], scalar(-math.inf))),
+    case("reduce-broadcast", "4xi32", lambda x: reduce(b.broadcast(x, [4, 7], [0]), "add", [1], scalar(3, "i32"))),
+    case("reduce-broadcast", "4xi32", lambda x: reduce(b.broadcast(x, [4, 7], [0]), "add", [0, 1], scalar(3, "i32"))),
+    case("reduce-broadcast", "4xf32", lambda x: reduce(b.broadcast(x, [4, 7], [0]), "maximum", [1], scalar(1.0))),
+    case(
+        "reduce-twice",
+        "3x4x5xi32",
+        lambda x: reduce(reduce(x, "add", [1], scalar(0, "i32")), "add", [1], scalar(9, "i32")),
+    ),
+    case("reduce-transpose", "3x4x5xi32", lambda x: reduce(b.transpose(x, [1, 0, 2]), "add", [0], scalar(9, "i32"))),
+]
+MOVE = [
+    case("concatenate-one", "3xf32 0xf32", lambda x, y: join(0, x, y)),
+    case("concatenate-nested", "3xf32 2xf32", lambda x, y: join(0, join(0, x, y), x)),
+    case(
+        "concatenate-adjacent-slices",
+        "9x2xf32 1x2xf32",
+        lambda x, y: join(0, cut(x, (1, 3), (0, 2)), cut(x, (3, 6), (0, 2)), y),
+    ),
+    case("concatenate-splats", "f32", lambda x: join(0, b.broadcast(x, [1], []), b.broadcast(x, [2], []))),
+    case("slice-of-concatenate", "3xf32 4xf32 5xf32", lambda x, y, z: cut(join(0, x, y, z), (1, 6))),
+    case("slice-of-concatenate", "3xf32 4xf32 5xf32", lambda x, y, z: cut(join(0, x, y, z), (8, 12, 2))),
+    case("slice-of-pad", "5xf32", lambda x: cut(pad(x, scalar(0), [2], [2], [0]), (3, 6))),
+    case("pad-nothing", "5xf32", lambda x: pad(x, scalar(0), [0], [0], [0])),
+    case("pad-nothing", "0xf32", lambda x: pad(x, scalar(2), [1], [2], [0])),
+    case("pad-negative", "5x4xf32", lambda x: pad(x, scalar(0), [-2, 1], [3, -1], [0, 0])),
+    case("pad-splat", "f32", lambda x: pad(b.broadcast(x, [5], []), x, [1], [2], [0])),
+    case("reverse-twice", "3x4xf32", lambda x: rev(rev(x, 0, 1), 1)),
+    case("reverse-nothing", "3x1xf32", lambda x: rev(x, 0, 1)),
+]
+INDEX = [
+    case("dynamic-slice-constant", "9x4xf32", lambda x: dynamic_slice(x, [3, 4], scalar(8, "i32"), scalar(1, "i32"))),
+    case("update-everything", "4xf32 4xf32 i32", lambda x, y, i: b.like("dynamic_update_slice", x, y, i)),
+    case("update-nothing", "4xf32 0xf32 i32", lambda x, y, i: b.like("dynamic_update_slice", x, y, i)),
+    case("update-nothing", "4xf32 i32", lambda x, i: b.like("dynamic_update_slice", x, dynamic_slice(x, [2], i), i)),
+    case(
+        "update-twice",
+        "4xf32 2xf32 2xf32 i32",
+        lambda x, y, z, i: b.like("dynamic_update_slice", b.like("dynamic_update_slice", x, y, i), z, i),
+    ),
+    case(
+        "slice-of-update",
+        "4xf32 2xf32 i32",
+        lambda x, y, i: dynamic_slice(b.like("dynamic_update_slice", x, y, i), [2], i),
+    ),
+    case(
+        "gather-one",
+        "5x6xf32 1x1xi32",
+        lambda x, i: gather(
+            x,
+            i,
+            "1x6xf32",
+            offset_dims=[1],
+            collapsed_slice_dims=[0],
+            start_index_map=[0],
+            index_vector_dim=1,
+            slice_sizes=[1, 6],
+        ),
+    ),
+    case(
+        "gather-one",
+        "5x6xf32 2xi32",
+        lambda x, i: gather(
+            x, i, "2x3xf32", offset_dims=[0, 1], start_index_map=[1, 0], index_vector_dim=0, slice_sizes=[2, 3]
+        ),
+    ),
+    case(
+        "gather-sequence",
+        "9x4xf32",
+        lambda x: gather(
+            x,
+            constant([[1], [3], [5]], "i32"),
+            "3x4xf32",
+            offset_dims=[1],
+            collapsed_slice_dims=[0],
+            start_index_map=[0],
+            index_vector_dim=1,
+            slice_sizes=[1, 4],
+        ),
+    ),
+    case(
+        "gather-sequence",
+        "9x4xf32",
+        lambda x: gather(
+            x,
+            b.reshape(iota("4xi32"), [4, 1]),
+            "9x4xf32",
+            offset_dims=[0],
+            collapsed_slice_dims=[1],
+            start_index_map=[1],
+            index_vector_dim=1,
+            slice_sizes=[9, 1],
+        ),
+    ),
+]
+CASES = ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{i}-{each.rule}" for i, each in enumerate(CASES)])
+def test_rule_fires_and_keeps_values(case: Case, build: Callable, check: Callable) -> None:
+    fired: dict[str, int] = {}
+    check(
+        build(case.types, case.body),
+        lambda module: fired.update(apply_rules(module, peephole_rules()).rewrites),
+        case.tolerance,
+    )
+    assert case.rule in fired, fired
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule.name for rule in EXACT} == {each.rule for each in CASES}
+
+
+# Patterns that look alike and must not match: the value would change.
+UNCHANGED = [
+    (F, lambda x: add(x, like(x, 0.0))),
+    (F, lambda x: mul(x, like(x, 0.0))),
+    (F, lambda x: sub(x, x)),
+    (F, lambda x: sub(like(x, 0.0), x)),
+    (F, lambda x: div(x, like(x, 3.0))),
+    (F, lambda x: power(x, like(x, 0.5))),
+    (F, lambda x: most(x, like(x, math.inf))),
+    (F, lambda x: compare(x, x, "EQ")),
+    (F, lambda x: not_(compare(x, like(x, 1.0), "LT"))),
+    (F, lambda x: convert(convert(x, "bf16"), "f32")),
+    (N, lambda x: convert(convert(x, "f32"), "i32")),
+    (N, lambda x: convert(convert(x, "f64"), "i8")),
+    ("f32", lambda x: join(0, b.broadcast(scalar(1.0), [1], []), b.broadcast(x, [2], []))),
+    ("f32", lambda x: join(0, b.broadcast(x, [1], []), b.broadcast(scalar(1.0), [2], []))),
+]
+
+
+@pytest.mark.parametrize(("type_", "body"), UNCHANGED)
+def test_rules_that_would_change_values_do_not_exist(
+    type_: str, body: Callable, build: Callable, check: Callable
+) -> None:
+    module = build([type_], body)
+    count = str(module).count("hlo.")
+    assert check(module, lambda module: apply_rules(module, peephole_rules())).count("hlo.") == count
+
+
+def test_approximate_rules_are_opt_in(build: Callable, check: Callable) -> None:
+    def body(x: ir.Value) -> ir.Value:
+        positive = abs_(x)
+        return power(div(div(x, b.like("sqrt", positive)), like(x, 3.0)), like(x, 0.5))
+
+    assert "hlo.rsqrt" not in check(build([F], body), lambda module: apply_rules(module, peephole_rules()), 1e-5)
+    after = check(build([F], lambda x: body(abs_(x))), lambda module: apply_rules(module, peephole_rules(True)), 1e-5)
+    assert "hlo.rsqrt" in after
+    assert "hlo.power" not in after
+    assert "hlo.divide" not in after

@@ -1,0 +1,136 @@
+"""Pipelines: the syntax, typed options, mixing with MLIR's passes, what is said on errors."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from stablehlo_py.errors import InternalError, OptionError, UnsupportedError
+from stablehlo_py.passes.cse import Cse
+from stablehlo_py.passes.dce import Dce
+from stablehlo_py.passes.inline import Inline
+from stablehlo_py.passmanager import registry
+from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.pipeline import Pipeline, parse_pass
+
+MODULE = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "hlo.tanh"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "hlo.tanh"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %x : tensor<4xf32>
+}
+"""
+
+
+@dataclass(frozen=True)
+class Options(Pass):
+    """A pass with options of every type."""
+
+    name: ClassVar[str] = "all-options"
+    flag: bool = False
+    max_count: int = 3
+    scale: float = 1.5
+    label: str = "a"
+    names: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = (1, 2)
+    limit: int | None = None
+
+    def run(self, module):
+        if self.label == "raise":
+            raise KeyError("lost")
+        if self.label == "unsupported":
+            raise UnsupportedError("not this")
+        if self.label == "break":
+            # A use before its definition: the verifier will tell.
+            block = module.body.operations[0].regions[0].blocks[0]
+            block.operations[1].operation.move_before(block.operations[0].operation)
+            block.operations[0].operation.operands[0] = block.operations[1].operation.result
+
+
+@pytest.fixture(autouse=True)
+def _register(monkeypatch):
+    monkeypatch.setattr(registry, "_loaded", {Options.name: Options})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Options()),
+        ("{flag}", Options(flag=True)),
+        ("{flag=false max-count=-7}", Options(max_count=-7)),
+        ("{scale=2e-3 label='two words'}", Options(scale=2e-3, label="two words")),
+        ("{names=a,b.c sizes=}", Options(names=("a", "b.c"), sizes=())),
+        ("{names={a,b} sizes=[4,5]}", Options(names=("a", "b"), sizes=(4, 5))),
+        ("{limit=9}", Options(limit=9)),
+        ("{limit=none}", Options()),
+    ],
+)
+def test_options_have_the_types_of_their_fields(text, expected):
+    assert parse_pass("all-options", text) == expected
+    assert Pipeline.parse(str(Pipeline([expected]))).steps == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("all-options{max-cuont=1}", "did you mean 'max-count'"),
+        ("all-options{max-count=1.5}", "is of type int, got '1.5'"),
+        ("all-options{flag=perhaps}", "is of type bool"),
+        ("all-options{sizes=1,x}", "is of type int, got 'x'"),
+        ("all-options(cse)", "stand in braces"),
+        ("cse,dce)", "column 8 closes nothing"),
+        ("cse,all-options{flag", "column 16 is not closed"),
+        ("all-options{label='a}", "not closed"),
+        ("func.func(all-options)", "move 'all-options' out"),
+        ("builtin.module(cse),builtin.module(dce)", "one builtin.module"),
+        ("canonicalise", "canonicalise"),
+        ("cse,dcee", "did you mean 'dce'"),
+    ],
+)
+def test_mistakes_are_explained_before_anything_runs(parse, text, message):
+    module = parse(MODULE)
+    with pytest.raises(OptionError) as caught:
+        Pipeline.parse(text).run(module)
+    assert message in str(caught.value)
+    assert str(module).count("hlo.tanh") == 2
+
+
+def test_ours_upstream_and_nested_groups_mix():
+    text = "builtin.module(inline{keep=a,b},func.func(canonicalize,cse),upstream(cse,symbol-dce),sccp,cse,dce)"
+    pipeline = Pipeline.parse(text)
+    assert pipeline.steps == (
+        Inline(keep=("a", "b")),
+        "func.func(canonicalize,cse)",
+        "cse",
+        "symbol-dce",
+        "sccp",
+        Cse(),
+        Dce(),
+    )
+    assert Pipeline.parse(str(pipeline)) == pipeline
+
+
+def test_steps_may_be_passes_or_text(parse):
+    module = parse(MODULE)
+    (Pipeline([Cse()]) + Pipeline(["canonicalize"])).run(module)
+    assert "hlo.tanh" not in str(module)
+
+
+def test_an_exception_in_a_pass_becomes_an_internal_error_with_the_pipeline(parse):
+    with pytest.raises(InternalError, match=r"'all-options' failed: KeyError: 'lost'") as caught:
+        Pipeline.parse("cse,all-options{label=raise},dce").run(parse(MODULE))
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "builtin.module(cse,all-options{label=raise})" in str(caught.value)
+
+
+def test_a_users_error_passes_through(parse):
+    with pytest.raises(UnsupportedError, match="not this"):
+        Pipeline.parse("all-options{label=unsupported}").run(parse(MODULE))
+
+
+def test_the_collector_is_on_again_after_a_failure(parse):
+    import gc
+
+    with pytest.raises(InternalError):
+        Pipeline.parse("all-options{label=raise}").run(parse(MODULE))
+    assert gc.isenabled()

@@ -1,0 +1,292 @@
+"""The hlo dialect: what its verifiers accept and refuse, its page, the guide for adding an op."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stablehlo_py.dialect import docs, hlo
+from stablehlo_py.dialect.verify import declared_attributes
+from stablehlo_py.mlir import MLIRError, ir, make_context
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[ir.Context]:
+    made = make_context()
+    with made, ir.Location.unknown():
+        yield made
+
+
+F, F2, F23, B4, C4, INDEX = (
+    "tensor<4xf32>",
+    "tensor<2xf32>",
+    "tensor<2x3xf32>",
+    "tensor<4xi1>",
+    "tensor<4xcomplex<f32>>",
+    "tensor<i32>",
+)
+S = "tensor<f32>"
+GATHER = (
+    "offset_dims = array<i64: 1>, collapsed_slice_dims = array<i64: 0>, operand_batching_dims = array<i64>, "
+    "start_indices_batching_dims = array<i64>, start_index_map = array<i64: {map}>, index_vector_dim = 1 : i64, "
+    "slice_sizes = array<i64: {sizes}>"
+)
+CONVOLUTION = (
+    "strides = array<i64: 1>, padding = array<i64: 0, 0>, lhs_dilation = array<i64: 1>, rhs_dilation = array<i64: 1>, "
+    "reversal = array<i64: 0>, input_dims = array<i64: 0, 1, 2>, kernel_dims = array<i64: 1, 0, 2>, "
+    "output_dims = array<i64: 0, 1, 2>, feature_groups = {groups} : i64, batch_groups = 1 : i64"
+)
+WINDOW = (
+    'kind = "{kind}", window = array<i64: {window}>, strides = array<i64: 1>, base_dilation = array<i64: 1>, '
+    "window_dilation = array<i64: 1>, padding = array<i64: 0, 0>"
+)
+SOLVE = 'left_side = {left}, lower = true, unit_diagonal = false, transpose_a = "{transpose}"'
+
+# op, operand types, attributes, result types
+VALID = [
+    ("add", [F, F], "", F),
+    ("and", [B4, B4], "", B4),
+    ("abs", [C4], "", F),
+    ("complex", [F, F], "", C4),
+    ("is_finite", [F], "", B4),
+    ("compare", [F, F], 'direction = "LT", total_order', B4),
+    ("select", [B4, F, F], "", F),
+    ("bitcast_convert", ["tensor<2xi32>"], "", "tensor<2x4xi8>"),
+    ("bitcast_convert", ["tensor<2x4xi8>"], "", "tensor<2xi32>"),
+    ("constant", [], "value = dense<1.0> : tensor<2xf32>", "tensor<complex<f32>>"),
+    ("pad", [F, S], "low = array<i64: -1>, high = array<i64: 2>, interior = array<i64: 1>", "tensor<8xf32>"),
+    ("dynamic_slice", [F23, INDEX, INDEX], "sizes = array<i64: 1, 2>", "tensor<1x2xf32>"),
+    ("gather", [F23, "tensor<5x1xi32>"], GATHER.format(map=0, sizes="1, 3"), "tensor<5x3xf32>"),
+    ("convolution", ["tensor<1x2x8xf32>", "tensor<4x2x3xf32>"], CONVOLUTION.format(groups=1), "tensor<1x4x6xf32>"),
+    ("reduce", [F23, S], 'kind = "add", dimensions = array<i64: 1>', F2),
+    ("reduce_window", [F, S], WINDOW.format(kind="maximum", window=2), "tensor<3xf32>"),
+    ("cholesky", ["tensor<5x3x3xf64>"], "lower = true", "tensor<5x3x3xf64>"),
+    (
+        "triangular_solve",
+        ["tensor<3x3xf32>", "tensor<3x2xf32>"],
+        SOLVE.format(left="true", transpose="ADJOINT"),
+        "tensor<3x2xf32>",
+    ),
+    ("fft", ["tensor<8xf32>"], 'kind = "RFFT", length = array<i64: 8>', "tensor<5xcomplex<f32>>"),
+    ("fft", ["tensor<5xcomplex<f32>>"], 'kind = "IRFFT", length = array<i64: 8>', "tensor<8xf32>"),
+    ("rng_bit_generator", ["tensor<2xui64>"], 'algorithm = "PHILOX"', "tensor<2xui64>, tensor<3xui8>"),
+    ("top_k", [F23], "k = 2 : i64", "tensor<2x2xf32>, tensor<2x2xi32>"),
+]
+INVALID = [
+    ("add", [B4, B4], "", B4, "needs elements of type number, not i1"),
+    ("floor", [C4], "", C4, "needs elements of type float"),
+    ("popcnt", [F], "", F, "needs elements of type integer"),
+    ("abs", [C4], "", C4, "result elements must be f32"),
+    ("complex", [F, F], "", F, "result must be complex"),
+    ("is_finite", [F], "", F, "result elements must be i1"),
+    ("is_finite", [F], "", "tensor<3xi1>", "one shape"),
+    ("compare", [F, F], "", B4, "lacks attribute 'direction'"),
+    ("compare", [F, F], 'direction = "LESS"', B4, "direction must be one of"),
+    ("compare", [C4, C4], 'direction = "LT"', B4, "no order"),
+    ("compare", [B4, B4], 'direction = "LT", total_order', B4, "total_order is for floats"),
+    ("select", [F, F, F], "", F, "pred elements must be i1"),
+    ("convert", [F], "", "tensor<3xi8>", "one shape"),
+    ("bitcast_convert", ["tensor<2xi32>"], "", "tensor<2x2xi8>", "result shape must be (2, 4)"),
+    ("bitcast_convert", ["tensor<2x2xi8>"], "", "tensor<2xi32>", "last dimension must be 4"),
+    ("reduce_precision", [F], "exponent_bits = 0 : i64, mantissa_bits = 3 : i64", F, "exponent_bits >= 1"),
+    ("constant", [], "value = dense<1.0> : tensor<3xf32>", F2, "value must be of shape (2,)"),
+    ("constant", [], "value = dense<1> : tensor<2xi32>", F2, "elements f32"),
+    ("constant", [], "value = dense<(1.0, 2.0)> : tensor<complex<f32>>", "tensor<complex<f32>>", "interleaved"),
+    ("iota", [], "dimension = 1 : i64", F, "outside the rank"),
+    ("iota", [], "dimension = 0 : i64", B4, "must be numbers"),
+    ("broadcast", [F], "dimensions = array<i64: 0>", F23, "must have the operand's size 4"),
+    ("broadcast", ["tensor<2x3xf32>"], "dimensions = array<i64: 1, 0>", "tensor<3x2xf32>", "strictly increase"),
+    ("broadcast", [F], "dimensions = array<i64: 2>", F23, "outside the result's rank"),
+    ("broadcast", [F], "dimensions = array<i64>", F23, "one entry of dimensions"),
+    ("reshape", [F], "", F23, "number of elements"),
+    ("reshape", [F], "", "tensor<4xi32>", "keep the element type"),
+    ("transpose", [F23], "permutation = array<i64: 0, 0>", F23, "every dimension once"),
+    ("transpose", [F23], "permutation = array<i64: 1, 0>", F23, "result shape must be (3, 2)"),
+    ("slice", [F], "start = array<i64: 1>, limit = array<i64: 5>, strides = array<i64: 1>", F, "limit <= 4"),
+    (
+        "slice",
+        [F],
+        "start = array<i64: 1>, limit = array<i64: 3>, strides = array<i64: 0>",
+        F2,
+        "strides must be positive",
+    ),
+    (
+        "slice",
+        [F],
+        "start = array<i64: 1>, limit = array<i64: 4>, strides = array<i64: 2>",
+        S,
+        "result shape must be (2,)",
+    ),
+    ("slice", [F], 'start = "x", limit = array<i64: 4>, strides = array<i64: 2>', S, "'hlo.slice' op"),
+    (
+        "pad",
+        [F, F],
+        "low = array<i64: 0>, high = array<i64: 0>, interior = array<i64: 0>",
+        F,
+        "padding_value must be a scalar",
+    ),
+    (
+        "pad",
+        [F, S],
+        "low = array<i64: 0>, high = array<i64: 1>, interior = array<i64: 0>",
+        F,
+        "result shape must be (5,)",
+    ),
+    ("reverse", [F], "dimensions = array<i64: 1>", F, "different dimensions below 1"),
+    ("dynamic_slice", [F, INDEX, INDEX], "sizes = array<i64: 2>", F2, "one start index per dimension"),
+    ("dynamic_slice", [F, INDEX], "sizes = array<i64: 5>", "tensor<5xf32>", "must not exceed"),
+    ("dynamic_slice", [F, S], "sizes = array<i64: 2>", F2, "integer scalars"),
+    ("dynamic_update_slice", [F2, F, INDEX], "", F2, "update must not exceed"),
+    ("dynamic_update_slice", [F, "tensor<2xi32>", INDEX], "", F, "one element type"),
+    (
+        "gather",
+        [F23, "tensor<5x1xi32>"],
+        GATHER.format(map=0, sizes="1, 4"),
+        "tensor<5x4xf32>",
+        "slice_sizes must not exceed",
+    ),
+    ("gather", [F23, "tensor<5x1xi32>"], GATHER.format(map=0, sizes="2, 3"), "tensor<5x3xf32>", "go away must be 1"),
+    ("gather", [F23, "tensor<5x2xi32>"], GATHER.format(map=0, sizes="1, 3"), "tensor<5x3xf32>", "needs 2 entries"),
+    (
+        "gather",
+        [F23, "tensor<5x1xi32>"],
+        GATHER.format(map=0, sizes="1, 3"),
+        "tensor<3x5xf32>",
+        "result shape must be (5, 3)",
+    ),
+    (
+        "dot",
+        [F23, F23],
+        "lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>",
+        "tensor<2x3xf32>",
+        "differ in size",
+    ),
+    (
+        "convolution",
+        ["tensor<1x2x8xf32>", "tensor<4x2x3xf32>"],
+        CONVOLUTION.format(groups=2),
+        "tensor<1x4x6xf32>",
+        "input features",
+    ),
+    (
+        "convolution",
+        ["tensor<1x2x8xf32>", "tensor<4x2x3xf32>"],
+        CONVOLUTION.format(groups=1),
+        "tensor<1x4x8xf32>",
+        "(1, 4, 6)",
+    ),
+    ("reduce", [F23, S], 'kind = "sum", dimensions = array<i64: 1>', F2, "kind must be one of"),
+    ("reduce", [F23, F2], 'kind = "add", dimensions = array<i64: 1>', F2, "init must be a scalar"),
+    ("reduce", [F23, S], 'kind = "add", dimensions = array<i64: 2>', F2, "different dimensions below 2"),
+    ("reduce", [F, S], 'kind = "add", dimensions = array<i64>', F, "must not be empty"),
+    ("reduce", [F, S], 'kind = "and", dimensions = array<i64: 0>', S, "needs integers or i1"),
+    ("reduce", [B4, "tensor<i1>"], 'kind = "add", dimensions = array<i64: 0>', "tensor<i1>", "is logic"),
+    ("reduce_window", [F, S], WINDOW.format(kind="add", window=2), F, "result shape must be (3,)"),
+    ("reduce_window", [F, S], WINDOW.format(kind="add", window="2, 2"), F, "window has the wrong number"),
+    ("cholesky", [F23], "lower = true", F23, "square matrices"),
+    ("cholesky", ["tensor<3x3xi32>"], "lower = true", "tensor<3x3xi32>", "needs elements of type float or complex"),
+    (
+        "triangular_solve",
+        ["tensor<3x3xf32>", "tensor<3x2xf32>"],
+        SOLVE.format(left="true", transpose="T"),
+        "tensor<3x2xf32>",
+        "transpose_a must",
+    ),
+    (
+        "triangular_solve",
+        ["tensor<3x3xf32>", "tensor<3x2xf32>"],
+        SOLVE.format(left="false", transpose="ADJOINT"),
+        "tensor<3x2xf32>",
+        "size of a",
+    ),
+    ("fft", ["tensor<8xf32>"], 'kind = "FFT", length = array<i64: 8>', "tensor<8xf32>", "elements of another kind"),
+    (
+        "fft",
+        ["tensor<8xf32>"],
+        'kind = "RFFT", length = array<i64: 8>',
+        "tensor<8xcomplex<f32>>",
+        "result shape must be (5,)",
+    ),
+    (
+        "rng_bit_generator",
+        ["tensor<2xui64>"],
+        'algorithm = "MINE"',
+        "tensor<2xui64>, tensor<3xui8>",
+        "algorithm must be one of",
+    ),
+    ("top_k", [F23], "k = 4 : i64", "tensor<2x4xf32>, tensor<2x4xi32>", "at most the last dimension"),
+    ("top_k", [F23], "k = 2 : i64", "tensor<2x2xf32>, tensor<2x2xi64>", "indices must be i32"),
+]
+
+
+def _parse(op: str, operands: list[str], attributes: str, results: str) -> ir.Module:
+    arguments = ", ".join(f"%a{i}: {type_}" for i, type_ in enumerate(operands))
+    values = ", ".join(f"%a{i}" for i in range(len(operands)))
+    body = f'"hlo.{op}"({values}) {{{attributes}}} : ({", ".join(operands)}) -> ({results})'
+    return ir.Module.parse(f"func.func @f({arguments}) {{\n  %r:{results.count('tensor<')} = {body}\n  return\n}}")
+
+
+@pytest.mark.parametrize(("op", "operands", "attributes", "results"), VALID)
+def test_accepted(context, op, operands, attributes, results):
+    assert _parse(op, operands, attributes, results).operation.verify()
+
+
+@pytest.mark.parametrize(("op", "operands", "attributes", "results", "reason"), INVALID)
+def test_refused(context, op, operands, attributes, results, reason):
+    with pytest.raises(MLIRError) as caught:
+        _parse(op, operands, attributes, results)
+    assert f"'hlo.{op}' op" in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_operands_of_one_type(context):
+    with pytest.raises(MLIRError):
+        _parse("add", [F, F2], "", F)
+
+
+def test_every_op_has_a_verifier_and_a_description():
+    for operation in hlo.Hlo.operations:
+        assert operation.__doc__
+        assert "verify_invariants" in vars(operation) or operation._op_name == "copy"
+
+
+def test_attributes_are_known():
+    by_name = {operation._op_name: operation for operation in hlo.Hlo.operations}
+    assert declared_attributes(by_name["slice"]) == ["start", "limit", "strides"]
+    assert declared_attributes(by_name["add"]) == []
+
+
+def test_the_page_is_current():
+    assert docs.PAGE.read_text() == docs.generate(), "run `python -m stablehlo_py.dialect.docs`"
+    assert docs.main(["--check"]) == 0
+
+
+def test_a_page_that_is_not_current_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    assert docs.main(["--check", "--output", str(page)]) == 1
+    assert docs.main(["--output", str(page)]) == 0
+    assert docs.main(["--check", "--output", str(page)]) == 0
+
+
+SNIPPET = re.compile(r"`([\w/.]+)`[^`\n]*:\n\n```\w*\n(.*?)```", re.S)
+
+
+def test_the_guide_for_adding_an_op_quotes_the_code():
+    guide = (ROOT / "docs" / "adding-an-op.md").read_text()
+    snippets = SNIPPET.findall(guide)
+    assert len(snippets) >= 5
+    for file, snippet in snippets:
+        code = (ROOT / file).read_text()
+        for line in filter(str.strip, snippet.splitlines()):
+            assert line.strip() in code, f"docs/adding-an-op.md quotes a line that {file} does not hold: {line}"
+
+
+def test_the_guide_names_files_that_exist():
+    guide = (ROOT / "docs" / "adding-an-op.md").read_text()
+    files = set(re.findall(r"`((?:stablehlo_py|test|docs|passes|backends)/[\w/.]+\.\w+)`", guide))
+    assert files
+    for file in files:
+        assert (ROOT / file).is_file(), file
