@@ -10,7 +10,8 @@ from stablehlo_py.compiler import bytecode, cache_key, compile_cached, load_cach
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.refine import symbolic_inputs
-from stablehlo_py.mlir import ir, was_interrupted
+from stablehlo_py.interrupts import deferred
+from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.program import CompiledProgram
@@ -69,16 +70,8 @@ def compile_program(
     return made
 
 
+@deferred()
 def _make(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | SymbolicExecutable:
-    try:
-        return _compiled(source, target, entry, options)
-    except RuntimeError as error:
-        if was_interrupted(error):
-            raise KeyboardInterrupt from error
-        raise
-
-
-def _compiled(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | SymbolicExecutable:
     backend = get_backend(target)
     key = None
     if options.cache_dir is not None:

@@ -17,6 +17,7 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError, ResourceError
 from stablehlo_py.frontend.source import read
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
@@ -109,6 +110,7 @@ def _check_disabled(options: Options) -> None:
             raise OptionError(f"there is no pass or rule '{name}' to disable", remedy=near_miss(name, known))
 
 
+@deferred()
 def run_stages(
     module: ir.Module,
     start: str,
@@ -221,6 +223,7 @@ def cache_key(source: object, backend: Backend, options: Options, variant: str =
     return key_of(content, backend.name, backend.describe(options), variant, options.key)
 
 
+@deferred()
 def compile_cached(module: ir.Module, backend: Backend, options: Options, key: str | None) -> CompiledProgram:
     """Compile a static module, file it in the cache under `key`, and dump its stages where options say so."""
     dump = dump_directory(options)

@@ -19,13 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch_mlir import _mlir_libs, ir, rewrite
-from torch_mlir._mlir_libs import _stablehlo as stablehlo
-from torch_mlir._mlir_libs._mlir import ir as _cext_ir
-from torch_mlir.dialects import ext, irdl
-from torch_mlir.dialects import func as func_dialect
-from torch_mlir.dialects import scf as scf_dialect
-from torch_mlir.passmanager import PassManager
+from stablehlo_py.interrupts import deferred
+
+with deferred():  # an exception while C++ registers its classes ends the process
+    from torch_mlir import _mlir_libs, ir, rewrite
+    from torch_mlir._mlir_libs import _stablehlo as stablehlo
+    from torch_mlir._mlir_libs._mlir import ir as _cext_ir
+    from torch_mlir.dialects import ext, irdl
+    from torch_mlir.dialects import func as func_dialect
+    from torch_mlir.dialects import scf as scf_dialect
+    from torch_mlir.passmanager import PassManager
 
 __all__ = [
     "Diagnostic",
@@ -44,7 +47,6 @@ __all__ = [
     "run_upstream",
     "scf_dialect",
     "stablehlo",
-    "was_interrupted",
 ]
 
 MLIRError = _cext_ir.MLIRError if hasattr(_cext_ir, "MLIRError") else ir.MLIRError
@@ -83,12 +85,6 @@ def quiet_context() -> ir.Context:
     context = ir.Context()
     context.enable_multithreading(False)
     return context
-
-
-def was_interrupted(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind an error. What a callback of `walk` raises, the bindings turn into a RuntimeError that
-    has only the text of it."""
-    return isinstance(error, RuntimeError) and "in callback" in str(error) and "\nKeyboardInterrupt" in str(error)
 
 
 def run_upstream(module: ir.Module, pipeline: str, verify: bool = False) -> None:

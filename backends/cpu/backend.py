@@ -20,6 +20,7 @@ from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, requ
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
+from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.memory import require
@@ -103,6 +104,7 @@ class CpuBackend:
         for function in module.body.operations:
             if "hlo.fusion" not in function.attributes:
                 continue
+            checkpoint()
             name = function.attributes["sym_name"].value
             try:
                 kernel = kernels[name] = emit_kernel(function, target)

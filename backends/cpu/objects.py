@@ -12,7 +12,7 @@ import os
 import queue
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from stablehlo_py.errors import InternalError
+from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
@@ -86,7 +87,7 @@ class ObjectCompiler:
         done."""
         try:
             self._flush()
-            self._wait()
+            self._wait(checkpoint)
         except BaseException:
             self.abandon()
             raise
@@ -99,12 +100,14 @@ class ObjectCompiler:
         self._stop = True
         self._wait()
 
-    def _wait(self) -> None:
+    def _wait(self, meanwhile: Callable[[], None] | None = None) -> None:
         for _ in self._threads:
             self._queue.put(None)
         # Not by Thread.join: one that is interrupted takes the thread for ended ever after (Python 3.11).
         while len(self._ended) < len(self._threads):
-            # In short waits: a signal that comes just before one begins is answered only after it.
+            if meanwhile:
+                meanwhile()
+            # In short waits: a signal is noted during them, and answered after.
             with suppress(queue.Empty):
                 self._ending.get(timeout=0.1)
         for thread in self._threads:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from stablehlo_py.frontend.entry import select_entry
 from stablehlo_py.frontend.parse import parse, readable_names
 from stablehlo_py.frontend.source import identify, read
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir, make_context
 
 if TYPE_CHECKING:
     import jax.export
 
 
+@deferred()
 def load(
     source: bytes | str | os.PathLike[str] | jax.export.Exported,
     *,

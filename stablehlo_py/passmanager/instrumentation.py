@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TextIO
 
 from stablehlo_py.errors import InternalError, ResourceError, ShloError
-from stablehlo_py.mlir import MLIRError, ir, was_interrupted
+from stablehlo_py.interrupts import checkpoint
+from stablehlo_py.mlir import MLIRError, ir
 
 
 class _Every(frozenset[str]):
@@ -74,6 +75,7 @@ class Instrumentation:
 
         ShloError passes through; any other exception becomes an InternalError with the report, chained.
         """
+        checkpoint()
         self.seen.add(label)
         if label in self.print_before:
             self._print("before", label, module)
@@ -85,8 +87,6 @@ class Instrumentation:
         except ShloError:
             raise
         except Exception as error:
-            if was_interrupted(error):
-                raise KeyboardInterrupt from error
             raise self._report(f"pass '{label}' failed: {_first_line(error)}", text, pipeline, kept, module) from error
         if self.timing:
             self.times.append((label, time.perf_counter() - began))

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 from stablehlo_py.errors import OptionError
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import PassManager, ir
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.instrumentation import Instrumentation
@@ -60,6 +61,7 @@ class Pipeline:
     def __add__(self, other: Pipeline) -> Pipeline:
         return Pipeline(self.steps + other.steps)
 
+    @deferred()
     def run(self, module: ir.Module, instrumentation: Instrumentation | None = None) -> None:
         """Run every step on the module, in place. Hold no ops of the module across this call.
 

@@ -14,6 +14,7 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py import suite
+from stablehlo_py.interrupts import checkpoint, deferred
 
 LIMIT_S = 120  # of what should take a second: a process that hangs fails its test
 
@@ -43,8 +44,8 @@ def interrupt(process: subprocess.Popen[str], delay: float) -> tuple[str, str]:
         process.kill()
 
 
-# The stages in turn, and the generation and compilation of code.
-@pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 0.9])
+# The import of the MLIR wheel (C++ that an exception would end), the stages, the generation and compilation of code.
+@pytest.mark.parametrize("delay", [0, 0.04, 0.08, 0.12, 0.16, 0.3, 0.6, 0.9])
 def test_a_process_ends(model: Path, tmp_path: Path, delay: float) -> None:
     code = """
         import sys
@@ -115,3 +116,36 @@ def test_a_killed_process_leaves_a_cache_that_works(model: Path, tmp_path: Path)
     for _ in range(2):
         shlo.compile(text, options=shlo.Options(cache_dir=tmp_path))
     assert len([file for file in os.listdir(tmp_path) if not file.startswith(".partial-")]) == 1
+
+
+def test_deferred_waits_for_a_checkpoint() -> None:
+    reached = []
+    with pytest.raises(KeyboardInterrupt), deferred():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)  # where the signal would be answered
+        reached.append("after the signal")
+        with deferred():  # of two, the outer one decides
+            pass
+        reached.append("after the inner one")
+        checkpoint()
+        reached.append("after the checkpoint")
+    assert reached == ["after the signal", "after the inner one"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_deferred_answers_at_the_end() -> None:
+    with pytest.raises(KeyboardInterrupt), deferred():
+        os.kill(os.getpid(), signal.SIGINT)
+        raise RuntimeError("a child that got the signal too")
+
+
+def test_deferred_calls_the_handler_that_was_there() -> None:
+    came = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        with deferred():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert came == []
+        assert came == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)
