@@ -10,24 +10,25 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import multiprocessing
-import multiprocessing.connection
 import os
 import re
 import sys
 import tarfile
 import tempfile
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from stablehlo_py.suite import golden
+
+sys.path.insert(0, str(Path(__file__).parent))
+import workers as processes
 
 EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
 WHERE = """The golden cases are the files of stablehlo/testdata in the repository openxla/stablehlo (Apache-2.0).
@@ -112,10 +113,18 @@ def is_excepted(result: Result, exceptions: dict[str, str]) -> bool:
     return any(fnmatch.fnmatchcase(result.case, pattern) for pattern in patterns)
 
 
-# --- the worker process -----------------------------------------------------------------------------------------------
+# --- running ----------------------------------------------------------------------------------------------------------
 
 
-def run_case(engine: object, job: Job) -> tuple[str, str]:
+def task(engine_name: str) -> Callable[[Job], tuple[str, str]]:
+    """What a worker process does: status and detail of a case."""
+    import engines
+
+    engine = engines.make(engine_name)
+    return lambda job: run_case(engine, job)
+
+
+def run_case(engine: Callable[..., Any], job: Job) -> tuple[str, str]:
     """Status and detail of one case in this process."""
     from stablehlo_py.errors import UnsupportedError
 
@@ -133,110 +142,12 @@ def run_case(engine: object, job: Job) -> tuple[str, str]:
     return ("mismatch", "; ".join(found)) if found else ("passed", "")
 
 
-def worker(connection: multiprocessing.connection.Connection, engine_name: str, stderr: str) -> None:
-    """Serve cases until the parent closes the connection."""
-    descriptor = os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(descriptor, 2)
-    if str(Path(__file__).parent) not in sys.path:
-        sys.path.insert(0, str(Path(__file__).parent))
-    import engines
-
-    engine = engines.make(engine_name)
-    connection.send("ready")
-    while True:
-        try:
-            job = connection.recv()
-        except EOFError:
-            return
-        connection.send(run_case(engine, job))
-
-
-class Worker:
-    """A worker process as the parent sees it."""
-
-    def __init__(self, engine: str, scratch: str, number: int) -> None:
-        self.stderr = f"{scratch}/stderr-{number}"
-        context = multiprocessing.get_context("spawn")
-        self.connection, child = context.Pipe()
-        self.process = context.Process(target=worker, args=(child, engine, self.stderr), daemon=True)
-        self.process.start()
-        child.close()
-        self.job: Job | None = None
-        self.started = 0.0
-        try:
-            ready = self.connection.poll(120) and self.connection.recv() == "ready"
-        except EOFError:
-            ready = False
-        if not ready:
-            raise RuntimeError(f"the engine {engine} does not start: {self.last_words()}")
-
-    def give(self, job: Job) -> None:
-        self.job, self.started = job, time.monotonic()
-        self.connection.send(job)
-
-    def last_words(self) -> str:
-        lines = Path(self.stderr).read_text(errors="replace").strip().splitlines()
-        return " | ".join(lines[-3:])[:600]
-
-    def end(self) -> None:
-        self.connection.close()
-        self.process.kill()
-        self.process.join()
-
-
 def run(jobs: list[Job], engine: str, workers: int, timeout: float) -> Iterator[Result]:
     """Run the cases on worker processes; results come in order of completion."""
-    waiting = jobs[::-1]
-    with tempfile.TemporaryDirectory() as scratch:
-        started = 0
-        busy: list[Worker] = []
-
-        def start() -> Worker:
-            nonlocal started
-            started += 1
-            return Worker(engine, scratch, started)
-
-        try:
-            for _ in range(min(workers, len(jobs))):
-                busy.append(start())
-                busy[-1].give(waiting.pop())
-            while busy:
-                multiprocessing.connection.wait([w.connection for w in busy], timeout=0.5)
-                for number, current in reversed(list(enumerate(busy))):
-                    outcome = _outcome(current, timeout)
-                    if outcome is None:
-                        continue
-                    yield outcome
-                    if outcome.status in ("crash", "timeout"):
-                        current.end()
-                        if waiting:
-                            current = busy[number] = start()
-                    if waiting:
-                        current.give(waiting.pop())
-                    else:
-                        current.end()
-                        del busy[number]
-        finally:
-            for remaining in busy:
-                remaining.end()
-
-
-def _outcome(current: Worker, timeout: float) -> Result | None:
-    """The result of a worker's case, or None while it runs."""
-    assert current.job is not None
-    seconds = time.monotonic() - current.started
-    if current.connection.poll():
-        try:
-            status, detail = current.connection.recv()
-        except EOFError:
-            current.process.join(5)
-            status, detail = "crash", f"exit code {current.process.exitcode}: {current.last_words()}"
-    elif seconds > timeout:
-        status, detail = "timeout", f"no answer in {timeout:g} s"
-    else:
-        return None
-    name = current.job.name
-    return Result(name, operation_of(name), status, detail, round(seconds, 4))
+    for outcome in processes.run(jobs, processes.Task("run", "task", (engine,)), workers, timeout):
+        status, detail = outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
+        name = outcome.job.name
+        yield Result(name, operation_of(name), status, detail, round(outcome.seconds, 4))
 
 
 # --- the parent -------------------------------------------------------------------------------------------------------
