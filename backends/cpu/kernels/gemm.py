@@ -78,6 +78,9 @@ def widen_mask(f: Function, mask: Value, parts: int) -> Value:
     return f.shuffle(mask, mask, [lane // parts for lane in range(parts * mask.type.lanes)])
 
 
+PackPanel = Callable[[Function, Value, Index, Value], None]  # (function, address of B, panel, where to)
+
+
 class Gemm:
     """Emits the compute phase. `a` and `b` override the operands when they were packed (see packing.py)."""
 
@@ -88,6 +91,7 @@ class Gemm:
         self.epilogue = epilogue
         self.packed_a: Operand | None = None
         self.packed_b: Operand | None = None
+        self.pack_panel: PackPanel | None = None  # packed_b holds one panel, made by the iteration that uses it
         self.vector = vector(plan.lanes, arithmetic.accumulator)
         self.step = plan.lanes // arithmetic.parts  # elements of n per vector
         self.panel = plan.panel(arithmetic)
@@ -164,14 +168,14 @@ class Gemm:
         if self.blocks == 1:
             first, last = 0, rows.tiles
         a = self._base(f, self.packed_a or self.contraction.a, outer, "a")
-        b = self._base(f, self.packed_b or self.contraction.b, outer, "b")
-        if self.packed_b:
-            b = f.gep(
-                b,
-                f.imul(panel, self.contraction.depth * self.plan.lanes * self.plan.vectors),
-                self.packed_b.element.storage,
-            )
+        if self.packed_b and self.pack_panel:
+            b = f.gep(getattr(f, self.packed_b.pointer), self.packed_b.offset, self.packed_b.element.storage)
+            self.pack_panel(f, self._base(f, self.contraction.b, outer, "b"), panel, b)
+        elif self.packed_b:
+            b = self._base(f, self.packed_b, outer, "b")
+            b = f.gep(b, f.imul(panel, self.panel_size), self.packed_b.element.storage)
         else:
+            b = self._base(f, self.contraction.b, outer, "b")
             b = f.gep(b, f.imul(panel, self.panel * self.contraction.n.b), self.contraction.b.element.storage)
         axes = self.contraction.outer
         n = affine_of(
@@ -204,7 +208,12 @@ class Gemm:
         """Scalars of a packed operand at one place of the outer axes."""
         if side == "a":
             return self.contraction.m.size * self.contraction.depth * self.arithmetic.parts
-        return self.panels * self.contraction.depth * self.plan.lanes * self.plan.vectors
+        return self.panels * self.panel_size
+
+    @property
+    def panel_size(self) -> int:
+        """Scalars of a packed panel of B."""
+        return self.contraction.depth * self.plan.lanes * self.plan.vectors
 
     def packed_strides(self, side: str) -> list[int]:
         """Steps of the outer axes in a packed operand: copies along axes that the operand lacks are not made."""

@@ -23,17 +23,21 @@ def pack_iterations(gemm: Gemm, side: str) -> int:
 
 
 def emit_pack_b(f: Function, gemm: Gemm, number: Value, destination: Operand) -> None:
-    """Pack panel `number` of B."""
-    contraction, plan = gemm.contraction, gemm.plan
+    """Pack panel `number` of B, counted over all outer places."""
     panel, outer = f.irem(number, gemm.panels), f.idiv(number, gemm.panels)
-    source = _outer_address(f, gemm, contraction.b, "b", outer)
-    source = f.gep(source, f.imul(panel, gemm.panel * contraction.n.b), contraction.b.element.storage)
-    width = plan.lanes * plan.vectors
     target = f.gep(
         getattr(f, destination.pointer),
-        f.iadd(destination.offset, f.imul(number, contraction.depth * width)),
+        f.iadd(destination.offset, f.imul(number, gemm.panel_size)),
         destination.element.storage,
     )
+    emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target)
+
+
+def emit_panel(f: Function, gemm: Gemm, source: Value, panel: Index, target: Value) -> None:
+    """Pack one panel of the B that begins at `source`."""
+    contraction, plan = gemm.contraction, gemm.plan
+    source = f.gep(source, f.imul(panel, gemm.panel * contraction.n.b), contraction.b.element.storage)
+    width = plan.lanes * plan.vectors
     remainder, whole = contraction.n.size % gemm.panel, contraction.n.size // gemm.panel
     steps = [axis.b for axis in contraction.k]
     panels = _Panels(f, gemm.arithmetic, contraction.b, contraction.k, steps, contraction.n.b, plan.lanes)

@@ -12,7 +12,7 @@ from stablehlo_py.backends.cpu.kernels.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
-from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
+from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, emit_panel, pack_iterations
 from stablehlo_py.backends.cpu.kernels.tiling import Plan, make_plan
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
@@ -22,9 +22,10 @@ MAKE_THREADS_PAY = 20_000.0  # nanoseconds of work that a range given to a threa
 
 
 class Scratch:
-    """Hands out 64-byte aligned pieces of the kernel's shared scratch."""
+    """Hands out 64-byte aligned pieces of the kernel's scratch, `shared` by all threads or `private` to each."""
 
-    def __init__(self) -> None:
+    def __init__(self, pointer: str) -> None:
+        self.pointer = pointer
         self.bytes = 0
 
     def take(self, count: int, element: Element) -> Operand:
@@ -32,7 +33,7 @@ class Scratch:
         size = element.storage.bits // 8
         start = self.bytes
         self.bytes += -(-count * size // 64) * 64 + 64  # a full vector may be written past the last panel
-        return Operand("shared", start // size, element)
+        return Operand(self.pointer, start // size, element)
 
 
 @dataclass
@@ -46,7 +47,8 @@ class KernelBuilder:
     def __post_init__(self) -> None:
         self.functions: list[Function] = []
         self.phases: list[Phase] = []
-        self.scratch = Scratch()
+        self.scratch = Scratch("shared")
+        self.private = Scratch("private")
 
     def phase(self, suffix: str, iterations: int, cost: float, emit: Callable[[Function], None]) -> None:
         """Add a phase: `emit` writes the whole body, with its loop over begin..end and its return."""
@@ -90,7 +92,8 @@ def emit_product(
 
 
 def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
-    """Add the phase that packs what the plan says, panels of B first; tell `gemm` where."""
+    """Add the phase that packs what the plan says, panels of B first, but those that each have one user; tell `gemm`
+    where they are."""
     emitters: list[tuple[int, Callable[[Function, Value], None]]] = []
     elements = 0
 
@@ -100,7 +103,10 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
         elements += copies * gemm.packed_size(side)
         return builder.scratch.take(copies * gemm.packed_size(side), gemm.arithmetic.element)
 
-    if gemm.plan.pack_b:
+    if gemm.plan.pack_b and gemm.plan.pack_inside:
+        gemm.packed_b = builder.private.take(gemm.panel_size, gemm.arithmetic.element)
+        gemm.pack_panel = lambda f, source, panel, target: emit_panel(f, gemm, source, panel, target)
+    elif gemm.plan.pack_b:
         gemm.packed_b = panels_b = room("b")
         emitters.append((pack_iterations(gemm, "b"), lambda f, number: emit_pack_b(f, gemm, number, panels_b)))
     if gemm.plan.pack_a:

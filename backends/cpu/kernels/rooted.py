@@ -135,6 +135,7 @@ class Rooted:
             tuple(f.text(attributes) for f in self.builder.functions),
             tuple(self.builder.phases),
             shared_bytes=self.builder.scratch.bytes,
+            private_bytes=self.builder.private.bytes,
             externals=tuple(externals),
         )
 

@@ -42,6 +42,7 @@ class Plan:
         rows: the cut of the m axis into tiles. block: tiles per iteration.
         panels_outside: the panel of B is the slow loop (it stays in the cache while A streams).
         pack_a, pack_b: operands are first copied into panels.
+        pack_inside: a panel of B is packed by the one iteration that uses it, so it is read from the cache.
         prefetch: fetch the next panel of an unpacked B while this one is used.
     """
 
@@ -52,6 +53,7 @@ class Plan:
     panels_outside: bool
     pack_a: bool
     pack_b: bool
+    pack_inside: bool
     prefetch: bool
 
     def panel(self, arithmetic: Arithmetic) -> int:
@@ -150,5 +152,6 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     block = -(-rows.tiles // -(-rows.tiles // block))
     # Per multiply-add, streaming B costs 1 / rows of a block, streaming A costs 1 / width of a panel.
     panels_outside = b_bytes > target.l2 // 2 and block * height * parts < width
+    one_user = block == rows.tiles and all(axis.b or axis.size == 1 for axis in contraction.outer)
     prefetch = not pack_b and b_bytes > target.l1
-    return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, prefetch)
+    return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, one_user, prefetch)
