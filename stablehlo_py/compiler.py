@@ -40,7 +40,7 @@ def stage_passes(stage: str, options: Options) -> list[str]:
     optimizing = options.opt_level > 0
     return {
         "stablehlo": ["inline", "symbol-dce"],
-        "hlo": ["legalize-to-hlo"],
+        "hlo": ["legalize-quantized", "legalize-to-hlo"],
         "optimized": [
             "cse",
             LOCAL_RULES,
@@ -60,7 +60,7 @@ def stage_passes(stage: str, options: Options) -> list[str]:
 
 
 # Without these no program comes out.
-REQUIRED = frozenset(("inline", "symbol-dce", "legalize-to-hlo", "fusion", "buffer-assignment"))
+REQUIRED = frozenset(("inline", "symbol-dce", "legalize-quantized", "legalize-to-hlo", "fusion", "buffer-assignment"))
 
 
 def stage_pipeline(stage: str, options: Options) -> Pipeline:

@@ -25,7 +25,7 @@ with deferred():  # an exception while C++ registers its classes ends the proces
     from torch_mlir import _mlir_libs, ir, rewrite
     from torch_mlir._mlir_libs import _stablehlo as stablehlo
     from torch_mlir._mlir_libs._mlir import ir as _cext_ir
-    from torch_mlir.dialects import ext, irdl
+    from torch_mlir.dialects import ext, irdl, quant
     from torch_mlir.dialects import func as func_dialect
     from torch_mlir.dialects import scf as scf_dialect
     from torch_mlir.passmanager import PassManager
@@ -43,6 +43,7 @@ __all__ = [
     "irdl",
     "make_context",
     "message_of",
+    "quant",
     "rewrite",
     "run_upstream",
     "scf_dialect",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.mlir import ir
+from stablehlo_py.mlir import ir, quant
 
 
 def shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
@@ -85,9 +85,12 @@ def is_unsigned(type_: ir.Type) -> bool:
 
 
 def byte_size(type_: ir.Type) -> int:
-    """Bytes that one element takes in memory: sub-byte types and i1 take one, complex takes two of its part."""
+    """Bytes that one element takes in memory: sub-byte types and i1 take one, complex takes two of its part, quantized
+    types are stored as integers."""
     if isinstance(type_, ir.ComplexType):
         return 2 * byte_size(type_.element_type)
+    if isinstance(type_, quant.QuantizedType):
+        return byte_size(type_.storage_type)
     return max(1, -(-type_.width // 8))
 
 

@@ -57,8 +57,8 @@ refuse(
     "stablehlo.rng",
 )
 refuse(
-    "computes on quantized types, which are not implemented",
-    "export the model without quantization",
+    "computes on quantized types",
+    "run the pass legalize-quantized first",
     "stablehlo.uniform_quantize",
     "stablehlo.uniform_dequantize",
 )

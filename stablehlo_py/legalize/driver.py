@@ -1,7 +1,8 @@
 """StableHLO to hlo: one walk, innermost ops first, each op by the rule of its name.
 
-What the walk relies on: calls and composites are inlined (`inline`), shapes are static. What it leaves is the normal
-form of docs/architecture.md. Everything that cannot be legalized is collected and reported in one error.
+What the walk relies on: calls and composites are inlined (`inline`), nothing is quantized (`legalize-quantized`),
+shapes are static. What it leaves is the normal form of docs/architecture.md. Everything that cannot be legalized is
+collected and reported in one error.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class _Run:
         elif not type_.has_static_shape:
             reason, remedy = f"has an argument of dynamic shape, {type_}", "load the module with concrete shapes"
         elif "!quant" in str(type_):
-            reason, remedy = f"has an argument of quantized type, {type_}", "export the model without quantization"
+            reason, remedy = f"has an argument of quantized type, {type_}", "run the pass legalize-quantized first"
         else:
             return
         self.problems.append(Problem(reason, user_location(op.location), op.operation.name, remedy))

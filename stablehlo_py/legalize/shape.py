@@ -23,7 +23,7 @@ def constant(op: ir.OpView) -> ir.Value:
         return build.constant(value, element)
     attribute = op.attributes["value"]
     if attribute.type != type_:  # a quantized constant stores other elements than its type says
-        raise Unsupported(f"has the quantized type {type_}", "export the model without quantization")
+        raise Unsupported(f"has the quantized type {type_}", "run the pass legalize-quantized first")
     if type_.rank and isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat and num_elements(type_) > 0:
         value = constant_value(op)
         return build.broadcast(build.constant(value[(0,) * value.ndim], element), value.shape, [])

@@ -22,7 +22,10 @@ from stablehlo_py.passmanager.suggest import near_miss
 
 _PACKAGE = "stablehlo_py.passes"
 # Passes that live with their own rule tables instead of in passes/.
-_ELSEWHERE = {"legalize-to-hlo": "stablehlo_py.legalize"}
+_ELSEWHERE = {
+    "legalize-quantized": "stablehlo_py.legalize.quantized",
+    "legalize-to-hlo": "stablehlo_py.legalize",
+}
 _loaded: dict[str, type[Pass]] = {}
 
 

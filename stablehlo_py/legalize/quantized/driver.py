@@ -1,0 +1,168 @@
+"""The walk: every value gets its storage type, then every op on values that were quantized is rewritten by its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stablehlo_py.dialect.types import user_location
+from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.legalize.quantized import elementwise, movement, products, reductions  # noqa: F401 - fill the table
+from stablehlo_py.legalize.quantized.rules import RULES
+from stablehlo_py.legalize.quantized.types import Quantized, quantized_of, storage_type
+from stablehlo_py.legalize.rules import Unsupported
+from stablehlo_py.mlir import ir
+
+QUANTIZED = "hlo.quantized"  # the attribute of a function's argument or result: its quantized type
+_REMEDY = "dequantize its operands with stablehlo.uniform_dequantize, and quantize the result"
+
+
+def legalize_quantized(module: ir.Module) -> None:
+    """Rewrite the ops on quantized tensors in place. A module without any is left alone.
+
+    Raises UnsupportedError, which lists every op that has no rule or that the specification refuses; the module is then
+    half rewritten.
+    """
+    with module.context, ir.Location.unknown():
+        if not _has_quantized(module):
+            return
+        run = _Run()
+        for function in module.body.operations:
+            if function.operation.name == "func.func":
+                for region in function.regions:
+                    run.retype(region)
+        for function in module.body.operations:
+            if function.operation.name == "func.func":
+                _retype_signature(function)
+                for region in function.regions:
+                    run.rewrite(region)
+    if run.problems:
+        count = len(run.problems)
+        raise UnsupportedError(
+            f"{count} op{'s' if count > 1 else ''} on quantized tensors cannot be compiled", problems=run.problems
+        )
+
+
+# Where quantized values come from. Every other op that has one as a result has one as an operand.
+_SOURCES = frozenset(
+    f"stablehlo.{name}"
+    for name in "bitcast_convert constant custom_call dynamic_iota infeed iota recv uniform_quantize".split()
+)
+
+
+def _has_quantized(module: ir.Module) -> bool:
+    """Whether any value is quantized: at 0.5 us an op, what a module without any pays."""
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        name = op.name
+        if name in _SOURCES:
+            types = op.results.types
+        elif name == "func.func":
+            types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+        else:
+            return ir.WalkResult.ADVANCE
+        found = any(storage_type(type_) != type_ for type_ in types)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _values(block: ir.Block) -> Iterator[ir.Value]:
+    yield from block.arguments
+    for op in block.operations:
+        yield from op.operation.results
+
+
+def _retype_signature(function: ir.OpView) -> None:
+    """The function type on storage; what its quantized arguments and results were is kept in attributes of theirs."""
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    for name, types in (("arg_attrs", type_.inputs), ("res_attrs", type_.results)):
+        found = [quantized_of(each) for each in types]
+        if not any(found):
+            continue
+        known = list(function.attributes[name]) if name in function.attributes else [ir.DictAttr.get({})] * len(types)
+        described = [
+            attributes
+            if quantized is None
+            else ir.DictAttr.get(
+                {each.name: each.attr for each in ir.DictAttr(attributes)}
+                | {QUANTIZED: ir.TypeAttr.get(quantized.type)}
+            )
+            for attributes, quantized in zip(known, found, strict=True)
+        ]
+        function.attributes[name] = ir.ArrayAttr.get(described)
+    on_storage = ir.FunctionType.get(list(map(storage_type, type_.inputs)), list(map(storage_type, type_.results)))
+    function.attributes["function_type"] = ir.TypeAttr.get(on_storage)
+
+
+class _Run:
+    """One walk over a module."""
+
+    def __init__(self) -> None:
+        self.quantized: dict[ir.Value, Quantized] = {}
+        self.problems: list[Problem] = []
+
+    def retype(self, region: ir.Region) -> None:
+        """Give every value its storage type, and remember how it was quantized."""
+        for block in region.blocks:
+            for value in _values(block):
+                type_ = value.type
+                quantized = quantized_of(type_)
+                if quantized is not None:
+                    self.quantized[value] = quantized
+                if quantized is not None or isinstance(type_, ir.TupleType):
+                    value.set_type(storage_type(type_))
+            for op in block.operations:
+                for inner in op.operation.regions:
+                    self.retype(inner)
+
+    def rewrite(self, region: ir.Region) -> None:
+        """Apply the rules, outermost ops first: the rule of a reduction reads the body as it was written."""
+        for block in region.blocks:
+            for op in list(block.operations):
+                operation = op.operation
+                known = any(value in self.quantized for value in (*operation.operands, *operation.results))
+                if known and self._apply(op):
+                    continue
+                for inner in operation.regions:
+                    self.rewrite(inner)
+
+    def _of(self, value: ir.Value) -> Quantized | None:
+        return self.quantized.get(value)
+
+    def _apply(self, op: ir.OpView) -> bool:
+        """Rewrite one op; True when it is gone."""
+        operation = op.operation
+        try:
+            if operation.name not in RULES:
+                raise Unsupported("has no meaning on quantized tensors that this compiler knows", _REMEDY)
+            with ir.InsertionPoint(op), operation.location:
+                replacements = RULES[operation.name](op, self._of)
+        except Unsupported as problem:
+            location = user_location(operation.location)
+            self.problems.append(Problem(problem.reason, location, operation.name, problem.remedy))
+            return False
+        if replacements is None:
+            return False
+        if isinstance(replacements, ir.Value):
+            replacements = (replacements,)
+        for result, replacement in zip(operation.results, replacements, strict=True):
+            quantized = self.quantized.pop(result, None)
+            if quantized is not None:
+                self.quantized[replacement] = quantized
+            result.replace_all_uses_with(replacement)
+        for inner in operation.regions:
+            self._forget(inner)
+        operation.erase()
+        return True
+
+    def _forget(self, region: ir.Region) -> None:
+        """Values are known by their address, which an op made later may get."""
+        for block in region.blocks:
+            for value in _values(block):
+                self.quantized.pop(value, None)
+            for op in block.operations:
+                for inner in op.operation.regions:
+                    self._forget(inner)

@@ -1,0 +1,46 @@
+"""Building StableHLO ops on plain tensors. The insertion point and the location come from the surrounding `with`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.mlir import ir
+
+
+def value(
+    name: str, result: ir.Type, *operands: ir.Value, **attributes: ir.Attribute | int | Sequence[int]
+) -> ir.Value:
+    """`stablehlo.<name>` with one result."""
+    return build.op(f"stablehlo.{name}", [result], operands, attributes).result
+
+
+def like(name: str, *operands: ir.Value) -> ir.Value:
+    """An op whose result has its first operand's type."""
+    return value(name, operands[0].type, *operands)
+
+
+def convert(operand: ir.Value, element: ir.Type) -> ir.Value:
+    """Elements of another type; the operand itself where they are of that type."""
+    if element_type(operand) == element:
+        return operand
+    return value("convert", build.tensor(shape(operand), element), operand)
+
+
+def literal(array: np.ndarray, element: ir.Type) -> ir.Value:
+    """A tensor with exactly these elements."""
+    array = array.astype(numpy_dtype(element))
+    return value("constant", build.tensor(array.shape, element), value=from_numpy(array, element))
+
+
+def constant(array: np.ndarray, sizes: Sequence[int], element: ir.Type) -> ir.Value:
+    """A tensor of shape `sizes` from an array that broadcasts to it as in NumPy: of shape (), or of the same rank."""
+    kept = [dimension for dimension, size in enumerate(array.shape) if size != 1] if array.size != 1 else []
+    known = literal(array.reshape([array.shape[dimension] for dimension in kept]), element)
+    if list(sizes) == [array.shape[dimension] for dimension in kept]:
+        return known
+    return value("broadcast_in_dim", build.tensor(sizes, element), known, broadcast_dimensions=kept)

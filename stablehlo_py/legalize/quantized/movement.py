@@ -1,0 +1,33 @@
+"""Ops that move elements or carry whole values: the stored integers move."""
+
+from __future__ import annotations
+
+from stablehlo_py.legalize.quantized.rules import RULES, Reading, require_same, rule
+from stablehlo_py.mlir import ir
+
+# Every quantized value of these has one type (up to the dimension of per-axis parameters).
+_MOVEMENT = """
+    all_gather all_to_all broadcast broadcast_in_dim collective_broadcast collective_permute concatenate
+    dynamic_broadcast_in_dim dynamic_gather dynamic_pad dynamic_reshape dynamic_slice
+    dynamic_update_slice gather get_dimension_size pad real_dynamic_slice reshape reverse set_dimension_size slice
+    torch_index_select transpose
+"""
+# Each result has the type of its own operand, or nobody's: the verifiers of these see to it.
+_CONTAINERS = """
+    bitcast_convert case composite custom_call get_tuple_element if infeed optimization_barrier outfeed recv
+    return send tuple while
+"""
+
+
+def _movement(op: ir.OpView, of: Reading) -> None:
+    values = [value for value in (*op.operands, *op.results) if of(value) is not None]
+    require_same(values, of, "its operands and its result")
+
+
+def _container(op: ir.OpView, of: Reading) -> None:
+    """The op is the same on any type."""
+
+
+RULES.update({f"stablehlo.{name}": _movement for name in _MOVEMENT.split()})
+RULES.update({f"stablehlo.{name}": _container for name in _CONTAINERS.split()})
+rule("func.return", "func.call")(_container)
