@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import tensor_bytes
@@ -197,12 +198,14 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
     with module.context, ir.Location.unknown():
         begin = ""
         for stage in TARGET_INDEPENDENT:
+            progress.at(stage)
             started = time.perf_counter()
             run_stages(
                 module, begin, stage, options, instrumentation=instrumentation, target=backend.name, snapshots=snapshots
             )
             times.append((stage, time.perf_counter() - started))
             begin = stage
+        progress.at("code")
         started = time.perf_counter()
         program = backend.compile(module, options)
         times.append(("code", time.perf_counter() - started))

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stablehlo_py import progress
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
@@ -76,6 +77,7 @@ class CpuBackend:
         except BaseException:
             compiler.abandon()
             raise
+        progress.at("machine code")
         objects = compiler.finish()
         main = main_function(module)
         return CompiledProgram(
@@ -101,10 +103,10 @@ class CpuBackend:
         kernels: dict[str, Kernel] = {}
         units: list[Unit] = []
         failures: dict[str, UnsupportedError] = {}
-        for function in module.body.operations:
-            if "hlo.fusion" not in function.attributes:
-                continue
+        fusions = [function for function in module.body.operations if "hlo.fusion" in function.attributes]
+        for number, function in enumerate(fusions):
             checkpoint()
+            progress.at("kernels", number, len(fusions))
             name = function.attributes["sym_name"].value
             try:
                 kernel = kernels[name] = emit_kernel(function, target)

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, LoadError, Problem, ResourceError, ShloError
@@ -57,6 +58,21 @@ def run_tool(
             "error[internal]: this is a defect of stablehlo-py; please report it with the lines above", file=sys.stderr
         )
         return EXIT_INTERNAL
+
+
+@contextmanager
+def shown_progress(quiet: bool = False) -> Iterator[None]:
+    """Show on stderr, where that is a terminal, what the compilation inside is at."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    from stablehlo_py.progress import listening
+
+    with Console(stderr=True).status("reading the module") as status:
+        with listening(lambda what: status.update(f"compiling: {what}")):
+            yield
 
 
 def _missing_package(error: Exception) -> str | None:

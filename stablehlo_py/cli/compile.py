@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool, shown_progress
 from stablehlo_py.errors import EXIT_OK, OptionError
 
 
@@ -59,7 +59,8 @@ def _run(arguments: argparse.Namespace) -> int:
         **({"cache_dir": arguments.cache_dir} if arguments.cache_dir else {}),
     )
     source: str | bytes = content if arguments.module == "-" else arguments.module
-    program = compile_program(source, target=arguments.target, entry=arguments.entry, options=options)
+    with shown_progress(arguments.quiet):
+        program = compile_program(source, target=arguments.target, entry=arguments.entry, options=options)
     output = _output(arguments)
     programs.save(program, output)
     if not arguments.quiet:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool, shown_progress
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError, ResourceError
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     if content.startswith(ARTIFACT_MAGIC):
         return shlo.load_executable(source)
     options = shlo.Options(threads=arguments.threads, isolate=not is_text(content))
-    return shlo.compile(source, entry=arguments.entry, options=options)
+    with shown_progress():
+        return shlo.compile(source, entry=arguments.entry, options=options)
 
 
 def _run(arguments: argparse.Namespace) -> int:
