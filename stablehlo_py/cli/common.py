@@ -70,9 +70,9 @@ def shown_progress(quiet: bool = False) -> Iterator[None]:
 
     from stablehlo_py.progress import listening
 
-    with Console(stderr=True).status("reading the module") as status:
-        with listening(lambda what: status.update(f"compiling: {what}")):
-            yield
+    status = Console(stderr=True).status("reading the module")
+    with status, listening(lambda what: status.update(f"compiling: {what}")):
+        yield
 
 
 def _missing_package(error: Exception) -> str | None:
