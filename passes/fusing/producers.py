@@ -329,11 +329,14 @@ class Placement:
         return read <= self.graph.bytes(node.results[0])
 
     def _merge_loops(self, accepted: list[tuple[Cluster, Place]], node: Node) -> list[tuple[Cluster, Place]]:
-        """Make one multi-output loop of the loops that use an expensive value, if they iterate alike and no path
-        joins them."""
-        first = accepted[0][0]
+        """Make one multi-output loop of the loops that use an expensive value at the same places, if they iterate alike
+        and no path joins them. Returns the loops that may still compute it."""
+        first, where = accepted[0]
         alike = all(
-            cluster.kind == "loop" and cluster.shape == first.shape and not place.turn_into
+            cluster.kind == "loop"
+            and cluster.shape == first.shape
+            and not place.turn_into
+            and place.linear == where.linear
             for cluster, place in accepted
         )
         outputs = sum(len(cluster.outputs) for cluster, _ in accepted)
@@ -348,7 +351,7 @@ class Placement:
                 return [(one, place) for one, place in accepted if one in self.clusters.readers(node.index)]
             self.clusters.merge(first, cluster)
         place = self._admit(first, node)
-        return [(first, place)] if place else accepted
+        return [(first, place)] if place else []  # the others are gone
 
     def _may_output(self, cluster: Cluster, node: Node, place: Place) -> bool:
         if len(cluster.outputs) >= MAX_OUTPUTS or place.evaluations != node.elements or place.linear != node.elements:

@@ -15,6 +15,8 @@ from stablehlo_py.passes.fusion import Fusion
 
 DOT = "{lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>}"
 
+TURN = "permutation = array<i64: 1, 0>"
+
 
 class Text:
     """A module under construction, one op a call; values are names with their types."""
@@ -257,6 +259,18 @@ def test_an_expensive_value_with_two_readers_becomes_a_second_output(mlir_contex
     module = fused(text.module(wave, text.like("add", wave, "x")))
     assert kinds(module) == ["loop"]
     assert len(next(calls(module)).results) == 2
+
+
+def test_loops_that_read_an_expensive_value_at_different_places_stay_apart(mlir_context: ir.Context) -> None:
+    text = Text(x="512x512xf32", y="512x512xf32")
+    cosine, sine = text.like("cosine", "x"), text.like("sine", "x")
+    turned = text.op("transpose", "512x512xf32", text.like("add", cosine, sine), attributes=TURN)
+    product = text.like("multiply", turned, cosine)
+    other = text.like("maximum", text.like("abs", "y"), sine)
+    with mlir_context:
+        module = fused(text.module(product, other))  # it verifies: no fusion reads what a later one makes
+    counts = sum(bodies(module), Counter())
+    assert counts["sine"] == counts["cosine"] == counts["maximum"] == 1
 
 
 def test_a_cheap_value_is_recomputed(mlir_context: ir.Context) -> None:
