@@ -73,15 +73,31 @@ def stage_pipeline(stage: str, options: Options) -> Pipeline:
     if not options.disable:
         return _pipeline(stage_passes(stage, options))
     _check_disabled(options)
-    steps = _pipeline([text for text in stage_passes(stage, options) if _pass_name(text) not in options.disable]).steps
+    steps = _pipeline([text for text in stage_passes(stage, options) if pass_name(text) not in options.disable]).steps
     return Pipeline(tuple(_without(step, options.disable) for step in steps))
+
+
+def toggles(opt_level: int = 1) -> dict[str, tuple[str, ...]]:
+    """What `Options(disable=...)` may name: the passes in the order they first run, and the rules of each."""
+    found: dict[str, dict[str, None]] = {}
+    for stage in TARGET_INDEPENDENT:
+        for text in stage_passes(stage, Options(opt_level=opt_level)):
+            name = pass_name(text)
+            if name in REQUIRED:
+                continue
+            (step,) = _pipeline([text]).steps
+            rules = [rule.name for rule in step.rules()] if hasattr(step, "rules") else []
+            already: tuple[str, ...] = getattr(step, "disable", ())
+            found.setdefault(name, {}).update(dict.fromkeys(rule for rule in rules if rule not in already))
+    return {name: tuple(rules) for name, rules in found.items()}
 
 
 def _pipeline(passes: Sequence[str]) -> Pipeline:
     return Pipeline.parse(",".join(passes)) if passes else Pipeline(())
 
 
-def _pass_name(text: str) -> str:
+def pass_name(text: str) -> str:
+    """The name of a pass in pipeline syntax, without its options."""
     return text.partition("{")[0]
 
 
@@ -103,7 +119,7 @@ def _without(step: Step, disabled: Collection[str]) -> Step:
 
 def _check_disabled(options: Options) -> None:
     passes = [text for stage in TARGET_INDEPENDENT for text in stage_passes(stage, Options(opt_level=1))]
-    known = {_pass_name(text) for text in passes}.union(*(_rule_names(step) for step in _pipeline(passes).steps))
+    known = {pass_name(text) for text in passes}.union(*(_rule_names(step) for step in _pipeline(passes).steps))
     for name in options.disable:
         if name in REQUIRED:
             raise OptionError(f"'{name}' cannot be disabled", remedy="nothing runs without it")

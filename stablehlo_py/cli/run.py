@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
 from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool, shown_progress
-from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError, ResourceError
+from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 
 if TYPE_CHECKING:
     from stablehlo_py import Executable, SymbolicExecutable
@@ -71,7 +70,8 @@ def _parser() -> argparse.ArgumentParser:
         "--compare",
         default="",
         metavar="WITH",
-        help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), or both: reference,jax",
+        help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), 'opt0' (this compiler, not optimizing), "
+        "or several, which also says who stands alone: reference,jax",
     )
     results.add_argument(
         "--tolerance",
@@ -84,7 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _inputs(arguments: argparse.Namespace, specs: Sequence[Spec]) -> list[np.ndarray]:
+def inputs_of(arguments: argparse.Namespace, specs: Sequence[Spec]) -> list[np.ndarray]:
+    """The arrays that --input names, else random ones. Raises ResourceError."""
     given: list[np.ndarray] = []
     for name in arguments.input:
         given += _read_arrays(name)
@@ -148,11 +149,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.compare and content.startswith(ARTIFACT_MAGIC):
         raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")
     executable = _load(arguments, source, content)
-    inputs = _inputs(arguments, executable.inputs)
+    inputs = inputs_of(arguments, executable.inputs)
     results = executable(*inputs)
     status = EXIT_OK
-    for oracle in filter(None, arguments.compare.split(",")):
-        status = max(status, _compare(arguments, source, oracle, inputs, results))
+    if arguments.compare:
+        from stablehlo_py.cli.compare import compare
+
+        oracles = [name for name in arguments.compare.split(",") if name]
+        status = compare(oracles, source, arguments.entry, inputs, results, arguments.tolerance)
     if arguments.output:
         _save(arguments.output, results)
     if arguments.show or not (arguments.output or arguments.benchmark or arguments.compare):
@@ -162,54 +166,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.benchmark:
         _benchmark(executable, inputs, arguments.benchmark)
     return status
-
-
-def _compare(
-    arguments: argparse.Namespace,
-    source: str | bytes,
-    oracle: str,
-    inputs: Sequence[np.ndarray],
-    results: Sequence[np.ndarray],
-) -> int:
-    from stablehlo_py.cli.oracles import expected_results
-
-    expected = expected_results(oracle, source, arguments.entry, inputs)
-    if len(expected) != len(results):
-        print(f"DIFFERS: {len(results)} results, {oracle} has {len(expected)}")
-        return EXIT_MISMATCH
-    status = EXIT_OK
-    for number, (ours, theirs) in enumerate(zip(results, expected, strict=True)):
-        if ours.dtype != theirs.dtype:
-            finding = f"{ours.dtype} where {theirs.dtype} is expected"
-            agree = False
-        else:
-            difference = difference_of(ours, theirs)
-            agree = difference <= _tolerance(arguments.tolerance, ours.dtype)
-            finding = f"|a-b| / max(1, max|b|) = {difference:.3g}"
-        status = status if agree else EXIT_MISMATCH
-        print(f"result {number} against {oracle}: {'agrees' if agree else 'DIFFERS'}, {finding}")
-    return status
-
-
-def _tolerance(wanted: float | None, dtype: np.dtype) -> float:
-    if dtype.kind in "iub" or "int" in dtype.name:
-        return 0.0
-    return wanted if wanted is not None else max(1e-4, 4 * float(ml_dtypes.finfo(dtype).eps))
-
-
-def difference_of(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """max|a-b| / max(1, max|b|); NaN agrees with NaN, an infinity only with itself; inf where shapes differ."""
-    if ours.shape != theirs.shape:
-        return float("inf")
-    if ours.size == 0:
-        return 0.0
-    wide = np.complex128 if ours.dtype.kind == "c" else np.float64
-    a, b = ours.astype(wide), theirs.astype(wide)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    gap = np.where(same, 0.0, np.abs(np.where(same, 0, a) - np.where(same, 0, b)))
-    finite = np.abs(b[np.isfinite(b)])
-    largest = np.where(np.isnan(gap), np.inf, gap).max()
-    return float(largest / max(1.0, finite.max() if finite.size else 1.0))
 
 
 def _save(path: str, results: Sequence[np.ndarray]) -> None:

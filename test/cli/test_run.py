@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.cli import oracles, run
+from stablehlo_py.cli import compare, run
+from stablehlo_py.debug.compare import difference_of
 
 ADD = """func.func @main(%x: tensor<2x3xf32>, %n: tensor<i32>) -> (tensor<2x3xf32>, tensor<i32>) {
   %y = stablehlo.add %x, %x : tensor<2x3xf32>
@@ -105,11 +106,11 @@ def test_random_arrays(name: str) -> None:
 
 def test_the_difference_of_arrays() -> None:
     x = np.array([1.0, np.nan, np.inf, 200.0])
-    assert run.difference_of(x, x.copy()) == 0
-    assert run.difference_of(x, x + np.array([0, 0, 0, 2])) == pytest.approx(2 / 202)
+    assert difference_of(x, x.copy()) == 0
+    assert difference_of(x, x + np.array([0, 0, 0, 2])) == pytest.approx(2 / 202)
     for other in (x[:3], np.array([1, 2, np.inf, 200]), np.array([1, np.nan, -np.inf, 200]), np.array([np.inf] * 4)):
-        assert run.difference_of(x, other) == np.inf
-    assert run.difference_of(np.zeros((0, 2)), np.zeros((0, 2))) == 0
+        assert difference_of(x, other) == np.inf
+    assert difference_of(np.zeros((0, 2)), np.zeros((0, 2))) == 0
 
 
 # --- comparisons -----------------------------------------------------------------------------------------------------
@@ -155,10 +156,31 @@ def test_an_entry_other_than_main(tool: Tool) -> None:
 def test_a_difference_is_found(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [X * 3, np.int32(0)]
     for expected in (wrong, [X], [X.astype(np.float64), np.int32(1)], [X[:1], np.int32(1)]):
-        monkeypatch.setattr(oracles, "expected_results", lambda *_, expected=expected: expected)
+        monkeypatch.setattr(compare, "ask_oracles", lambda *_, expected=expected: ({"jax": expected}, {}))
         status, out, _ = tool("add.mlir", "--compare=jax", "--tolerance", "1e-3")
         assert status == 1
         assert "DIFFERS" in out
+
+
+@pytest.mark.parametrize(
+    ("ours", "reference", "says"),
+    [
+        (1, 1, "ours, reference, jax: all agree"),
+        (2, 1, "ours stands alone: reference and jax agree with each other"),
+        (1, 2, "reference stands alone: ours and jax agree with each other"),
+        (2, 3, "ours and jax, ours and reference, reference and jax disagree"),
+    ],
+)
+def test_three_ways(
+    ours: int, reference: int, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"reference": [X * reference], "jax": [X]}
+    monkeypatch.setattr(compare, "ask_oracles", lambda *_: (answers, {}))
+    status = compare.compare(["reference", "jax"], "", None, [], [X * ours], None)
+    out = capsys.readouterr().out
+    assert status == (ours != 1 or reference != 1)
+    assert out.splitlines()[-1] == says
+    assert ("most at [1, 2]" in out) == (status == 1)
 
 
 def test_an_oracle_that_fails(tool: Tool) -> None:
@@ -167,11 +189,15 @@ def test_an_oracle_that_fails(tool: Tool) -> None:
       return %y : tensor<2x2xf32>
     }"""
     Path("model.mlir").write_text(text)
+    np.save("spd.npy", np.array([[2, 1], [1, 2]], np.float32))
     status, _, err = tool("model.mlir", "--compare=reference")
     assert status == 4
-    assert "the reference oracle cannot run the module" in err
+    assert "no oracle can run the module (reference)" in err
     assert "compare with jax" in err
     assert tool("add.mlir", "--compare=oracle-of-delphi")[0] == 2
+    status, out, _ = tool("model.mlir", "--compare=reference,jax", "--input", "spd.npy")
+    assert (status, out.count("agrees")) == (0, 1)
+    assert "reference cannot run the module" in out
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -266,7 +292,7 @@ def test_how_it_ends(tool: Tool, arguments: tuple[str, ...], status: int) -> Non
 
 
 def test_a_defect_ends_with_5(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_inputs", lambda *_: 1 / 0)
+    monkeypatch.setattr(run, "inputs_of", lambda *_: 1 / 0)
     status, _, err = tool("add.mlir")
     assert status == 5
     assert "ZeroDivisionError" in err

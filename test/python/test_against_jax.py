@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import stablehlo_py as shlo
-from stablehlo_py.cli.run import difference_of
+from stablehlo_py.debug.compare import difference_of
 
 RNG = np.random.default_rng(7)
 

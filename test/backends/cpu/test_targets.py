@@ -13,8 +13,8 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py import suite
 from stablehlo_py.backends.cpu.target import NAMED, missing_features, required_features
-from stablehlo_py.cli.run import difference_of
 from stablehlo_py.compiler import REQUIRED, TARGET_INDEPENDENT, stage_passes
+from stablehlo_py.debug.compare import difference_of
 
 CASES = runpy.run_path(str(Path(__file__).parents[2] / "python" / "test_against_jax.py"))["CASES"]
 CHOSEN = """add swapped zero_size gelu elementary elementary_f64 power integers unsigned bool bf16 f16 complex convert

@@ -1,0 +1,107 @@
+"""What shlo-bisect, shlo-reduce and shlo-fuzz share: a module with inputs, an oracle, progress on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stablehlo_py.cli.common import read_input
+
+if TYPE_CHECKING:
+    from stablehlo_py.debug.engines import Settings
+    from stablehlo_py.runtime.program import Spec
+
+ORACLE_HELP = (
+    "what is right: reference (StableHLO's interpreter), jax (XLA), or opt0 (this compiler without optimization); "
+    "default: %(default)s"
+)
+
+
+def add_case_options(parser: argparse.ArgumentParser) -> None:
+    """Where a module's inputs come from, and how it is compiled."""
+    group = parser.add_argument_group("inputs and compilation")
+    inputs = ".npy: the next input; .npz: the next ones, in the file's order (default: random inputs)"
+    group.add_argument("--input", metavar="FILE", action="append", default=[], help=inputs)
+    group.add_argument("--seed", type=int, default=0, help="seed of random inputs (default: %(default)s)")
+    group.add_argument("--dim", metavar="N", action="append", default=[], type=int, help="as of shlo-run")
+    group.add_argument("--entry", help="function to run, when there is no @main and several public functions")
+    level = "how far our compiler optimizes (default: %(default)s)"
+    group.add_argument("--opt-level", type=int, choices=(0, 1), default=1, help=level)
+    disable = "passes and rules that are left out from the start"
+    group.add_argument("--disable", metavar="NAME,...", default="", help=disable)
+    load = "make the passes of a Python file available; one with the name of a pass that ships takes its place"
+    group.add_argument("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
+    timeout = "seconds after which an engine counts as hanging (default: %(default)g)"
+    group.add_argument("--timeout", type=float, default=120.0, metavar="S", help=timeout)
+
+
+def add_oracle_options(parser: argparse.ArgumentParser, default: str = "reference") -> None:
+    """What the answer is compared with, and how closely."""
+    group = parser.add_argument_group("comparison")
+    group.add_argument("--oracle", default=default, help=ORACLE_HELP)
+    tolerance = "largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision)"
+    group.add_argument("--tolerance", type=float, help=tolerance)
+
+
+def settings(arguments: argparse.Namespace) -> Settings:
+    """How our compiler runs the module."""
+    from stablehlo_py.debug.engines import Settings
+    from stablehlo_py.options import Options
+
+    disable = tuple(name for name in arguments.disable.split(",") if name)
+    options = Options(threads=1, opt_level=arguments.opt_level, cache_dir=None, disable=disable)
+    return Settings(arguments.entry, options, tuple(arguments.load_pass))
+
+
+def read_case(arguments: argparse.Namespace) -> tuple[bytes, list[np.ndarray]]:
+    """The module's bytes and its inputs. Raises ResourceError, LoadError, OptionError."""
+    from stablehlo_py.cli.run import inputs_of
+    from stablehlo_py.debug.engines import require_oracle
+
+    if getattr(arguments, "oracle", None):
+        require_oracle(arguments.oracle)
+    source = read_input(arguments.module)
+    return source, inputs_of(arguments, specs_of(source, arguments.entry))
+
+
+def specs_of(source: bytes, entry: str | None) -> list[Spec]:
+    """Type and shape of every argument of the module. Raises LoadError, UnsupportedError."""
+    from stablehlo_py.cli.common import is_text
+    from stablehlo_py.debug.engines import main_of
+    from stablehlo_py.dialect.constants import numpy_dtype
+    from stablehlo_py.errors import UnsupportedError
+    from stablehlo_py.frontend.load import load
+    from stablehlo_py.mlir import ir
+    from stablehlo_py.runtime.program import Spec
+
+    module = load(source, entry=entry, isolate=not is_text(source))
+    specs = []
+    dynamic = ir.ShapedType.get_dynamic_size()
+    with module.context:
+        for number, argument in enumerate(main_of(module).regions[0].blocks[0].arguments):
+            try:
+                sizes = [None if size == dynamic else size for size in argument.type.shape]
+                specs.append(Spec(str(number), tuple(sizes), numpy_dtype(argument.type.element_type)))
+            except (AttributeError, KeyError) as error:
+                raise UnsupportedError(
+                    f"argument {number} is a {argument.type}: this tool makes no inputs of that type",
+                    remedy="make it a tensor of a type that NumPy or ml_dtypes has",
+                ) from error
+    return specs
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[str], None]]:
+    """A function that shows what is being done now: a line that moves on a terminal, nothing elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(title) as status:
+        yield lambda text: status.update(f"{title}: {text}")

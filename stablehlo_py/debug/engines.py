@@ -1,0 +1,250 @@
+"""What can run a module: this compiler, StableHLO's reference interpreter, and XLA through JAX.
+
+An engine is a function of (module, inputs, settings) that returns the results of `@main`, or raises. Engines may end
+their process (the interpreter does, where it cannot go on): `workers.py` runs them in child processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from stablehlo_py.errors import OptionError
+from stablehlo_py.mlir import ir, make_context, stablehlo
+from stablehlo_py.options import Options
+
+Source = str | bytes
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an engine runs a module.
+
+    Attributes:
+        entry: the function to run, where that is not `@main`.
+        options: options of our compiler; other engines have none.
+        pass_files: Python files whose passes are loaded first (`--load-pass`).
+    """
+
+    entry: str | None = None
+    options: Options = field(default_factory=lambda: Options(threads=1, cache_dir=None))
+    pass_files: tuple[str, ...] = ()
+
+
+Engine = Callable[[Source, Sequence[np.ndarray], Settings], list[np.ndarray]]
+ENGINES: dict[str, Engine] = {}
+ORACLES = ("reference", "jax", "opt0")
+
+
+def engine(name: str) -> Callable[[Engine], Engine]:
+    """Decorator: register an engine."""
+
+    def register(function: Engine) -> Engine:
+        ENGINES[name] = function
+        return function
+
+    return register
+
+
+def require_oracle(name: str) -> str:
+    """The name, if it is that of an oracle. Raises OptionError otherwise."""
+    if name not in ORACLES:
+        raise OptionError(f"there is no oracle '{name}'", remedy=f"use {' or '.join(ORACLES)}")
+    return name
+
+
+@cache
+def context() -> ir.Context:
+    """One context for all modules of this process: making one takes 10 ms."""
+    return make_context()
+
+
+def static_module(source: Source, inputs: Sequence[np.ndarray], entry: str | None = None) -> ir.Module:
+    """The loaded module, its symbolic dimensions taken from the inputs. Raises what `load` and `refine` raise."""
+    from stablehlo_py.frontend.load import load
+    from stablehlo_py.frontend.refine import refine, symbolic_inputs
+
+    module = load(source, entry=entry, context=context())
+    if any(None in sizes for sizes in symbolic_inputs(module)):
+        with module.context, ir.Location.unknown():
+            refine(module, [array.shape for array in inputs])
+    return module
+
+
+@engine("ours")
+def ours(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+    """This compiler."""
+    import stablehlo_py
+
+    for file in settings.pass_files:
+        load_passes(file)
+    executable = stablehlo_py.compile(source, entry=settings.entry, options=settings.options)
+    return [result.copy() for result in executable(*inputs)]
+
+
+@engine("opt0")
+def opt0(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+    """This compiler at opt_level 0: one op, one kernel."""
+    options = Options(threads=1, opt_level=0, cache_dir=None)
+    return ours(source, inputs, Settings(settings.entry, options))
+
+
+@cache
+def load_passes(file: str) -> None:
+    """Make the passes of a Python file known to this process, once. Raises OptionError."""
+    from stablehlo_py.passmanager.registry import load_pass_file
+
+    load_pass_file(file)
+
+
+# Stages whose `@main` the interpreter of hlo can follow; from `fused` on it calls fusions.
+INTERPRETED_STAGES = ("hlo", "optimized")
+
+
+def interpreted(stage: str) -> Engine:
+    """An engine that compiles up to a stage, and evaluates that op by op in NumPy."""
+
+    def run(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+        from stablehlo_py.compiler import run_stages
+        from stablehlo_py.dialect.interpret import run_function
+
+        for file in settings.pass_files:
+            load_passes(file)
+        module = static_module(source, inputs, settings.entry)
+        with module.context, ir.Location.unknown():
+            run_stages(module, "", stage, settings.options)
+            main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")
+            with np.errstate(all="ignore"):
+                return [np.asarray(result) for result in run_function(main, inputs)]
+
+    return run
+
+
+for _stage in INTERPRETED_STAGES:
+    ENGINES[_stage] = interpreted(_stage)
+
+
+@engine("reference")
+def reference(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+    """StableHLO's reference interpreter. Complex inputs and results, which its bindings cannot pass, travel as their
+    parts."""
+    from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
+
+    module = static_module(source, inputs, settings.entry)
+    with module.context, ir.Location.unknown():
+        whole = split_complex_results(module)
+        parts = split_complex_arguments(module)
+        arrays = [each for array, split in zip(inputs, parts, strict=True) if not split for each in (array,)]
+        arrays += [
+            np.ascontiguousarray(part)
+            for array, split in zip(inputs, parts, strict=True)
+            if split
+            for part in (array.real, array.imag)
+        ]
+        arguments = [from_numpy(array, element_type_of(array.dtype, module.context)) for array in arrays]
+        results = iter([np.array(to_numpy(result)) for result in stablehlo.eval_module(module, arguments)])
+        return [next(results) if not is_complex else _joined(next(results), next(results)) for is_complex in whole]
+
+
+def _joined(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
+    result = np.empty(real.shape, np.complex64 if real.dtype == np.float32 else np.complex128)
+    result.real, result.imag = real, imaginary
+    return result
+
+
+def _is_complex(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.RankedTensorType) and isinstance(type_.element_type, ir.ComplexType)
+
+
+def main_of(module: ir.Module) -> Any:
+    """The function that runs: `@main`, or the only one."""
+    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+    return next((op for op in functions if op.attributes["sym_name"].value == "main"), functions[0])
+
+
+def set_signature(main: Any) -> None:
+    """Make the function's type that of its block's arguments and its terminator's operands."""
+    block = main.regions[0].blocks[0]
+    returned = list(block.operations)[-1].operands
+    types = [argument.type for argument in block.arguments], [value.type for value in returned]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+    for name in ("arg_attrs", "res_attrs"):
+        if name in main.attributes:
+            del main.attributes[name]
+
+
+def split_complex_results(module: ir.Module) -> list[bool]:
+    """Return a complex result of `@main` as its real and imaginary parts; says which results were complex."""
+    main = main_of(module)
+    last = list(main.regions[0].blocks[0].operations)[-1]
+    split = [_is_complex(value.type) for value in last.operands]
+    if any(split):
+        values: list[ir.Value] = []
+        point = ir.InsertionPoint(last)
+        for value, is_complex in zip(last.operands, split, strict=True):
+            if not is_complex:
+                values.append(value)
+                continue
+            for part in ("real", "imag"):
+                made = ir.Operation.create(f"stablehlo.{part}", operands=[value], infer_type=True, ip=point)
+                values.append(made.result)
+        ir.Operation.create("func.return", operands=values, ip=point)
+        last.operation.erase()
+        set_signature(main)
+    return split
+
+
+def split_complex_arguments(module: ir.Module) -> list[bool]:
+    """Take complex arguments of `@main` as their parts, after all other arguments; says which were complex."""
+    main = main_of(module)
+    block = main.regions[0].blocks[0]
+    split = [_is_complex(argument.type) for argument in block.arguments]
+    for argument in [each for each, is_complex in zip(block.arguments, split, strict=True) if is_complex]:
+        part = ir.RankedTensorType.get(list(argument.type.shape), argument.type.element_type.element_type)
+        parts = [block.add_argument(part, argument.location) for _ in range(2)]
+        made = ir.Operation.create(
+            "stablehlo.complex", operands=parts, infer_type=True, ip=ir.InsertionPoint.at_block_begin(block)
+        )
+        argument.replace_all_uses_with(made.result)
+    for number in reversed(range(len(split))):
+        if split[number]:
+            block.erase_argument(number)
+    if any(split):
+        set_signature(main)
+    return split
+
+
+# XLA may keep more bits between ops than their types have; the specification gives every op its own rounding.
+_XLA_FLAGS = "--xla_allow_excess_precision=false"
+
+
+@cache
+def _xla() -> tuple[Any, Any, Any]:
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_XLA_FLAGS}".strip()
+    import jax
+    from jaxlib import _jax as bindings
+    from jaxlib import lapack, xla_client
+
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_x64", True)
+    lapack._lapack.initialize()  # without it a LAPACK call of a raw module ends the process
+    device = jax.devices("cpu")[0]
+    return device, bindings.DeviceList((device,)), xla_client.CompileOptions()
+
+
+@engine("jax")
+def jax_cpu(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+    """XLA:CPU as jaxlib ships it."""
+    device, devices, options = _xla()
+    import jax
+
+    text = str(static_module(source, inputs, settings.entry))
+    executable = device.client.compile_and_load(text, devices, options)
+    buffers = [jax.device_put(array, device) for array in inputs]
+    shards = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
+    return [np.asarray(shard[0]) for shard in shards]

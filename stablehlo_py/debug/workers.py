@@ -1,0 +1,168 @@
+"""Engines in child processes that may crash or hang: that is an answer, and the next module gets a new child.
+
+Children are forked from a server that has imported MLIR once (multiprocessing's forkserver), so a new one costs a few
+milliseconds.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from stablehlo_py.debug.engines import ENGINES, Settings, Source
+from stablehlo_py.errors import ShloError, UnsupportedError
+
+TIMEOUT_S = 120.0
+# What stands for a failure of the engine or of the module, next to "ok".
+FAILURES = ("unsupported", "error", "crash", "timeout")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a module: "ok" with its results, or one of FAILURES with a line of explanation."""
+
+    status: str
+    results: tuple[np.ndarray, ...] = ()
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are results."""
+        return self.status == "ok"
+
+
+def answer_of(engine: str, module: Source, inputs: Sequence[np.ndarray], settings: Settings) -> Answer:
+    """Run an engine in this process; whatever it raises is an answer."""
+    try:
+        return Answer("ok", tuple(ENGINES[engine](module, inputs, settings)))
+    except UnsupportedError as error:
+        return Answer("unsupported", detail=str(error))
+    except ShloError as error:
+        return Answer("error", detail=str(error))
+    except Exception as error:  # any failure of an engine is an answer
+        lines = str(error).strip().splitlines()
+        return Answer("error", detail=f"{type(error).__name__}: {lines[0] if lines else ''}")
+
+
+def _serve(connection: Connection, stderr: str) -> None:
+    """The child: answer requests until the parent closes the connection."""
+    descriptor = os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends its children
+    while True:
+        try:
+            request = connection.recv()
+        except EOFError:
+            return
+        connection.send(answer_of(*request))
+
+
+class Worker:
+    """A child process that answers for one engine, started when first asked and again after it died."""
+
+    def __init__(self, engine: str, timeout_s: float = TIMEOUT_S) -> None:
+        self.engine, self.timeout_s = engine, timeout_s
+        self._directory = tempfile.TemporaryDirectory(prefix="shlo-worker-")
+        self._stderr = Path(self._directory.name, "stderr")
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection | None = None
+        self._asked_at = 0.0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def _start(self) -> Connection:
+        if self._connection is None:
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(["stablehlo_py", "stablehlo_py.compiler", "stablehlo_py.debug.engines"])
+            self._connection, child = context.Pipe()
+            self._process = context.Process(target=_serve, args=(child, str(self._stderr)), daemon=True)
+            self._process.start()
+            child.close()
+        return self._connection
+
+    def ask(self, module: Source, inputs: Sequence[np.ndarray], settings: Settings) -> None:
+        """Send a module; `answer` waits for what becomes of it."""
+        self._asked_at = time.monotonic()
+        request = self.engine, module, tuple(inputs), settings
+        try:
+            self._start().send(request)
+        except (BrokenPipeError, ConnectionResetError):  # it died after its last answer
+            self.close()
+            self._start().send(request)
+
+    def answer(self) -> Answer:
+        """The answer to the last `ask`."""
+        assert self._connection is not None
+        assert self._process is not None
+        remaining = self._asked_at + self.timeout_s - time.monotonic()
+        try:
+            if self._connection.poll(max(0.0, remaining)):
+                return self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join(5)
+            code = self._process.exitcode
+            words = self._last_words()
+            self.close()
+            name = signal.Signals(-code).name if code is not None and code < 0 else f"status {code}"
+            return Answer("crash", detail=f"{self.engine} ended its process ({name}){': ' if words else ''}{words}")
+        self.close()
+        return Answer("timeout", detail=f"{self.engine} gave no answer in {self.timeout_s:g} s")
+
+    def run(self, module: Source, inputs: Sequence[np.ndarray], settings: Settings | None = None) -> Answer:
+        """`ask`, then `answer`."""
+        self.ask(module, inputs, settings or Settings())
+        return self.answer()
+
+    def _last_words(self) -> str:
+        lines = self._stderr.read_text(errors="replace").strip().splitlines() if self._stderr.exists() else []
+        return lines[-1][:300] if lines else ""
+
+    def close(self) -> None:
+        """End the child."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._connection = self._process = None
+
+
+class Workers:
+    """A worker per engine, made when needed; a context manager that ends them all."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self.timeout_s = timeout_s
+        self._workers: dict[str, Worker] = {}
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+    def __getitem__(self, engine: str) -> Worker:
+        if engine not in self._workers:
+            self._workers[engine] = Worker(engine, self.timeout_s)
+        return self._workers[engine]
+
+    def run(
+        self, engine: str, module: Source, inputs: Sequence[np.ndarray], settings: Settings | None = None
+    ) -> Answer:
+        """What an engine answers."""
+        return self[engine].run(module, inputs, settings)
