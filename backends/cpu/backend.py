@@ -19,6 +19,7 @@ from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_unit
 from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, emit_program, main_function
 from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, required_features
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
@@ -26,6 +27,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.memory import require
 from stablehlo_py.runtime.program import CompiledProgram, Spec
+from stablehlo_py.runtime.quantization import Quantization
 
 
 class CpuBackend:
@@ -159,7 +161,8 @@ def input_specs(main: ir.OpView) -> tuple[Spec, ...]:
     specs = []
     for number, argument in enumerate(main.regions[0].blocks[0].arguments):
         name = user_location(argument.location) or ""
-        specs.append(Spec(name if name and ":" not in name else f"arg{number}", *_shape_dtype(argument.type)))
+        name = name if name and ":" not in name else f"arg{number}"
+        specs.append(Spec(name, *_shape_dtype(argument.type), _quantization(main, "arg_attrs", number)))
     return tuple(specs)
 
 
@@ -172,7 +175,17 @@ def output_specs(main: ir.OpView) -> tuple[Spec, ...]:
             info = ir.DictAttr(described)
             if "jax.result_info" in info and info["jax.result_info"].value:
                 names[number] = info["jax.result_info"].value
-    return tuple(Spec(name, *_shape_dtype(type_)) for name, type_ in zip(names, results, strict=True))
+    return tuple(
+        Spec(name, *_shape_dtype(type_), _quantization(main, "res_attrs", number))
+        for number, (name, type_) in enumerate(zip(names, results, strict=True))
+    )
+
+
+def _quantization(main: ir.OpView, attributes: str, number: int) -> Quantization | None:
+    """How an argument or a result was quantized (legalize/quantized/driver.py keeps it)."""
+    described = ir.DictAttr(main.attributes[attributes][number]) if attributes in main.attributes else {}
+    quantized = quantized_of(ir.TypeAttr(described[QUANTIZED]).value) if QUANTIZED in described else None
+    return Quantization.of(quantized) if quantized else None
 
 
 def _shape_dtype(type_: ir.Type) -> tuple[tuple[int, ...], np.dtype]:

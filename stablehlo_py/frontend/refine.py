@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, is_integer
 from stablehlo_py.errors import ArgumentError, Problem, UnsupportedError
 from stablehlo_py.frontend.dynamic_calls import make_static
@@ -47,9 +48,14 @@ def refine(module: ir.Module, shapes: Sequence[tuple[int, ...]], dimensions: Map
       ArgumentError: number, rank or sizes do not fit the signature, the shapes contradict each other, or a shape
         assertion of the export fails (with its message). The module is not usable afterwards unless the signature was
         at fault.
-      UnsupportedError: a shape depends on values, so that it stays dynamic.
+      UnsupportedError: a shape depends on values, so that it stays dynamic; an argument is quantized.
     """
     types = _refined_types(module, shapes)
+    if any(quantized_of(type_) for type_ in types):  # upstream's option parser splits their names at spaces
+        raise UnsupportedError(
+            "a model with symbolic dimensions takes a quantized argument",
+            remedy="export it with concrete shapes, or let it take floats and begin with stablehlo.uniform_quantize",
+        )
     for number, value in (dimensions or {}).items():
         _fix_dimension(module, number, value)
     _run(module, f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}},inline,symbol-dce,{_REFINE}")

@@ -51,6 +51,8 @@ def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
             remedy = "convert it: array.astype(array.dtype.newbyteorder('='))"
             return Problem(f"argument {spec.name} has another byte order ({array.dtype.str})", remedy=remedy)
         remedy = f"convert it: array.astype('{spec.dtype.name}')" if array.dtype != object else "pass an array"
+        if spec.quantization and array.dtype.name == spec.quantization.expressed:
+            remedy = "pass its stored integers: executable.inputs[i].quantization.quantize(array)"
         return Problem(f"argument {spec.name} has dtype {array.dtype}, the model wants {spec.dtype}", remedy=remedy)
     fits = len(array.shape) == len(spec.shape) and all(
         wanted is None or size == wanted for size, wanted in zip(array.shape, spec.shape, strict=True)

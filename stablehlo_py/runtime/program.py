@@ -10,12 +10,14 @@ import sys
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.runtime.cache import write_whole
+from stablehlo_py.runtime.quantization import Quantization
 
 FORMAT = 2
 
@@ -27,14 +29,18 @@ def this_machine() -> str:
 
 @dataclass(frozen=True)
 class Spec:
-    """An input or output: name (from the model, else its number), shape (None: symbolic), NumPy or ml_dtypes dtype."""
+    """An input or output: name (from the model, else its number), shape (None: symbolic), NumPy or ml_dtypes dtype; for
+    a quantized one, whose dtype is that of the stored integers, what they stand for."""
 
     name: str
     shape: tuple[int | None, ...]
     dtype: np.dtype
+    quantization: Quantization | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
+        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        quantized = f" ({self.quantization})" if self.quantization else ""
+        return f"{self.name}: {self.dtype}[{sizes}]{quantized}"
 
 
 @dataclass(frozen=True)
@@ -100,11 +106,13 @@ def _dtype_from(name: str) -> np.dtype:
 
 
 def _spec_json(spec: Spec) -> dict[str, object]:
-    return {"name": spec.name, "shape": list(spec.shape), "dtype": _dtype_name(spec.dtype)}
+    described: dict[str, object] = {"name": spec.name, "shape": list(spec.shape), "dtype": _dtype_name(spec.dtype)}
+    return described | ({"quantization": spec.quantization.to_json()} if spec.quantization else {})
 
 
-def _spec_from(data: dict[str, object]) -> Spec:
-    return Spec(str(data["name"]), tuple(data["shape"]), _dtype_from(str(data["dtype"])))  # type: ignore[arg-type]
+def _spec_from(data: dict[str, Any]) -> Spec:
+    quantization = Quantization.from_json(data["quantization"]) if "quantization" in data else None
+    return Spec(str(data["name"]), tuple(data["shape"]), _dtype_from(str(data["dtype"])), quantization)
 
 
 def serialize(program: CompiledProgram) -> bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import bytecode, cache_key, compile_cached, load_cached
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.frontend.refine import refine
@@ -18,6 +19,7 @@ from stablehlo_py.options import Options
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.program import Spec
+from stablehlo_py.runtime.quantization import Quantization
 
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -44,16 +46,12 @@ class SymbolicExecutable:
         )
         arguments = main.regions[0].blocks[0].arguments
         self.inputs = tuple(
-            Spec(_name(argument, number), sizes, numpy_dtype(element_type(argument)))
+            _spec(_name(argument, number), sizes, argument.type)
             for number, (argument, sizes) in enumerate(zip(arguments, shapes, strict=True))
         )
         results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
         self.outputs = tuple(
-            Spec(
-                f"result{number}",
-                tuple(None if size < 0 else size for size in type_.shape),
-                numpy_dtype(type_.element_type),
-            )
+            _spec(f"result{number}", tuple(None if size < 0 else size for size in type_.shape), type_)
             for number, type_ in enumerate(results)
         )
 
@@ -109,6 +107,13 @@ class SymbolicExecutable:
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
         """Run on handles made by `put`."""
         return self.specialize(*(handle.spec.shape for handle in handles)).call(handles)  # type: ignore[arg-type]
+
+
+def _spec(name: str, sizes: tuple[int | None, ...], type_: ir.Type) -> Spec:
+    quantized = quantized_of(type_)
+    if quantized is None:
+        return Spec(name, sizes, numpy_dtype(element_type(type_)))
+    return Spec(name, sizes, numpy_dtype(quantized.storage), Quantization.of(quantized))
 
 
 def _name(argument: ir.Value, number: int) -> str:

@@ -1,9 +1,9 @@
 """Quantized StableHLO to ordinary StableHLO, before the rules of `legalize` run.
 
 Every quantized tensor becomes a tensor of its storage type, and what the type said (scales, zero points, range) becomes
-arithmetic at the ops that need it. The files: `types.py` reads quantized types, `emit.py` builds StableHLO, `affine.py`
-holds the formulas of the specification, `elementwise.py`, `products.py`, `reductions.py` and `movement.py` are the
-rules, `driver.py` applies them. docs/quantization.md is the user's page.
+arithmetic at the ops that need it. `dialect/quantized.py` reads quantized types; here, `emit.py` builds StableHLO,
+`affine.py` holds the formulas of the specification, `elementwise.py`, `products.py`, `reductions.py` and `movement.py`
+are the rules, `driver.py` applies them. docs/quantization.md is the user's page.
 """
 
 from __future__ import annotations

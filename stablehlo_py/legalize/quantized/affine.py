@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.dialect.types import rank, shape
 from stablehlo_py.legalize.quantized import emit
-from stablehlo_py.legalize.quantized.types import Quantized
 from stablehlo_py.mlir import ir
 
 
@@ -40,7 +40,7 @@ def dequantize(stored: ir.Value, quantized: Quantized) -> ir.Value:
 
 def quantize(real: ir.Value, quantized: Quantized) -> ir.Value:
     """Stored integers of real values in the expressed type: `round(clamp(real / scale + zero_point))`, ties to even.
-    What is not a number becomes 0, or the stored value nearest to it, as `stablehlo.convert` has it."""
+    What is not a number is stored as 0, by what `stablehlo.convert` makes of it."""
     scale = emit.constant(quantized.scale_along(rank(real)), shape(real), quantized.expressed)
     return round_to_storage(emit.like("divide", real, scale), quantized)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stablehlo_py.dialect.quantized import QUANTIZED, Quantized, quantized_of, storage_type
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize.quantized import elementwise, movement, products, reductions  # noqa: F401 - fill the table
 from stablehlo_py.legalize.quantized.rules import RULES
-from stablehlo_py.legalize.quantized.types import Quantized, quantized_of, storage_type
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 
-QUANTIZED = "hlo.quantized"  # the attribute of a function's argument or result: its quantized type
 _REMEDY = "dequantize its operands with stablehlo.uniform_dequantize, and quantize the result"
 
 

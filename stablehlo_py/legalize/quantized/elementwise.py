@@ -6,11 +6,11 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import to_numpy
+from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.dialect.types import is_unsigned, shape
 from stablehlo_py.legalize.quantized import emit
 from stablehlo_py.legalize.quantized.affine import center, dequantize, quantize, requantize, saturate, wide_integer
 from stablehlo_py.legalize.quantized.rules import RULES, Reading, Results, common, quantization, rule
-from stablehlo_py.legalize.quantized.types import Quantized
 from stablehlo_py.mlir import ir
 
 _ELEMENTWISE = """

@@ -9,6 +9,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 
 
@@ -38,7 +39,12 @@ def literal(array: np.ndarray, element: ir.Type) -> ir.Value:
 
 
 def constant(array: np.ndarray, sizes: Sequence[int], element: ir.Type) -> ir.Value:
-    """A tensor of shape `sizes` from an array that broadcasts to it as in NumPy: of shape (), or of the same rank."""
+    """A tensor of shape `sizes` from an array that broadcasts to it as in NumPy: of shape (), or of the same rank.
+
+    Raises Unsupported for a dynamic shape.
+    """
+    if any(size < 0 for size in sizes):
+        raise Unsupported("computes on a quantized tensor of dynamic shape", "load the module with concrete shapes")
     kept = [dimension for dimension, size in enumerate(array.shape) if size != 1] if array.size != 1 else []
     known = literal(array.reshape([array.shape[dimension] for dimension in kept]), element)
     if list(sizes) == [array.shape[dimension] for dimension in kept]:

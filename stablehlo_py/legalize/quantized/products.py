@@ -20,12 +20,12 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.quantized import emit
 from stablehlo_py.legalize.quantized.affine import center, round_to_storage, saturate, wide_integer
 from stablehlo_py.legalize.quantized.elementwise import dequantize_op_quantize
 from stablehlo_py.legalize.quantized.rules import Reading, Results, rule
-from stablehlo_py.legalize.quantized.types import Quantized
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
 

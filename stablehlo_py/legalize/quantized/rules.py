@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from stablehlo_py.legalize.quantized.types import Quantized
+from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 

@@ -9,6 +9,8 @@ import numpy as np
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.mlir import ir, quant
 
+QUANTIZED = "hlo.quantized"  # the attribute of a function's argument or result that is legalized: its quantized type
+
 
 @dataclass(frozen=True)
 class Quantized:
@@ -71,10 +73,8 @@ def _sub_byte_range(storage: ir.IntegerType) -> tuple[int, int]:
 
 
 def quantized_of(type_: ir.Type) -> Quantized | None:
-    """The reading of a tensor type with quantized elements, per-tensor or per-axis; None for every other type."""
-    if not isinstance(type_, ir.RankedTensorType):
-        return None
-    element = type_.element_type
+    """The reading of a quantized element type, or of a tensor type with such elements; None for every other type."""
+    element = type_.element_type if isinstance(type_, ir.RankedTensorType) else type_
     if isinstance(element, quant.UniformQuantizedType):
         return _read(element, (element.scale,), (element.zero_point,), None)
     if isinstance(element, quant.UniformQuantizedPerAxisType):
@@ -87,10 +87,10 @@ def _read(
 ) -> Quantized:
     width = element.storage_type_integral_width
     # MLIR's storage types are signless, with a flag of their own for the sign.
-    storage = ir.IntegerType.get_signless(width) if element.is_signed else ir.IntegerType.get_unsigned(width)
+    make = ir.IntegerType.get_signless if element.is_signed else ir.IntegerType.get_unsigned
     return Quantized(
         element,
-        storage,
+        make(width, element.context),
         element.storage_type_min,
         element.storage_type_max,
         element.expressed_type,
