@@ -242,7 +242,9 @@ def logistic(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 
 @ARITHMETIC.rule(
-    "hlo.power", needs=SPLAT, where="floats: n in 0 2 3 -1; integers: 0 <= n <= 16; a product rounds no worse than pow"
+    "hlo.power",
+    needs=SPLAT,
+    where="floats: n in 0 2 -1, and 3 from f32 on; integers: 0 <= n <= 16; a product rounds no worse than pow",
 )
 def power_of_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "pow(x, n) -> x * x ..., 1 / x, 1"
@@ -255,7 +257,8 @@ def power_of_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if is_float_value(x):
         if n == -1:
             return rewriter.like("divide", rewriter.splat(1, x.type), x)
-        return _multiplied(x, int(n), rewriter) if n in (2, 3) else None
+        exact_enough = n == 2 or (n == 3 and x.type.element_type.width >= 32)  # both products round to the type
+        return _multiplied(x, int(n), rewriter) if exact_enough else None
     return _multiplied(x, int(n), rewriter) if is_number(x) and 2 <= n <= 16 else None
 
 
@@ -339,12 +342,12 @@ def abs_of_abs(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.like("abs", inner.operands[0]) if inner.name == "hlo.negate" else None
 
 
-@ARITHMETIC.rule(*_ROUNDING, needs=(*_ROUNDING, "hlo.convert"))
+@ARITHMETIC.rule(*_ROUNDING, needs=(*_ROUNDING, "hlo.convert"), where="the type does not saturate at a fraction")
 def round_whole(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "floor(floor(x)) -> floor(x), floor(convert(integer)) -> convert(integer), and so for ceil and round"
     x = op.operands[0]
     inner = defining(x)
-    if inner is None:
+    if inner is None or str(x.type.element_type) == "f6E2M3FN":  # ceil(7.1) is 7.5 there
         return None
     if inner.name in _ROUNDING or (inner.name == "hlo.convert" and is_integer_value(inner.operands[0])):
         return x

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.evaluate import integer_info, is_float_dtype, is_integer_dtype
+from stablehlo_py.dialect.evaluate import integer_info, is_integer_dtype
+from stablehlo_py.dialect.formats import FORMATS
+from stablehlo_py.dialect.rounding import format_of
 from stablehlo_py.dialect.types import i64, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, splat
@@ -15,33 +16,23 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 CONVERT = RuleSet("convert")
 
 
-def _is_narrow(dtype: np.dtype) -> bool:
-    # Formats of eight bits and less differ in infinities, NaN and zeros: no rule speaks for them.
-    return is_float_dtype(dtype) and dtype.itemsize == 1
-
-
 def is_lossless(source: np.dtype, target: np.dtype) -> bool:
     """True when every value of `source` (NaN, infinities and -0 included) is a value of `target`."""
     if source == target:
         return True
+    one, two = format_of(source), format_of(target)
     if source.kind == "b":
-        return target.kind != "b" and not _is_narrow(target)
+        return target.kind != "b" and (two is None or two.holds_integers(0, 1))
     if is_integer_dtype(source):
-        bits, low, high = integer_info(source)
+        _, low, high = integer_info(source)
         if is_integer_dtype(target):
             _, target_low, target_high = integer_info(target)
             return target_low <= low and high <= target_high
         if target.kind == "c":
             return is_lossless(source, np.dtype(np.float32 if target.itemsize == 8 else np.float64))
-        if not is_float_dtype(target) or _is_narrow(target):
-            return False
-        digits = ml_dtypes.finfo(target).nmant + 1
-        return bits - (low < 0) <= digits
-    if is_float_dtype(source) and is_float_dtype(target):
-        if _is_narrow(source) or _is_narrow(target):
-            return False
-        one, two = ml_dtypes.finfo(source), ml_dtypes.finfo(target)
-        return one.nmant <= two.nmant and one.maxexp <= two.maxexp and one.minexp >= two.minexp
+        return two is not None and two.holds_integers(low, high)
+    if one is not None and two is not None:
+        return two.holds(one)
     return source == np.complex64 and target == np.complex128
 
 
@@ -88,7 +79,8 @@ def convert_iota(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def _holds(dtype: np.dtype, last: int) -> bool:
     if is_integer_dtype(dtype):
         return last <= integer_info(dtype)[2]
-    return is_float_dtype(dtype) and not _is_narrow(dtype) and last <= 2 ** (ml_dtypes.finfo(dtype).nmant + 1)
+    of = format_of(dtype)
+    return of is not None and of.holds_integers(0, last)
 
 
 @CONVERT.rule("hlo.bitcast_convert")
@@ -114,11 +106,8 @@ def bitcast_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def reduce_precision_wide(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce_precision(x) to x's own format or a wider one -> x"
     x = op.operands[0]
-    dtype = numpy_dtype(x.type.element_type)
-    if _is_narrow(dtype):
-        return None
-    info = ml_dtypes.finfo(dtype)
-    wide = i64(op, "exponent_bits") >= info.bits - 1 - info.nmant and i64(op, "mantissa_bits") >= info.nmant
+    own = FORMATS[str(x.type.element_type)]
+    wide = i64(op, "exponent_bits") >= own.exponent_bits and i64(op, "mantissa_bits") >= own.mantissa_bits
     return x if wide else None
 
 

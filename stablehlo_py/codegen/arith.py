@@ -16,8 +16,9 @@ from typing import Protocol
 
 from stablehlo_py.codegen import complex as complex_math
 from stablehlo_py.codegen import math as real_math
-from stablehlo_py.codegen.builder import F32, F64, I1, I32, Function, ScalarType, Value, vector
-from stablehlo_py.codegen.types import PARTS, Element, Known, Lanes, each, element
+from stablehlo_py.codegen.builder import F64, I1, Function, ScalarType, Value, vector
+from stablehlo_py.codegen.conversions import bitcast, convert, reduce_precision
+from stablehlo_py.codegen.types import Element, Known, Lanes, each, element
 from stablehlo_py.dialect.types import i64, text
 from stablehlo_py.mlir import ir
 
@@ -30,11 +31,13 @@ class Rule(Protocol):
 
 ARITH: dict[str, Rule] = {}
 
-# Results of these are values of the operands' type already: no rounding for f16 and bf16.
+# Results of these are values of the operands' type already: no rounding.
 EXACT = frozenset(
-    "abs and bitcast_convert ceil compare complex copy floor imag is_finite maximum minimum negate not or popcnt real "
-    "remainder round_nearest_afz round_nearest_even select sign xor".split()
+    "abs and bitcast_convert compare complex copy imag is_finite maximum minimum not or popcnt real select xor".split()
 )
+# The same, in IEEE formats with integers to spare: -0 is no value of the FNUZ types, 0 and -1 are none of f8E8M0FNU,
+# 15.5 has no ceiling in f8E3M4.
+EXACT_BUT_IN_BYTES = frozenset("ceil floor negate remainder round_nearest_afz round_nearest_even sign".split())
 
 
 def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) -> Lanes:
@@ -43,7 +46,8 @@ def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) 
     result = ARITH[name](f, op, operands)
     if name in EXACT:
         return result
-    return rounded(f, element(op.results[0]), result)
+    of = element(op.results[0])
+    return result if name in EXACT_BUT_IN_BYTES and of.bits > 8 else rounded(f, of, result)
 
 
 def rounded(f: Function, of: Element, value: Known) -> Lanes:
@@ -301,46 +305,9 @@ def _is_finite(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.cmp("olt", f.intrinsic("fabs", operands[0]), f.const(math.inf, operands[0].type))
 
 
-_FORMATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
-
-
 @rule("reduce_precision")
 def _reduce_precision(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    exponent_bits, mantissa_bits = i64(op, "exponent_bits"), i64(op, "mantissa_bits")
-    own = _FORMATS[_operand_element(op).name]
-    return reduce_precision(
-        f, operands[0], exponent_bits if exponent_bits < own[0] else None, min(mantissa_bits, own[1])
-    )
-
-
-def reduce_precision(f: Function, a: Value, exponent_bits: int | None, mantissa_bits: int) -> Value:
-    """Round f32 or f64 lanes to fewer mantissa bits (ties to even) and, if given, exponent bits: overflow to infinity,
-    denormals to 0.
-    """
-    is_f32 = a.type.element is F32
-    all_exponent, all_mantissa = _FORMATS["f32" if is_f32 else "f64"]
-    integer = vector(a.type.lanes, I32 if is_f32 else ScalarType("i64", 64))
-    bits = f.bitcast(a, integer)
-
-    def number(value: int) -> Value:
-        return f.const(value, integer)
-
-    dropped = all_mantissa - mantissa_bits
-    if dropped > 0:
-        last = f.binary("and", f.binary("lshr", bits, number(dropped)), number(1))
-        bits = f.binary("add", bits, f.binary("add", last, number((1 << (dropped - 1)) - 1)))
-        bits = f.binary("and", bits, number(-(1 << dropped)))
-    if exponent_bits is not None:
-        sign = f.binary("and", bits, number(1 << (all_exponent + all_mantissa)))
-        infinity = ((1 << all_exponent) - 1) << all_mantissa
-        magnitude = f.binary("and", bits, number((1 << (all_exponent + all_mantissa)) - 1))
-        bias, own_bias = (1 << (exponent_bits - 1)) - 1, (1 << (all_exponent - 1)) - 1
-        exponent = f.binary("and", bits, number(infinity))
-        large = f.cmp("ugt", exponent, number((own_bias + bias) << all_mantissa))
-        small = f.cmp("ule", exponent, number((own_bias - bias) << all_mantissa))
-        magnitude = f.select(large, number(infinity), f.select(small, number(0), magnitude))
-        bits = f.binary("or", magnitude, sign)
-    return f.select(f.cmp("uno", a, a), a, f.bitcast(bits, a.type))
+    return reduce_precision(f, _operand_element(op), operands[0], i64(op, "exponent_bits"), i64(op, "mantissa_bits"))
 
 
 # --- choice and comparison -------------------------------------------------------------------------------------------
@@ -411,51 +378,9 @@ def _convert(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return convert(f, _operand_element(op), element(op.results[0]), operands[0])
 
 
-def convert(f: Function, source: Element, target: Element, a: Known) -> Lanes:
-    """Lanes of another element type, not yet rounded to it (see `rounded`)."""
-    if target.is_complex:
-        part = PARTS[target.name]
-        real, imaginary = a if isinstance(a, tuple) else (a, None)
-        if imaginary is None:
-            real = _convert_real(f, source, part, real)
-            return real, f.const(0.0, real.type)
-        return _convert_real(f, PARTS[source.name], part, real), _convert_real(f, PARTS[source.name], part, imaginary)
-    if isinstance(a, tuple):
-        return _convert_real(f, PARTS[source.name], target, a[0])
-    return _convert_real(f, source, target, a)
-
-
-def _convert_real(f: Function, source: Element, target: Element, a: Value) -> Value:
-    to = target.compute
-    if target.kind == "bool":
-        return a if source.kind == "bool" else f.cmp("une" if a.type.is_float else "ne", a, _zero(f, a))
-    if a.type.is_float:
-        if target.is_float:
-            return f.cast("fpext" if to.bits > a.type.bits else "fptrunc", a, to)
-        result = vector(a.type.lanes, to)
-        name = f"llvm.fpto{'u' if target.unsigned else 's'}i.sat"
-        return f.op(f'llvm.call_intrinsic "{name}"({a.ref}) : ({a.type.text}) -> {result.text}', result)
-    if target.is_float:
-        return f.cast("uitofp" if source.unsigned else "sitofp", a, to)
-    if to.bits < a.type.bits:
-        return f.cast("trunc", a, to)
-    return f.cast("zext" if source.unsigned else "sext", a, to)
-
-
 @rule("bitcast_convert")
 def _bitcast_convert(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return bitcast(f, _operand_element(op), element(op.results[0]), operands[0])
-
-
-def bitcast(f: Function, source: Element, target: Element, a: Known) -> Lanes:
-    """The bits as another element type of the same width."""
-    if isinstance(a, tuple):
-        return a
-    if source.bits < 8:  # sub-byte integers: the registers hold exactly their bits
-        return f.bitcast(a, vector(a.type.lanes, target.compute))
-    stored = source.encode(f, a) if source.encode else a
-    stored = f.bitcast(stored, vector(a.type.lanes, target.storage))
-    return target.decode(f, stored) if target.decode else stored
 
 
 # --- combiners of reductions -----------------------------------------------------------------------------------------

@@ -10,9 +10,22 @@ from typing import TYPE_CHECKING
 
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, ScalarType, Value, vector
+from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental_shape import products, runs
 from stablehlo_py.codegen.index import Affine, Position, Probe, add, affine, regroup, scalar, scale, vector_of
-from stablehlo_py.codegen.types import Element, Known, Lanes, element, lane_count, level_of, parts, splat
+from stablehlo_py.codegen.types import (
+    Element,
+    Known,
+    Lanes,
+    constant,
+    element,
+    from_bits,
+    lane_count,
+    level_of,
+    parts,
+    splat,
+    to_bits,
+)
 from stablehlo_py.dialect.types import i64, i64s, shape, text
 from stablehlo_py.mlir import ir
 
@@ -189,7 +202,7 @@ def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     counts = [shape(lhs)[d] for d in contract]
     lanes = 1 if all(index.uniform for index in indices) else e.lanes
     if 0 in counts:
-        return splat(f, arith.neutral(f, "or" if of.kind in ("int", "bool") else "add", of), lanes)
+        return splat(f, arith.rounded(f, of, constant(f, of, 0)), lanes)
     shared = len(batch)
     of_left = dict(zip((*batch, *left_free), indices, strict=False))
     of_right = dict(
@@ -203,8 +216,8 @@ def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         )
         a = e.value(lhs, digits([(size, left[d]) for d, size in enumerate(shape(lhs))]))
         b = e.value(rhs, digits([(size, right[d]) for d, size in enumerate(shape(rhs))]))
-        a = splat(f, arith.convert(f, element(lhs), of, a), lanes)
-        b = splat(f, arith.convert(f, element(rhs), of, b), lanes)
+        a = splat(f, convert(f, element(lhs), of, a), lanes)
+        b = splat(f, convert(f, element(rhs), of, b), lanes)
         return a if isinstance(f, Probe) else arith.combine(f, "multiply", of, a, b)
 
     level = max([f.barrier, *(index.level for index in indices)])
@@ -257,13 +270,12 @@ def _bitcast_split(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> 
         bits = f.select(second, pieces[1], pieces[0])
         shift = f.binary("and", shift, f.const(per_part - 1, shift.type)) if per_part > 1 else f.const(0, shift.type)
     else:
-        stored = source.encode(f, whole) if source.encode else whole
-        bits = f.bitcast(stored, vector(lanes, ScalarType(f"i{source.storage.bits}", source.storage.bits)))
+        bits = to_bits(f, source, whole)
     width = bits.type.element
     amount = f.binary("mul", shift, f.const(target.bits, shift.type))
     amount = f.cast("trunc", amount, width) if width.bits < 64 else amount
     part = f.cast("trunc", f.binary("lshr", bits, amount), ScalarType(f"i{target.bits}", target.bits))
-    return _from_bits(f, target, part)
+    return from_bits(f, target, part)
 
 
 def _bitcast_join(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> Lanes:
@@ -282,27 +294,13 @@ def _bitcast_join(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> L
     return _joined(f, source, target.bits, pieces, target)
 
 
-def _joined(f: Function, source: Element, bits: int, pieces: Sequence[Lanes], target: Element) -> Value:
+def _joined(f: Function, source: Element, bits: int, pieces: Sequence[Known], target: Element) -> Value:
     lanes = max(lane_count(piece) for piece in pieces)
     wide = ScalarType(f"i{bits}", bits)
     total: Known = None
     for number, piece in enumerate(pieces):
-        piece = splat(f, piece, lanes)
-        narrow = f.cast("zext", _to_bits(f, source, piece), wide)
+        spread: Known = splat(f, piece, lanes)
+        narrow = f.cast("zext", to_bits(f, source, spread), wide)
         moved = f.binary("shl", narrow, f.const(number * source.bits, narrow.type)) if number else narrow
         total = moved if total is None else f.binary("or", total, moved)
-    return f.bitcast(total, vector(lanes, target.compute)) if target.is_complex else _from_bits(f, target, total)
-
-
-def _to_bits(f: Function, source: Element, value: Known) -> Value:
-    if source.bits < 8:
-        return value
-    stored = source.encode(f, value) if source.encode else value
-    return f.bitcast(stored, vector(lane_count(stored), ScalarType(f"i{source.bits}", source.bits)))
-
-
-def _from_bits(f: Function, target: Element, bits: Value) -> Value:
-    if target.bits < 8:
-        return bits
-    stored = f.bitcast(bits, vector(bits.type.lanes, target.storage))
-    return target.decode(f, stored) if target.decode else stored
+    return f.bitcast(total, vector(lanes, target.compute)) if target.is_complex else from_bits(f, target, total)

@@ -13,6 +13,7 @@ import numpy as np
 
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I32, Value
+from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.index import (
     Affine,
     Position,
@@ -369,7 +370,7 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
                 if index.vector is not None:
                     number = f.binary("add", number, f.cast("trunc", index.vector, I32))
     with f.at_level(level_of(number)):
-        return arith.rounded(f, of, arith.convert(f, source, of, number))
+        return arith.rounded(f, of, convert(f, source, of, number))
 
 
 @rule("constant")

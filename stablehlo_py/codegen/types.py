@@ -1,16 +1,19 @@
 """How tensor elements lie in memory and in registers.
 
-Memory: f32 and f64 as they are, f16 and bf16 in 16 bits, i1 and the sub-byte integers one per byte, complex as
-interleaved pairs. Registers: f16 and bf16 values are f32 that hold a value of the narrow format (every operation rounds
-back, as StableHLO asks), i1 is LLVM's i1, sub-byte integers their own LLVM width, complex a Python pair of real values.
+Memory: f32 and f64 as they are, f16 and bf16 in 16 bits, i1 and everything else below a byte one per byte, complex as
+interleaved pairs. Registers: floats below 32 bits are f32 that hold a value of the narrow format (every operation
+rounds back, as StableHLO asks), i1 is LLVM's i1, sub-byte integers their own LLVM width, complex a Python pair of real
+values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
+from stablehlo_py.codegen import narrow_floats
 from stablehlo_py.codegen.builder import (
     F16,
     F32,
@@ -27,6 +30,7 @@ from stablehlo_py.codegen.builder import (
     VectorType,
     vector,
 )
+from stablehlo_py.dialect.formats import FORMATS, FloatFormat
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -121,12 +125,26 @@ def _encode_bool(f: Function, a: Value) -> Value:
     return f.cast("zext", a, I8)
 
 
+def _narrow_float(name: str) -> Element:
+    """A float of eight bits or less."""
+    decode, encode, round_ = (
+        partial(_with_format, function, FORMATS[name])
+        for function in (narrow_floats.decode, narrow_floats.encode, narrow_floats.rounded)
+    )
+    return Element(name, I8, F32, "float", False, FORMATS[name].bits, decode, encode, round_)
+
+
+def _with_format(
+    function: Callable[[Function, FloatFormat, Value], Value], of: FloatFormat, f: Function, a: Value
+) -> Value:
+    return function(f, of, a)
+
+
 def _integer(name: str, bits: int, unsigned: bool) -> Element:
     if bits >= 8:
         native = {8: I8, 16: I16, 32: I32, 64: I64}[bits]
         return Element(name, native, native, "int", unsigned, bits)
     narrow = ScalarType(f"i{bits}", bits)
-    extend = "zext" if unsigned else "sext"
     return Element(
         name,
         I8,
@@ -135,7 +153,7 @@ def _integer(name: str, bits: int, unsigned: bool) -> Element:
         unsigned,
         bits,
         lambda f, a: f.cast("trunc", a, narrow),
-        lambda f, a: f.cast(extend, a, I8),
+        lambda f, a: f.cast("zext", a, I8),  # unused bits are zero, as in ml_dtypes and in MLIR's attributes
     )
 
 
@@ -148,6 +166,7 @@ ELEMENTS: dict[str, Element] = {
     "complex<f32>": Element("complex<f32>", F32, F32, "complex", bits=32),
     "complex<f64>": Element("complex<f64>", F64, F64, "complex", bits=64),
 }
+ELEMENTS |= {name: _narrow_float(name) for name, of in FORMATS.items() if of.bits <= 8}
 ELEMENTS |= {f"i{bits}": _integer(f"i{bits}", bits, False) for bits in (2, 4, 8, 16, 32, 64)}
 ELEMENTS |= {f"ui{bits}": _integer(f"ui{bits}", bits, True) for bits in (2, 4, 8, 16, 32, 64)}
 PARTS = {"complex<f32>": ELEMENTS["f32"], "complex<f64>": ELEMENTS["f64"]}
@@ -214,6 +233,26 @@ def constant(f: Function, of: Element, number: complex | float | int | bool, lan
         number = complex(number)
         return f.const(number.real, vector(lanes, of.compute)), f.const(number.imag, vector(lanes, of.compute))
     return f.const(number.real if isinstance(number, complex) else number, vector(lanes, of.compute))
+
+
+# --- bits ------------------------------------------------------------------------------------------------------------
+
+
+def to_bits(f: Function, of: Element, a: Value) -> Value:
+    """The bits of real lanes as integers of the element's own width."""
+    if of.kind != "float":
+        return a
+    stored = _encoded(f, of, a)
+    bits = f.bitcast(stored, vector(stored.type.lanes, ScalarType(f"i{of.storage.bits}", of.storage.bits)))
+    return f.cast("trunc", bits, ScalarType(f"i{of.bits}", of.bits))
+
+
+def from_bits(f: Function, of: Element, bits: Value) -> Value:
+    """Real lanes from the bits of elements: the inverse of `to_bits`."""
+    if of.kind != "float":
+        return bits
+    stored = f.cast("zext", bits, I8) if of.bits < 8 else bits
+    return _decoded(f, of, f.bitcast(stored, vector(bits.type.lanes, of.storage)))
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------

@@ -78,6 +78,11 @@ def numpy_dtype(element: ir.Type) -> np.dtype:
     return np.dtype(_DTYPES[str(element)])
 
 
+def element_name(dtype: np.dtype) -> str:
+    """The name of the element type of a NumPy (or ml_dtypes) dtype. Raises KeyError for dtypes without one."""
+    return _NAMES[np.dtype(dtype)]
+
+
 def element_type_of(dtype: np.dtype, context: ir.Context) -> ir.Type:
     """The MLIR element type of a NumPy (or ml_dtypes) dtype. Raises KeyError for dtypes without one."""
     return ir.Type.parse(_NAMES[np.dtype(dtype)], context)

@@ -2,8 +2,9 @@
 
 Arithmetic is done in the op's own element type: integers wrap around, f32 is rounded to f32 after every operation,
 shifts past the width give 0 or the sign, x / 0 is -1 and x % 0 is x for integers (as XLA defines it: the StableHLO spec
-leaves it open). The small floats compute in f32 and round once, which is exact for one add, multiply, divide or square
-root. Ops that move elements live in `evaluate_structural`; whole functions, loops included, are run by `interpret`.
+leaves it open). The small floats compute in f32 and round once, as kernels do, which is exact for one add, multiply,
+divide or square root; reductions of those of eight bits and less round only the result. Ops that move elements live in
+`evaluate_structural`; whole functions, loops included, are run by `interpret`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.evaluate_structural import STRUCTURAL, combine
+from stablehlo_py.dialect.formats import Specials
+from stablehlo_py.dialect.rounding import cast, codes, format_of, from_codes, is_byte_float, widened
 from stablehlo_py.dialect.types import element_type, i64, shape, text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -125,42 +128,28 @@ def _round_nearest_afz(x: Array) -> Array:
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 
-def _unsigned(x: Array) -> Array:
-    # The bits of an integer, zero-extended to u64.
-    bits = integer_info(x.dtype)[0]
-    native = _native(x)
-    return native.view(f"u{native.dtype.itemsize}").astype(np.uint64) & np.uint64((1 << bits) - 1)
-
-
-def _from_bits(bits: Array, dtype: np.dtype) -> Array:
-    if dtype.kind == "V":
-        narrow = np.uint8 if dtype.name.startswith("u") else np.int8
-        return bits.astype(np.uint8).view(narrow).astype(dtype)
-    return bits.astype(f"u{dtype.itemsize}").view(dtype)
-
-
 def _shift_left(x: Array, y: Array) -> Array:
-    width, amount = integer_info(x.dtype)[0], _unsigned(y)
-    shifted = _unsigned(x) << np.minimum(amount, np.uint64(63))
-    return _from_bits(np.where(amount >= width, np.uint64(0), shifted), x.dtype)
+    (bits, width), (amount, _) = codes(x), codes(y)
+    shifted = bits << np.minimum(amount, np.uint64(63))
+    return from_codes(np.where(amount >= width, np.uint64(0), shifted), x.dtype)
 
 
 def _shift_right_logical(x: Array, y: Array) -> Array:
-    width, amount = integer_info(x.dtype)[0], _unsigned(y)
-    shifted = _unsigned(x) >> np.minimum(amount, np.uint64(63))
-    return _from_bits(np.where(amount >= width, np.uint64(0), shifted), x.dtype)
+    (bits, width), (amount, _) = codes(x), codes(y)
+    shifted = bits >> np.minimum(amount, np.uint64(63))
+    return from_codes(np.where(amount >= width, np.uint64(0), shifted), x.dtype)
 
 
 def _shift_right_arithmetic(x: Array, y: Array) -> Array:
-    width, amount = integer_info(x.dtype)[0], _unsigned(y)
+    (bits, width), (amount, _) = codes(x), codes(y)
     # Bits above the width are dropped again below, so an unsigned operand of the same width shifts its sign bit in too.
-    signed = (_unsigned(x) << np.uint64(64 - width)).view(np.int64) >> np.int64(64 - width)
+    signed = (bits << np.uint64(64 - width)).view(np.int64) >> np.int64(64 - width)
     shifted = signed >> np.minimum(amount, np.uint64(width - 1)).astype(np.int64)
-    return _from_bits(shifted.view(np.uint64), x.dtype)
+    return from_codes(shifted.view(np.uint64), x.dtype)
 
 
 def _count_leading_zeros(x: Array) -> Array:
-    width, bits = integer_info(x.dtype)[0], _unsigned(x)
+    bits, width = codes(x)
     count = np.zeros(x.shape, np.int64)
     for position in range(width):
         count = np.where(bits >> np.uint64(position) == 0, count + 1, count)
@@ -168,7 +157,7 @@ def _count_leading_zeros(x: Array) -> Array:
 
 
 def _popcnt(x: Array) -> Array:
-    bits = _unsigned(x)
+    bits, _ = codes(x)
     return sum(((bits >> np.uint64(i)) & np.uint64(1) for i in range(64)), np.zeros(x.shape, np.uint64)).astype(x.dtype)
 
 
@@ -250,9 +239,17 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
 
 
 def total_order_key(x: Array) -> Array:
-    """Signed integers that compare as the floats do in total order: -NaN < -inf < ... < -0 < +0 < ... < NaN."""
-    bits = x.view(f"i{x.dtype.itemsize}")
-    return np.where(bits < 0, bits ^ np.array(np.iinfo(bits.dtype).max, bits.dtype), bits)
+    """Signed integers that compare as the floats do in total order: -NaN < -inf < ... < -0 < +0 < ... < NaN. The only
+    NaN of the FNUZ types is a positive one."""
+    of = format_of(x.dtype)
+    assert of is not None
+    bits, width = codes(x)
+    if of.specials is Specials.SCALE:
+        return bits.astype(np.int64)
+    sign = np.uint64(1 << (width - 1))
+    negative, magnitude = bits & sign != 0, (bits & (sign - np.uint64(1))).view(np.int64)
+    key = np.where(negative, ~magnitude, magnitude)
+    return np.where(bits == sign, np.int64(sign), key) if of.specials is Specials.FNUZ else key
 
 
 _COMPARISONS = {
@@ -268,20 +265,22 @@ _COMPARISONS = {
 def compare(direction: str, x: Array, y: Array, total_order: bool = False) -> Array:
     """Elementwise comparison by `direction` (EQ NE LT LE GT GE)."""
     if total_order and is_float_dtype(x.dtype):
-        x, y = total_order_key(np.ascontiguousarray(x)), total_order_key(np.ascontiguousarray(y))
-    return _COMPARISONS[direction](_native(x), _native(y))
+        x, y = total_order_key(x), total_order_key(y)
+    return _COMPARISONS[direction](_native(widened(x)), _native(widened(y)))
 
 
 def convert(x: Array, dtype: np.dtype) -> Array:
-    """Conversion of elements: to integers rounds to zero, saturates, and makes NaN 0; integers to integers wrap."""
+    """Conversion of elements: to integers rounds to zero, saturates, and makes NaN 0; integers to integers wrap; to
+    floats rounds once."""
     if x.dtype == dtype:
         return x
+    x = widened(x)
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
     if dtype.kind == "b":
         return _native(x) != 0
     if not (is_float_dtype(x.dtype) and is_integer_dtype(dtype)):
-        return _native(x).astype(dtype)
+        return cast(_native(x), dtype)
     bits, low, high = integer_info(dtype)
     limit = 2.0 ** (bits if low == 0 else bits - 1)
     truncated = np.trunc(x.astype(np.float64))
@@ -294,33 +293,44 @@ def convert(x: Array, dtype: np.dtype) -> Array:
 
 
 def reduce_precision(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Rounds to nearest even in a format of fewer bits; overflow gives infinity, values below the normal range give
-    zero."""
-    info = ml_dtypes.finfo(x.dtype)
-    width, mantissa = info.bits, info.nmant
-    unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    bits = np.ascontiguousarray(x).view(unsigned).astype(np.uint64)
-    if mantissa_bits < mantissa:
-        last = 1 << (mantissa - mantissa_bits)
-        bias = ((bits & np.uint64(last)) >> np.uint64(mantissa - mantissa_bits)) + np.uint64((last >> 1) - 1)
-        bits = (bits + bias) & np.uint64(((1 << width) - 1) & ~(last - 1))
-    exponent = width - 1 - mantissa
-    if exponent_bits < exponent:
-        centre, reach = (1 << (exponent - 1)) - 1, (1 << (exponent_bits - 1)) - 1
-        all_ones = ((1 << exponent) - 1) << mantissa
-        own = bits & np.uint64(all_ones)
-        sign = bits & np.uint64(1 << (width - 1))
-        bits = np.where(own > np.uint64((centre + reach) << mantissa), sign | np.uint64(all_ones), bits)
-        bits = np.where(own <= np.uint64((centre - reach) << mantissa), sign, bits)
-    return np.where(np.isnan(x), x, bits.astype(unsigned).view(x.dtype))
+    """Rounds to nearest even in a format of fewer bits; overflow gives infinity (or what the type has in its place),
+    values below the normal range give zero."""
+    of = format_of(x.dtype)
+    assert of is not None
+    bits, width = codes(x)
+    sign = bits & np.uint64(1 << (width - 1) if of.specials is not Specials.SCALE else 0)
+    magnitude = bits ^ sign
+    dropped = of.mantissa_bits - mantissa_bits
+    if dropped > 0:
+        last = np.uint64(1 << dropped)
+        odd = (magnitude >> np.uint64(dropped)) & np.uint64(1)
+        magnitude = (magnitude + odd + (last >> np.uint64(1)) - np.uint64(1)) & ~(last - np.uint64(1))
+    overflows = magnitude > np.uint64(of.largest_code)
+    if exponent_bits < of.exponent_bits:
+        reach = (1 << (exponent_bits - 1)) - 1
+        exponent = magnitude >> np.uint64(of.mantissa_bits)
+        overflows |= exponent > np.uint64(of.bias + reach)
+        underflows = exponent <= np.uint64(of.bias - reach)
+    else:
+        underflows = np.zeros_like(overflows)
+    reduced = np.asarray(from_codes(magnitude | sign, x.dtype))
+    for where, number in ((underflows, 0.0), (overflows, np.inf)):
+        reduced = np.where(where, cast(np.copysign(np.float32(number), np.where(sign != 0, -1, 1)), x.dtype), reduced)
+    return np.where(np.isnan(widened(x)), x, reduced)
 
 
 def _bitcast_convert(op: ir.Operation, x: Array) -> Array:
-    dtype = numpy_dtype(element_type(op.result))
-    if (dtype.kind == "V" and "int" in dtype.name) or (x.dtype.kind == "V" and "int" in x.dtype.name):
-        raise KeyError("bitcast_convert of sub-byte integers")
-    # ascontiguousarray makes rank 0 rank 1, which the reshape undoes.
-    return np.ascontiguousarray(x).view(dtype).reshape(shape(op.result))
+    dtype, sizes = numpy_dtype(element_type(op.result)), shape(op.result)
+    if x.dtype.kind == "c" or dtype.kind == "c":
+        # ascontiguousarray makes rank 0 rank 1, which the reshape undoes.
+        return np.ascontiguousarray(x).view(dtype).reshape(sizes)
+    bits, source = codes(x)
+    target = codes(np.zeros((), dtype))[1]
+    if source > target:
+        bits = bits[..., None] >> np.arange(0, source, target, dtype=np.uint64)
+    elif source < target:
+        bits = (bits << np.arange(0, target, source, dtype=np.uint64)).sum(-1, dtype=np.uint64)
+    return from_codes(bits, dtype).reshape(sizes)
 
 
 _TYPED: dict[str, Callable[..., Array]] = {
@@ -333,12 +343,23 @@ _TYPED: dict[str, Callable[..., Array]] = {
 
 
 def _reduce(op: ir.Operation, x: Array, init: Array) -> Array:
-    return combine(ELEMENTWISE[f"hlo.{text(op, 'kind')}"], x, init, tuple(op.attributes["dimensions"]))
+    function, dimensions = ELEMENTWISE[f"hlo.{text(op, 'kind')}"], tuple(op.attributes["dimensions"])
+    return cast(combine(function, widened(x), widened(init), dimensions), x.dtype)
 
 
 def can_evaluate(name: str) -> bool:
     """True when `evaluate_op` knows the op."""
     return name in ELEMENTWISE or name in _TYPED or name in STRUCTURAL
+
+
+# What picks elements keeps their bits; the rest of the elementwise ops computes in f32 on the smallest floats.
+_PICKS = frozenset({"hlo.select", "hlo.real"})
+
+
+def _in_f32(op: ir.Operation, function: Callable[..., Array], operands: Sequence[Array]) -> Array:
+    result = function(*(widened(operand) for operand in operands))
+    dtype = numpy_dtype(element_type(op.result))
+    return cast(result, dtype) if is_byte_float(dtype) else result
 
 
 def evaluate_op(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
@@ -349,7 +370,8 @@ def evaluate_op(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
     name = op.name
     with np.errstate(all="ignore"):
         if function := ELEMENTWISE.get(name):
-            result = function(*operands)
+            small = name not in _PICKS and is_byte_float(operands[0].dtype)
+            result = _in_f32(op, function, operands) if small else function(*operands)
         elif function := _TYPED.get(name) or STRUCTURAL.get(name):
             result = function(op, *operands)
         else:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import element_type, i64, i64s, shape
 from stablehlo_py.mlir import ir
 
@@ -64,7 +65,8 @@ def _slice(op: ir.Operation, x: Array) -> Array:
 
 def _iota(op: ir.Operation) -> Array:
     sizes, dimension = shape(op.result), i64(op, "dimension")
-    return broadcast_array(np.arange(sizes[dimension]).astype(numpy_dtype(element_type(op.result))), sizes, [dimension])
+    numbers = cast(np.arange(sizes[dimension]), numpy_dtype(element_type(op.result)))
+    return broadcast_array(numbers, sizes, [dimension])
 
 
 def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
@@ -131,7 +133,7 @@ def _dot(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
 
     left = matrices(_wide(lhs), i64s(op, "lhs_batch"), i64s(op, "lhs_contract"), True)
     right = matrices(_wide(rhs), i64s(op, "rhs_batch"), i64s(op, "rhs_contract"), False)
-    return np.matmul(left, right).reshape(shape(op.result)).astype(numpy_dtype(element_type(op.result)))
+    return cast(np.matmul(left, right).reshape(shape(op.result)), numpy_dtype(element_type(op.result)))
 
 
 def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
@@ -159,7 +161,7 @@ def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
             place: tuple[slice | int, ...] = (slice(None), outputs, *position)
             weights = kernel[place]
             result[:, outputs] += np.moveaxis(np.tensordot(view[batches, features], weights, (1, 0)), -1, 1)
-    return result.transpose(np.argsort(output_dims)).astype(numpy_dtype(element_type(op.result)))
+    return cast(result.transpose(np.argsort(output_dims)), numpy_dtype(element_type(op.result)))
 
 
 def _concatenate(op: ir.Operation, *operands: Array) -> Array:

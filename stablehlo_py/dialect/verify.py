@@ -95,6 +95,7 @@ ELEMENT_CLASSES: dict[str, Callable[[ir.Type], bool]] = {
     "float": is_float,
     "complex": is_complex,
     "float or complex": lambda type_: is_float(type_) or is_complex(type_),
+    "number with a negative": lambda type_: not is_bool(type_) and str(type_) != "f8E8M0FNU",
     "number": lambda type_: not is_bool(type_),
     "real number": lambda type_: not is_bool(type_) and not is_complex(type_),
 }

@@ -3,7 +3,10 @@ clamp."""
 
 from __future__ import annotations
 
+import math
+
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.formats import FORMATS, Specials
 from stablehlo_py.dialect.hlo import BINARY, UNARY
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, rank, shape
 from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, block_of, keyword, rule
@@ -11,7 +14,7 @@ from stablehlo_py.mlir import ir
 
 _SAME_NAME = """
     abs atan2 cbrt ceil complex cosine count_leading_zeros divide exponential exponential_minus_one floor is_finite log
-    log_plus_one logistic negate not popcnt power remainder round_nearest_afz round_nearest_even rsqrt shift_left
+    log_plus_one logistic not popcnt power remainder round_nearest_afz round_nearest_even rsqrt shift_left
     shift_right_arithmetic shift_right_logical sign sine sqrt tan tanh
 """
 RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in _SAME_NAME.split()})
@@ -30,6 +33,15 @@ def arithmetic(op: ir.OpView) -> ir.Value:
     if is_bool(element_type(lhs)):
         name = ON_BOOLEANS[name]
     return build.like(name, lhs, rhs)
+
+
+@rule("stablehlo.negate")
+def negate(op: ir.OpView) -> ir.Value:
+    """Minus the operand. f8E8M0FNU has positive numbers only: there it is NaN, which rules on signs need not know."""
+    (operand,) = op.operands
+    if is_float(element_type(operand)) and FORMATS[str(element_type(operand))].specials is Specials.SCALE:
+        return build.splat(math.nan, operand.type)
+    return build.like("negate", operand)
 
 
 @rule("stablehlo.compare")

@@ -1,7 +1,7 @@
 """How products of each element type are accumulated: the type of the accumulator, loads that convert, multiply-add.
 
-Floats of 16 bits accumulate in f32 and round once at the end; integers wrap in the result's width; i1 is or-of-ands on
-bytes; complex numbers are handled as pairs of reals (see gemm.py), so this module sees their parts.
+Floats of 16 bits and less accumulate in f32 and round once at the end; integers wrap in the result's width; i1 is
+or-of-ands on bytes; complex numbers are handled as pairs of reals (see gemm.py), so this module sees their parts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.cpu.kernels.contraction import Operand
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import F32, I8, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.builder import F32, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import ELEMENTS, PARTS, Element, Lanes
 from stablehlo_py.mlir import ir
 
@@ -104,10 +104,8 @@ def arithmetic_of(result: ir.Value | ir.Type) -> Arithmetic:
 
 
 def memory_element(of: ir.Value | ir.Type | Element) -> Element:
-    """How the scalars of a tensor are read: parts of complex numbers, bytes of booleans and sub-byte integers."""
+    """How the scalars of a tensor are read: parts of complex numbers, bytes of booleans."""
     of = of if isinstance(of, Element) else types.element(of)
     if of.is_complex:
         return PARTS[of.name]
-    if of.kind != "float" and of.storage == I8:
-        return ELEMENTS["ui8" if of.unsigned else "i8"]
-    return of
+    return ELEMENTS["ui8"] if of.kind == "bool" else of

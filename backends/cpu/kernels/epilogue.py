@@ -156,7 +156,7 @@ def emit_outputs(
 
             def provide(position: Position) -> Lanes:
                 if base is None:
-                    return constant(f, product, 0)
+                    return arithmetic.finish(f, product, parts(constant(f, stored, 0)))
                 indices = regroup(f, position, shape(root.results[0]), lanes)
                 at = add(f, linearize(f, indices, strides), start)
                 return arithmetic.finish(f, product, parts(elemental.read(stored, base, ((count, at),))))

@@ -16,6 +16,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.formats import FORMATS, Specials
 from stablehlo_py.dialect.types import i64, shape
 
 SMALL_K = 32
@@ -182,5 +183,6 @@ def _lowest(f: Function, of: Element) -> Value:
     """The bits of the least value in total order."""
     integer = ScalarType(f"i{of.storage.bits}", of.storage.bits)
     if of.is_float:
-        return f.const(-1, integer)
-    return f.const(0 if of.unsigned else -(1 << (integer.bits - 1)), integer)
+        signed = FORMATS[of.name].specials is not Specials.SCALE
+        return f.const(-1 if signed else 0, integer)
+    return f.const(0 if of.unsigned else -(1 << (of.bits - 1)), integer)

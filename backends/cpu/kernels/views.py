@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.codegen.index import row_major_strides
 from stablehlo_py.codegen.types import Element, element
+from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
 
@@ -93,11 +94,10 @@ def _widens(source: Element, target: Element, accumulator: Element) -> bool:
     if source.is_complex or target.is_complex or target.kind == "bool":
         return False
     if source.kind == "float":
-        return target.is_float and target.bits > source.bits and accumulator.bits >= target.bits
-    exact = (
-        source.bits - (not source.unsigned) <= {16: 11, 32: 24, 64: 53}.get(target.bits, 0) and target.name != "bf16"
-    )
+        return target.is_float and FORMATS[target.name].holds(FORMATS[source.name]) and accumulator.bits >= target.bits
     if target.is_float:
+        digits = source.bits - (not source.unsigned)
+        exact = FORMATS[target.name].holds_integers(-(1 << digits) if not source.unsigned else 0, (1 << digits) - 1)
         return accumulator.is_float and (exact or accumulator == target) and accumulator.bits >= target.bits
     return target.bits > source.bits and (source.unsigned or not target.unsigned) and accumulator.bits >= target.bits
 
