@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stablehlo_py.errors import (
         ArgumentError,
         CheckFailed,
+        CommunicationError,
         InternalError,
         LoadError,
         OptionError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stablehlo_py.jit import jit
     from stablehlo_py.options import Options
     from stablehlo_py.runtime.executable import Executable, load_executable
+    from stablehlo_py.runtime.grid import GridExecutable
     from stablehlo_py.runtime.program import Spec
     from stablehlo_py.runtime.symbolic import SymbolicExecutable
 
@@ -39,6 +41,7 @@ _HOMES = {
     "jit": "jit",
     "Options": "options",
     "Executable": "runtime.executable",
+    "GridExecutable": "runtime.grid",
     "load_executable": "runtime.executable",
     "SymbolicExecutable": "runtime.symbolic",
     "Spec": "runtime.program",
@@ -46,6 +49,7 @@ _HOMES = {
         (
             "ArgumentError",
             "CheckFailed",
+            "CommunicationError",
             "InternalError",
             "LoadError",
             "OptionError",
@@ -61,7 +65,9 @@ _HOMES = {
 __all__ = [
     "ArgumentError",
     "CheckFailed",
+    "CommunicationError",
     "Executable",
+    "GridExecutable",
     "InternalError",
     "LoadError",
     "OptionError",

@@ -13,7 +13,7 @@ from stablehlo_py.frontend.refine import symbolic_inputs
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
-from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.executable import Executable, executable
 from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.symbolic import SymbolicExecutable
 
@@ -47,7 +47,7 @@ def compile(
         ResourceError: a file or directory cannot be used, or the model needs more memory than there is.
     """
     made = _make(source, target, entry, options or Options())
-    return made if isinstance(made, SymbolicExecutable) else Executable(made)
+    return made if isinstance(made, SymbolicExecutable) else executable(made)
 
 
 def compile_program(

@@ -19,6 +19,7 @@ from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError, ResourceError
 from stablehlo_py.frontend.source import read
 from stablehlo_py.interrupts import deferred
+from stablehlo_py.legalize.grid import declare_grid
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
@@ -155,6 +156,8 @@ def run_stages(
     last = stages.index(stop)
     if last + 1 < first:
         raise OptionError(f"stage '{stop}' comes before '{start}'", remedy=f"stages: {', '.join(stages)}")
+    if not start:
+        declare_grid(module, options.num_replicas, options.num_partitions)
     for stage in stages[first : last + 1]:
         if stage not in TARGET_INDEPENDENT:
             return backend.lower(module, stop, options)

@@ -88,6 +88,13 @@ class ResourceError(ShloError, OSError):
     code, exit_status = "resource", EXIT_BAD_INPUT
 
 
+class CommunicationError(ShloError):
+    """Processes of a grid cannot go on: they wait for each other or are at different ops, or the host closed a
+    queue."""
+
+    code, exit_status = "communication", EXIT_BAD_INPUT
+
+
 class CheckFailed(ShloError, AssertionError):
     """A `check.*` call or a comparison found a difference."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stablehlo_py.errors import OptionError
 
+MAX_PROCESSES = 1024  # of a grid, each of them a thread
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
 
@@ -36,6 +37,8 @@ class Options:
         target: name of a CPU description ("avx512", "avx2", "x86-64", "generic"); None: the best for this host.
         disable: passes, and rules of the simplifier, left out by name (to find the one that changes an answer).
         verify: verify the IR after every pass.
+        num_replicas, num_partitions: the process grid that the program runs as (docs/collectives.md); None: what the
+            module says.
 
     Raises:
         OptionError: a value is out of range.
@@ -49,6 +52,8 @@ class Options:
     target: str | None = None
     disable: tuple[str, ...] = ()
     verify: bool = False
+    num_replicas: int | None = None
+    num_partitions: int | None = None
 
     def __post_init__(self) -> None:
         if self.threads is not None and not 1 <= self.threads <= 128:
@@ -56,10 +61,16 @@ class Options:
         if self.opt_level not in (0, 1):
             raise OptionError(f"opt_level is {self.opt_level}", remedy="use 0 or 1")
 
+        for name in ("num_replicas", "num_partitions"):
+            size = getattr(self, name)
+            if size is not None and not 1 <= size <= MAX_PROCESSES:
+                raise OptionError(f"{name} is {size}", remedy=f"use a number from 1 to {MAX_PROCESSES}, or None")
+
     @property
     def key(self) -> str:
         """Everything here that decides what code is generated, but for the target: that is a backend's to describe."""
-        return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)}"
+        grid = f"grid={self.num_replicas}x{self.num_partitions}"
+        return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {grid}"
 
     @property
     def thread_count(self) -> int:

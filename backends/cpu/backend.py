@@ -23,10 +23,11 @@ from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
+from stablehlo_py.legalize.grid import BARRIERS, PROCESS, grid_of_module
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.memory import require
-from stablehlo_py.runtime.program import CompiledProgram, Spec
+from stablehlo_py.runtime.program import CompiledProgram, GridPlan, Spec
 from stablehlo_py.runtime.quantization import Quantization
 
 
@@ -86,7 +87,7 @@ class CpuBackend:
             backend=self.name,
             target=self.target(options).name,
             features=required_features(self.target(options)),
-            inputs=input_specs(main),
+            inputs=input_specs(main)[: -1 if takes_process(main) else None],
             outputs=output_specs(main),
             objects=objects,
             constants=constants_of(main),
@@ -96,6 +97,7 @@ class CpuBackend:
             threads=options.thread_count,
             stages={"kernels": render(units)},
             report=_report(module, kernels, program, objects, options),
+            grid=_grid_plan(module, main, program, options),
         )
 
     def _kernels(
@@ -212,6 +214,26 @@ def _donations(module: ir.Module) -> tuple[tuple[int, int], ...]:
         return ()
     numbers = i64s(module.operation, "hlo.donations")
     return tuple((numbers[i + 1], numbers[i]) for i in range(0, len(numbers), 2))
+
+
+def takes_process(main: ir.OpView) -> bool:
+    """Whether the entry's last argument is the process that runs (what communicates reads it)."""
+    described = list(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else []
+    return bool(described) and PROCESS in described[-1]
+
+
+def _grid_plan(module: ir.Module, main: ir.OpView, program: Program, options: Options) -> GridPlan | None:
+    grid, communicates = grid_of_module(module.operation), takes_process(main)
+    asked_for = (options.num_replicas or 1) * (options.num_partitions or 1) > 1
+    if not communicates and not asked_for:
+        return None  # exports say for how many devices they are, also where one computes everything
+    return GridPlan(
+        grid.replicas,
+        grid.partitions,
+        communicates,
+        barriers=len(main.attributes[BARRIERS]) if BARRIERS in main.attributes else 0,
+        sites=tuple(program.sites),
+    )
 
 
 def _report(

@@ -27,24 +27,26 @@ MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // 16
 SPINS = 300
 FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
 PAUSE = {"x86_64": "pause", "aarch64": "yield"}
-_WAIT, _WAKE = 128, 129  # FUTEX_WAIT, FUTEX_WAKE with FUTEX_PRIVATE_FLAG
+WAIT, WAKE = 128, 129  # FUTEX_WAIT, FUTEX_WAKE with FUTEX_PRIVATE_FLAG
 
 
-def _futex(f: Function, address: Value, operation: int, value: Value) -> None:
+def futex(f: Function, address: Value, operation: int, value: Value, timeout: Value | None = None) -> None:
+    """The system call: sleep while the i32 at `address` is `value` (WAIT; at most `timeout`, the address of a
+    timespec), or wake that many sleepers (WAKE)."""
     number = FUTEX_NUMBER[platform.machine()]
     arguments = [
         f.const(number),
         address,
         f.const(operation),
         f.cast("zext", value, I64),
-        f.null(),
+        timeout or f.null(),
         f.null(),
         f.const(0),
     ]
     f.call("syscall", arguments, I64, external=True)
 
 
-def _spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None]) -> None:
+def spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None]) -> None:
     """Spin until ready() holds, at most SPINS times; then call sleep() and start again."""
     instruction = PAUSE[platform.machine()]
 
@@ -91,7 +93,7 @@ def _work(f: Function, pool: Value, thread: Value) -> None:
 
             def wake_caller() -> None:
                 asleep = f.cmp("ne", f.atomic_load(I32, _field(f, pool, WAITING)), f.const(0, I32))
-                f.if_(asleep, lambda: _futex(f, _field(f, pool, COMPLETED), _WAKE, f.const(1, I32)))
+                f.if_(asleep, lambda: futex(f, _field(f, pool, COMPLETED), WAKE, f.const(1, I32)))
 
             f.if_(last, wake_caller)
 
@@ -117,11 +119,11 @@ def _worker_function() -> Function:
         # A job published after this load changes the generation, and the futex returns at once.
         idle = f.cmp("eq", f.binary("and", ticket, low), f.const(0))
         generation = f.cast("trunc", f.binary("lshr", ticket, f.const(32)), I32)
-        f.if_(idle, lambda: _futex(f, generation_address, _WAIT, generation))
+        f.if_(idle, lambda: futex(f, generation_address, WAIT, generation))
         f.atomic_add(_field(f, pool, SLEEPERS), f.const(-1, I32))
 
     def forever(one: Value) -> list[Value]:
-        _spin_then(f, work_to_do, sleep)
+        spin_then(f, work_to_do, sleep)
         _work(f, pool, thread)
         return [one]
 
@@ -149,7 +151,7 @@ def _run_function() -> Function:
     following = f.binary("shl", f.binary("add", generation, f.const(1)), f.const(32))
     f.atomic_store(f.binary("or", following, chunks), ticket_address)
     asleep = f.cmp("ne", f.atomic_load(I32, _field(f, pool, SLEEPERS)), f.const(0, I32))
-    f.if_(asleep, lambda: _futex(f, _field(f, pool, TICKET + 4), _WAKE, f.const(MAX_THREADS, I32)))
+    f.if_(asleep, lambda: futex(f, _field(f, pool, TICKET + 4), WAKE, f.const(MAX_THREADS, I32)))
     _work(f, pool, f.const(0))
     completed_address, total = _field(f, pool, COMPLETED), f.cast("trunc", chunks, I32)
 
@@ -160,10 +162,10 @@ def _run_function() -> Function:
         f.atomic_store(f.const(1, I32), _field(f, pool, WAITING))
         completed = f.atomic_load(I32, completed_address)
         unfinished = f.cmp("ne", completed, total)
-        f.if_(unfinished, lambda: _futex(f, completed_address, _WAIT, completed))
+        f.if_(unfinished, lambda: futex(f, completed_address, WAIT, completed))
         f.atomic_store(f.const(0, I32), _field(f, pool, WAITING))
 
-    _spin_then(f, all_done, sleep)
+    spin_then(f, all_done, sleep)
     f.ret()
     return f
 

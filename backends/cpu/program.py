@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stablehlo_py.backends.cpu import grid
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
 from stablehlo_py.dialect.types import byte_size, element_type, i64s, is_tensor, user_location
@@ -57,7 +58,7 @@ class Program:
     """The emitted entry function and its helpers, and how much memory a call needs beyond the planned arena.
 
     `table` has rows of two numbers for every operand of a call: the byte at which the array of all buffers has the
-    address of its buffer, and its offset in that.
+    address of its buffer, and its offset in that. `sites` are the ops that communicate, for messages.
     """
 
     functions: list[Function] = field(default_factory=list)
@@ -67,6 +68,7 @@ class Program:
     private_offset: int = 0
     private_bytes: int = 0
     uses_pool: bool = False
+    sites: list[str] = field(default_factory=list)
 
     def text(self, attributes: str) -> str:
         """llvm-dialect text of the functions and the table."""
@@ -128,7 +130,7 @@ class _Emitter:
         used = {place.buffer for place in self.slices.values()}
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            if _HANDLERS.get(op.name) is _Emitter._step:
+            if _HANDLERS.get(op.name) is _Emitter._step and not self._communicates(op):
                 self.counts[step_name(op)] += 1
             if "hlo.slices" in op.attributes:
                 numbers = i64s(op, "hlo.slices")
@@ -186,13 +188,16 @@ class _Emitter:
                 )
             if any(is_tensor(result) for result in op.operation.results):
                 self._record(op)
-            if handler is _Emitter._step:
+            if handler is _Emitter._step and not self._communicates(op):
                 if not self._stays(op):
                     steps.append(op)
             elif handler is not _Emitter._nothing:
                 self._steps(steps)
                 steps = []
-                handler(self, op)
+                if handler is _Emitter._step:
+                    self._communicate(op)
+                else:
+                    handler(self, op)
         self._steps(steps)
 
     def _stays(self, op: ir.OpView) -> bool:
@@ -265,6 +270,23 @@ class _Emitter:
                 continue
             for op in group:
                 self._step(op)
+
+    def _communicates(self, op: ir.OpView | ir.Operation) -> bool:
+        return bool(op.operation.name == "func.call" and self.kernels[op.attributes["callee"].value].communicates)
+
+    def _record_of_process(self) -> Value:
+        arguments = self.main.regions[0].blocks[0].arguments
+        return grid.read(self.f, self.pointer(arguments[len(arguments) - 1]), grid.RECORD, PTR)
+
+    def _communicate(self, op: ir.OpView) -> None:
+        """Say where this process is; run the kernel; return where the grid has failed: its results are worth nothing,
+        and a loop over them may never end."""
+        f, record = self.f, self._record_of_process()
+        f.store(f.const(len(self.program.sites)), grid.field(f, record, grid.SITE))
+        name = self.kernels[op.attributes["callee"].value].communicates
+        self.program.sites.append(f"'{name}' at {user_location(op.location) or 'an unknown place'}")
+        self._step(op)
+        f.ret_if(grid.has_failed(f, grid.read(f, record, grid.HEADER, PTR)))
 
     def _step(self, op: ir.OpView) -> None:
         """A kernel or a copy, its operands' addresses as arguments."""

@@ -6,13 +6,16 @@ import ctypes
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from functools import cache
 
 import llvmlite.binding as llvm
 
+from stablehlo_py.backends.cpu import grid as native_grid
 from stablehlo_py.backends.cpu import pool as native_pool
 from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units
 from stablehlo_py.backends.cpu.target import host_target
+from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.memory import Block
 
@@ -20,20 +23,33 @@ _lock = threading.Lock()
 _pools: dict[int, ThreadPool] = {}
 
 
-@cache
-def _code() -> NativeCode:
+def _compiled(functions: Sequence[Function]) -> NativeCode:
     attributes = host_target().function_attributes
     units = [
-        Unit((function.name,), function.text(attributes), tuple(function.externals.items()))
-        for function in native_pool.functions()
+        Unit((function.name,), function.text(attributes), tuple(function.externals.items())) for function in functions
     ]
     return NativeCode([compile_units(units)])
+
+
+@cache
+def _code() -> NativeCode:
+    return _compiled(native_pool.functions())
 
 
 @cache
 def register_pool_symbols() -> None:
     """Make `shlo_pool_run` known to programs that are loaded later."""
     llvm.add_symbol("shlo_pool_run", _code().address("shlo_pool_run"))
+
+
+@cache
+def register_grid_symbols() -> NativeCode:
+    """Make what processes of a grid meet by known to programs that are loaded later."""
+    functions = native_grid.functions()
+    code = _compiled(functions)
+    for function in functions:
+        llvm.add_symbol(function.name, code.address(function.name))
+    return code
 
 
 class ThreadPool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from stablehlo_py.dialect.types import byte_size
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import ELEMENTWISE, FREE, MOVES, flops_per_element, is_expensive
+from stablehlo_py.passmanager.effects import CUSTOM_CALL, IMPURE, effect_kind
 
 #: What a node may do in a fusion.
 LOOP, REDUCE, DOT, UPDATE, CONSTANT, ALONE, CONTROL = range(7)
@@ -41,7 +42,7 @@ class Node:
 
     __slots__ = (
         "attributes", "elements", "expensive", "flops", "free", "in_order", "index", "name", "op", "operands",
-        "outside", "results", "role", "shape",
+        "outside", "results", "role", "shape", "stays",
     )  # fmt: skip
 
     def __init__(self, index: int, op: ir.Operation, name: str, role: int, operands: list[int], outside: bool) -> None:
@@ -60,6 +61,7 @@ class Node:
             name in ELEMENTWISE or name == "reshape"
         )  # result element i comes from element i of each operand
         self.expensive = is_expensive(name)
+        self.stays = role == ALONE and effect_kind(op.name) in (CUSTOM_CALL, IMPURE)  # also without users
         self.attributes: dict[str, tuple[int, ...]] = {}
 
 

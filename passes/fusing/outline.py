@@ -142,7 +142,7 @@ class _Block:
             nodes = self.graph.nodes
             if cluster.kind in ("control", "view", "constant"):
                 continue
-            if nodes[cluster.hero].name != "custom_call" or len(cluster.members) > 1:
+            if not nodes[cluster.hero].stays or len(cluster.members) > 1:
                 cluster.outputs = [node for node in cluster.outputs if self.clusters.outside_readers(cluster, node)]
 
     def _order(self) -> list[Cluster]:
@@ -150,7 +150,7 @@ class _Block:
         everything = [
             cluster
             for cluster in self.clusters.all()
-            if cluster.kind in _TOP_LEVEL or cluster.outputs or self.graph.nodes[cluster.hero].name == "custom_call"
+            if cluster.kind in _TOP_LEVEL or cluster.outputs or self.graph.nodes[cluster.hero].stays
         ]
         waiting: dict[int, int] = {id(cluster): 0 for cluster in everything}
         followers: dict[int, dict[int, Cluster]] = {}

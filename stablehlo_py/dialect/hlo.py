@@ -15,7 +15,7 @@ import types
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from stablehlo_py.dialect import verify
+from stablehlo_py.dialect import verify, verify_grid
 from stablehlo_py.dialect.verify import COMPARISONS, REDUCTION_KINDS, Malformed, verifier
 from stablehlo_py.mlir import ext
 
@@ -401,3 +401,54 @@ class TopK(Hlo.Operation, name="top_k", traits=PURE):
     indices: ext.Result[Any]
     k: Any = ext.attribute()
     verify_invariants = verifier(verify.same_elements, verify.top_k)
+
+
+# --- process grid ----------------------------------------------------------------------------------------------------
+# `process` is the last argument of @main, which tells a process of the grid who it is (docs/collectives.md).
+
+
+class AllGather(Hlo.Operation, name="all_gather"):
+    """The operands of all members of the process's group, stacked along a new first dimension; zeros in a process
+    without a group. `groups` are rows of `width` numbers of the grid's `processes`, padded with -1; they meet at
+    `barrier`. `origin` names the user's op, for messages."""
+
+    process: ext.Operand[Any]
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    groups: Any = ext.attribute()
+    width: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    barrier: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.same_elements, verify_grid.groups, verify_grid.all_gather)
+
+
+class AllToAll(Hlo.Operation, name="all_to_all"):
+    """The operand holds a block for each member of the group along its first dimension; block i of the result is the
+    block that member i has for this process. Attributes as for `all_gather`."""
+
+    process: ext.Operand[Any]
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    groups: Any = ext.attribute()
+    width: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    barrier: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.groups, verify_grid.all_to_all)
+
+
+class CollectivePermute(Hlo.Operation, name="collective_permute"):
+    """The operand of process `sources[process]`, zeros where that is -1. Groups as for `all_gather`: a source and
+    all that it goes to are in one."""
+
+    process: ext.Operand[Any]
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    sources: Any = ext.attribute()
+    groups: Any = ext.attribute()
+    width: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    barrier: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.groups, verify_grid.collective_permute)

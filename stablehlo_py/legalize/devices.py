@@ -1,50 +1,14 @@
-"""Ops about devices, tokens and tuples. The compiled program runs on one device: collectives of one participant do
-nothing."""
+"""Tokens and tuples."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from stablehlo_py.dialect import build
-from stablehlo_py.dialect.constants import to_numpy
 from stablehlo_py.dialect.types import i64
 from stablehlo_py.legalize.rules import Results, Unsupported, refuse, rule
 from stablehlo_py.mlir import ir
 
-_ONE_DEVICE = "export the model for one device"
-
-
-@rule("stablehlo.replica_id", "stablehlo.partition_id")
-def device_id(op: ir.OpView) -> ir.Value:
-    """Zero."""
-    return build.constant(np.uint32(0), op.results[0].type.element_type)
-
-
-@rule(
-    "stablehlo.all_reduce",
-    "stablehlo.all_gather",
-    "stablehlo.all_to_all",
-    "stablehlo.reduce_scatter",
-    "stablehlo.collective_broadcast",
-    "stablehlo.cross-replica-sum",
-)
-def collective(op: ir.OpView) -> Results:
-    """The operands, where every group has one participant."""
-    groups = to_numpy(op.attributes["replica_groups"])
-    operands = list(op.operands)
-    if (
-        groups.ndim != 2
-        or groups.shape[1] > 1
-        or [each.type for each in operands] != [each.type for each in op.results]
-    ):
-        raise Unsupported("communicates between devices", _ONE_DEVICE)
-    return operands
-
-
 refuse(
     "communicates with the host or with other devices",
     "export the model for one device and without callbacks, infeed and outfeed",
-    "stablehlo.collective_permute",
     "stablehlo.infeed",
     "stablehlo.outfeed",
     "stablehlo.send",

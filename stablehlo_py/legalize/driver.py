@@ -12,6 +12,7 @@ from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
     batch_norm,
+    collectives,
     composite,
     contraction,
     control_flow,

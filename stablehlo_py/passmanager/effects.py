@@ -1,8 +1,8 @@
 """Which ops have side effects: the one answer that dead code elimination, CSE and the rewrite driver share.
 
-Every hlo op is pure. Of the kept StableHLO ops those that only compute are pure too; a `stablehlo.custom_call` is
-pure unless it says `has_side_effect`. Ops with regions are as pure as what they hold: an `scf.while` without uses
-goes, as in XLA, even where nobody knows that it ends.
+Every hlo op is pure but those that processes of a grid communicate by. Of the kept StableHLO ops those that only
+compute are pure too; a `stablehlo.custom_call` is pure unless it says `has_side_effect`. Ops with regions are as pure
+as what they hold: an `scf.while` without uses goes, as in XLA, even where nobody knows that it ends.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ _PURE = frozenset(
 )
 _IMPURE_STABLEHLO = frozenset(
     (
-        "after_all all_gather all_reduce all_to_all collective_broadcast collective_permute composite custom_call "
-        "infeed outfeed partition_id recv reduce_scatter replica_id return rng send"
+        "after_all all_gather all_reduce all_to_all async_done async_start collective_broadcast collective_permute "
+        "collective_reduce composite custom_call infeed outfeed partition_id recv reduce_scatter replica_id return rng "
+        "send"
     ).split()
+)
+# Where processes meet, each must pass as often and in the order as the others do.
+COMMUNICATION = frozenset(
+    f"hlo.{name}" for name in "all_gather all_to_all collective_permute infeed outfeed recv send".split()
 )
 _REGION_OPS = frozenset({"scf.if", "scf.while", "scf.index_switch", "scf.for"})
 
@@ -48,6 +53,8 @@ def effect_kind(name: str) -> int:
 
 def _classify(name: str) -> int:
     namespace, _, mnemonic = name.partition(".")
+    if name in COMMUNICATION:
+        return IMPURE
     if name in _PURE or namespace in _PURE_NAMESPACES:
         return PURE
     if name in _REGION_OPS:

@@ -40,11 +40,14 @@ class Executable:
     Attributes:
         inputs, outputs: tuples of Spec.
         stages: mapping of stage name to text.
+        num_replicas, num_partitions: size of the grid that it runs as; a larger one than 1 x 1 is a GridExecutable.
     """
+
+    num_replicas = num_partitions = 1
 
     def __init__(self, program: CompiledProgram) -> None:
         from stablehlo_py.backends.cpu.objects import NativeCode
-        from stablehlo_py.backends.cpu.threads import pool_for, register_pool_symbols
+        from stablehlo_py.backends.cpu.threads import pool_for, register_grid_symbols, register_pool_symbols
 
         _require_host(program)
         self._program = program
@@ -53,6 +56,8 @@ class Executable:
         self.stages: Mapping[str, str] = stage_texts(program)
         require(program.arena_bytes, "a call of this model")
         self._pool = None
+        if program.grid:
+            register_grid_symbols()
         if program.uses_pool:
             register_pool_symbols()
             if program.threads > 1:
@@ -156,11 +161,15 @@ class Executable:
             handles[input_].array = None
         return tuple(results)
 
-    def _run(self, addresses: list[int], results: list[np.ndarray]) -> None:
+    def _frame(self) -> _Frame:
+        """What a call needs for itself; given back by appending it to `_frames`."""
         try:
-            frame = self._frames.pop()
+            return self._frames.pop()
         except IndexError:
-            frame = _Frame(self._program.arena_bytes, len(self.inputs), len(self.outputs))
+            return _Frame(self._program.arena_bytes, len(self.inputs) + 1, len(self.outputs))
+
+    def _run(self, addresses: list[int], results: list[np.ndarray]) -> None:
+        frame = self._frame()
         inputs, outputs = frame.inputs, frame.outputs
         for number, address in enumerate(addresses):
             inputs[number] = address
@@ -264,4 +273,13 @@ def load_executable(path: str | os.PathLike[str] | bytes) -> Executable:
         ResourceError: the file cannot be read. LoadError: it is not an artifact, or was compiled for another kind of
             machine.
     """
-    return Executable(programs.deserialize(path))
+    return executable(programs.deserialize(path))
+
+
+def executable(program: CompiledProgram) -> Executable:
+    """Load a program into this process."""
+    if program.grid is None:
+        return Executable(program)
+    from stablehlo_py.runtime.grid import GridExecutable  # which needs this module first
+
+    return GridExecutable(program)

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.runtime.cache import write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
-FORMAT = 2
+FORMAT = 3
 
 
 def this_machine() -> str:
@@ -64,6 +64,29 @@ class MemoryPlan:
     entries: tuple[PlanEntry, ...] = ()
 
 
+@dataclass(frozen=True)
+class GridPlan:
+    """The processes that a program runs as, and what they need to meet (docs/collectives.md).
+
+    Attributes:
+        replicas, partitions: the size of the grid.
+        communicates: whether the entry takes the process as one more input.
+        barriers: how many groups of groups meet.
+        sites: the ops that communicate, as messages call them.
+    """
+
+    replicas: int
+    partitions: int
+    communicates: bool = False
+    barriers: int = 0
+    sites: tuple[str, ...] = ()
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are."""
+        return self.replicas * self.partitions
+
+
 @dataclass
 class CompiledProgram:
     """Everything needed to run a program in a new process, and what a user may ask about it.
@@ -79,6 +102,7 @@ class CompiledProgram:
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
         threads: threads a call may use.
         stages: text of stages (or MLIR bytecode, rendered when asked for).
+        grid: for a program that runs as several processes, or exchanges data with the host while it runs.
     """
 
     backend: str
@@ -95,6 +119,7 @@ class CompiledProgram:
     report: str = ""
     machine: str = field(default_factory=this_machine)
     features: tuple[str, ...] = ()
+    grid: GridPlan | None = None
 
 
 def _dtype_name(dtype: np.dtype) -> str:
@@ -115,6 +140,10 @@ def _spec_from(data: dict[str, Any]) -> Spec:
     return Spec(str(data["name"]), tuple(data["shape"]), _dtype_from(str(data["dtype"])), quantization)
 
 
+def _grid_from(data: dict[str, object]) -> GridPlan:
+    return GridPlan(**{**data, "sites": tuple(data["sites"])})  # type: ignore[arg-type]
+
+
 def serialize(program: CompiledProgram) -> bytes:
     """The artifact: an uncompressed zip of metadata, object files and constants."""
     metadata = {
@@ -132,6 +161,7 @@ def serialize(program: CompiledProgram) -> bytes:
         "uses_pool": program.uses_pool,
         "threads": program.threads,
         "report": program.report,
+        "grid": asdict(program.grid) if program.grid else None,
         "stages": [[name, isinstance(text, bytes)] for name, text in program.stages.items()],
     }
     buffer = io.BytesIO()
@@ -199,6 +229,7 @@ def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
             for stage, binary in metadata["stages"]
         },
         report=metadata["report"],
+        grid=_grid_from(metadata["grid"]) if metadata["grid"] else None,
     )
 
 

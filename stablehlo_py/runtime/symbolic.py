@@ -17,7 +17,7 @@ from stablehlo_py.frontend.refine import refine
 from stablehlo_py.mlir import ir, make_context
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with
-from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.executable import Executable, executable
 from stablehlo_py.runtime.program import Spec
 from stablehlo_py.runtime.quantization import Quantization
 
@@ -75,12 +75,12 @@ class SymbolicExecutable:
             key = cache_key(self._bytecode, backend, options, repr(shapes))
             program = load_cached(key, options)
             if program is not None:
-                return Executable(program)
+                return executable(program)
         context = make_context()
         with context, ir.Location.unknown():
             module = ir.Module.parse(self._bytecode)
             refine(module, shapes)
-        return Executable(compile_cached(module, backend, options, key))
+        return executable(compile_cached(module, backend, options, key))
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run; compiles for shapes that are new.

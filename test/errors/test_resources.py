@@ -241,7 +241,7 @@ def test_an_artifact_of_another_version(tmp_path: Path) -> None:
     shlo.compile(TEXT).save(path)
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    parts["metadata.json"] = parts["metadata.json"].replace(b'"format": 2', b'"format": 999')
+    parts["metadata.json"] = parts["metadata.json"].replace(b'"format": %d' % program.FORMAT, b'"format": 999')
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in parts.items():
             archive.writestr(name, content)

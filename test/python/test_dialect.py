@@ -44,9 +44,18 @@ WINDOW = (
     "window_dilation = array<i64: 1>, padding = array<i64: 0, 0>"
 )
 SOLVE = 'left_side = {left}, lower = true, unit_diagonal = false, transpose_a = "{transpose}"'
+PROCESS, PAIR = "tensor<2xi64>", "tensor<2x4xf32>"
+GROUP = (
+    "groups = array<i64: {groups}>, width = {width} : i64, processes = 3 : i64, barrier = 0 : i64, "
+    'origin = "stablehlo.all_reduce"'
+)
+GROUPED = GROUP.format(groups="1, 0, 2, -1", width=2)
 
 # op, operand types, attributes, result types
 VALID = [
+    ("all_gather", [PROCESS, F], GROUPED, PAIR),
+    ("all_to_all", [PROCESS, PAIR], GROUPED, PAIR),
+    ("collective_permute", [PROCESS, F], f"sources = array<i64: 1, 0, -1>, {GROUPED}", F),
     ("add", [F, F], "", F),
     ("and", [B4, B4], "", B4),
     ("abs", [C4], "", F),
@@ -76,6 +85,15 @@ VALID = [
     ("top_k", [F23], "k = 2 : i64", "tensor<2x2xf32>, tensor<2x2xi32>"),
 ]
 INVALID = [
+    ("all_gather", [F, F], GROUPED, PAIR, "process must be a tensor<2xi64>"),
+    ("all_gather", [PROCESS, F], GROUPED, "tensor<3x4xf32>", "result shape must be (2, 4)"),
+    ("all_gather", [PROCESS, F], GROUPED, "tensor<2x4xf64>", "must keep the element type"),
+    ("all_gather", [PROCESS, F], GROUP.format(groups="0, 1, 2", width=2), PAIR, "rows of `width`"),
+    ("all_gather", [PROCESS, F], GROUP.format(groups="0, 3", width=2), PAIR, "numbers of processes"),
+    ("all_gather", [PROCESS, F], GROUP.format(groups="0, 0", width=2), PAIR, "in two groups"),
+    ("all_to_all", [PROCESS, F], GROUPED, F, "first dimension must have `width` blocks"),
+    ("collective_permute", [PROCESS, F], f"sources = array<i64: 1, 0>, {GROUPED}", F, "a source for each process"),
+    ("collective_permute", [PROCESS, F], f"sources = array<i64: 2, 0, 2>, {GROUPED}", F, "not in the group"),
     ("add", [B4, B4], "", B4, "needs elements of type number, not i1"),
     ("floor", [C4], "", C4, "needs elements of type float"),
     ("popcnt", [F], "", F, "needs elements of type integer"),

@@ -41,13 +41,14 @@ class Phase:
 @dataclass(frozen=True)
 class Kernel:
     """Code of a fusion: functions in llvm-dialect text, phases in order, scratch sizes in bytes, external
-    declarations."""
+    declarations; for one that meets other processes of the grid, or the host, the user's op that it is."""
 
     functions: tuple[str, ...]
     phases: tuple[Phase, ...]
     shared_bytes: int = 0
     private_bytes: int = 0
     externals: tuple[str, ...] = ()
+    communicates: str | None = None
 
 
 Template = Callable[[Fusion, CpuTarget], Kernel]

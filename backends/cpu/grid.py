@@ -1,0 +1,116 @@
+"""How the processes of a grid meet, emitted as native code by our own builder.
+
+A process is a thread that runs the program's entry. What it shares with the others is one block of memory: a header,
+a record for each process, barriers, channels. The program's last input, `process`, holds the process's number and the
+address of its record.
+
+A process that has to wait says on what in its record, spins briefly, then sleeps in a futex, for `NAP` at most: then it
+looks whether the grid has failed, in which case nobody waits any more and every program returns after the op that it is
+at. Who waits, and whether what it waits for is still to come, is all in memory, so the runtime can tell that nobody can
+ever go on (stablehlo_py/runtime/grid.py).
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex, spin_then
+from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value
+
+# The input `process`, in bytes.
+NUMBER, RECORD = 0, 8
+PROCESS_BYTES = 16
+
+# The header. FAILED is what went wrong (0: nothing), AT the process that noticed; NAP a timespec; TRANSFER the
+# runtime's function for infeed and outfeed, void(i64 process, i64 port, ptr data).
+FAILED, AT, NAP, TRANSFER, RECORDS, BARRIERS, CHANNELS = 0, 8, 16, 32, 40, 48, 56
+HEADER_BYTES = 64
+STOPPED, MISMATCH, TOO_LARGE, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
+
+# A record: the op that the process is at, its operand, the i32 that it waits for to change (address, 0 when it does not
+# wait, and value), how often it has waited, the header.
+SITE, OPERAND, WAIT_ADDRESS, WAIT_VALUE, WAITS, HEADER = 0, 8, 16, 24, 32, 40
+RECORD_BYTES = 64
+
+# A barrier of one group: what is counted and what is slept on lie on one line, which all members write anyway.
+ARRIVED, GENERATION = 0, 4
+BARRIER_BYTES = 64
+
+NAP_NANOSECONDS = 20_000_000
+EVERYBODY = 0x7FFFFFFF
+
+
+def field(f: Function, base: Value, offset: int) -> Value:
+    """The address of a field."""
+    return f.gep(base, offset, I8)
+
+
+def read(f: Function, base: Value, offset: int, type_: ScalarType = I64) -> Value:
+    """The value of a field."""
+    return f.load(type_, field(f, base, offset))
+
+
+def has_failed(f: Function, header: Value) -> Value:
+    """i1: the grid has failed."""
+    return f.cmp("ne", f.atomic_load(I32, field(f, header, FAILED)), f.const(0, I32))
+
+
+def fail(f: Function, process: Value, code: int) -> None:
+    """Let the grid fail, if it has not yet; `process` is the program's input."""
+    header = read(f, read(f, process, RECORD, PTR), HEADER, PTR)
+    first = f.compare_exchange(field(f, header, FAILED), f.const(0, I32), f.const(code, I32))
+    f.if_(first, lambda: f.store(read(f, process, NUMBER), field(f, header, AT)))
+
+
+def _wait_function() -> Function:
+    """void shlo_grid_wait(record, address, value): return when the i32 at `address` is not `value`, or the grid has
+    failed."""
+    f = Function("shlo_grid_wait", [("record", PTR), ("address", PTR), ("value", I32)])
+    header = read(f, f.record, HEADER, PTR)
+
+    def changed() -> Value:
+        return f.cmp("ne", f.atomic_load(I32, f.address), f.value)
+
+    def over() -> Value:
+        return f.binary("or", changed(), has_failed(f, header))
+
+    def wait() -> None:
+        f.store(f.cast("zext", f.value, I64), field(f, f.record, WAIT_VALUE))
+        f.atomic_add(field(f, f.record, WAITS), f.const(1))
+        f.atomic_store(f.cast("ptrtoint", f.address, I64), field(f, f.record, WAIT_ADDRESS))
+        spin_then(f, over, lambda: futex(f, f.address, WAIT, f.value, field(f, header, NAP)))
+        f.atomic_store(f.const(0), field(f, f.record, WAIT_ADDRESS))
+
+    f.if_(f.binary("xor", over(), f.const(1, I1)), wait)
+    f.ret()
+    return f
+
+
+def _meet_function() -> Function:
+    """i1 shlo_grid_meet(record, place, count): wait at a barrier until `count` processes are there; true if the
+    grid has failed."""
+    f = Function("shlo_grid_meet", [("record", PTR), ("place", PTR), ("count", I64)], result=I1)
+    header, generation_address = read(f, f.record, HEADER, PTR), field(f, f.place, GENERATION)
+    generation = f.atomic_load(I32, generation_address)
+    before = f.atomic_add(field(f, f.place, ARRIVED), f.const(1, I32))
+    arrived = f.binary("add", before, f.const(1, I32))
+    last = f.cmp("eq", arrived, f.cast("trunc", f.count, I32))
+
+    def release() -> None:
+        f.atomic_store(f.const(0, I32), field(f, f.place, ARRIVED))
+        f.atomic_add(generation_address, f.const(1, I32))
+        futex(f, generation_address, WAKE, f.const(EVERYBODY, I32))
+
+    f.if_(last, release, lambda: f.call("shlo_grid_wait", [f.record, generation_address, generation]))
+    f.ret(has_failed(f, header))
+    return f
+
+
+def meet(f: Function, record: Value, barrier: Value, count: Value) -> Value:
+    """Call shlo_grid_meet; i1: the grid has failed."""
+    failed = f.call("shlo_grid_meet", [record, barrier, count], I1, external=True)
+    assert failed is not None
+    return failed
+
+
+def functions() -> list[Function]:
+    """What kernels that communicate call."""
+    return [_wait_function(), _meet_function()]

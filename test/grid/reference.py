@@ -1,0 +1,93 @@
+"""StableHLO's reference interpreter on a process grid: `python reference.py`, requests on stdin, results on stdout.
+
+It runs in a process of its own, which it ends where it cannot go on.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Process = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A module whose @main every process of `replicas` x `partitions` runs on its own arguments."""
+
+    text: str
+    replicas: int
+    partitions: int
+    arguments: Sequence[Process]  # by process
+
+
+def run(requests: Sequence[Request]) -> list[list[list[np.ndarray]]]:
+    """Results of every request: of each process, in order."""
+    done = subprocess.run(
+        [sys.executable, __file__],
+        input=pickle.dumps([vars(request) for request in requests]),
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return pickle.loads(done.stdout)
+
+
+def _evaluate(request: Request) -> list[list[np.ndarray]]:
+    from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
+    from stablehlo_py.frontend.load import load
+    from stablehlo_py.mlir import ir, make_context, stablehlo
+
+    context = make_context()
+    stablehlo.register_interpreter_dialect(context)
+    with context, ir.Location.unknown():
+        module = load(request.text, context=context)
+        program = module.body.operations[0]
+        program.attributes["sym_name"] = ir.StringAttr.get("program")
+        signature = ir.FunctionType(ir.TypeAttr(program.attributes["function_type"]).value)
+        count = request.replicas * request.partitions
+        inputs, results = list(signature.inputs) * count, list(signature.results) * count
+        with ir.InsertionPoint(module.body):
+            main = ir.Operation.create(
+                "func.func",
+                attributes={
+                    "sym_name": ir.StringAttr.get("main"),
+                    "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
+                },
+                regions=1,
+            )
+        block = ir.Block.create_at_start(main.regions[0], inputs, [ir.Location.unknown()] * len(inputs))
+        row = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get("program")] * request.partitions)
+        with ir.InsertionPoint(block):
+            parallel = ir.Operation.create(
+                "interpreter.run_parallel",
+                results=results,
+                operands=list(block.arguments),
+                attributes={"programs": ir.ArrayAttr.get([row] * request.replicas)},
+            )
+            ir.Operation.create("func.return", operands=list(parallel.results))
+        flat = [array for process in request.arguments for array in process]
+        arguments = [from_numpy(array, element_type_of(array.dtype, context)) for array in flat]
+        values = [np.array(to_numpy(result)) for result in stablehlo.eval_module(module, arguments)]
+    each = len(signature.results)
+    return [values[number * each : (number + 1) * each] for number in range(count)]
+
+
+def main() -> None:
+    """Answer the requests; what libraries print goes to stderr."""
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = [Request(**each) for each in pickle.load(sys.stdin.buffer)]
+    answer.write(pickle.dumps([_evaluate(request) for request in requests]))
+    answer.flush()
+
+
+if __name__ == "__main__":
+    main()
