@@ -17,6 +17,7 @@ from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, emit_program, main_function
+from stablehlo_py.backends.cpu.symbols import outside
 from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, required_features
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
@@ -90,6 +91,7 @@ class CpuBackend:
             inputs=input_specs(main)[: -1 if takes_process(main) else None],
             outputs=output_specs(main),
             objects=objects,
+            symbols=_outside_symbols(units),
             constants=constants_of(main),
             donations=_donations(module),
             arena_bytes=program.arena_bytes,
@@ -152,6 +154,10 @@ def _everywhere(module: ir.Module, failures: Mapping[str, UnsupportedError]) -> 
 
     main_function(module).operation.walk(visit)
     return list(problems)
+
+
+def _outside_symbols(units: list[Unit]) -> tuple[str, ...]:
+    return tuple(sorted({name for unit in units for name, _ in unit.externals if outside(name)}))
 
 
 def _symbol(text: str) -> str:

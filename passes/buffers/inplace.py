@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.custom_call import aliases
 from stablehlo_py.dialect.types import byte_size, element_type, num_elements
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import ELEMENTWISE, TINY_ELEMENTS
@@ -37,6 +38,8 @@ def in_place(function: ir.Operation) -> InPlace:
         return InPlace(
             frozenset(pair for pair in _alike(block, ops) if num_elements(block.arguments[pair[0]]) <= TINY_ELEMENTS)
         )
+    if kind == "custom_call":
+        return _aliased(block, ops)
     if kind == "tiny_loop":
         return _carried(block, ops)
     if kind in ("loop", "row", "dot", "convolution"):
@@ -66,6 +69,14 @@ def _written(block: ir.Block, ops: list[ir.Operation], kind: str) -> InPlace:
         return NOWHERE
     pair = (inputs.index(target), 0)
     return InPlace(frozenset((pair,)), pair if kind == "update" else None)
+
+
+def _aliased(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+    """The pairs that the call itself names, where the operand is read nowhere else."""
+    (call,) = ops[:-1]
+    inputs = list(block.arguments)
+    named = [(call.operands[operand], result) for result, operand in aliases(call)]
+    return InPlace(frozenset((inputs.index(value), result) for value, result in named if len(list(value.uses)) == 1))
 
 
 def _carried(block: ir.Block, ops: list[ir.Operation]) -> InPlace:

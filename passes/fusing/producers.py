@@ -6,6 +6,7 @@ column fusion.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stablehlo_py.passes.cost_model import (
@@ -24,6 +25,14 @@ from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE,
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
 
 _LOOPS = ("loop", "row", "column")
+# Kinds of one op whose kernels take some constants of one element as numbers: the first operand that may be one, of so
+# many. They read every other operand from memory, as all other kinds do.
+_NUMBERS_FROM: dict[str, Callable[[int], int]] = {
+    "reduce_general": lambda operands: operands // 2,
+    "reduce_window": lambda operands: operands // 2,
+    "reduce_window_general": lambda operands: operands // 2,
+    "select_and_scatter": lambda operands: 2,
+}
 _VIEW_OPS = frozenset(("reshape", "transpose", "slice", "broadcast", "convert"))
 
 
@@ -209,7 +218,7 @@ class Placement:
                     return None
                 if reader.role == UPDATE and node.results[0] == reader.operands[0]:
                     return None
-                if reader.role == ALONE and node.elements != 1:
+                if reader.role == ALONE and not _takes_number(reader, node):
                     return None
         return Place(cluster.elements, 0)
 
@@ -365,3 +374,11 @@ class Placement:
     def _is_safe_output(self, cluster: Cluster, node: Node, readers: list[Cluster]) -> bool:
         others = [reader for reader in readers if reader is not cluster]
         return not self.clusters.reaches(others, cluster)
+
+
+def _takes_number(reader: Node, node: Node) -> bool:
+    """Does the kernel of `reader`, alone in its fusion, take the constant `node` as a number?"""
+    if node.elements != 1 or reader.name not in _NUMBERS_FROM:
+        return False
+    first = _NUMBERS_FROM[reader.name](len(reader.operands))
+    return node.results[0] not in reader.operands[:first]

@@ -4,10 +4,13 @@ hlo op."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.types import element_type, is_complex, shape, text
+from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, configuration
+from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -43,23 +46,75 @@ def _top_k(op: ir.OpView) -> Results:
     return list(build.op("hlo.top_k", types, list(op.operands), {"k": attributes["k"].value}).results)
 
 
-# --- LAPACK and BLAS, as JAX calls them on CPU (jaxlib's lapack module) -----------------------------------------------
+# --- layouts ----------------------------------------------------------------------------------------------------------
 
 
-def _configuration(op: ir.OpView, *names: str) -> list[str]:
-    """Entries of the typed backend configuration, which are characters."""
-    for key in ("mhlo.backend_config", "backend_config"):
-        if key in op.attributes and isinstance(op.attributes[key], ir.DictAttr):
-            entries = ir.DictAttr(op.attributes[key])
-            return [chr(entries[name].value) for name in names]
-    raise Unsupported(
-        f"{text(op, 'call_target_name')!r} without a typed configuration", "export the model with JAX 0.5 or newer"
+def _memory_orders(op: ir.OpView, key: str, values: Sequence[ir.Value]) -> list[list[int]]:
+    """For each value its dimensions from the slowest to the fastest in memory; layouts name the fastest first."""
+    default = [list(range(rank(value))) if is_tensor(value) else [] for value in values]
+    if key not in op.attributes:
+        return default
+    return [list(ir.DenseIntElementsAttr(layout))[::-1] for layout in op.attributes[key]]
+
+
+def _in_memory_order(op: ir.OpView) -> Results:
+    """A call for the backend, on tensors whose row-major order is that of its layouts; None where it is already."""
+    operands = _memory_orders(op, "operand_layouts", list(op.operands))
+    results = _memory_orders(op, "result_layouts", list(op.results))
+    if all(order == sorted(order) for order in (*operands, *results)):
+        return None
+    attributes = {name: op.attributes[name] for name in op.attributes if not name.endswith("_layouts")}
+    for key, orders in ((OPERAND_ORDERS, operands), (RESULT_ORDERS, results)):
+        attributes[key] = ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(order) for order in orders])
+    call = ir.Operation.create(
+        "stablehlo.custom_call",
+        results=[_permuted(result.type, order) for result, order in zip(op.results, results, strict=True)],
+        operands=[
+            build.transpose(operand, order) if order else operand
+            for operand, order in zip(op.operands, operands, strict=True)
+        ],
+        attributes=attributes,
     )
+    return [
+        build.transpose(result, np.argsort(order).tolist()) if order else result
+        for result, order in zip(call.results, results, strict=True)
+    ]
+
+
+def _permuted(type_: ir.Type, order: Sequence[int]) -> ir.Type:
+    return build.tensor([type_.shape[dimension] for dimension in order], type_.element_type) if order else type_
+
+
+# --- LAPACK and BLAS, as JAX calls them on CPU: what has an op of its own ---------------------------------------------
+
+
+def _is_column_major(op: ir.OpView) -> bool:
+    """Do rows of matrices follow each other fastest in memory, batch dimensions slowest? So JAX writes its calls; any
+    other layout is for the library, which takes memory as it finds it."""
+    for key, values in (("operand_layouts", list(op.operands)), ("result_layouts", list(op.results))):
+        for order, value in zip(_memory_orders(op, key, values), values, strict=True):
+            if rank(value) > 1 and rank(value) == rank(op.operands[0]):
+                *batch, row, column = range(rank(value))
+                if order != [*batch, column, row]:
+                    return False
+    return True
+
+
+def _letters(op: ir.OpView, *names: str) -> list[str]:
+    """Characters of the configuration."""
+    entries = configuration(op)
+    missing = [name for name in names if name not in entries]
+    if missing:
+        raise Unsupported(
+            f"{text(op, 'call_target_name')!r} without {' and '.join(missing)} in a typed configuration",
+            "export the model with JAX 0.5 or newer",
+        )
+    return [chr(entries[name].value) for name in names]
 
 
 def _potrf(op: ir.OpView) -> Results:
-    """The factor, and info: 0, or the number of the first pivot that is not positive. JAX takes its NaN from that."""
-    (uplo,) = _configuration(op, "uplo")
+    """The factor, in its triangle; and info: 0, or the number of the first pivot that is not positive."""
+    (uplo,) = _letters(op, "uplo")
     factor = build.like("cholesky", op.operands[0], lower=uplo == "L")
     size, info = shape(factor), op.results[1].type
     element = element_type(factor)
@@ -67,8 +122,9 @@ def _potrf(op: ir.OpView) -> Results:
     part = build.tensor(size, real)
     pivots = build.value("real", part, factor) if is_complex(element) else factor
     flags, numbers = build.tensor(size, ir.IntegerType.get_signless(1)), build.tensor(size, info.element_type)
-    positive = build.value("compare", flags, pivots, build.splat(0, part), direction="GT")
     row, column = (build.value("iota", numbers, dimension=len(size) - 2 + axis) for axis in range(2))
+    triangle = build.value("compare", flags, row, column, direction="GE" if uplo == "L" else "LE")
+    positive = build.value("compare", flags, pivots, build.splat(0, part), direction="GT")
     diagonal = build.value("compare", flags, row, column, direction="EQ")
     fails = build.like("and", diagonal, build.like("not", positive))
     none = size[-1] + 1
@@ -79,11 +135,13 @@ def _potrf(op: ir.OpView) -> Results:
     first = build.value("reduce", info, candidates, start, kind="minimum", dimensions=dimensions)
     found = build.tensor(shape(info), ir.IntegerType.get_signless(1))
     is_none = build.value("compare", found, first, build.splat(none, info), direction="EQ")
-    return [factor, build.value("select", info, is_none, build.splat(0, info), first)]
+    # LAPACK leaves the other triangle as it was.
+    whole = build.value("select", factor.type, triangle, factor, op.operands[0])
+    return [whole, build.value("select", info, is_none, build.splat(0, info), first)]
 
 
 def _trsm(op: ir.OpView) -> Results:
-    side, uplo, transpose, diagonal = _configuration(op, "side", "uplo", "trans_x", "diag")
+    side, uplo, transpose, diagonal = _letters(op, "side", "uplo", "trans_x", "diag")
     return build.value(
         "triangular_solve",
         op.results[0].type,
@@ -95,7 +153,14 @@ def _trsm(op: ir.OpView) -> Results:
     )
 
 
-_LIBRARY = re.compile(r"(lapack|blas)_\w+")
+# Target -> rule, numbers of operands and results.
+_SOLVED_HERE: dict[str, tuple[Callable[[ir.OpView], Results], int, int]] = {
+    **{f"lapack_{letter}potrf_ffi": (_potrf, 1, 2) for letter in "sdcz"},
+    **{f"{library}_{letter}trsm_ffi": (_trsm, 2, 1) for library in ("lapack", "blas") for letter in "sdcz"},
+}
+
+# Before typed configurations, scalars were operands and workspaces were results.
+_OLD_LIBRARY = re.compile(r"(lapack|blas)_(?!\w+_ffi$)\w+")
 
 # Targets of the form mhlo.* are how exporters before composites wrote ops that StableHLO lacks.
 _TARGETS: dict[str, Callable[[ir.OpView], Results]] = {
@@ -107,17 +172,18 @@ _TARGETS: dict[str, Callable[[ir.OpView], Results]] = {
     "mhlo.erf": _unary("erf"),
     "mhlo.tan": _unary("tan"),
     "mhlo.topk": _top_k,
-    **{f"lapack_{letter}potrf_ffi": _potrf for letter in "sdcz"},
-    **{f"{library}_{letter}trsm_ffi": _trsm for library in ("lapack", "blas") for letter in "sdcz"},
 }
 
 
 @rule("stablehlo.custom_call")
 def custom_call(op: ir.OpView) -> Results:
-    """By target; unknown targets stay."""
+    """By target; targets that are not known here are for the backend to know."""
     target = text(op, "call_target_name")
-    known = _TARGETS.get(target)
-    if known is None and _LIBRARY.fullmatch(target):
-        supported = "Cholesky factorizations and triangular solves are supported"
-        raise Unsupported(f"calls the library function {target!r}, which is not implemented", supported)
-    return known(op) if known else None
+    if target in _TARGETS:
+        return _TARGETS[target](op)
+    solve, operands, results = _SOLVED_HERE.get(target, (None, 0, 0))
+    if solve and (len(op.operands), len(op.results)) == (operands, results) and _is_column_major(op):
+        return solve(op)
+    if _OLD_LIBRARY.fullmatch(target):
+        raise Unsupported(f"calls {target!r}, as JAX did before version 0.5", "export the model with JAX 0.5 or newer")
+    return _in_memory_order(op)

@@ -47,6 +47,7 @@ class Executable:
 
     def __init__(self, program: CompiledProgram) -> None:
         from stablehlo_py.backends.cpu.objects import NativeCode
+        from stablehlo_py.backends.cpu.symbols import bound
         from stablehlo_py.backends.cpu.threads import pool_for, register_grid_symbols, register_pool_symbols
 
         _require_host(program)
@@ -62,7 +63,8 @@ class Executable:
             register_pool_symbols()
             if program.threads > 1:
                 self._pool = pool_for(program.threads)
-        self._code = NativeCode(program.objects)
+        with bound(program.symbols):
+            self._code = NativeCode(program.objects)
         self._entry = _ENTRY(self._code.address("shlo_main"))
         # The copies take the place of the module's own arrays, which would keep the whole module alive.
         program.constants = self._constants = [aligned_copy(array) for array in program.constants]

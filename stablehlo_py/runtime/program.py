@@ -19,7 +19,7 @@ from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.runtime.cache import write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
-FORMAT = 3
+FORMAT = 4
 
 
 def this_machine() -> str:
@@ -97,6 +97,7 @@ class CompiledProgram:
         features: what the CPU must have, by LLVM's names.
         inputs, outputs: specs in call order.
         objects: object files that define `shlo_main`.
+        symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".
         constants: the arrays behind slices of the constant space.
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
@@ -120,6 +121,7 @@ class CompiledProgram:
     machine: str = field(default_factory=this_machine)
     features: tuple[str, ...] = ()
     grid: GridPlan | None = None
+    symbols: tuple[str, ...] = ()
 
 
 def _dtype_name(dtype: np.dtype) -> str:
@@ -152,6 +154,7 @@ def serialize(program: CompiledProgram) -> bytes:
         "target": program.target,
         "machine": program.machine,
         "features": program.features,
+        "symbols": program.symbols,
         "inputs": [_spec_json(spec) for spec in program.inputs],
         "outputs": [_spec_json(spec) for spec in program.outputs],
         "objects": len(program.objects),
@@ -216,6 +219,7 @@ def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
         target=metadata["target"],
         machine=metadata["machine"],
         features=tuple(metadata["features"]),
+        symbols=tuple(metadata["symbols"]),
         inputs=tuple(_spec_from(spec) for spec in metadata["inputs"]),
         outputs=tuple(_spec_from(spec) for spec in metadata["outputs"]),
         objects=[archive.read(f"object{number}.o") for number in range(metadata["objects"])],

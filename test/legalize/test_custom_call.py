@@ -65,7 +65,10 @@ def test_info_is_the_number_of_the_first_bad_pivot(uplo: str) -> None:
     matrices[1, 0, 0], matrices[2, 1, 1], matrices[3, 2, 2], matrices[4, 1, 1] = -1, 0, np.nan, -3
     text = f"""func.func @main(%a: tensor<5x3x3xf64>) -> tensor<5xi32> {{
       %0:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%a) {{
-        mhlo.backend_config = {{uplo = {ord(uplo)} : ui8}}}} : (tensor<5x3x3xf64>) -> (tensor<5x3x3xf64>, tensor<5xi32>)
+        mhlo.backend_config = {{uplo = {ord(uplo)} : ui8}},
+        operand_layouts = [dense<[1, 2, 0]> : tensor<3xindex>],
+        result_layouts = [dense<[1, 2, 0]> : tensor<3xindex>, dense<0> : tensor<1xindex>]
+      }} : (tensor<5x3x3xf64>) -> (tensor<5x3x3xf64>, tensor<5xi32>)
       return %0#1 : tensor<5xi32>
     }}"""
     (info,) = stablehlo_py.compile(text, options=OPTIONS)(matrices)
@@ -96,17 +99,105 @@ def test_triangular_solve(dtype: type, left: bool, lower: bool, transpose: bool,
         check(solve, a[0], b[0])
 
 
-def test_other_library_functions_are_named() -> None:
-    a, b = random(4, 4, dtype=np.float32), random(4, 2, dtype=np.float32)
-    exported = jax.export.export(jax.jit(jnp.linalg.solve), platforms=["cpu"])(a, b)
-    with pytest.raises(UnsupportedError, match="lapack_sgetrf_ffi"):
-        stablehlo_py.compile(exported, options=OPTIONS)
+@every_type
+def test_the_other_triangle_stays(dtype: type) -> None:
+    a = positive(4, 4, dtype=dtype)
+    marked = a.copy()
+    marked[np.triu_indices(4, 1)] = 7
+    kind = {"f4": "f32", "f8": "f64", "c8": "complex<f32>", "c16": "complex<f64>"}[np.dtype(dtype).str[1:]]
+    letter = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[np.dtype(dtype).str[1:]]
+    text = f"""func.func @main(%a: tensor<4x4x{kind}>) -> tensor<4x4x{kind}> {{
+      %0:2 = stablehlo.custom_call @lapack_{letter}potrf_ffi(%a) {{
+        mhlo.backend_config = {{uplo = {ord("L")} : ui8}}, operand_layouts = [dense<[0, 1]> : tensor<2xindex>],
+        result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]
+      }} : (tensor<4x4x{kind}>) -> (tensor<4x4x{kind}>, tensor<i32>)
+      return %0#0 : tensor<4x4x{kind}>
+    }}"""
+    (factor,) = stablehlo_py.compile(text, options=OPTIONS)(marked)
+    assert (factor[np.triu_indices(4, 1)] == 7).all()
+    np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(a), rtol=1e-4, atol=1e-5)
 
 
-def test_a_call_without_a_typed_configuration_is_refused() -> None:
-    text = """func.func @main(%a: tensor<3x3xf32>) -> tensor<3x3xf32> {
-      %0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<i32>)
+def _call(target: str, configuration: str = "") -> str:
+    return f"""func.func @main(%a: tensor<3x3xf32>) -> tensor<3x3xf32> {{
+      %0:2 = stablehlo.custom_call @{target}(%a) {{
+        {configuration} operand_layouts = [dense<[0, 1]> : tensor<2xindex>],
+        result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]
+      }} : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<i32>)
       return %0#0 : tensor<3x3xf32>
-    }"""
-    with pytest.raises(UnsupportedError, match="without a typed configuration"):
-        stablehlo_py.compile(text, options=OPTIONS)
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("lapack_sgetrf", "as JAX did before version 0.5\n  help: export the model with JAX 0.5 or newer"),
+        ("lapack_spotrf_ffi", "without uplo in a typed configuration"),
+        ("lapack_spotfr_ffi", "not known to the CPU backend\n  help: did you mean 'lapack_spotrf_ffi'"),
+    ],
+)
+def test_calls_that_are_refused(target: str, message: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        stablehlo_py.compile(_call(target), options=OPTIONS)
+    assert message in str(caught.value)
+    assert "<text>:2:14" in str(caught.value)
+
+
+# --- JAX's functions, through LAPACK ----------------------------------------------------------------------------------
+
+L = lax.linalg
+REAL_FUNCTIONS: dict[str, tuple[Callable[..., object], str]] = {
+    "lu": (L.lu, "g"),
+    "solve": (jnp.linalg.solve, "gs"),
+    "inv": (jnp.linalg.inv, "g"),
+    "det": (jnp.linalg.det, "g"),
+    "qr": (jnp.linalg.qr, "t"),
+    "qr_complete": (lambda a: jnp.linalg.qr(a, mode="complete"), "t"),
+    "qr_pivoting": (lambda a: L.qr(a, pivoting=True, full_matrices=False), "t"),
+    "svd": (jnp.linalg.svd, "t"),
+    "svdvals": (lambda a: jnp.linalg.svd(a, full_matrices=False, compute_uv=False), "t"),
+    "svd_qr": (lambda a: L.svd(a, algorithm=L.SvdAlgorithm.QR, full_matrices=False), "t"),
+    "pinv": (jnp.linalg.pinv, "t"),
+    "lstsq": (jnp.linalg.lstsq, "tu"),
+    "eigh": (jnp.linalg.eigh, "h"),
+    "eigvalsh": (jnp.linalg.eigvalsh, "h"),
+    "eig": (L.eig, "g"),
+    "eigvals": (jnp.linalg.eigvals, "g"),
+    "schur": (L.schur, "g"),
+    "expm": (jax.scipy.linalg.expm, "g"),
+    "hessenberg": (L.hessenberg, "g"),
+    "tridiagonal": (L.tridiagonal, "h"),
+    "tridiagonal_solve": (L.tridiagonal_solve, "vvvs"),
+    "cho_solve": (lambda a, b: jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(a), True), b), "ps"),
+}
+UNSTABLE = [
+    jax.export.DisabledSafetyCheck.custom_call(f"lapack_{letter}{name}_ffi")
+    for letter in "sdcz"
+    for name in ("geqp3", "gesvd")
+]
+ONE_MATRIX = frozenset(("lstsq",))  # functions that take no batch
+
+
+def _argument(kind: str, batch: tuple[int, ...], dtype: type) -> np.ndarray:
+    """g: general, h: Hermitian, p: positive, t: tall, s: right-hand sides of g, u: of t, v: a diagonal of g."""
+    if kind == "p":
+        return positive(*batch, 5, 5, dtype=dtype)
+    sizes = {"g": (5, 5), "h": (5, 5), "t": (6, 3), "s": (5, 2), "u": (6, 2), "v": (5,)}[kind]
+    a = random(*batch, *sizes, dtype=dtype)
+    return (a + a.conj().swapaxes(-1, -2)) if kind == "h" else a
+
+
+@pytest.mark.parametrize(("dtype", "batch"), [(np.float32, (3,)), (np.float64, ())])
+@pytest.mark.parametrize("name", REAL_FUNCTIONS)
+def test_functions_of_jax(name: str, dtype: type, batch: tuple[int, ...]) -> None:
+    function, kinds = REAL_FUNCTIONS[name]
+    arrays = [_argument(kind, () if name in ONE_MATRIX else batch, dtype) for kind in kinds]
+    with jax.enable_x64(True):
+        compiled = jax.jit(function)
+        exported = jax.export.export(compiled, platforms=["cpu"], disabled_checks=UNSTABLE)(*arrays)
+        expected = [np.asarray(result) for result in jax.tree.leaves(compiled(*arrays))]
+        results = stablehlo_py.compile(exported, options=OPTIONS)(*arrays)
+    for ours, theirs in zip(results, expected, strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        eps = np.finfo(dtype).eps
+        np.testing.assert_allclose(ours, theirs, rtol=500 * eps, atol=500 * eps * np.abs(theirs).max(initial=1))

@@ -40,14 +40,6 @@ def emit_kernel(function: ir.OpView, target: CpuTarget) -> Kernel:
     """
     fusion = read_fusion(function)
     emit = template(fusion.kind)
-    if emit is None and fusion.kind == "custom_call":
-        op = fusion.ops[0]
-        raise UnsupportedError(
-            f"the target '{op.attributes['call_target_name'].value}' is not known to the CPU backend",
-            op=op.operation.name,
-            location=user_location(op.location),
-            remedy="export the model without it: write what it does with StableHLO's own ops",
-        )
     if emit is None:
         names = sorted({op.operation.name for op in fusion.ops})
         raise UnsupportedError(

@@ -1,0 +1,43 @@
+"""Custom calls: each target has a maker of its own kernel."""
+
+from __future__ import annotations
+
+from stablehlo_py.backends.cpu.kernels import lapack
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
+from stablehlo_py.backends.cpu.kernels.common import the_op
+from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.types import text, user_location
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.passmanager.suggest import near_miss
+
+_TEMPLATES: dict[str, Template] = dict.fromkeys(LAPACK_TARGETS, lapack.emit)
+
+
+def known_targets() -> frozenset[str]:
+    """Targets that have a kernel."""
+    return frozenset(_TEMPLATES)
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """The kernel of the call's target.
+
+    Raises:
+        UnsupportedError: nobody knows the target, or the call is not as its target takes it.
+    """
+    op = the_op(fusion, "stablehlo.custom_call")
+    name = text(op, "call_target_name")
+    template = _TEMPLATES.get(name)
+    if template is None:
+        raise UnsupportedError(
+            f"the target '{name}' is not known to the CPU backend",
+            op=op.operation.name,
+            location=user_location(op.location),
+            remedy=near_miss(name, known_targets()),
+        )
+    try:
+        return template(fusion, target)
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            error.reason, op=op.operation.name, location=user_location(op.location), remedy=error.remedy
+        ) from error

@@ -1,0 +1,250 @@
+"""Calls of LAPACK, matrix by matrix. What is called, with what, is in lapack_routines.py.
+
+Small matrices are split over threads. Large ones are one iteration, for LAPACK's own threads: OpenBLAS decides by the
+sizes alone how many take part, so either way no bit depends on how many threads a program has.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+
+import numpy as np
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.kernels.lapack_routines import (
+    INTEGER,
+    SAME,
+    TARGETS,
+    Argument,
+    Array,
+    Ignored,
+    Null,
+    Number,
+    One,
+    Operand,
+    Result,
+    Routine,
+    Scratch,
+    ScratchCount,
+    Text,
+    batch_of,
+    element_of,
+    routine_of,
+)
+from stablehlo_py.backends.cpu.kernels.lapack_vectors import all_finite, fill_nan, unpack
+from stablehlo_py.backends.cpu.symbols import lapack_address, library_symbol
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import I8, I32, Function, Value
+from stablehlo_py.codegen.types import ELEMENTS, Element
+from stablehlo_py.dialect.custom_call import read_call
+from stablehlo_py.errors import UnsupportedError
+
+# Up to this many elements OpenBLAS stays on the calling thread in nearly all that it does.
+SMALL_MATRIX = 64 * 64
+CALL_NS, NS_PER_FLOP = 500.0, 0.2
+GRAIN_NS = 5000.0
+CACHE_LINE = 64
+NOT_FINITE = -4  # jaxlib's info for matrices that hold infinities or NaN
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """One phase over the matrices of the batch.
+
+    Raises:
+        UnsupportedError: the call is not as its target takes it.
+    """
+    op = the_op(fusion, "stablehlo.custom_call")
+    call = read_call(op)
+    routine = routine_of(call)
+    batch = math.prod(batch_of(call, routine))
+    small = math.prod(routine.operands[0].shape) <= SMALL_MATRIX
+    pairs = tuple(fusion.attributes["hlo.inplace"]) if "hlo.inplace" in fusion.attributes else ()
+    numbers = [fusion.inputs.index(value) for value in op.operands]
+    in_place = [(numbers.index(input_), output) for input_, output in zip(pairs[::2], pairs[1::2], strict=True)]
+    f = phase_function(fusion, fusion.name, aliased=bool(pairs))
+    inputs = [operand(f, fusion, value) for value in op.operands]
+    code = _Calls(f, TARGETS[call.target][0], routine, inputs, f.private if small else f.shared)
+    code.copies = [pair for pair in routine.copies if pair not in in_place]
+    f.loop(f.begin if small else 0, f.end if small else batch, 1, code.emit)
+    f.ret()
+    cost = CALL_NS + NS_PER_FLOP * routine.flops
+    phase = Phase(fusion.name, batch if small else min(batch, 1), max(1, int(GRAIN_NS / cost)), cost)
+    return Kernel(
+        (f.text(target.function_attributes),),
+        (phase,),
+        shared_bytes=0 if small else code.scratch_bytes,
+        private_bytes=code.scratch_bytes if small else 0,
+        externals=tuple(f.declarations().values()),
+    )
+
+
+class _Calls:
+    """Code for one matrix after the other.
+
+    Attributes:
+        copies: (operand, result) that have to be copied before the call.
+        scratch_bytes: how much of `scratch` is used.
+    """
+
+    def __init__(self, f: Function, letter: str, routine: Routine, inputs: list[Value], scratch: Value) -> None:
+        self.f, self.letter, self.routine, self.inputs, self.scratch = f, letter, routine, inputs, scratch
+        self.outputs = [f.parameters[f"out{number}"] for number in range(len(routine.results))]
+        self.copies = list(routine.copies)
+        self.empty = 0 in routine.operands[0].shape
+        self.scratch_bytes = 0
+        self.fixed: dict[int, Value] = {}  # pointers of arguments that are the same for every matrix
+        if not self.empty:
+            count = scratch_count(routine, letter)
+            for position, argument in enumerate(routine.arguments):
+                pointer = self._fixed(argument, count)
+                if pointer is not None:
+                    self.fixed[position] = pointer
+
+    def _fixed(self, argument: Argument, count: int) -> Value | None:
+        f = self.f
+        if isinstance(argument, Scratch):
+            elements = count if argument.count is None else argument.count
+            place = f.gep(self.scratch, self.scratch_bytes, I8)
+            self.scratch_bytes += -(-elements * self._element(argument.kind).bytes // CACHE_LINE) * CACHE_LINE
+            return place
+        if isinstance(argument, Null):
+            return f.null()
+        if isinstance(argument, Text):
+            letter = f.alloca(1, I8, 1)
+            f.store(f.const(ord(argument.value), I8), letter)
+            return letter
+        if isinstance(argument, One):
+            of = self._element(SAME)
+            one = f.alloca(2, of.storage, 16)
+            types.store(f, of, types.constant(f, of, 1), one, 0)
+            return one
+        if isinstance(argument, Number | ScratchCount | Ignored):
+            number = f.alloca(1, I32, 4)
+            value = argument.value if isinstance(argument, Number) else count
+            f.store(f.const(value, I32), number)
+            return number
+        return None
+
+    def emit(self, number: Value) -> None:
+        """Everything for matrix `number` of the batch."""
+        f, routine = self.f, self.routine
+        for source, output in self.copies:
+            f.copy_memory(self._result(output, number), self._operand(source, number), self._bytes(output))
+        copied = {output for _, output in routine.copies}
+        unset = [output for output in range(len(routine.results)) if output not in copied]
+        for output in unset if self.empty else routine.zeroed:
+            f.set_memory(self._result(output, number), 0, self._bytes(output))
+        if self.empty:
+            return
+        for position, argument in enumerate(routine.arguments):
+            if isinstance(argument, Scratch) and argument.copy_of is not None:
+                size = self._size(routine.operands[argument.copy_of])
+                f.copy_memory(self.fixed[position], self._operand(argument.copy_of, number), size)
+        if routine.checked is None:
+            self._call(number)
+            return
+        position, info = routine.checked
+        matrix, part = routine.operands[0], self._element(routine.operands[0].kind)
+        finite = all_finite(f, self.fixed[position], math.prod(matrix.shape) * (2 if part.is_complex else 1), part)
+
+        def refuse() -> None:
+            for output in range(len(routine.results)):
+                if output != info:
+                    self._fill(output, number)
+            f.store(f.const(NOT_FINITE, I32), self._result(info, number))
+
+        f.if_(finite, lambda: self._call(number), refuse)
+
+    def _call(self, number: Value) -> None:
+        f, routine = self.f, self.routine
+        pointers = [self._pointer(position, argument, number) for position, argument in enumerate(routine.arguments)]
+        f.call(library_symbol(routine.library, routine.name), pointers, external=True)
+        if not routine.vectors or routine.checked is None:
+            return
+        info = f.load(I32, self._result(routine.checked[1], number))
+
+        def unpacked() -> None:
+            for position, output, imaginary in routine.vectors:
+                n, part = routine.results[output].shape[-1], self._element(routine.operands[0].kind)
+                unpack(f, n, part, self._result(imaginary, number), self.fixed[position], self._result(output, number))
+
+        def undefined() -> None:
+            for _, output, _ in routine.vectors:
+                self._fill(output, number)
+
+        f.if_(f.cmp("eq", info, f.const(0, I32)), unpacked, undefined)
+
+    def _pointer(self, position: int, argument: Argument, number: Value) -> Value:
+        if isinstance(argument, Operand):
+            return self._operand(argument.number, number)
+        if isinstance(argument, Result):
+            start = self._result(argument.number, number)
+            skipped = argument.skip * self._element(self.routine.results[argument.number].kind).bytes
+            return self.f.gep(start, skipped, I8)
+        return self.fixed[position]
+
+    def _operand(self, operand_number: int, number: Value) -> Value:
+        size = self._size(self.routine.operands[operand_number])
+        return self.f.gep(self.inputs[operand_number], self.f.imul(number, size), I8)
+
+    def _result(self, output: int, number: Value) -> Value:
+        return self.f.gep(self.outputs[output], self.f.imul(number, self._bytes(output)), I8)
+
+    def _fill(self, output: int, number: Value) -> None:
+        array = self.routine.results[output]
+        of = self._element(array.kind)
+        if array.kind != INTEGER:
+            fill_nan(self.f, of, self._result(output, number), self._size(array) // (of.storage.bits // 8))
+
+    def _bytes(self, output: int) -> int:
+        return self._size(self.routine.results[output])
+
+    def _size(self, array: Array) -> int:
+        return math.prod(array.shape) * self._element(array.kind).bytes
+
+    def _element(self, kind: str) -> Element:
+        return ELEMENTS[element_of(self.letter, kind)]
+
+
+_DTYPES = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
+
+
+def scratch_count(routine: Routine, letter: str) -> int:
+    """How many elements of scratch memory a routine asks for, by its own answer to lwork = -1; 1 where it takes none.
+
+    Raises:
+        UnsupportedError: SciPy lacks the routine, or the count exceeds its integers.
+    """
+    if ScratchCount() not in routine.arguments:
+        return 1
+    address = lapack_address(routine.name)
+    if address is None:
+        raise UnsupportedError(
+            f"SciPy's LAPACK has no {routine.name}", remedy="install SciPy from PyPI (pip install scipy)"
+        )
+    answer = np.zeros(2, _DTYPES[letter])
+    unused = ctypes.create_string_buffer(64)  # arrays are not looked at, but for a first element here and there
+    pointers: list[object] = []
+    for argument in routine.arguments:
+        if isinstance(argument, Text):
+            pointers.append(ctypes.create_string_buffer(argument.value.encode()))
+        elif isinstance(argument, Number | ScratchCount):
+            value = argument.value if isinstance(argument, Number) else -1
+            pointers.append(ctypes.byref(ctypes.c_int32(value)))
+        elif isinstance(argument, Scratch) and argument.count is None:
+            pointers.append(ctypes.c_void_p(answer.ctypes.data))
+        else:
+            pointers.append(None if isinstance(argument, Null) else unused)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))(address)(
+        *[ctypes.cast(pointer, ctypes.c_void_p) if pointer is not None else None for pointer in pointers]  # type: ignore[arg-type]
+    )
+    asked = answer[0].real
+    # Above 2^24 a float32 may have rounded the count down.
+    exact = asked < 1 << np.finfo(asked.dtype).nmant
+    count = int(np.ceil(asked if exact else np.nextafter(asked, np.inf, dtype=asked.dtype)))
+    if not 0 < count < 1 << 31:
+        raise UnsupportedError(f"LAPACK's {routine.name} needs scratch memory of {count} elements for such matrices")
+    return count

@@ -1,0 +1,98 @@
+"""Functions outside of the compiled program that it calls by name: LAPACK and BLAS, as SciPy links them.
+
+Object files hold names only, `shlo.lapack.dgetrf`; the addresses are looked up when a program is loaded, in the process
+that runs it. SciPy publishes them for Cython (`scipy.linalg.cython_lapack`): C functions that take every argument by
+pointer, as Fortran does, with `int` for integers, and no hidden lengths of strings.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+
+import llvmlite.binding as llvm
+
+from stablehlo_py.errors import LoadError, Problem, UnsupportedError
+
+PREFIX = "shlo."
+_lock = threading.Lock()
+
+
+def library_symbol(library: str, routine: str) -> str:
+    """The name by which generated code calls a routine of "lapack" or "blas"."""
+    return f"{PREFIX}{library}.{routine}"
+
+
+def outside(symbol: str) -> bool:
+    """Is this symbol one that `bound` resolves (and not of libm, the pool, or another object)?"""
+    return symbol.startswith(PREFIX)
+
+
+@contextmanager
+def bound(symbols: Iterable[str]) -> Iterator[list[object]]:
+    """Within it the loader knows the addresses of these symbols; gives what must live as long as code that has them.
+
+    Raises:
+        LoadError: naming every one that does not exist in this process.
+    """
+    with _lock:
+        problems: list[Problem] = []
+        owners: list[object] = []
+        for symbol in symbols:
+            library, _, name = symbol.removeprefix(PREFIX).partition(".")
+            address = _LIBRARIES[library](name) if library in _LIBRARIES else None
+            if address is None:
+                problems.append(Problem(f"the program calls '{symbol}', which this process does not have"))
+                continue
+            llvm.add_symbol(symbol, address)
+        if problems:
+            raise LoadError("the program cannot be linked", problems=problems)
+        yield owners
+
+
+def lapack_address(routine: str) -> int | None:
+    """The address of a LAPACK routine, e.g. "dgetrf"; None where SciPy has none of that name.
+
+    Raises:
+        UnsupportedError: SciPy is built with 64-bit LAPACK integers.
+    """
+    return _pointer("scipy.linalg.cython_lapack", routine)
+
+
+def blas_address(routine: str) -> int | None:
+    """The address of a BLAS routine. Otherwise as `lapack_address`."""
+    return _pointer("scipy.linalg.cython_blas", routine)
+
+
+_LIBRARIES: dict[str, Callable[[str], int | None]] = {"lapack": lapack_address, "blas": blas_address}
+
+
+@cache
+def _capsules(module: str) -> dict[str, object]:
+    """The function pointers that a Cython module exports.
+
+    The wheels of SciPy have 32-bit integers in LAPACK; a build with 64-bit ones says so by this function.
+    """
+    library = import_module(module)
+    size = getattr(library, "_blas_int_size", lambda: 4)()
+    if size != 4:
+        raise UnsupportedError(
+            f"this SciPy's LAPACK has integers of {8 * size} bits, generated code passes 32",
+            remedy="install SciPy from PyPI (pip install scipy)",
+        )
+    return library.__pyx_capi__
+
+
+@cache
+def _pointer(module: str, name: str) -> int | None:
+    capsule = _capsules(module).get(name)
+    if capsule is None:
+        return None
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return pointer_of(capsule, name_of(capsule))
