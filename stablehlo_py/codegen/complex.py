@@ -31,14 +31,6 @@ def _multiply(f: Function, a: Pair, b: Pair) -> Pair:
     return real, real_math.muladd(f, a[1], b[0], f.fmul(a[0], b[1]))
 
 
-def _widened(f: Function, a: Pair) -> Pair:
-    return f.cast("fpext", a[0], F64), f.cast("fpext", a[1], F64)
-
-
-def _narrowed(f: Function, a: Value) -> Value:
-    return f.cast("fptrunc", a, F32)
-
-
 def _divide(f: Function, a: Pair, b: Pair) -> Pair:
     # Smith's algorithm: scale by the larger part of the divisor; swap instead of branching.
     x, y = real_math.absolute(f, b[0]), real_math.absolute(f, b[1])
@@ -105,9 +97,7 @@ def exp(f: Function, a: Pair) -> Pair:
 
 
 def log(f: Function, a: Pair) -> Pair:
-    """Principal logarithm; f32 takes log |a| in f64."""
-    if a[0].type.element is F32:
-        return _narrowed(f, _log_size(f, _widened(f, a))), _angle(f, a)
+    """Principal logarithm."""
     return _log_size(f, a), _angle(f, a)
 
 
@@ -138,8 +128,6 @@ def _log_size(f: Function, a: Pair) -> Value:
 
 def _log1p(f: Function, a: Pair) -> Pair:
     shifted = f.fadd(a[0], _k(f, a[0], 1.0)), a[1]
-    if a[0].type.element is F32:
-        return _narrowed(f, _log1p_size(f, _widened(f, a))), _angle(f, shifted)
     return _log1p_size(f, a), _angle(f, shifted)
 
 
@@ -157,9 +145,6 @@ def _log1p_size(f: Function, a: Pair) -> Value:
 
 
 def _expm1(f: Function, a: Pair) -> Pair:
-    if a[0].type.element is F32:  # the difference in the real part cancels where e^re cos im is near 1
-        wide = _expm1(f, _widened(f, a))
-        return _narrowed(f, wide[0]), _narrowed(f, wide[1])
     # e^x cos y - 1 = expm1(x) cos y - 2 sin(y/2)^2
     half = real_math.sin(f, f.fmul(a[1], _k(f, a[1], 0.5)))
     grown = f.fmul(real_math.expm1(f, a[0]), real_math.cos(f, a[1]))
@@ -237,10 +222,6 @@ def _logistic(f: Function, a: Pair) -> Pair:
 
 
 def _power(f: Function, a: Pair, b: Pair) -> Pair:
-    if a[0].type.element is F32:
-        # e^(b log a) multiplies the error of the logarithm by |b log a|: f64 has bits to spare.
-        wide = _power(f, _widened(f, a), _widened(f, b))
-        return _narrowed(f, wide[0]), _narrowed(f, wide[1])
     zero, one = _k(f, a[0], 0.0), _k(f, a[0], 1.0)
     result = exp(f, _multiply(f, b, log(f, a)))
     null = f.binary("and", f.cmp("oeq", a[0], zero), f.cmp("oeq", a[1], zero))
@@ -263,25 +244,37 @@ def _atan2(f: Function, y: Pair, x: Pair) -> Pair:
     return imaginary, f.fneg(real)
 
 
+def _in_double(function: Callable[..., Pair]) -> Callable[..., Pair]:
+    """The function on f32 pairs by way of f64: sums that cancel and squares that overflow in f32 have bits to spare."""
+
+    def widened(f: Function, *operands: Pair) -> Pair:
+        if operands[0][0].type.element is not F32:
+            return function(f, *operands)
+        real, imaginary = function(f, *((f.cast("fpext", a, F64), f.cast("fpext", b, F64)) for a, b in operands))
+        return f.cast("fptrunc", real, F32), f.cast("fptrunc", imaginary, F32)
+
+    return widened
+
+
 BINARY: dict[str, Callable[[Function, Pair, Pair], Pair]] = {
     "add": _add,
-    "atan2": _atan2,
+    "atan2": _in_double(_atan2),
     "divide": _divide,
     "multiply": _multiply,
-    "power": _power,
+    "power": _in_double(_power),
     "subtract": _subtract,
 }
 UNARY: dict[str, Callable[[Function, Pair], Pair]] = {
-    "cbrt": _cbrt,
-    "cosine": _cosine,
+    "cbrt": _in_double(_cbrt),
+    "cosine": _in_double(_cosine),
     "exponential": exp,
-    "exponential_minus_one": _expm1,
-    "log": log,
-    "log_plus_one": _log1p,
-    "logistic": _logistic,
-    "rsqrt": _rsqrt,
-    "sine": _sine,
-    "sqrt": sqrt,
-    "tan": _tan,
-    "tanh": tanh,
+    "exponential_minus_one": _in_double(_expm1),
+    "log": _in_double(log),
+    "log_plus_one": _in_double(_log1p),
+    "logistic": _in_double(_logistic),
+    "rsqrt": _in_double(_rsqrt),
+    "sine": _in_double(_sine),
+    "sqrt": _in_double(sqrt),
+    "tan": _in_double(_tan),
+    "tanh": _in_double(tanh),
 }

@@ -1,0 +1,88 @@
+"""Errors in units in the last place of a floating-point format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import mpmath
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format.
+
+    Attributes:
+        name: as StableHLO writes it.
+        dtype, bits: the NumPy type, and the unsigned integers of its width.
+        precision: bits of the significand, the implicit one included.
+        least, greatest: exponents of the smallest and the largest normal number.
+    """
+
+    name: str
+    dtype: np.dtype
+    bits: np.dtype
+    precision: int
+    least: int
+    greatest: int
+
+    @property
+    def count(self) -> int:
+        """Bit patterns there are."""
+        return 1 << (8 * self.dtype.itemsize)
+
+
+FORMATS = {
+    "f32": Format("f32", np.dtype(np.float32), np.dtype(np.uint32), 24, -126, 127),
+    "f64": Format("f64", np.dtype(np.float64), np.dtype(np.uint64), 53, -1022, 1023),
+    "f16": Format("f16", np.dtype(np.float16), np.dtype(np.uint16), 11, -14, 15),
+    "bf16": Format("bf16", np.dtype(ml_dtypes.bfloat16), np.dtype(np.uint16), 8, -126, 127),
+}
+
+
+def ulps(result: np.ndarray, exact: np.ndarray, of: Format) -> np.ndarray:
+    """|result - exact| in ulps of the exact value.
+
+    Args:
+        result: values of the format.
+        exact: what they should be, in a wider type.
+
+    Infinity stands one ulp above the largest finite number, on both sides. A NaN where none belongs or the other way
+    round, and a zero of the wrong sign, count as infinite errors.
+    """
+    wide = exact.dtype.type
+    top = np.ldexp(wide(1), of.greatest + 1)
+    # The next binade's ulp starts at `top`: results there would be counted in units twice as large.
+    limit = np.nextafter(top, wide(0))
+    with np.errstate(invalid="ignore"):
+        ours = np.clip(result.astype(wide), -top, top)
+    with np.errstate(invalid="ignore", over="ignore"):
+        bounded = np.clip(exact, -limit, limit)
+        error = np.abs(ours - np.clip(exact, -top, top)) / _ulp(bounded, of)
+    undefined = np.isnan(exact)
+    wrong = undefined != np.isnan(ours)
+    wrong |= (ours == 0) & ~undefined & (np.signbit(ours) != np.signbit(exact))
+    return np.where(wrong, np.inf, np.where(undefined, 0, error)).astype(np.float64)
+
+
+def _ulp(exact: np.ndarray, of: Format) -> np.ndarray:
+    smallest = np.ldexp(exact.dtype.type(1), of.least - of.precision + 1)
+    if exact.dtype == np.float64:  # frexp is slow, and this is done for 2^32 numbers
+        power = (exact.view(np.int64) & 0x7FF0000000000000).view(np.float64)
+        return np.maximum(power * 2.0 ** (1 - of.precision), smallest)
+    _, exponent = np.frexp(exact)
+    return np.where(exact == 0, smallest, np.maximum(np.ldexp(exact.dtype.type(1), exponent - of.precision), smallest))
+
+
+def exact_ulps(result: float, exact: Any, of: Format) -> float:
+    """The same of one finite number or infinity and an mpmath number."""
+    top = mpmath.ldexp(1, of.greatest + 1)
+    ours = mpmath.mpf(result) if np.isfinite(result) else mpmath.sign(result) * top
+    exact = max(-top, min(top, exact))
+    if exact == 0:
+        exponent = of.least
+    else:
+        exponent = max(of.least, min(of.greatest, mpmath.frexp(exact)[1] - 1))
+    return float(abs(ours - exact) / mpmath.ldexp(1, exponent - of.precision + 1))

@@ -1,0 +1,157 @@
+"""The functions whose accuracy is measured, and how accurate each has to be: one table, read by shlo-accuracy and by
+test/codegen/test_accuracy.py.
+
+A function has two references: one in a wider NumPy type for whole arrays (f64 for types up to f32, the x87's or the
+system's long double for f64 where NumPy has the function in it), and one in mpmath, which decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import mpmath
+import numpy as np
+from scipy import special
+
+Wide = Callable[..., np.ndarray]
+Exact = Callable[..., Any]
+
+#: Half an ulp is correctly rounded. f16 and bf16 are computed in f32 and rounded once, so ties may go the other way.
+NARROW = 0.502
+USUAL: Mapping[str, float] = {"f32": 1.0, "f64": 2.0, "f16": NARROW, "bf16": NARROW}
+HARD: Mapping[str, float] = {**USUAL, "f32": 2.0}
+CORRECT: Mapping[str, float] = {"f32": 0.5, "f64": 0.5, "f16": 0.5, "bf16": 0.5}
+
+
+@dataclass(frozen=True)
+class MathFunction:
+    """A function of one or two real arguments.
+
+    Attributes:
+        name: of the row in the table.
+        op: the StableHLO or CHLO op.
+        wide: the reference on arrays of f64 or long double.
+        exact: the reference on mpmath numbers; called for finite arguments only; None where `wide` is exact.
+        targets: the largest error allowed, in ulps, by element type.
+        extended: `wide` is accurate in long double, too.
+        usual: where half of the f64 samples lie: most of the real line is where these functions are 0, 1 or infinite.
+        near: points whose neighbours are sampled densely: zeros, branch points, seams of algorithms.
+        pairs: for two arguments: (random generator, count, f64 or f32) -> the arguments.
+    """
+
+    name: str
+    op: str
+    wide: Wide
+    exact: Exact | None
+    targets: Mapping[str, float] = field(default_factory=lambda: USUAL)
+    extended: bool = True
+    usual: tuple[float, float] = (-10.0, 10.0)
+    near: tuple[float, ...] = ()
+    pairs: Callable[[np.random.Generator, int, np.dtype], Sequence[np.ndarray]] | None = None
+
+    @property
+    def arity(self) -> int:
+        return 1 if self.pairs is None else 2
+
+
+# --- references that NumPy and SciPy lack ----------------------------------------------------------------------------
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def _exact_cbrt(x: Any) -> Any:
+    return mpmath.sign(x) * mpmath.cbrt(abs(x))
+
+
+# --- samples of two arguments ----------------------------------------------------------------------------------------
+
+
+def _log_uniform(rng: np.random.Generator, count: int, low: float, high: float) -> np.ndarray:
+    return np.exp2(rng.uniform(low, high, count))
+
+
+def _signs(rng: np.random.Generator, count: int) -> np.ndarray:
+    return rng.choice([-1.0, 1.0], count)
+
+
+def _power_pairs(rng: np.random.Generator, count: int, dtype: np.dtype) -> Sequence[np.ndarray]:
+    """Bases of every size with exponents that keep the result in range; bases near 1; small integers and halves."""
+    info = ml_dtypes.finfo(dtype)
+    lowest, highest = float(info.minexp) - info.nmant - 1, float(info.maxexp)
+    third = count // 3
+    base = _log_uniform(rng, third, lowest, highest)
+    with np.errstate(divide="ignore"):
+        exponent = rng.uniform(lowest - 2, highest + 1, third) / np.log2(base)
+    near = 1 + _signs(rng, third) * _log_uniform(rng, third, -info.nmant - 1.0, -1.0)
+    steep = rng.uniform(lowest - 2, highest + 1, third) / np.log2(near)
+    rest = count - 2 * third
+    small = _signs(rng, rest) * rng.integers(1, 60, rest) / rng.choice([1.0, 2.0, 3.0], rest)
+    whole = rng.integers(-40, 41, rest) / rng.choice([1.0, 2.0], rest)
+    whole = np.where(small < 0, np.round(whole), whole)
+    pairs = np.concatenate([base, near, small]), np.concatenate([exponent, steep, whole])
+    return [np.nan_to_num(side, posinf=1.0, neginf=-1.0).astype(dtype) for side in pairs]
+
+
+def _angle_pairs(rng: np.random.Generator, count: int, dtype: np.dtype) -> Sequence[np.ndarray]:
+    """Points of all sizes and directions, and points near the axes and the diagonals."""
+    info = ml_dtypes.finfo(dtype)
+    half = count // 2
+    sizes = [_log_uniform(rng, half, info.minexp + 1.0, info.maxexp - 1.0) for _ in range(2)]
+    direction = rng.uniform(-np.pi, np.pi, count - half)
+    size = _log_uniform(rng, count - half, -20, 20)
+    y = np.concatenate([sizes[0] * _signs(rng, half), size * np.sin(direction)])
+    x = np.concatenate([sizes[1] * _signs(rng, half), size * np.cos(direction)])
+    return [y.astype(dtype), x.astype(dtype)]
+
+
+def _remainder_pairs(rng: np.random.Generator, count: int, dtype: np.dtype) -> Sequence[np.ndarray]:
+    """Dividends up to 2^80 times the divisor."""
+    divisor = _signs(rng, count) * _log_uniform(rng, count, -30, 30)
+    quotient = _signs(rng, count) * _log_uniform(rng, count, -4, 80)
+    quotient = np.where(rng.random(count) < 0.2, np.round(quotient), quotient)
+    return [(divisor * quotient).astype(dtype), divisor.astype(dtype)]
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+_PI = float(np.pi)
+FUNCTIONS: dict[str, MathFunction] = {
+    function.name: function
+    for function in (
+        MathFunction("exponential", "stablehlo.exponential", np.exp, mpmath.exp, usual=(-750, 715)),
+        MathFunction(
+            "exponential_minus_one",
+            "stablehlo.exponential_minus_one",
+            np.expm1,
+            mpmath.expm1,
+            usual=(-45, 715),
+            near=(0.35, -0.35, 0.7, -0.7),
+        ),
+        MathFunction("log", "stablehlo.log", np.log, mpmath.log, usual=(0, 4), near=(1.0, 0.7071, 1.4142)),
+        MathFunction("log_plus_one", "stablehlo.log_plus_one", np.log1p, mpmath.log1p, usual=(-1, 3), near=(-1.0,)),
+        MathFunction(
+            "logistic",
+            "stablehlo.logistic",
+            _logistic,
+            lambda x: 1 / (1 + mpmath.exp(-x)),
+            usual=(-40, 40),
+            near=(-709.0, -745.0),
+        ),
+        MathFunction("tanh", "stablehlo.tanh", np.tanh, mpmath.tanh, usual=(-22, 22), near=(0.5, 0.6, 1.0)),
+        MathFunction("sine", "stablehlo.sine", np.sin, mpmath.sin, usual=(-100, 100), near=(_PI, _PI / 2, 2 * _PI)),
+        MathFunction("cosine", "stablehlo.cosine", np.cos, mpmath.cos, usual=(-100, 100), near=(_PI / 2, 1.5 * _PI)),
+        MathFunction("tan", "stablehlo.tan", np.tan, mpmath.tan, usual=(-100, 100), near=(_PI / 2, _PI, _PI / 4)),
+        MathFunction("sqrt", "stablehlo.sqrt", np.sqrt, mpmath.sqrt, CORRECT, usual=(0, 100)),
+        MathFunction("rsqrt", "stablehlo.rsqrt", lambda x: 1 / np.sqrt(x), lambda x: 1 / mpmath.sqrt(x), usual=(0, 9)),
+        MathFunction("cbrt", "stablehlo.cbrt", np.cbrt, _exact_cbrt, usual=(-100, 100)),
+        MathFunction("erf", "chlo.erf", special.erf, mpmath.erf, extended=False, usual=(-6, 6), near=(0.84375, 1.0)),
+        MathFunction("power", "stablehlo.power", np.power, mpmath.power, HARD, pairs=_power_pairs),
+        MathFunction("atan2", "stablehlo.atan2", np.arctan2, mpmath.atan2, pairs=_angle_pairs),
+        MathFunction("remainder", "stablehlo.remainder", np.fmod, None, CORRECT, pairs=_remainder_pairs),
+    )
+}

@@ -1,0 +1,126 @@
+"""shlo-accuracy: largest errors of the elementary functions, in units in the last place."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, write_output
+from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
+
+if TYPE_CHECKING:  # mpmath and SciPy are imported when there is something to measure
+    from stablehlo_py.accuracy.measure import Measurement
+
+TYPES = ("f32", "f64", "f16", "bf16")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    result = argparse.ArgumentParser(prog="shlo-accuracy", description=__doc__, epilog=EXIT_STATUS_HELP)
+    result.add_argument("functions", nargs="*", help="functions to measure (all of them)")
+    result.add_argument("--list", action="store_true", help="list the functions and end")
+    result.add_argument("--types", default=",".join(TYPES), help="element types, separated by commas")
+    result.add_argument("--stride", type=int, default=4099, metavar="N", help="measure f32 at every N-th bit pattern")
+    result.add_argument("--exhaustive", action="store_true", help="measure f32 at all 2^32 bit patterns")
+    result.add_argument("--samples", type=int, default=1 << 18, help="samples of f64, and of two arguments")
+    result.add_argument("--journal", type=Path, metavar="FILE", help="keep results, and go on where a run was stopped")
+    result.add_argument("--write", metavar="FILE", help="write the page with the best measurements of each function")
+    return result
+
+
+def _chosen(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    from stablehlo_py.accuracy.functions import FUNCTIONS
+
+    for name in options.functions:
+        if name not in FUNCTIONS:
+            raise OptionError(f"no function is named {name!r}", remedy=f"choose from: {', '.join(FUNCTIONS)}")
+    types = options.types.split(",")
+    for name in types:
+        if name not in TYPES:
+            raise OptionError(f"--types has {name!r}", remedy=f"choose from: {', '.join(TYPES)}")
+    if options.stride < 1 or options.samples < 1:
+        raise OptionError("--stride and --samples count from 1", remedy="give a positive number")
+    return options.functions or list(FUNCTIONS), types
+
+
+def _measurements(options: argparse.Namespace, console: Console) -> Iterator[Measurement]:
+    """One measurement after the other, from the journal where it has as good a one."""
+    from stablehlo_py.accuracy.formats import FORMATS
+    from stablehlo_py.accuracy.functions import FUNCTIONS
+    from stablehlo_py.accuracy.journal import Journal
+    from stablehlo_py.accuracy.measure import Compiled, State, measure, stride_of
+
+    names, types = _chosen(options)
+    journal = Journal(options.journal)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        for name in names:
+            for element in types:
+                function, of = FUNCTIONS[name], FORMATS[element]
+                compiled = Compiled(function, of)
+                stride = stride_of(function, element, 1 if options.exhaustive else options.stride)
+                total = of.count if stride else options.samples
+                known = journal.covers(name, element, compiled.digest, total // max(1, stride))
+                if known is None:
+                    task = bars.add_task(f"{name} {element}", total=total)
+
+                    save = partial(journal.progress, name, element, compiled.digest, stride)
+
+                    def progress(state: State, save: Callable = save, task: TaskID = task) -> None:
+                        bars.update(task, completed=state.position)
+                        save(state)
+
+                    known = measure(
+                        function,
+                        element,
+                        stride=stride,
+                        count=options.samples,
+                        compiled=compiled,
+                        state=journal.resume(name, element, compiled.digest, stride, of.bits),
+                        progress=progress,
+                    )
+                    journal.finish(known)
+                    bars.remove_task(task)
+                yield journal.best(name, element, compiled.digest) or known
+
+
+def tool(options: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    if find_spec("mpmath") is None:
+        raise OptionError("mpmath is not installed", remedy="pip install 'stablehlo-py[test]'")
+    from stablehlo_py.accuracy.functions import FUNCTIONS
+    from stablehlo_py.accuracy.report import COLUMNS, cells, markdown
+
+    if options.list:
+        print("\n".join(FUNCTIONS))
+        return EXIT_OK
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    results = []
+    table = Table(*COLUMNS, box=SIMPLE)
+    for measurement in _measurements(options, console):
+        results.append(measurement)
+        table.add_row(*cells(measurement), style="" if measurement.met else "red")
+    console.print(table)
+    if options.write:
+        given = " ".join(["shlo-accuracy", *sys.argv[1:]])
+        write_output(options.write, markdown(results, given))
+    return EXIT_OK if all(measurement.met for measurement in results) else EXIT_MISMATCH
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run shlo-accuracy; returns the exit status: 1 when a target is missed."""
+    return run_tool(parser(), tool, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

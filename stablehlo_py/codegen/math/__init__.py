@@ -1,0 +1,35 @@
+"""Elementary functions of f32 and f64 of any number of lanes, expanded into builder operations.
+
+docs/accuracy.md has their measured errors. No function is left to a library: all backends share these expansions.
+"""
+
+from stablehlo_py.codegen.math.basics import absolute, any_lane, muladd
+from stablehlo_py.codegen.math.error_function import erf, erfc
+from stablehlo_py.codegen.math.exponential import exp, expm1, logistic, tanh
+from stablehlo_py.codegen.math.inverse_trigonometric import atan2
+from stablehlo_py.codegen.math.logarithm import log, log1p
+from stablehlo_py.codegen.math.powers import cbrt, power, remainder, rsqrt, sqrt
+from stablehlo_py.codegen.math.trigonometric import cos, sin, tan
+
+__all__ = [
+    "absolute",
+    "any_lane",
+    "atan2",
+    "cbrt",
+    "cos",
+    "erf",
+    "erfc",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "logistic",
+    "muladd",
+    "power",
+    "remainder",
+    "rsqrt",
+    "sin",
+    "sqrt",
+    "tan",
+    "tanh",
+]

@@ -1,0 +1,133 @@
+"""What the elementary functions are made of: constants, bits, polynomials, sums and products with their rounding
+errors.
+
+Everything works on f32 and f64 of any number of lanes, and gives a lane the same bits whatever stands in the others.
+`Double` is an unevaluated sum of two values, the second at most half an ulp of the first: about twice the precision
+(Dekker, "A floating-point technique for extending the available precision", 1971).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from stablehlo_py.codegen.builder import F32, F64, I32, I64, Function, ScalarType, Value, vector
+
+Double: TypeAlias = tuple[Value, Value]
+
+MANTISSA = {F32: 23, F64: 52}
+BIAS = {F32: 127, F64: 1023}
+# 1.5 * 2^(mantissa bits): adding it rounds to an integer, which then stands in the low bits.
+MAGIC = {F32: 12582912.0, F64: 6755399441055744.0}
+TINY = {F32: 2.0**-126, F64: 2.0**-1022}  # the least normal number
+
+
+def const(f: Function, x: Value, number: float) -> Value:
+    """A constant of x's type."""
+    return f.const(number, x.type)
+
+
+def integer_type(x: Value) -> ScalarType:
+    """The integers of the width of x's elements."""
+    return I32 if x.type.element is F32 else I64
+
+
+def bits(f: Function, x: Value) -> Value:
+    """The bits of x as integers."""
+    return f.bitcast(x, vector(x.type.lanes, integer_type(x)))
+
+
+def integer(f: Function, x: Value, name: str, number: int) -> Value:
+    """`x name number` on integers: add, and, lshr, shl ..."""
+    return f.binary(name, x, f.const(number, x.type))
+
+
+def muladd(f: Function, a: Value, b: Value, c: Value) -> Value:
+    """a * b + c, fused where the target has an instruction for it."""
+    return f.intrinsic("fmuladd", a, b, c)
+
+
+def absolute(f: Function, x: Value) -> Value:
+    """|x|."""
+    return f.intrinsic("fabs", x)
+
+
+def copysign(f: Function, size: Value, sign: Value) -> Value:
+    """|size| with the sign of the other."""
+    return f.intrinsic("copysign", size, sign)
+
+
+def negative(f: Function, x: Value) -> Value:
+    """i1: whether the sign bit is set (-0 and -NaN included)."""
+    raw = bits(f, x)
+    return f.cmp("slt", raw, f.const(0, raw.type))
+
+
+def polynomial(f: Function, x: Value, coefficients: Sequence[float]) -> Value:
+    """Horner's scheme, highest power first."""
+    result = const(f, x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = muladd(f, result, x, const(f, x, coefficient))
+    return result
+
+
+def at_most(f: Function, x: Value, bound: float) -> Value:
+    """min(x, bound); a NaN stays. One instruction in this form."""
+    limit = const(f, x, bound)
+    return f.select(f.cmp("ogt", x, limit), limit, x)
+
+
+def at_least(f: Function, x: Value, bound: float) -> Value:
+    """max(x, bound); a NaN stays."""
+    limit = const(f, x, bound)
+    return f.select(f.cmp("olt", x, limit), limit, x)
+
+
+def any_lane(f: Function, condition: Value) -> Value:
+    """i1: whether the condition holds in a lane."""
+    return condition if condition.type.lanes == 1 else f.reduce_lanes("or", condition)
+
+
+def where_rare(f: Function, rare: Value, slow: Callable[[], Sequence[Value]], fast: Sequence[Value]) -> list[Value]:
+    """`fast`, and `slow()` in the lanes where the rare condition holds; code for it runs only if there is one. A lane's
+    bits do not depend on its neighbours: those may be padding, or other elements with another number of threads."""
+
+    def replaced() -> list[Value]:
+        return [f.select(rare, one, other) for one, other in zip(slow(), fast, strict=True)]
+
+    return f.if_(any_lane(f, rare), replaced, lambda: list(fast))
+
+
+# --- sums and products of two values ---------------------------------------------------------------------------------
+
+
+def fast_two_sum(f: Function, a: Value, b: Value) -> Double:
+    """a + b exactly; |a| >= |b|, or a is 0."""
+    total = f.fadd(a, b)
+    return total, f.fsub(b, f.fsub(total, a))
+
+
+def two_sum(f: Function, a: Value, b: Value) -> Double:
+    """a + b exactly (Knuth)."""
+    total = f.fadd(a, b)
+    part = f.fsub(total, a)
+    return total, f.fadd(f.fsub(a, f.fsub(total, part)), f.fsub(b, part))
+
+
+def two_product(f: Function, a: Value, b: Value) -> Double:
+    """a * b exactly, but for underflow."""
+    product = f.fmul(a, b)
+    return product, f.fma(a, b, f.fneg(product))
+
+
+def multiply_doubles(f: Function, a: Double, b: Double) -> Double:
+    """(a0 + a1)(b0 + b1), relative error about 2^-102 in f64."""
+    product, rest = two_product(f, a[0], b[0])
+    rest = f.fma(a[0], b[1], f.fma(a[1], b[0], rest))
+    return fast_two_sum(f, product, rest)
+
+
+def scale_double(f: Function, a: Double, by: Value) -> Double:
+    """(a0 + a1) by."""
+    product, rest = two_product(f, a[0], by)
+    return fast_two_sum(f, product, f.fma(a[1], by, rest))

@@ -1,0 +1,144 @@
+"""The error function and its complement. Coefficients are minimax fits (see exponential.py).
+
+erf x = x + x p(x^2) for small x. f32: 1 - 2^q(|x|) for others, with q a polynomial for the binary logarithm of erfc.
+f64: erfc x = e^(-x^2) r(t) / (1 + 2x) with t = (x - 3) / (x + 3), which takes the half line to a short interval (after
+Schonfelder, "Chebyshev expansions for the error and related functions", 1978).
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.math.basics import (
+    BIAS,
+    MAGIC,
+    MANTISSA,
+    absolute,
+    at_most,
+    bits,
+    const,
+    copysign,
+    integer,
+    muladd,
+    polynomial,
+)
+from stablehlo_py.codegen.math.exponential import exp_double, scaled
+
+# (erf x - x) / x in x^2 below: relative error of erf 2^-29.3 and 2^-56.3.
+_SMALL = 1.0
+_ERF = {
+    F32: (
+        7.914427987998351e-05,
+        -0.0008028975571505725,
+        0.005190538242459297,
+        -0.02685503475368023,
+        0.11283616721630096,
+        -0.3761262893676758,
+        0.12837916612625122,
+    ),
+    F64: (
+        5.945262640753955e-11,
+        -1.1365666624567702e-09,
+        1.465788005199366e-08,
+        -1.6350025260055095e-07,
+        1.6460972821184672e-06,
+        -1.4925593507190661e-05,
+        0.00012055331036913794,
+        -0.0008548326978742633,
+        0.005223977624780875,
+        -0.026866170645072896,
+        0.11283791670954857,
+        -0.3761263890318375,
+        0.1283791670955126,
+    ),
+}
+# log2 erfc x on 1 <= x <= 4: error of erfc 2^-29.2.
+_LOG2_ERFC = (
+    0.00026768239331431687,
+    -0.004240041598677635,
+    0.031454041600227356,
+    -0.14864276349544525,
+    -0.920772910118103,
+    -1.6259723901748657,
+    -0.0005103199509903789,
+)
+# (2^r - 1) / r on |r| <= 1/2: relative error of 2^r 2^-27.4.
+_EXP2 = (
+    0.00015812812489457428,
+    0.0013417546870186925,
+    0.009617065079510212,
+    0.05550272762775421,
+    0.24022655189037323,
+    0.6931472420692444,
+)
+# erfc(x) e^(x^2) (1 + 2 x) in t on 1 <= x <= 27.5: relative error 2^-54.4.
+_CENTER = 3.0
+_SCALED_ERFC = (
+    -3.157813869794907e-08,
+    1.6739549476531054e-07,
+    -1.0312639000044517e-07,
+    -6.967399240424814e-07,
+    3.666643632588846e-07,
+    3.5093253148497953e-06,
+    -7.450127961674606e-07,
+    -2.0109328894314635e-05,
+    4.954256800235197e-06,
+    0.00012510050200029076,
+    -0.00010516066953318644,
+    -0.0007798323535855942,
+    0.001888690449382347,
+    0.002529391818852188,
+    -0.023770514923874213,
+    0.06830802734394062,
+    -0.11927366341515652,
+    0.12964515870276108,
+    -0.04756229435345246,
+    -0.13562110612458117,
+    1.2530080582697296,
+)
+
+
+def erf(f: Function, x: Value) -> Value:
+    """Error function."""
+    element = x.type.element
+    size = at_most(f, absolute(f, x), 4.0 if element is F32 else 6.0)
+    square = f.fmul(size, size)
+    small = muladd(f, polynomial(f, square, _ERF[element]), size, size)
+    large = _one_minus_erfc(f, size) if element is F32 else f.fsub(const(f, x, 1.0), _far(f, size))
+    return copysign(f, f.select(f.cmp("olt", size, const(f, x, _SMALL)), small, large), x)
+
+
+def _one_minus_erfc(f: Function, x: Value) -> Value:
+    """1 - 2^q(x) for f32 x between 1 and 4."""
+    power = polynomial(f, x, _LOG2_ERFC)
+    magic = const(f, x, MAGIC[F32] + BIAS[F32])
+    shifted = f.fadd(power, magic)
+    r = f.fsub(power, f.fsub(shifted, magic))
+    one = const(f, x, 1.0)
+    y = muladd(f, polynomial(f, r, _EXP2), r, one)
+    scale = f.bitcast(integer(f, bits(f, shifted), "shl", MANTISSA[F32]), x.type)
+    return muladd(f, f.fneg(y), scale, one)
+
+
+def _far(f: Function, x: Value) -> Value:
+    """erfc x for f64 x from 1 on."""
+    one = const(f, x, 1.0)
+    center = const(f, x, _CENTER)
+    t = f.fdiv(f.fsub(x, center), f.fadd(x, center))
+    factor = f.fdiv(polynomial(f, t, _SCALED_ERFC), f.fadd(one, f.fadd(x, x)))
+    square = f.fmul(x, x)
+    lost = f.fma(x, x, f.fneg(square))
+    y, rest, n = exp_double(f, f.fneg(square), f.fneg(lost))
+    return scaled(f, muladd(f, y, factor, f.fmul(rest, factor)), n)
+
+
+def erfc(f: Function, x: Value) -> Value:
+    """1 - erf(x), accurate where that cancels; f32 through f64."""
+    if x.type.element is F32:
+        return f.cast("fptrunc", erfc(f, f.cast("fpext", x, F64)), F32)
+    one = const(f, x, 1.0)
+    size = at_most(f, absolute(f, x), 30.0)
+    far = _far(f, size)
+    far = f.select(f.cmp("olt", x, const(f, x, 0.0)), f.fsub(const(f, x, 2.0), far), far)
+    series = polynomial(f, f.fmul(size, size), _ERF[F64])
+    near = f.fma(f.fneg(x), series, f.fsub(one, x))
+    return f.select(f.cmp("olt", size, const(f, x, _SMALL)), near, far)

@@ -1,0 +1,192 @@
+"""The exponential function and its kin: exp, expm1, logistic, tanh, sinh, cosh.
+
+x = n log 2 + r, |r| <= log(2)/2: e^x = 2^n e^r, with n by adding and subtracting a big number and r by Cody and Waite
+("Software Manual for the Elementary Functions", 1980). Polynomials are minimax fits of the relative error (Remez's
+algorithm in mpmath), each coefficient rounded to the type before those of higher powers are fitted anew.
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.math.basics import (
+    BIAS,
+    MAGIC,
+    MANTISSA,
+    absolute,
+    at_least,
+    at_most,
+    bits,
+    const,
+    copysign,
+    integer,
+    muladd,
+    polynomial,
+)
+
+_LOG2E = 1.4426950408889634
+# The first part has so few bits that its product with n is exact.
+LN2 = {F32: (0.693359375, -2.12194440e-4), F64: (6.93147180369123816490e-01, 1.90821492927058770002e-10)}
+
+# (e^r - 1 - r) / r^2 on |r| <= log(2)/2: relative error of e^r 2^-28.2 and 2^-56.8.
+_TAIL = {
+    F32: (0.0013836713042110205, 0.008369140326976776, 0.041668105870485306, 0.16666516661643982, 0.4999999403953552),
+    F64: (
+        2.042321491655924e-09,
+        2.5117607635362048e-08,
+        2.7557930463349197e-07,
+        2.7557221772391615e-06,
+        2.4801587274807274e-05,
+        0.00019841269906313645,
+        0.0013888888888797827,
+        0.008333333333313752,
+        0.04166666666666683,
+        0.16666666666666688,
+        0.5,
+    ),
+}
+_DEGREE = {element: len(tail) + 1 for element, tail in _TAIL.items()}
+_OVERFLOW = {F32: 89.0, F64: 710.0}
+# From here results are so far below the denormal numbers that the last product is an exact 0: one that rounds to a
+# denormal number costs a hundred cycles on many CPUs, and softmax meets e^-inf all the time.
+_UNDERFLOW = {F32: -150.0, F64: -1200.0}
+
+
+def _reduced(f: Function, x: Value, offset: int, halved: bool = False) -> tuple[Value, Value, Value]:
+    """x = n log 2 + r: (bits whose low part is n + offset, n, r). Halved: 2 x = n log 2 + 2 r."""
+    element = x.type.element
+    factor = 2.0 if halved else 1.0
+    magic = const(f, x, MAGIC[element] + offset)
+    shifted = muladd(f, x, const(f, x, _LOG2E * factor), magic)
+    n = f.fsub(shifted, magic)
+    high, low = LN2[element]
+    r = muladd(f, n, const(f, x, -high / factor), x)
+    return bits(f, shifted), n, muladd(f, n, const(f, x, -low / factor), r)
+
+
+def _lost(f: Function, x: Value, n: Value, r: Value) -> Value:
+    """What rounding r lost: a multiple of the second part of log 2 was subtracted from an exact difference."""
+    high, low = LN2[x.type.element]
+    exact = muladd(f, n, const(f, x, -high), x)
+    return muladd(f, n, const(f, x, -low), f.fsub(exact, r))
+
+
+def _series(f: Function, r: Value, factor: float = 1.0) -> Value:
+    """(e^(factor r) - 1) / r."""
+    element = r.type.element
+    coefficients = (*_TAIL[element], 1.0)
+    degree = _DEGREE[element]
+    return polynomial(f, r, [c * factor ** (degree - place) for place, c in enumerate(coefficients)])
+
+
+def _power_of_two(f: Function, n: Value, like: Value) -> Value:
+    """2^k where the low bits of n hold k + bias."""
+    return f.bitcast(integer(f, n, "shl", MANTISSA[like.type.element]), like.type)
+
+
+def scaled(f: Function, y: Value, n: Value) -> Value:
+    """y 2^k where the low bits of n hold k + 2 bias: in two steps, as 2^k itself may overflow or underflow."""
+    half = integer(f, n, "lshr", 1)
+    return f.fmul(f.fmul(y, _power_of_two(f, half, y)), _power_of_two(f, f.binary("sub", n, half), y))
+
+
+def exp(f: Function, x: Value) -> Value:
+    """e^x."""
+    element = x.type.element
+    x = at_least(f, at_most(f, x, _OVERFLOW[element]), _UNDERFLOW[element])
+    n, _, r = _reduced(f, x, 2 * BIAS[element])
+    return scaled(f, muladd(f, _series(f, r), r, const(f, x, 1.0)), n)
+
+
+def exp_double(f: Function, x: Value, low: Value | None = None) -> tuple[Value, Value, Value]:
+    """(y, rest, n): e^(x + low) = (y + rest) 2^k with the low bits of n holding k + 2 bias, for `scaled`. `low` is at
+    most an ulp of x. The rest is what rounding y lost; what is left is the error of the series, a fifth of an ulp."""
+    element = x.type.element
+    x = at_least(f, at_most(f, x, _OVERFLOW[element]), _UNDERFLOW[element])
+    n, multiple, r = _reduced(f, x, 2 * BIAS[element])
+    lost = _lost(f, x, multiple, r)
+    if low is not None:
+        lost = f.fadd(lost, low)
+    series, one = _series(f, r), const(f, x, 1.0)
+    y = muladd(f, series, r, one)
+    rest = muladd(f, series, r, f.fsub(one, y))
+    return y, muladd(f, lost, y, rest), n
+
+
+def expm1(f: Function, x: Value) -> Value:
+    """e^x - 1: 2^n (r + tail) + (2^n - 1), with the roundings of 2^n - 1 and of 2^n r added to it made good. Half of
+    everything, since 2^n may overflow where the result does not."""
+    element = x.type.element
+    y = at_least(f, at_most(f, x, _OVERFLOW[element]), -19.0 if element is F32 else -39.0)
+    n, multiple, r = _reduced(f, y, BIAS[element] - 1)
+    scale = _power_of_two(f, n, x)
+    tail = muladd(f, polynomial(f, r, _TAIL[element]), f.fmul(r, r), _lost(f, y, multiple, r))
+    base = f.fsub(scale, const(f, x, 0.5))
+    high = f.fma(scale, r, base)
+    lost = f.fma(scale, r, f.fsub(base, high))
+    lost = f.fadd(lost, f.fsub(f.fsub(scale, base), const(f, x, 0.5)))
+    half = f.fadd(high, muladd(f, scale, tail, lost))
+    # Halves of the least numbers lose a bit; they and zeros are their own result.
+    return f.select(f.cmp("olt", absolute(f, x), const(f, x, 2.0**-60)), x, f.fadd(half, half))
+
+
+def logistic(f: Function, x: Value) -> Value:
+    """1 / (1 + e^-x): with e = e^-|x| it is q = e / (1 + e) for negative x and 1 - q for others. One step of Newton's
+    makes good what rounding e, 1 + e and the quotient lost."""
+    element = x.type.element
+    one = const(f, x, 1.0)
+    # e and q are scaled by 2^extra until the end, so that nothing before the last product is a denormal number.
+    extra, lowest = (64, -130.0) if element is F32 else (128, -780.0)
+    n, _, r = _reduced(f, at_least(f, f.fneg(absolute(f, x)), lowest), BIAS[element] + extra)
+    scale, back = _power_of_two(f, n, x), const(f, x, 2.0**-extra)
+    series = _series(f, r)
+    y = muladd(f, series, r, one)
+    rest = f.fmul(muladd(f, series, r, f.fsub(one, y)), scale)
+    e = f.fmul(y, scale)
+    q = f.fdiv(e, muladd(f, e, back, one))
+    plain = f.fmul(q, back)
+    inverse = f.fsub(one, plain)  # 1 / (1 + e)
+    residual = f.fma(f.fneg(plain), e, f.fsub(e, q))  # e - q (1 + e); the difference is exact, as e/2 <= q <= e
+    q = f.fmul(muladd(f, muladd(f, rest, inverse, residual), inverse, q), back)
+    return f.select(f.cmp("olt", x, const(f, x, 0.0)), q, f.fsub(one, q))
+
+
+# (tanh x - x) / x^3 in x^2 for small x: relative error of tanh 2^-27.8 and 2^-57.
+_TANH_SMALL = {F32: 0.8, F64: 0.625}
+_TANH = {
+    F32: (
+        0.0015818806132301688,
+        -0.007406946737319231,
+        0.021303260698914528,
+        -0.053853124380111694,
+        0.13332241773605347,
+        -0.33333298563957214,
+    ),
+    F64: (
+        6.042467658125842e-06,
+        -3.0187219897798413e-05,
+        9.1558412329748e-05,
+        -0.0002370117313491235,
+        0.0005894517998194345,
+        -0.0014557259484292125,
+        0.0035921139999709685,
+        -0.008863234312594483,
+        0.021869488468717047,
+        -0.053968253966059004,
+        0.13333333333329744,
+        -0.33333333333333315,
+    ),
+}
+_TANH_ONE = {F32: 9.1, F64: 20.0}  # from here on tanh rounds to 1
+
+
+def tanh(f: Function, x: Value) -> Value:
+    """A polynomial for small x, 1 - 2 / (e^2x + 1) for others."""
+    element = x.type.element
+    one, two = const(f, x, 1.0), const(f, x, 2.0)
+    size = at_most(f, absolute(f, x), _TANH_ONE[element])
+    n, _, r = _reduced(f, size, BIAS[element], halved=True)
+    y = muladd(f, _series(f, r, 2.0), r, one)
+    large = f.fsub(one, f.fdiv(two, muladd(f, y, _power_of_two(f, n, x), one)))
+    square = f.fmul(size, size)
+    small = muladd(f, f.fmul(polynomial(f, square, _TANH[element]), square), size, size)
+    return copysign(f, f.select(f.cmp("olt", size, const(f, x, _TANH_SMALL[element])), small, large), x)

@@ -1,0 +1,81 @@
+"""The arc functions: atan2, atan, asin, acos. Their polynomials are minimax fits (see exponential.py)."""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.math.basics import (
+    absolute,
+    const,
+    copysign,
+    fast_two_sum,
+    muladd,
+    negative,
+    polynomial,
+)
+
+# (atan t - t) / t^3 in t^2 on |t| <= tan(pi/8): relative error of atan 2^-30.4 and 2^-58.
+_ATAN = {
+    F32: (-0.06087901070713997, 0.10598399490118027, -0.14244304597377777, 0.19998525083065033, -0.33333316445350647),
+    F64: (
+        0.01518881052113822,
+        -0.033467615011159954,
+        0.0450322751956768,
+        -0.052183176574798186,
+        0.058770070294425464,
+        -0.06666225102853444,
+        0.07692282635611224,
+        -0.09090908138543577,
+        0.11111111087995065,
+        -0.14285714285384774,
+        0.19999999999997642,
+        -0.33333333333333326,
+    ),
+}
+_TAN_EIGHTH = 0.41421356237309503  # tan(pi/8)
+# pi/4 in two parts; the first has two bits to spare, so that three times it is exact.
+_QUARTER_PI = {F32: (0.785398006439209, 1.5695823663008923e-07), F64: (0.7853981633974483, 3.061616997868383e-17)}
+
+
+def atan2(f: Function, y: Value, x: Value) -> Value:
+    """Angle of the point (x, y): a multiple of pi/4 plus or minus atan(t), |t| <= tan(pi/8). What the quotient and the
+    sums lose in rounding is added to the small terms."""
+    element = x.type.element
+    across, along = absolute(f, y), absolute(f, x)
+    steep = f.cmp("ogt", across, along)
+    small, large = f.select(steep, along, across), f.select(steep, across, along)
+    # Scaled so that 1/large and the products are normal numbers.
+    huge, tiny = (2.0**64, 2.0**-62) if element is F32 else (2.0**512, 2.0**-500)
+    factor = f.select(f.cmp("ogt", large, const(f, x, huge)), const(f, x, 2.0 / huge), const(f, x, 1.0))
+    factor = f.select(f.cmp("olt", large, const(f, x, tiny)), const(f, x, 1.0 / tiny), factor)
+    small, large = f.fmul(small, factor), f.fmul(large, factor)
+    infinite = f.cmp("oeq", large, const(f, x, math.inf))
+    both = f.cmp("oeq", small, const(f, x, math.inf))
+    zero, one = const(f, x, 0.0), const(f, x, 1.0)
+    small = f.select(infinite, f.select(both, one, zero), small)
+    large = f.select(f.binary("or", infinite, f.cmp("oeq", large, zero)), one, large)
+    # t = small/large, or (small - large)/(small + large), the tangent of what the angle is off pi/4.
+    near = f.cmp("ogt", small, f.fmul(large, const(f, x, _TAN_EIGHTH)))
+    top, top_rest = fast_two_sum(f, f.fneg(f.select(near, large, zero)), small)
+    bottom, bottom_rest = fast_two_sum(f, large, f.select(near, small, zero))
+    inverse = f.fdiv(one, bottom)
+    t = f.fmul(top, inverse)
+    minus_t = f.fneg(t)
+    low = f.fmul(f.fadd(f.fma(minus_t, bottom, top), f.fma(minus_t, bottom_rest, top_rest)), inverse)
+    square = f.fmul(t, t)
+    tail = muladd(f, f.fmul(polynomial(f, square, _ATAN[element]), square), t, low)
+    left = negative(f, x)
+    down = f.binary("xor", steep, left)  # the angle falls as t grows
+    base, rest = (
+        f.select(
+            near,
+            f.select(left, const(f, x, 3 * part), const(f, x, part)),
+            f.select(steep, const(f, x, 2 * part), f.select(left, const(f, x, 4 * part), zero)),
+        )
+        for part in _QUARTER_PI[element]
+    )
+    t, tail = (f.select(down, f.fneg(part), part) for part in (t, tail))
+    total, lost = fast_two_sum(f, base, t)
+    angle = f.fadd(total, f.fadd(f.fadd(lost, rest), tail))
+    return f.select(f.cmp("uno", x, y), f.fadd(x, y), copysign(f, angle, y))

@@ -1,0 +1,104 @@
+"""The natural logarithm, and that of 1 + x.
+
+x = 2^e m with m between sqrt(1/2) and sqrt(2). f32: a polynomial in m - 1 (Cephes, Moshier, netlib.org/cephes, single);
+f64: one in the square of s = (m - 1) / (m + 1) (FDLIBM, Sun Microsystems, netlib.org/fdlibm).
+"""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.math.basics import BIAS, MANTISSA, TINY, bits, const, copysign, integer, muladd, polynomial
+from stablehlo_py.codegen.math.exponential import LN2
+
+_LOG = {
+    F32: (
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    ),
+    F64: (
+        1.479819860511658591e-01,
+        1.531383769920937332e-01,
+        1.818357216161805012e-01,
+        2.222219843214978396e-01,
+        2.857142874366239149e-01,
+        3.999999999940941908e-01,
+        6.666666666666735130e-01,
+    ),
+}
+_SQRT_HALF_BITS = {F32: 0x3F3504F3, F64: 0x3FE6A09E667F3BCD}
+
+
+def split(f: Function, x: Value) -> tuple[Value, Value]:
+    """x = 2^e m with m in [sqrt(1/2), sqrt(2)): (m, e as an integer), for positive normal x."""
+    element, raw = x.type.element, bits(f, x)
+    exponent = integer(f, integer(f, raw, "sub", _SQRT_HALF_BITS[element]), "ashr", MANTISSA[element])
+    shifted = integer(f, exponent, "shl", MANTISSA[element])
+    return f.bitcast(f.binary("sub", raw, shifted), x.type), exponent
+
+
+def normalized(f: Function, x: Value) -> tuple[Value, Value]:
+    """(m, e as a float) as `split`, for all positive finite x: denormal numbers are scaled up first."""
+    element = x.type.element
+    steps = MANTISSA[element]
+    tiny = f.cmp("olt", x, const(f, x, TINY[element]))
+    m, exponent = split(f, f.select(tiny, f.fmul(x, const(f, x, 2.0**steps)), x))
+    e = f.cast("sitofp", exponent, element)
+    return m, f.fsub(e, f.select(tiny, const(f, x, float(steps)), const(f, x, 0.0)))
+
+
+def log(f: Function, x: Value) -> Value:
+    """Natural logarithm."""
+    m, e = normalized(f, x)
+    result = _sum(f, f.fsub(m, const(f, x, 1.0)), e)
+    result = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
+    result = f.select(f.cmp("oeq", x, const(f, x, 0.0)), const(f, x, -math.inf), result)
+    return f.select(f.cmp("oge", x, const(f, x, 0.0)), result, const(f, x, math.nan))
+
+
+def _sum(f: Function, r: Value, e: Value, low: Value | None = None) -> Value:
+    """e log 2 + log(1 + r + low), where `low` is at most an ulp of r."""
+    high, small = LN2[r.type.element]
+    coefficients = _LOG[r.type.element]
+    if r.type.element is F32:
+        square = f.fmul(r, r)
+        y = f.fmul(f.fmul(polynomial(f, r, coefficients), square), r)
+        y = muladd(f, e, const(f, r, small), y)
+        if low is not None:
+            y = f.fadd(y, low)
+        y = muladd(f, square, const(f, r, -0.5), y)
+        return muladd(f, e, const(f, r, high), f.fadd(r, y))
+    s = f.fdiv(r, f.fadd(r, const(f, r, 2.0)))
+    square = f.fmul(s, s)
+    half = f.fmul(f.fmul(r, r), const(f, r, 0.5))
+    inner = f.fmul(s, f.fadd(half, f.fmul(polynomial(f, square, coefficients), square)))
+    inner = muladd(f, e, const(f, r, small), inner)
+    if low is not None:
+        inner = f.fadd(inner, low)
+    return muladd(f, e, const(f, r, high), f.fsub(r, f.fsub(half, inner)))
+
+
+def log1p(f: Function, x: Value) -> Value:
+    """log(1 + x), accurate near 0: what the sum 1 + x loses in rounding enters the reduced argument."""
+    element, one = x.type.element, const(f, x, 1.0)
+    u = f.fadd(one, x)
+    lost = f.fsub(x, f.fsub(u, one))
+    m, exponent = split(f, u)
+    inverse = f.binary("sub", f.const(BIAS[element], exponent.type), exponent)
+    inverse = f.intrinsic("smax", inverse, f.const(0, exponent.type))  # nothing is lost in sums that large
+    scale = f.bitcast(integer(f, inverse, "shl", MANTISSA[element]), x.type)  # 2^-e
+    base, lost = f.fsub(m, one), f.fmul(lost, scale)
+    r = f.fadd(base, lost)
+    result = _sum(f, r, f.cast("sitofp", exponent, element), f.fsub(lost, f.fsub(r, base)))
+    result = copysign(f, result, x)  # -0, and the infinity at -1
+    result = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
+    result = f.select(f.cmp("oeq", x, const(f, x, -1.0)), const(f, x, -math.inf), result)
+    return f.select(f.cmp("oge", x, const(f, x, -1.0)), result, const(f, x, math.nan))

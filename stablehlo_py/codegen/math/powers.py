@@ -1,0 +1,191 @@
+"""Roots, powers and the remainder."""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.math.basics import (
+    BIAS,
+    MANTISSA,
+    TINY,
+    Double,
+    absolute,
+    bits,
+    const,
+    copysign,
+    fast_two_sum,
+    integer,
+    muladd,
+    multiply_doubles,
+    negative,
+    polynomial,
+    two_product,
+    where_rare,
+)
+from stablehlo_py.codegen.math.exponential import LN2, exp_double, scaled
+from stablehlo_py.codegen.math.logarithm import normalized
+
+
+def sqrt(f: Function, x: Value) -> Value:
+    """Square root."""
+    return f.intrinsic("sqrt", x)
+
+
+def rsqrt(f: Function, x: Value) -> Value:
+    """1 / sqrt(x), the two roundings made good by a step of Newton's: y + y (1 - x y^2) / 2."""
+    y = f.fdiv(const(f, x, 1.0), sqrt(f, x))
+    product, rest = two_product(f, x, y)
+    error = f.fma(f.fneg(rest), y, f.fma(f.fneg(product), y, const(f, x, 1.0)))
+    better = f.fma(f.fmul(y, const(f, x, 0.5)), error, y)
+    return f.select(f.cmp("uno", error, error), y, better)  # zeros, infinities, NaN
+
+
+# The bits of an estimate of 1/cbrt(x) are this minus a third of x's: four thirds of the bias, less a little for the
+# mantissa, which makes the error 5 % at most (as in Kahan's estimate of the cube root).
+_CBRT_BITS = {F32: 0x54A21D2A, F64: 0x553EF0FF289DD796}
+
+
+def cbrt(f: Function, x: Value) -> Value:
+    """Cube root: an estimate of 1/cbrt(x), Halley's steps, which triple its digits, and a step of Newton's on the root
+    itself, with an exact residual."""
+    element = x.type.element
+    size = absolute(f, x)
+    tiny = f.cmp("olt", size, const(f, x, TINY[element]))
+    steps = 8 if element is F32 else 18  # denormal numbers are scaled by 2^(3 steps)
+    a = f.select(tiny, f.fmul(size, const(f, x, 2.0 ** (3 * steps))), size)
+    raw = bits(f, a)
+    y = f.bitcast(f.binary("sub", f.const(_CBRT_BITS[element], raw.type), integer(f, raw, "udiv", 3)), x.type)
+    for _ in range(2 if element is F32 else 3):
+        # For y^-3 = a: with e = 1 - a y^3 it is y (1 + e/3 + 2 e^2/9).
+        error = f.fma(f.fneg(f.fmul(f.fmul(y, y), y)), a, const(f, x, 1.0))
+        step = muladd(f, error, const(f, x, 2.0 / 9.0), const(f, x, 1.0 / 3.0))
+        y = muladd(f, f.fmul(y, error), step, y)
+    root = f.fmul(f.fmul(y, y), a)
+    square, rest = two_product(f, root, root)
+    residual = f.fma(f.fneg(rest), root, f.fma(f.fneg(square), root, a))
+    root = muladd(f, residual, f.fmul(f.fmul(y, y), const(f, x, 1.0 / 3.0)), root)
+    root = f.select(tiny, f.fmul(root, const(f, x, 2.0**-steps)), root)
+    keeps = f.cmp("ueq", f.fmul(x, const(f, x, 0.5)), x)  # zeros, infinities, NaN
+    return f.select(keeps, x, copysign(f, root, x))
+
+
+# log((1 + s) / (1 - s)) = 2 s (1 + s^2 (1/3 + s^2 q(s^2))) on |s| <= 3 - sqrt(8): relative error 2^-43 and 2^-66, which
+# is rounding in the terms after 1/3.
+_ATANH = {
+    F32: (0.09763887524604797, 0.11090531200170517, 0.1428597867488861, 0.19999998807907104),
+    F64: (
+        0.055068985124488816,
+        0.05211419167036195,
+        0.05884338772035335,
+        0.06666620159685228,
+        0.0769230837767802,
+        0.0909090908461466,
+        0.11111111111145365,
+        0.14285714285714188,
+        0.2,
+    ),
+}
+_THIRD = {F32: (0.3333333432674408, -9.934107758624577e-09), F64: (0.3333333333333333, 1.850371707708594e-17)}
+
+
+def log_double(f: Function, x: Value) -> Double:
+    """log x of positive finite x, with some thirteen bits more than its type has."""
+    element = x.type.element
+    m, e = normalized(f, x)
+    one = const(f, x, 1.0)
+    top = f.fsub(m, one)
+    bottom, bottom_rest = fast_two_sum(f, one, m)  # exact for these m, the larger one too
+    inverse = f.fdiv(one, bottom)
+    s = f.fmul(top, inverse)
+    minus_s = f.fneg(s)
+    s_rest = f.fmul(f.fma(minus_s, bottom_rest, f.fma(minus_s, bottom, top)), inverse)
+    square, square_rest = two_product(f, s, s)
+    square_rest = f.fma(f.fadd(s, s), s_rest, square_rest)
+    third, third_rest = (const(f, x, part) for part in _THIRD[element])
+    inner, inner_rest = fast_two_sum(f, third, f.fmul(square, polynomial(f, square, _ATANH[element])))
+    series = multiply_doubles(f, (square, square_rest), (inner, f.fadd(inner_rest, third_rest)))
+    tail, tail_rest = multiply_doubles(f, (s, s_rest), series)
+    high, low = (const(f, x, part) for part in LN2[element])
+    # e log 2 + 2 (s + tail); the rests are summed last.
+    total, first = fast_two_sum(f, f.fmul(e, high), f.fadd(s, s))
+    total, second = fast_two_sum(f, total, f.fadd(tail, tail))
+    rest = f.fadd(f.fadd(first, second), f.fmul(f.fadd(s_rest, tail_rest), const(f, x, 2.0)))
+    return fast_two_sum(f, total, f.fma(e, low, rest))
+
+
+def power(f: Function, x: Value, y: Value) -> Value:
+    """x^y = e^(y log |x|) with C's special cases."""
+    zero, one = const(f, x, 0.0), const(f, x, 1.0)
+    size = absolute(f, x)
+    high, low = log_double(f, size)
+    product = f.fmul(y, high)
+    rest = f.fma(y, low, f.fma(y, high, f.fneg(product)))
+    # Far outside the range products may be infinite, and the rest then is NaN; log_double knows no 0 and infinity.
+    rest = f.select(f.cmp("olt", absolute(f, product), const(f, x, 2000.0)), rest, zero)
+    infinity = const(f, x, math.inf)
+    product = f.select(f.cmp("oeq", size, infinity), f.fmul(y, infinity), product)
+    product = f.select(f.cmp("oeq", size, zero), f.fmul(y, f.fneg(infinity)), product)
+    grown, grown_rest, n = exp_double(f, product, rest)
+    magnitude = scaled(f, f.fadd(grown, grown_rest), n)
+
+    whole = f.cmp("oeq", f.intrinsic("trunc", y), y)
+    half = f.fmul(y, const(f, x, 0.5))
+    odd = f.binary("and", whole, f.cmp("one", f.intrinsic("trunc", half), half))
+    result = f.select(f.binary("and", odd, negative(f, x)), f.fneg(magnitude), magnitude)
+    usable = f.binary("or", f.binary("or", whole, f.cmp("oge", x, zero)), f.cmp("oeq", size, infinity))
+    result = f.select(usable, result, const(f, x, math.nan))
+    result = f.select(f.cmp("uno", x, y), f.fadd(x, y), result)
+    unit = f.binary("and", f.cmp("oeq", size, one), f.cmp("oeq", absolute(f, y), infinity))
+    unit = f.binary("or", unit, f.cmp("oeq", x, one))
+    return f.select(f.binary("or", unit, f.cmp("oeq", y, zero)), one, result)
+
+
+# A quotient up to here is known but for one by a division, and its product with the divisor is exact under fma.
+_QUOTIENT_BITS = {F32: 22, F64: 51}
+
+
+def remainder(f: Function, x: Value, y: Value) -> Value:
+    """C's fmod: exact. Large quotients by long division, some twenty (fifty) bits a step."""
+    element = x.type.element
+    a, b = absolute(f, x), absolute(f, y)
+    ratio = f.fdiv(a, b)
+    rare = f.cmp("ugt", ratio, const(f, x, 2.0 ** _QUOTIENT_BITS[element]))
+    (r,) = where_rare(f, rare, lambda: [_long_division(f, a, b)], [_step(f, a, b)])
+    r = f.select(f.cmp("oeq", b, const(f, x, math.inf)), f.fadd(a, f.fsub(a, a)), r)
+    return copysign(f, r, x)
+
+
+def _step(f: Function, a: Value, b: Value) -> Value:
+    """a modulo b for quotients that a division finds but for one."""
+    q = f.intrinsic("trunc", f.fdiv(a, b))
+    r = f.fma(f.fneg(q), b, a)
+    r = f.select(f.cmp("olt", r, const(f, a, 0.0)), f.fadd(r, b), r)
+    return f.select(f.cmp("oge", r, b), f.fsub(r, b), r)
+
+
+def _long_division(f: Function, a: Value, b: Value) -> Value:
+    element = a.type.element
+    mantissa, bias = MANTISSA[element], BIAS[element]
+    gain = _QUOTIENT_BITS[element] - 4
+    tiny = f.cmp("olt", b, const(f, a, TINY[element]))
+    b_bits = bits(f, f.select(tiny, f.fmul(b, const(f, a, 2.0**mantissa)), b))
+    zero = f.const(0, b_bits.type)
+    b_exponent = integer(f, b_bits, "lshr", mantissa)
+    b_exponent = f.binary("sub", b_exponent, f.select(tiny, f.const(mantissa, b_bits.type), zero))
+
+    def power_of_two(n: Value) -> Value:
+        return f.bitcast(integer(f, integer(f, n, "add", bias), "shl", mantissa), a.type)
+
+    def body(_: Value, r: Value) -> Value:
+        excess = f.binary("sub", integer(f, bits(f, r), "lshr", mantissa), b_exponent)
+        excess = f.intrinsic("smax", integer(f, excess, "sub", gain), zero)
+        # 2^excess itself may overflow; its halves may not. A quotient has up to four bits more for that.
+        excess = f.intrinsic("smin", excess, f.const(2 * bias, excess.type))
+        half = integer(f, excess, "lshr", 1)
+        divisor = f.fmul(f.fmul(b, power_of_two(half)), power_of_two(f.binary("sub", excess, half)))
+        return _step(f, r, divisor)
+
+    exponents = 2 * bias + mantissa
+    (r,) = f.loop(0, -(-exponents // gain) + 1, 1, body, [a])
+    return _step(f, r, b)
