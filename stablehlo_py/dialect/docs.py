@@ -28,8 +28,8 @@ All ops are pure but those of the process grid. Shapes are static. Attributes th
 numbers `i64`, names strings, flags booleans. Operands that share a type letter below have the same type; `any` is any
 ranked tensor, as far as the op's own rule allows; `...` repeats.
 
-Element types: ELEMENTS. In memory `i1` and types of less than a byte take one byte, complex numbers are pairs of
-their parts.
+Element types ([types.md](types.md)): ELEMENTS. In memory `i1` and
+types of less than a byte take one byte, complex numbers are pairs of their parts.
 """
 
 _KEPT = """## What is not an hlo op

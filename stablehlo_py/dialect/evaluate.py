@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -343,8 +344,8 @@ _TYPED: dict[str, Callable[..., Array]] = {
 
 
 def _reduce(op: ir.Operation, x: Array, init: Array) -> Array:
-    function, dimensions = ELEMENTWISE[f"hlo.{text(op, 'kind')}"], tuple(op.attributes["dimensions"])
-    return cast(combine(function, widened(x), widened(init), dimensions), x.dtype)
+    name, dimensions = f"hlo.{text(op, 'kind')}", tuple(op.attributes["dimensions"])
+    return cast(combine(partial(elementwise, name), widened(x), widened(init), dimensions), x.dtype)
 
 
 def can_evaluate(name: str) -> bool:
@@ -352,14 +353,15 @@ def can_evaluate(name: str) -> bool:
     return name in ELEMENTWISE or name in _TYPED or name in STRUCTURAL
 
 
-# What picks elements keeps their bits; the rest of the elementwise ops computes in f32 on the smallest floats.
-_PICKS = frozenset({"hlo.select", "hlo.real"})
-
-
-def _in_f32(op: ir.Operation, function: Callable[..., Array], operands: Sequence[Array]) -> Array:
+def elementwise(name: str, *operands: Array) -> Array:
+    """An op of `ELEMENTWISE`. Floats of eight bits and less are computed in f32 and rounded once; sub-byte integers
+    wrap (ml_dtypes has gaps there: maximum of int4 is int8, minus uint4 is negative)."""
+    function, dtype = ELEMENTWISE[name], operands[0].dtype
+    if not is_byte_float(dtype):
+        result = function(*operands)
+        return result.astype(np.int8).astype(dtype) if dtype.kind == "V" and is_integer_dtype(dtype) else result
     result = function(*(widened(operand) for operand in operands))
-    dtype = numpy_dtype(element_type(op.result))
-    return cast(result, dtype) if is_byte_float(dtype) else result
+    return cast(result, dtype) if result.dtype == np.float32 else result
 
 
 def evaluate_op(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
@@ -369,9 +371,8 @@ def evaluate_op(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
     """
     name = op.name
     with np.errstate(all="ignore"):
-        if function := ELEMENTWISE.get(name):
-            small = name not in _PICKS and is_byte_float(operands[0].dtype)
-            result = _in_f32(op, function, operands) if small else function(*operands)
+        if name in ELEMENTWISE:
+            result = elementwise(name, *operands)
         elif function := _TYPED.get(name) or STRUCTURAL.get(name):
             result = function(op, *operands)
         else:

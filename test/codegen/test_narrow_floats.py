@@ -16,7 +16,7 @@ from stablehlo_py.backends.cpu.kernels.testing import build_fusion, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_name
-from stablehlo_py.dialect.evaluate import reduce_precision, total_order_key
+from stablehlo_py.dialect.evaluate import elementwise, reduce_precision, total_order_key
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.mlir import ir
 
@@ -262,6 +262,7 @@ def test_all_pairs(element: str) -> None:
     with np.errstate(all="ignore"):
         for op, result in zip(BINARY, results, strict=False):
             agree(result, cast(BINARY[op](left, right), x.dtype), signs=element[1] not in "46")
+            agree(elementwise(f"hlo.{op}", x, y), result, signs=element[1] not in "46")
     for direction, result in zip(DIRECTIONS, results[len(BINARY) :], strict=True):
         np.testing.assert_array_equal(result, DIRECTIONS[direction](left, right))
     np.testing.assert_array_equal(ordered, total_order_key(x) < total_order_key(y))
@@ -331,6 +332,9 @@ def test_functions(element: str) -> None:
             for number in range(x.size)
             if name not in ("cosine", "sine", "tan") or abs(numbers[number]) < LARGEST_ARGUMENT
         ]
+        if name in EXACT:
+            with np.errstate(all="ignore"):
+                agree(elementwise(f"hlo.{name}", x), result)
         for place in near:
             got = float(result[place])
             fits = got in (low[place], high[place]) or (got != got and low[place] != low[place])

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from stablehlo_py.dialect import docs, hlo
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.verify import declared_attributes
 from stablehlo_py.mlir import MLIRError, ir, make_context
 
@@ -308,3 +310,21 @@ def test_the_guide_names_files_that_exist():
     assert files
     for file in files:
         assert (ROOT / file).is_file(), file
+
+
+def test_page_of_types_holds_the_formats() -> None:
+    rows = [
+        row.split("|")[1:-1] for row in (ROOT / "docs" / "types.md").read_text().splitlines() if row.count("|") == 10
+    ]
+    found = {row[0].strip(" `"): [cell.strip(" `") for cell in row[1:]] for row in rows[2:]}
+    expected = {
+        name: [
+            numpy_dtype(ir.Type.parse(name, make_context())).name,
+            *map(str, (of.bits, of.exponent_bits, of.mantissa_bits, of.bias)),
+            f"{of.largest:.6g}",
+            f"{of.smallest:.6g}",
+            of.specials.name,
+        ]
+        for name, of in FORMATS.items()
+    }
+    assert found == expected
