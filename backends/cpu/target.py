@@ -34,6 +34,14 @@ class CpuTarget:
         return max(1, self.vector_bits // bits)
 
     @property
+    def pair_intrinsics(self) -> dict[int, str]:
+        """By number of 32-bit lanes: the intrinsic that multiplies 16-bit integers and adds neighbouring products."""
+        if self.name == GENERIC.name:
+            return {}
+        known = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+        return {lanes: name for lanes, name in known.items() if lanes <= self.lanes(32)}
+
+    @property
     def function_attributes(self) -> str:
         """The attributes every emitted function carries, so that code does not depend on the compiling host."""
         features = ", ".join(f'"{feature}"' for feature in self.features.split(",") if feature)

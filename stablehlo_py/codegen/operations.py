@@ -141,6 +141,12 @@ class Operations(Assembly):
         types = ", ".join(operand.type.text for operand in operands)
         return self.op(f"llvm.intr.{name}({refs}){attributes} : ({types}) -> {result.text}", result)
 
+    def target_intrinsic(self, name: str, *operands: Value, result: Type) -> Value:
+        """LLVM's intrinsic of that name ("llvm.x86..."), for which the MLIR dialect has no op."""
+        refs = ", ".join(operand.ref for operand in operands)
+        types = ", ".join(operand.type.text for operand in operands)
+        return self.op(f'llvm.call_intrinsic "{name}"({refs}) : ({types}) -> {result.text}', result)
+
     def cmp(self, predicate: str, a: Value, b: Value) -> Value:
         """i1 (or vector of i1). Float predicates: oeq ogt oge olt ole one ord ueq ... une uno; integer: eq ne slt
         sle sgt sge ult ule ugt uge."""

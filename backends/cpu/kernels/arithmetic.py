@@ -6,11 +6,12 @@ or-of-ands on bytes; complex numbers are handled as pairs of reals (see gemm.py)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from stablehlo_py.backends.cpu.kernels.contraction import Operand
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import F32, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.builder import F32, I16, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.types import ELEMENTS, PARTS, Element, Lanes
 from stablehlo_py.mlir import ir
 
@@ -23,11 +24,16 @@ class Arithmetic:
         element: what sums are kept as (for complex: each part).
         complex: every element is two of them, real part first.
         boolean: multiply-add is or-of-ands.
+        pairs: every 32-bit scalar of the operands is two neighbouring 16-bit integers of the contracted axis, whose
+            products are summed (see pairs.py).
+        pair_intrinsics: by number of lanes, the target's instruction for that.
     """
 
     element: Element
     complex: bool = False
     boolean: bool = False
+    pairs: bool = False
+    pair_intrinsics: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def accumulator(self) -> ScalarType:
@@ -67,7 +73,25 @@ class Arithmetic:
             return f.fma(a, b, c)
         if self.boolean:
             return f.binary("or", f.binary("and", a, b), c)
-        return f.binary("add", f.binary("mul", a, b), c)
+        product = self._pair_product(f, a, b) if self.pairs else f.binary("mul", a, b)
+        return f.binary("add", product, c)
+
+    def _pair_product(self, f: Function, a: Value, b: Value) -> Value:
+        """The sum of the products of low and of high halves, modulo 2^32."""
+        lanes = a.type.lanes
+        if lanes in self.pair_intrinsics:
+            halves = vector(2 * lanes, I16)
+            name = self.pair_intrinsics[lanes]
+            return f.target_intrinsic(name, f.bitcast(a, halves), f.bitcast(b, halves), result=a.type)
+
+        def low(value: Value) -> Value:
+            half = f.const(16, value.type)
+            return f.binary("ashr", f.binary("shl", value, half), half)
+
+        def high(value: Value) -> Value:
+            return f.binary("ashr", value, f.const(16, value.type))
+
+        return f.binary("add", f.binary("mul", low(a), low(b)), f.binary("mul", high(a), high(b)))
 
     @property
     def lane_sum(self) -> str:

@@ -17,6 +17,7 @@ from functools import partial
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
 from stablehlo_py.backends.cpu.kernels.contraction import Axis
 from stablehlo_py.backends.cpu.kernels.padding import PaddedDimension, emit_padded_copy
+from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import (
     Axes,
     Dimensions,
@@ -125,7 +126,11 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
         a = rooted.materialized(op.operands[0])
     if any(len(digits) > 1 for digits in b.dimensions):
         b = rooted.materialized(op.operands[1])
-    sizes, kernel, result = (shape(value) for value in (*op.operands, op.results[0]))
+    sizes, kernel, result = (list(shape(value)) for value in (*op.operands, op.results[0]))
+    if _pairs(op, rooted):
+        features = i64s(op, "input_dims")[1], i64s(op, "kernel_dims")[0]
+        a, b = use_pairs(rooted, a, b, features)
+        sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // 2)
     phases = {
         window: Phases.of(window, sizes[window.input], kernel[window.kernel], result[window.output])
         for window in windows
@@ -153,6 +158,17 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
     rooted.emit(
         a, b, lambda left, right, out: _axes(op, numbered, left, right, out), Frame(tuple(frame), tuple(origin))
     )
+
+
+def _pairs(op: ir.OpView, rooted: Rooted) -> bool:
+    """Whether pairs of neighbouring features pay."""
+    if i64(op, "feature_groups") * i64(op, "batch_groups") != 1:
+        return False  # a pair may not reach over the edge of a group
+    kernel_in, kernel_out = i64s(op, "kernel_dims")[:2]
+    kernel, result = shape(op.operands[1]), shape(op.results[0])
+    columns = kernel[kernel_out]
+    rows, depth = math.prod(result) // columns, math.prod(kernel) // columns
+    return kernel[kernel_in] > 1 and pairs_pay(op.operands, rooted.arithmetic, rows, columns, depth)
 
 
 def _padded(

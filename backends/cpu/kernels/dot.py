@@ -6,10 +6,13 @@ of the result are brought to common axes, so transposed weights, split heads and
 
 from __future__ import annotations
 
+import math
+
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
-from stablehlo_py.backends.cpu.kernels.rooted import Axes, Dimensions, Rooted, emit_rooted, shared_axes
+from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
+from stablehlo_py.backends.cpu.kernels.rooted import Axes, Dimensions, Rooted, Source, emit_rooted, shared_axes
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.types import i64s, rank
+from stablehlo_py.dialect.types import i64s, rank, shape
 from stablehlo_py.mlir import ir
 
 
@@ -23,7 +26,24 @@ def _phases(rooted: Rooted) -> None:
     a, b = rooted.source(lhs), rooted.source(rhs)
     if _axes(rooted.root, a.dimensions, b.dimensions, None) is None:
         a, b = rooted.materialized(lhs), rooted.materialized(rhs)
+    a, b = _pairs(rooted, a, b)
     rooted.emit(a, b, lambda left, right, result: _axes(rooted.root, left, right, result))
+
+
+def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:
+    """The operands, as pairs of 16-bit integers where that pays."""
+    op = rooted.root
+    lhs, rhs = (shape(operand) for operand in op.operands)
+    contract, rhs_contract, batch = i64s(op, "lhs_contract"), i64s(op, "rhs_contract"), i64s(op, "lhs_batch")
+    depth, outer = (math.prod(lhs[d] for d in dimensions) for dimensions in (contract, batch))
+    rows, columns = math.prod(lhs) // (depth * outer), math.prod(rhs) // (depth * outer)
+    if not contract or not pairs_pay(op.operands, rooted.arithmetic, rows, columns, depth):
+        return a, b
+    longest = max(range(len(contract)), key=lambda i: lhs[contract[i]])
+    dimensions = contract[longest], rhs_contract[longest]
+    if any(len(source.dimensions[d]) > 1 for source, d in zip((a, b), dimensions, strict=True)):
+        return a, b
+    return use_pairs(rooted, a, b, dimensions)
 
 
 def _axes(op: ir.OpView, a: Dimensions, b: Dimensions, c: Dimensions | None) -> Axes | None:

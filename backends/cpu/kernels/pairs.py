@@ -1,0 +1,180 @@
+"""Products of small integers, two at a time.
+
+CPUs multiply 16-bit integers and add neighbouring products in one instruction (`pmaddwd` on x86; with VNNI the
+accumulation too), at twice the products of a 32-bit multiplication and a fifth of its time. So the operands of a large
+enough product are copied to scratch as pairs: two neighbours along a contracted dimension, as 16-bit halves of one
+32-bit scalar. To everything after that, packing and tiles included, it is a contraction of half the depth over 32-bit
+scalars, whose multiply-add is `Arithmetic.pairs`. An odd dimension is filled up with a zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.contraction import Operand
+from stablehlo_py.backends.cpu.kernels.views import Digits, digits_of
+from stablehlo_py.codegen.builder import I32, Function, Index, Value
+from stablehlo_py.codegen.types import ELEMENTS, element
+from stablehlo_py.mlir import ir
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.cpu.kernels.rooted import Rooted, Source
+
+FEW = 8  # with fewer rows or columns the copies cost more than they save
+
+
+def pairs_pay(operands: Sequence[ir.Value], arithmetic: Arithmetic, rows: int, columns: int, depth: int) -> bool:
+    """Whether a product, sums in i32 of integers that 16 bits hold, is better done in pairs."""
+    sums_i32 = arithmetic.accumulator == I32 and not arithmetic.complex and not arithmetic.boolean
+    of = [element(operand) for operand in operands]
+    narrow = all(each.kind == "int" and each.bits <= (8 if each.unsigned else 16) for each in of)
+    return sums_i32 and narrow and min(rows, columns) >= FEW and depth > 1
+
+
+def use_pairs(rooted: Rooted, a: Source, b: Source, contracted: tuple[int, int]) -> tuple[Source, Source]:
+    """Add the phases that copy A and B as pairs along one contracted dimension of each, which has one digit; the
+    product is then one of pairs. The digits of the copies count pairs along that dimension."""
+    paired = _paired(rooted, a, contracted[0], "pairs_a"), _paired(rooted, b, contracted[1], "pairs_b")
+    rooted.arithmetic = replace(rooted.arithmetic, pairs=True, pair_intrinsics=rooted.target.pair_intrinsics)
+    return paired
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A loop of the copy: the dimension it belongs to, its size and its step in the source."""
+
+    dimension: int
+    size: int
+    stride: int
+
+
+def _paired(rooted: Rooted, source: Source, dimension: int, name: str) -> Source:
+    axes = [
+        _Axis(number, *digit) for number, digits in enumerate(source.dimensions) for digit in digits if digit[0] != 1
+    ]
+    pair = next((axis for axis in reversed(axes) if axis.dimension == dimension), None)
+    if pair is None:
+        pair = _Axis(dimension, 1, 0)
+        axes.append(pair)
+    # The copy keeps the order in which memory holds the axes.
+    order = sorted(axes, key=lambda axis: abs(axis.stride), reverse=True)
+    copy = _PairCopy(rooted, source.operand, order, pair)
+    room = rooted.builder.scratch.take(math.prod(copy.sizes), ELEMENTS["i32"])
+    rooted.builder.phase(name, copy.rows, copy.sizes[-1] * 0.3 + 5, lambda f: copy.emit(f, room))
+    dense = dict(zip(map(id, order), digits_of(copy.sizes), strict=True))
+    dimensions: list[Digits] = [()] * len(source.dimensions)
+    for axis in axes:
+        dimensions[axis.dimension] += dense[id(axis)]
+    return replace(source, operand=room, dimensions=tuple(dimensions))
+
+
+class _PairCopy:
+    """The copy of one operand; an iteration is a row along the innermost axis in memory."""
+
+    def __init__(self, rooted: Rooted, source: Operand, order: Sequence[_Axis], pair: _Axis) -> None:
+        self.source, self.order, self.pair = source, order, pair
+        self.sizes = [-(-axis.size // 2) if axis is pair else axis.size for axis in order]
+        self.rows = math.prod(self.sizes[:-1])
+        self.lanes = rooted.target.lanes(32)
+        self.widen = Arithmetic(ELEMENTS["i32"])
+
+    def emit(self, f: Function, room: Operand) -> None:
+        """The body of the phase."""
+        inner = self.order[-1]
+        to_base = f.gep(getattr(f, room.pointer), room.offset, I32)
+        from_base = f.gep(getattr(f, self.source.pointer), self.source.offset, self.source.element.storage)
+
+        def row(number: Value) -> None:
+            offset: Index = 0
+            rest: Index = number
+            place: Index = 0  # of the pair
+            for position in reversed(range(len(self.order) - 1)):
+                axis, size = self.order[position], self.sizes[position]
+                digit = f.irem(rest, size) if position else rest
+                rest = f.idiv(rest, size) if position else 0
+                if axis is self.pair:
+                    place = digit
+                offset = f.iadd(offset, f.imul(digit, axis.stride * (2 if axis is self.pair else 1)))
+            at = f.gep(from_base, offset, self.source.element.storage)
+            to = f.gep(to_base, f.imul(number, self.sizes[-1]), I32)
+            if inner is self.pair:
+                self._along(f, at, to)
+            else:
+                self._across(f, at, to, place)
+
+        f.loop(f.begin, f.end, 1, row)
+        f.ret()
+
+    def _along(self, f: Function, at: Value, to: Value) -> None:
+        """A row of pairs whose halves are neighbours along it."""
+        size, stride, lanes = self.pair.size, self.pair.stride, self.lanes
+
+        def vectors(pair: Index, count: int) -> None:
+            mask = f.tail_mask(count, 2 * lanes) if count < 2 * lanes else None
+            both = self._load(f, at, f.imul(pair, 2), 2 * lanes, mask)
+            low = f.shuffle(both, both, range(0, 2 * lanes, 2))
+            high = f.shuffle(both, both, range(1, 2 * lanes, 2))
+            self._store(f, self._joined(f, low, high), to, pair, -(-count // 2))
+
+        def single(pair: Index) -> None:
+            low = self._load(f, at, f.imul(pair, 2 * stride), 1)
+            high = self._load(f, at, f.iadd(f.imul(pair, 2 * stride), stride), 1)
+            f.store(self._joined(f, low, high), to, pair)
+
+        if stride == 1:
+            whole = size // (2 * lanes) * lanes
+            f.loop(0, whole, lanes, lambda pair: vectors(pair, 2 * lanes))
+            if size > 2 * whole:
+                vectors(whole, size - 2 * whole)
+            return
+        f.loop(0, size // 2, 1, single)
+        if size % 2:
+            low = self._load(f, at, (size - 1) * stride, 1)
+            f.store(self._joined(f, low, f.const(0, I32)), to, size // 2)
+
+    def _across(self, f: Function, at: Value, to: Value, place: Index) -> None:
+        """A row of pairs whose halves are of two rows; the second of the last pair may not be there."""
+        inner, lanes = self.order[-1], self.lanes
+        storage = self.source.element.storage
+
+        def copy(second: Value | None) -> None:
+            def pairs(i: Index, count: int, lanes: int) -> None:
+                mask = f.tail_mask(count, lanes) if count < lanes else None
+                offset = f.imul(i, inner.stride)
+                low = self._load(f, at, offset, lanes, mask)
+                high = f.const(0, low.type) if second is None else self._load(f, second, offset, lanes, mask)
+                self._store(f, self._joined(f, low, high), to, i, count)
+
+            if inner.stride != 1:
+                f.loop(0, inner.size, 1, lambda i: pairs(i, 1, 1))
+                return
+            whole = inner.size // lanes * lanes
+            f.loop(0, whole, lanes, lambda i: pairs(i, lanes, lanes))
+            if inner.size > whole:
+                pairs(whole, inner.size - whole, lanes)
+
+        there = f.gep(at, self.pair.stride, storage)
+        if self.pair.size % 2 == 0:
+            copy(there)
+        elif self.pair.size == 1:
+            copy(None)
+        else:
+            f.if_(f.cmp("slt", f.index(place), f.const(self.pair.size // 2)), lambda: copy(there), lambda: copy(None))
+
+    def _load(self, f: Function, at: Value, offset: Index, lanes: int, mask: Value | None = None) -> Value:
+        return self.widen.load(f, self.source, at, offset, lanes, mask)
+
+    def _joined(self, f: Function, low: Value, high: Value) -> Value:
+        half, mask = f.const(16, low.type), f.const(0xFFFF, low.type)
+        return f.binary("or", f.binary("and", low, mask), f.binary("shl", high, half))
+
+    def _store(self, f: Function, value: Value, to: Value, at: Index, count: int) -> None:
+        lanes = value.type.lanes
+        if count >= lanes:
+            f.store(value, to, at)
+        else:
+            f.masked_store(value, to, at, f.tail_mask(count, lanes))

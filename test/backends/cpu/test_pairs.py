@@ -1,0 +1,183 @@
+"""Products of small integers, whose operands are copied as pairs: exact in every layout, type and instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+
+from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, GENERIC, CpuTarget, host_target
+from stablehlo_py.dialect import build
+from stablehlo_py.mlir import ir
+
+TARGETS = [target for target in (AVX512, AVX2, BASELINE, GENERIC) if target.vector_bits <= host_target().vector_bits]
+
+
+def _types(arrays: Sequence[np.ndarray]) -> list[str]:
+    """MLIR types of integer arrays: int8 is i8, uint8 is ui8."""
+    names = [array.dtype.name.replace("int", "i") for array in arrays]
+    return [f"tensor<{'x'.join(map(str, array.shape))}x{name}>" for array, name in zip(arrays, names, strict=True)]
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A product: shapes, dtypes, (batch, contracted) dimensions of each side."""
+
+    name: str
+    lhs: tuple[int, ...]
+    rhs: tuple[int, ...]
+    contract: tuple[tuple[int, ...], tuple[int, ...]] = ((1,), (0,))
+    batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    dtypes: tuple[object, object] = (np.int8, np.int8)
+
+    def arrays(self) -> list[np.ndarray]:
+        random = np.random.default_rng(0)
+        arrays = []
+        for sizes, dtype in zip((self.lhs, self.rhs), self.dtypes, strict=True):
+            info = ml_dtypes.iinfo(dtype)
+            arrays.append(random.integers(info.min, info.max, sizes, endpoint=True).astype(dtype))
+        return arrays
+
+    def expected(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Exact sums modulo 2^32."""
+        left, right = "abcdefg"[: a.ndim], list("uvwxyz"[: b.ndim])
+        for pairs in (self.batch, self.contract):
+            for i, j in zip(*pairs, strict=True):
+                right[j] = left[i]
+        batch = [left[i] for i in self.batch[0]]
+        free = [label for i, label in enumerate(left) if i not in (*self.batch[0], *self.contract[0])]
+        free += [label for j, label in enumerate(right) if j not in (*self.batch[1], *self.contract[1])]
+        equation = f"{left},{''.join(right)}->{''.join(batch + free)}"
+        return np.einsum(equation, a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
+
+    def text(self, arrays: Sequence[np.ndarray]) -> str:
+        def body(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+            return build.value(
+                "dot",
+                build.tensor(self.expected(*arrays).shape, ir.IntegerType.get_signless(32)),
+                lhs,
+                rhs,
+                lhs_batch=self.batch[0],
+                rhs_batch=self.batch[1],
+                lhs_contract=self.contract[0],
+                rhs_contract=self.contract[1],
+            )
+
+        return build_fusion("dot", _types(arrays), body)
+
+
+DOTS = [
+    Dot("plain", (20, 64), (64, 48)),
+    Dot("odd", (13, 63), (63, 37)),
+    Dot("two", (8, 2), (2, 8)),
+    Dot("three", (9, 3), (3, 17)),
+    Dot("weights transposed", (20, 65), (33, 65), ((1,), (1,))),
+    Dot("both transposed", (66, 20), (33, 66), ((0,), (1,))),
+    Dot("input transposed, odd", (65, 20), (65, 33), ((0,), (0,))),
+    Dot("batched", (3, 20, 31), (3, 31, 40), ((2,), (1,)), ((0,), (0,))),
+    Dot("batch in the middle", (20, 3, 31), (31, 40, 3), ((2,), (0,)), ((1,), (2,))),
+    Dot("two contracted", (20, 5, 7), (5, 7, 40), ((1, 2), (0, 1))),
+    Dot("two contracted, crossed", (20, 5, 7), (7, 40, 5), ((2, 1), (0, 2))),
+    Dot("extreme shorts", (20, 64), (64, 48), dtypes=(np.int16, np.int16)),
+    Dot("mixed", (20, 33), (33, 48), dtypes=(np.int16, np.int8)),
+    Dot("unsigned", (20, 33), (33, 48), dtypes=(np.uint8, np.int8)),
+    Dot("four bits", (20, 33), (33, 48), dtypes=(ml_dtypes.int4, ml_dtypes.uint4)),
+    Dot("large", (70, 300), (300, 130)),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("case", DOTS, ids=lambda case: case.name)
+def test_dots_are_exact(case: Dot, target: CpuTarget) -> None:
+    arrays = case.arrays()
+    (result,) = run_kernel(case.text(arrays), arrays, target)
+    np.testing.assert_array_equal(result, case.expected(*arrays))
+
+
+def test_the_extreme_pair_wraps() -> None:
+    """(-32768)^2 twice is 2^31."""
+    case = Dot("extreme", (8, 2), (2, 16), dtypes=(np.int16, np.int16))
+    arrays = [np.full(array.shape, -32768, np.int16) for array in case.arrays()]
+    for target in TARGETS:
+        (result,) = run_kernel(case.text(arrays), arrays, target)
+        assert (result == -(2**31)).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "copied"),
+    [
+        (Dot("enough", (8, 64), (64, 8)), True),
+        (Dot("few rows", (7, 64), (64, 48)), False),
+        (Dot("unsigned shorts", (20, 64), (64, 48), dtypes=(np.uint16, np.int8)), False),
+        (Dot("ints", (20, 64), (64, 48), dtypes=(np.int32, np.int32)), False),
+    ],
+    ids=lambda case: case.name if isinstance(case, Dot) else "",
+)
+def test_who_is_copied(case: Dot, copied: bool) -> None:
+    arrays = case.arrays()
+    kernel = compile_kernel(case.text(arrays), AVX2).kernel
+    assert any("pairs" in phase.symbol for phase in kernel.phases) == copied
+    assert ("llvm.x86.avx2.pmadd.wd" in "".join(kernel.functions)) == copied
+
+
+CONVOLUTIONS = {
+    "same": ((2, 9, 11, 6), (3, 3, 6, 18), {"padding": ((1, 1), (1, 1))}),
+    "odd features": ((1, 8, 8, 5), (3, 2, 5, 19), {"padding": ((0, 1), (2, 0))}),
+    "pointwise": ((2, 7, 7, 24), (1, 1, 24, 33), {}),
+    "strided": ((1, 15, 13, 7), (3, 3, 7, 8), {"strides": (2, 3), "padding": ((0, 1), (2, 1))}),
+    "first layer": ((1, 16, 16, 3), (7, 7, 3, 20), {"strides": (2, 2), "padding": ((3, 3), (3, 3))}),
+    "kernel dilated": ((1, 12, 12, 4), (3, 3, 4, 9), {"rhs_dilation": (2, 3), "padding": ((2, 2), (3, 3))}),
+    "transposed": ((1, 6, 5, 5), (4, 3, 5, 9), {"lhs_dilation": (2, 3), "padding": ((2, 2), (1, 2))}),
+    "grouped": ((1, 9, 9, 8), (3, 3, 4, 16), {"padding": ((1, 1), (1, 1)), "groups": 2}),
+    "one feature": ((1, 9, 9, 1), (3, 3, 1, 16), {}),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS[:2], ids=lambda target: target.name)
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_are_exact(name: str, dtype: type, target: CpuTarget) -> None:
+    lhs, rhs, options = CONVOLUTIONS[name]
+    options = {"strides": (1, 1), "padding": ((0, 0), (0, 0)), "lhs_dilation": (1, 1), "rhs_dilation": (1, 1)} | options
+    groups = options.pop("groups", 1)
+    random = np.random.default_rng(0)
+    limit = 127 if dtype == np.int8 else 3000
+    arrays = [random.integers(-limit, limit, sizes).astype(dtype) for sizes in (lhs, rhs)]
+    with jax.enable_x64(True):
+        expected = np.asarray(
+            jax.lax.conv_general_dilated(
+                *(array.astype(np.float64) for array in arrays),
+                options["strides"],
+                options["padding"],
+                options["lhs_dilation"],
+                options["rhs_dilation"],
+                ("NHWC", "HWIO", "NHWC"),
+                groups,
+            )
+        ).astype(np.int64)
+
+    def body(x: ir.Value, y: ir.Value) -> ir.Value:
+        return build.value(
+            "convolution",
+            build.tensor(expected.shape, ir.IntegerType.get_signless(32)),
+            x,
+            y,
+            strides=options["strides"],
+            padding=[edge for edges in options["padding"] for edge in edges],
+            lhs_dilation=options["lhs_dilation"],
+            rhs_dilation=options["rhs_dilation"],
+            reversal=[0, 0],
+            input_dims=[0, 3, 1, 2],
+            kernel_dims=[2, 3, 0, 1],
+            output_dims=[0, 3, 1, 2],
+            feature_groups=groups,
+            batch_groups=1,
+        )
+
+    (result,) = run_kernel(build_fusion("convolution", _types(arrays), body), arrays, target)
+    np.testing.assert_array_equal(result, expected.astype(np.int32))
