@@ -25,10 +25,11 @@ from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.legalize.grid import BARRIERS, PROCESS, grid_of_module
+from stablehlo_py.legalize.transfers import CHANNELS, PORTS
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.memory import require
-from stablehlo_py.runtime.program import CompiledProgram, GridPlan, Spec
+from stablehlo_py.runtime.program import CompiledProgram, GridPlan, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization
 
 
@@ -238,8 +239,15 @@ def _grid_plan(module: ir.Module, main: ir.OpView, program: Program, options: Op
         grid.partitions,
         communicates,
         barriers=len(main.attributes[BARRIERS]) if BARRIERS in main.attributes else 0,
+        channels=len(main.attributes[CHANNELS]) if CHANNELS in main.attributes else 0,
+        ports=tuple(_port(described) for described in main.attributes[PORTS]) if PORTS in main.attributes else (),
         sites=tuple(program.sites),
     )
+
+
+def _port(described: ir.DictAttr) -> Port:
+    read = {name: described[name].value for name in ("kind", "channel", "part", "parts", "site", "type")}
+    return Port(spec=Spec(f"part {read['part']}", *_shape_dtype(read.pop("type"))), **read)
 
 
 def _report(

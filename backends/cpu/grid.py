@@ -23,7 +23,7 @@ PROCESS_BYTES = 16
 # runtime's function for infeed and outfeed, void(i64 process, i64 port, ptr data).
 FAILED, AT, NAP, TRANSFER, RECORDS, BARRIERS, CHANNELS = 0, 8, 16, 32, 40, 48, 56
 HEADER_BYTES = 64
-STOPPED, MISMATCH, TOO_LARGE, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
+STOPPED, MISMATCH, MISFIT, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
 
 # A record: the op that the process is at, its operand, the i32 that it waits for to change (address, 0 when it does not
 # wait, and value), how often it has waited, the header.

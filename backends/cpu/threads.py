@@ -11,6 +11,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from stablehlo_py.backends.cpu import channels
 from stablehlo_py.backends.cpu import grid as native_grid
 from stablehlo_py.backends.cpu import pool as native_pool
 from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units
@@ -45,7 +46,7 @@ def register_pool_symbols() -> None:
 @cache
 def register_grid_symbols() -> NativeCode:
     """Make what processes of a grid meet by known to programs that are loaded later."""
-    functions = native_grid.functions()
+    functions = [*native_grid.functions(), *channels.functions()]
     code = _compiled(functions)
     for function in functions:
         llvm.add_symbol(function.name, code.address(function.name))

@@ -452,3 +452,56 @@ class CollectivePermute(Hlo.Operation, name="collective_permute"):
     barrier: Any = ext.attribute()
     origin: Any = ext.attribute()
     verify_invariants = verifier(verify_grid.groups, verify_grid.collective_permute)
+
+
+# A token is a tensor<0xi8>: it orders what it passes through.
+
+
+class Infeed(Hlo.Operation, name="infeed"):
+    """The next tensor from the host at `port` (infeed, or recv from the host)."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    value: ext.Result[Any]
+    done: ext.Result[T]
+    port: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.ordered)
+
+
+class Outfeed(Hlo.Operation, name="outfeed"):
+    """Hands the operand to the host at `port` (outfeed, or send to the host)."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    operand: ext.Operand[Any]
+    done: ext.Result[T]
+    port: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.ordered)
+
+
+class Send(Hlo.Operation, name="send"):
+    """Puts the operand into the channel of process `targets[process]`, unless that is -1; does not wait."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    operand: ext.Operand[Any]
+    done: ext.Result[T]
+    targets: Any = ext.attribute()
+    channel: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.ordered, verify_grid.one_to_one("targets"))
+
+
+class Recv(Hlo.Operation, name="recv"):
+    """Waits for the next tensor in this process's channel, sent by `sources[process]`; zeros where that is -1."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    value: ext.Result[Any]
+    done: ext.Result[T]
+    sources: Any = ext.attribute()
+    channel: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.ordered, verify_grid.one_to_one("sources"))

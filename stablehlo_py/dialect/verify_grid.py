@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_tensor, shape
-from stablehlo_py.dialect.verify import require
+from stablehlo_py.dialect.verify import Check, require
 from stablehlo_py.mlir import ir
 
 NOBODY = -1
@@ -55,3 +55,23 @@ def collective_permute(op: ir.OpView) -> None:
     for target, source in enumerate(sources):
         together = source == NOBODY or (source in group_of and group_of[source] == group_of.get(target))
         require(together, f"process {target} is not in the group of its source {source}")
+
+
+def ordered(op: ir.OpView) -> None:
+    """The second operand and the last result are tokens."""
+    process(op)
+    for value in (op.operands[1], op.results[len(op.results) - 1]):
+        token = is_tensor(value) and shape(value) == (0,) and str(element_type(value)) == "i8"
+        require(token, "token must be a tensor<0xi8>")
+
+
+def one_to_one(name: str) -> Check:
+    """Each process is a source, or a target, once at most."""
+
+    def check(op: ir.OpView) -> None:
+        others = [other for other in i64s(op, name) if other != NOBODY]
+        require(all(0 <= other < len(i64s(op, name)) for other in others), f"{name} must be processes, or -1")
+        require(len(set(others)) == len(others), f"{name} must be different")
+        require(i64(op, "channel") >= 0, "channel must be a number")
+
+    return check

@@ -17,13 +17,15 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     contraction,
     control_flow,
     custom_call,
-    devices,
     elementwise,
     indexing,
     reduction,
     shape,
+    transfers,
+    tuples,
 )
 from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
+from stablehlo_py.legalize.structure import flatten
 from stablehlo_py.mlir import ir, run_upstream
 
 # What may be there before or after: our own ops, control flow that is already in normal form, terminators, calls of
@@ -40,8 +42,8 @@ def legalize(module: ir.Module) -> None:
     half rewritten.
     """
     with module.context, ir.Location.unknown():
-        _prepare(module)
         run = _Run()
+        run.problems += _prepare(module)
         for function in _functions(module, private=False):
             run.function(function)
         if len(module.body.operations) > 1:
@@ -63,9 +65,9 @@ def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
     return found
 
 
-def _prepare(module: ir.Module) -> None:
+def _prepare(module: ir.Module) -> list[Problem]:
     """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin, dynamic twins of
-    static ops."""
+    static ops. Then tuples, tokens and futures go, after which upstream's verifiers would object."""
     names: set[str] = set()
 
     def collect(op: ir.Operation) -> ir.WalkResult:
@@ -83,6 +85,7 @@ def _prepare(module: ir.Module) -> None:
             run.function(function)
         if chlo - run.only:
             run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
+    return flatten(module, names)
 
 
 class _Run:
@@ -103,7 +106,7 @@ class _Run:
             return  # every other op would only repeat it
         self.block(block)
         if not self.only and self.tuples:
-            for op in devices.erase_unused_tuples(block):
+            for op in tuples.erase_unused_tuples(block):
                 self._report(
                     op, op.operation.name, Unsupported("is used as a whole", "export the model without tuples")
                 )

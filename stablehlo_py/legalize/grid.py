@@ -194,7 +194,7 @@ def components(links: Iterable[tuple[int, int]]) -> Groups:
 
 def process(op: ir.OpView) -> ir.Value:
     """The argument of the function around an op that tells who this process is; added where there is none yet."""
-    function = _function(op)
+    function = function_of(op)
     block = function.regions[0].blocks[0]
     described = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
     if described and PROCESS in described[-1]:
@@ -209,7 +209,8 @@ def process(op: ir.OpView) -> ir.Value:
     return argument
 
 
-def _function(op: ir.OpView) -> ir.Operation:
+def function_of(op: ir.OpView) -> ir.Operation:
+    """The function around an op."""
     around = op.operation.parent.operation
     while around.name != "func.func":
         around = around.parent.operation
@@ -234,7 +235,7 @@ def looked_up(op: ir.OpView, numbers: Sequence[int]) -> ir.Value:
 def barrier(op: ir.OpView, groups: Groups) -> int:
     """The number of the barrier at which these groups meet. Ops with equal groups share one: a process is at one op at
     a time, and all reach them in one order."""
-    function = _function(op)
+    function = function_of(op)
     known = list(function.attributes[BARRIERS]) if BARRIERS in function.attributes else []
     key = ir.StringAttr.get(repr(groups))
     if key not in known:

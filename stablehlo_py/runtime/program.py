@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import zipfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,19 @@ class MemoryPlan:
 
 
 @dataclass(frozen=True)
+class Port:
+    """Where a program hands one tensor to the host, or takes one: `kind` is infeed, outfeed, send or recv; `part` of
+    the `parts` that one op moves; `site` is that op, as messages call it."""
+
+    kind: str
+    channel: int
+    part: int
+    parts: int
+    spec: Spec
+    site: str
+
+
+@dataclass(frozen=True)
 class GridPlan:
     """The processes that a program runs as, and what they need to meet (docs/collectives.md).
 
@@ -72,6 +85,8 @@ class GridPlan:
         replicas, partitions: the size of the grid.
         communicates: whether the entry takes the process as one more input.
         barriers: how many groups of groups meet.
+        channels: how many channels there are between processes.
+        ports: where the program meets the host.
         sites: the ops that communicate, as messages call them.
     """
 
@@ -79,6 +94,8 @@ class GridPlan:
     partitions: int
     communicates: bool = False
     barriers: int = 0
+    channels: int = 0
+    ports: tuple[Port, ...] = ()
     sites: tuple[str, ...] = ()
 
     @property
@@ -142,8 +159,14 @@ def _spec_from(data: dict[str, Any]) -> Spec:
     return Spec(str(data["name"]), tuple(data["shape"]), _dtype_from(str(data["dtype"])), quantization)
 
 
-def _grid_from(data: dict[str, object]) -> GridPlan:
-    return GridPlan(**{**data, "sites": tuple(data["sites"])})  # type: ignore[arg-type]
+def _grid_json(grid: GridPlan) -> dict[str, object]:
+    ports = [{**vars(port), "spec": _spec_json(port.spec)} for port in grid.ports]
+    return {**vars(grid), "ports": ports}
+
+
+def _grid_from(data: dict[str, Any]) -> GridPlan:
+    ports = tuple(Port(**{**port, "spec": _spec_from(port["spec"])}) for port in data["ports"])
+    return GridPlan(**{**data, "sites": tuple(data["sites"]), "ports": ports})
 
 
 def serialize(program: CompiledProgram) -> bytes:
@@ -164,7 +187,7 @@ def serialize(program: CompiledProgram) -> bytes:
         "uses_pool": program.uses_pool,
         "threads": program.threads,
         "report": program.report,
-        "grid": asdict(program.grid) if program.grid else None,
+        "grid": _grid_json(program.grid) if program.grid else None,
         "stages": [[name, isinstance(text, bytes)] for name, text in program.stages.items()],
     }
     buffer = io.BytesIO()

@@ -238,9 +238,14 @@ UNSUPPORTED = {
     "quantized type": """func.func @main(%a: tensor<2x!quant.uniform<i8:f32, 0.5>>)
       -> tensor<2x!quant.uniform<i8:f32, 0.5>> {
       return %a : tensor<2x!quant.uniform<i8:f32, 0.5>> }""",
-    "of type !stablehlo.token": """func.func @main(%a: !stablehlo.token) -> !stablehlo.token {
-      return %a : !stablehlo.token }""",
-    "communicates between devices": """func.func @main(%a: tensor<4xf32>) -> tensor<8xf32> {
+    "whose future goes to": """func.func @main(%a: tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>> {
+      %0 = "stablehlo.async_start"(%a) ({
+      ^bb0(%x: tensor<4xf32>):
+        %1 = stablehlo.slice %x [0:4] : (tensor<4xf32>) -> tensor<4xf32>
+        stablehlo.return %1 : tensor<4xf32>
+      }) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>
+      return %0 : !stablehlo.future<tensor<4xf32>> }""",
+    "names replica 1, the grid has 1 replica(s)": """func.func @main(%a: tensor<4xf32>) -> tensor<8xf32> {
       %0 = "stablehlo.all_gather"(%a) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}
         : (tensor<4xf32>) -> tensor<8xf32>
       return %0 : tensor<8xf32> }""",
@@ -254,9 +259,10 @@ UNSUPPORTED = {
         stablehlo.return %1 : tensor<f32>
       }
       return %0 : tensor<f32> }""",
-    "used as a whole": """func.func @main(%a: tensor<4xf32>) -> tuple<tensor<4xf32>> {
+    "used as a whole": """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
       %0 = stablehlo.tuple %a : tuple<tensor<4xf32>>
-      return %0 : tuple<tensor<4xf32>> }""",
+      %1 = stablehlo.custom_call @theirs(%0) : (tuple<tensor<4xf32>>) -> tensor<4xf32>
+      return %1 : tensor<4xf32> }""",
     "equation": """func.func @main(%a: tensor<4x4xf32>) -> tensor<4xf32> {
       %0 = "stablehlo.unary_einsum"(%a) {einsum_config = "ii->i"} : (tensor<4x4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32> }""",

@@ -46,6 +46,7 @@ WINDOW = (
     "window_dilation = array<i64: 1>, padding = array<i64: 0, 0>"
 )
 SOLVE = 'left_side = {left}, lower = true, unit_diagonal = false, transpose_a = "{transpose}"'
+TOKEN, ORIGIN = "tensor<0xi8>", 'origin = "stablehlo.send", '
 PROCESS, PAIR = "tensor<2xi64>", "tensor<2x4xf32>"
 GROUP = (
     "groups = array<i64: {groups}>, width = {width} : i64, processes = 3 : i64, barrier = 0 : i64, "
@@ -55,6 +56,10 @@ GROUPED = GROUP.format(groups="1, 0, 2, -1", width=2)
 
 # op, operand types, attributes, result types
 VALID = [
+    ("infeed", [PROCESS, TOKEN], ORIGIN + "port = 0 : i64", f"{F}, {TOKEN}"),
+    ("outfeed", [PROCESS, TOKEN, F], ORIGIN + "port = 0 : i64", TOKEN),
+    ("send", [PROCESS, TOKEN, F], ORIGIN + "targets = array<i64: 1, -1>, channel = 0 : i64", TOKEN),
+    ("recv", [PROCESS, TOKEN], ORIGIN + "sources = array<i64: -1, 0>, channel = 0 : i64", f"{F}, {TOKEN}"),
     ("all_gather", [PROCESS, F], GROUPED, PAIR),
     ("all_to_all", [PROCESS, PAIR], GROUPED, PAIR),
     ("collective_permute", [PROCESS, F], f"sources = array<i64: 1, 0, -1>, {GROUPED}", F),
@@ -87,6 +92,10 @@ VALID = [
     ("top_k", [F23], "k = 2 : i64", "tensor<2x2xf32>, tensor<2x2xi32>"),
 ]
 INVALID = [
+    ("infeed", [PROCESS, F], ORIGIN + "port = 0 : i64", f"{F}, {F}", "token must be a tensor<0xi8>"),
+    ("infeed", [F, TOKEN], ORIGIN + "port = 0 : i64", f"{F}, {TOKEN}", "process must be a tensor<2xi64>"),
+    ("send", [PROCESS, TOKEN, F], ORIGIN + "targets = array<i64: 1, 1>, channel = 0 : i64", TOKEN, "be different"),
+    ("recv", [PROCESS, TOKEN], ORIGIN + "sources = array<i64: 2>, channel = 0 : i64", f"{F}, {TOKEN}", "or -1"),
     ("all_gather", [F, F], GROUPED, PAIR, "process must be a tensor<2xi64>"),
     ("all_gather", [PROCESS, F], GROUPED, "tensor<3x4xf32>", "result shape must be (2, 4)"),
     ("all_gather", [PROCESS, F], GROUPED, "tensor<2x4xf64>", "must keep the element type"),

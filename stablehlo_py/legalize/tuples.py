@@ -1,23 +1,10 @@
-"""Tokens and tuples."""
+"""Tuples that are made and taken apart in one function; those of its signature are gone (`structure`)."""
 
 from __future__ import annotations
 
 from stablehlo_py.dialect.types import i64
-from stablehlo_py.legalize.rules import Results, Unsupported, refuse, rule
+from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
-
-refuse(
-    "communicates with the host or with other devices",
-    "export the model for one device and without callbacks, infeed and outfeed",
-    "stablehlo.infeed",
-    "stablehlo.outfeed",
-    "stablehlo.send",
-    "stablehlo.recv",
-    "stablehlo.after_all",
-    "stablehlo.create_token",
-    "stablehlo.async_start",
-    "stablehlo.async_done",
-)
 
 
 @rule("stablehlo.tuple")

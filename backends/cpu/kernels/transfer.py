@@ -1,0 +1,73 @@
+"""Kernels of one transfer: infeed and outfeed at a port, send and recv through a channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stablehlo_py.backends.cpu import channels, grid
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Value
+from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.dialect.types import i64, i64s, tensor_bytes, text
+from stablehlo_py.dialect.verify_grid import NOBODY
+
+Body = Callable[[Function, Value, Value], None]
+
+
+def transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Sequence[str] = ()) -> Kernel:
+    """A kernel whose body takes the process and the address of the tensor: the operand after the token, else the first
+    result."""
+    op = fusion.ops[0]
+    f = phase_function(fusion, fusion.name)
+    outgoing = len(op.operands) > 2
+    data = operand(f, fusion, op.operands[2]) if outgoing else f.parameters["out0"]
+    body(f, operand(f, fusion, op.operands[0]), data)
+    f.ret()
+    functions = (f.text(target.function_attributes), *tables)
+    externals = tuple(f.declarations().values())
+    return Kernel(functions, (Phase(fusion.name),), externals=externals, communicates=text(op, "origin"))
+
+
+def at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """Let the runtime read or write the tensor."""
+    port = i64(fusion.ops[0], "port")
+
+    def body(f: Function, process: Value, data: Value) -> None:
+        header = grid.read(f, grid.read(f, process, grid.RECORD, PTR), grid.HEADER, PTR)
+        function = grid.read(f, header, grid.TRANSFER, PTR)
+        f.call_pointer(function, [grid.read(f, process, grid.NUMBER), f.const(port), data])
+
+    return transfer(fusion, target, body)
+
+
+def through_channel(fusion: Fusion, target: CpuTarget, others: str, function: str) -> Kernel:
+    """Call `function` on the channel of the receiver; `others` names the attribute that says who the other one is. A
+    process without one sends nothing, and receives zeros."""
+    op = fusion.ops[0]
+    numbers = np.array(i64s(op, others))
+    processes, number = len(numbers), i64(op, "channel")
+    sends = others == "targets"
+    receivers = numbers if sends else np.where(numbers == NOBODY, NOBODY, np.arange(processes))
+    offsets = np.where(receivers == NOBODY, NOBODY, channels.CHANNEL_BYTES * (number * processes + receivers))
+    table = f"{fusion.name}.channels"
+    size = tensor_bytes(op.operands[2] if sends else op.results[0])
+
+    def body(f: Function, process: Value, data: Value) -> None:
+        header = grid.read(f, grid.read(f, process, grid.RECORD, PTR), grid.HEADER, PTR)
+        offset = f.load(I64, f.address_of(table), grid.read(f, process, grid.NUMBER))
+
+        def call() -> None:
+            channel = f.gep(grid.read(f, header, grid.CHANNELS, PTR), offset, I8)
+            f.call(function, [process, channel, data, f.const(size)], external=True)
+
+        def nothing() -> None:
+            if not sends:
+                f.set_memory(data, 0, size)
+
+        f.if_(f.cmp("eq", offset, f.const(NOBODY)), nothing, call)
+
+    return transfer(fusion, target, body, [constant_table(table, offsets, I64)])
