@@ -19,6 +19,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     custom_call,
     elementwise,
     indexing,
+    map,
     reduction,
     shape,
     transfers,

@@ -7,9 +7,8 @@ import math
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.formats import FORMATS, Specials
-from stablehlo_py.dialect.hlo import BINARY, UNARY
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, rank, shape
-from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, block_of, keyword, rule
+from stablehlo_py.legalize.rules import RENAMED, keyword, rule
 from stablehlo_py.mlir import ir
 
 _SAME_NAME = """
@@ -126,35 +125,3 @@ def conj(op: ir.OpView) -> ir.Value:
     part = build.tensor(shape(operand), element.element_type)
     real_part, imag_part = build.value("real", part, operand), build.value("imag", part, operand)
     return build.value("complex", operand.type, real_part, build.like("negate", imag_part))
-
-
-_IN_MAP = frozenset(
-    f"hlo.{name}" for name in (*UNARY, *BINARY, "compare", "select", "convert", "bitcast_convert", "reduce_precision")
-)
-
-
-@rule("stablehlo.map")
-def map_(op: ir.OpView) -> Results:
-    """The body, which computes on scalars, is done on whole tensors."""
-    sizes = shape(op.results[0])
-    block = block_of(op)
-    values: dict[ir.Value, ir.Value] = dict(zip(block.arguments, op.operands, strict=True))
-
-    def whole(scalar: ir.Value) -> ir.Value:
-        if scalar not in values:
-            values[scalar] = build.broadcast(scalar, sizes, [])
-        return values[scalar]
-
-    *body, last = list(block.operations)
-    for inner in body:
-        operation = inner.operation
-        if operation.name == "hlo.constant":
-            values[operation.result] = build.broadcast(operation.clone().result, sizes, [])
-        elif operation.name in _IN_MAP:
-            results = [build.tensor(sizes, element_type(operation.result))]
-            operands = [whole(operand) for operand in operation.operands]
-            attributes = {name: operation.attributes[name] for name in operation.attributes}
-            values[operation.result] = build.op(operation.name, results, operands, attributes).result
-        else:
-            raise Unsupported(f"has '{operation.name}' in its body; only elementwise ops are possible there")
-    return [whole(value) for value in last.operands]

@@ -7,8 +7,8 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import i64, i64s, shape
-from stablehlo_py.legalize.regions import isolate
-from stablehlo_py.legalize.rules import Unsupported, rule
+from stablehlo_py.legalize.captures import close_scatter, kept
+from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
@@ -100,9 +100,9 @@ def torch_index_select(op: ir.OpView) -> ir.Value:
 
 
 @rule("stablehlo.scatter")
-def scatter(op: ir.OpView) -> None:
+def scatter(op: ir.OpView) -> Results:
     """Kept, with hlo ops in its region."""
-    isolate(op)
+    return kept(op, close_scatter(op))
 
 
 @rule("stablehlo.real_dynamic_slice")

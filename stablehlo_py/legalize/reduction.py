@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.types import element_type, i64s, rank, shape
+from stablehlo_py.legalize.captures import close_reduction, close_sort, kept
 from stablehlo_py.legalize.regions import isolate, simple_combiner, single_combiner
 from stablehlo_py.legalize.rules import Results, block_of, optional_i64s, optional_pairs, rule
 from stablehlo_py.mlir import ir
@@ -31,8 +32,7 @@ def reduce(op: ir.OpView) -> Results:
     operands = _promote(op)
     kinds = [simple_combiner(block, i, count + i, i) for i in range(count)]
     if None in kinds:
-        isolate(op)
-        return None
+        return kept(op, close_reduction(op))
     dimensions = i64s(op, "dimensions")
     results = []
     for kind, operand, init, result in zip(kinds, operands[:count], operands[count:], op.results, strict=True):
@@ -49,8 +49,7 @@ def reduce_window(op: ir.OpView) -> Results:
     operands = _promote(op)
     kind = single_combiner(op)
     if kind is None:
-        isolate(op)
-        return None
+        return kept(op, close_reduction(op))
     dimensions = rank(operands[0])
     ones = [1] * dimensions
     return build.value(
@@ -66,7 +65,13 @@ def reduce_window(op: ir.OpView) -> Results:
     )
 
 
-@rule("stablehlo.select_and_scatter", "stablehlo.sort")
-def isolated(op: ir.OpView) -> None:
+@rule("stablehlo.sort")
+def sort(op: ir.OpView) -> Results:
+    """Kept, with hlo ops in its region."""
+    return kept(op, close_sort(op))
+
+
+@rule("stablehlo.select_and_scatter")
+def select_and_scatter(op: ir.OpView) -> None:
     """Kept, with hlo ops in the regions."""
     isolate(op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect import build
 from stablehlo_py.dialect.verify import REDUCTION_KINDS
 from stablehlo_py.legalize.rules import Unsupported, block_of, terminator
 from stablehlo_py.mlir import ir
@@ -10,12 +11,45 @@ from stablehlo_py.mlir import ir
 _CHEAP = frozenset({"hlo.constant", "hlo.broadcast", "hlo.reshape", "hlo.convert"})
 
 
+def copyable(value: ir.Value) -> bool:
+    """True for a constant, or what is computed from constants in ways that may be repeated."""
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name in _CHEAP and all(map(copyable, owner.operands))
+
+
 def isolate(op: ir.OpView) -> None:
-    """Give every region of `op` its own copies of the constants it uses from outside. Raises Unsupported for other
-    values."""
+    """Give every region of `op` its own copies of the constants it uses from outside (`captures` has seen to other
+    values), and make its branches choices."""
     for region in op.regions:
         for block in region.blocks:
             _isolate_block(block, block, set(), {})
+            choose_in_branches(block)
+
+
+def choose_in_branches(block: ir.Block) -> None:
+    """Replace the `scf.if` of a body that computes on scalars by both its branches and `hlo.select`. Nothing there has
+    effects or traps."""
+    for op in list(block.operations):
+        operation = op.operation
+        if operation.name != "scf.if":
+            continue
+        outcomes = []
+        for region in operation.regions:
+            branch = region.blocks[0]
+            choose_in_branches(branch)
+            *body, last = list(branch.operations)
+            outcomes.append(list(last.operands))
+            for inner in body:
+                inner.operation.move_before(operation)
+        predicate = operation.operands[0].owner.operands[0]  # of tensor.extract
+        with ir.InsertionPoint(operation), operation.location:
+            for result, on_true, on_false in zip(operation.results, *outcomes, strict=True):
+                chosen = build.value("select", result.type, predicate, on_true, on_false)
+                result.replace_all_uses_with(chosen)
+        extract = operation.operands[0].owner
+        operation.erase()
+        if next(iter(extract.results[0].uses), None) is None:
+            extract.erase()
 
 
 def _isolate_block(
@@ -38,7 +72,7 @@ def _isolate_block(
 
 def _copy(value: ir.Value) -> ir.Value:
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name not in _CHEAP:
+    if not copyable(value):
         raise Unsupported("uses a value from outside in its body", "pass the value as an operand")
     operands = [_copy(operand) for operand in owner.operands]
     copy = owner.clone()

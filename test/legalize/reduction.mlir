@@ -65,6 +65,45 @@ func.func @captured(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
   return %0 : tensor<f32>
 }
 
+// Any other scalar becomes an operand of its own, of which every element is the scalar.
+// CHECK-LABEL: func.func @captured_value
+// CHECK: [[C:%[0-9]+]] = "hlo.broadcast"(%arg2)
+// CHECK-NEXT: stablehlo.reduce(%arg0 init: %arg1), ([[C]] init: %arg2)
+// CHECK-NEXT: reducer(%arg3: tensor<f32>, %arg5: tensor<f32>) (%arg4: tensor<f32>, %arg6: tensor<f32>)
+// CHECK-NEXT: [[P:%[0-9]+]] = "hlo.multiply"(%arg5, %arg4)
+// CHECK-NEXT: [[S:%[0-9]+]] = "hlo.add"(%arg3, [[P]])
+// CHECK-NEXT: stablehlo.return [[S]], %arg4
+func.func @captured_value(%a: tensor<4xf32>, %i: tensor<f32>, %c: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %1 = stablehlo.multiply %y, %c : tensor<f32>
+    %2 = stablehlo.add %x, %1 : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }
+  return %0 : tensor<f32>
+}
+
+// A branch in a body is a choice.
+// CHECK-LABEL: func.func @branch
+// CHECK: [[P:%[0-9]+]] = "hlo.compare"
+// CHECK-NEXT: [[N:%[0-9]+]] = "hlo.negate"
+// CHECK-NEXT: [[R:%[0-9]+]] = "hlo.select"([[P]], [[N]], %arg3)
+// CHECK-NEXT: stablehlo.return [[R]]
+func.func @branch(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+   reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %p = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %1 = "stablehlo.if"(%p) ({
+      %2 = stablehlo.negate %x : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }, {
+      stablehlo.return %y : tensor<f32>
+    }) : (tensor<i1>) -> tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }
+  return %0 : tensor<f32>
+}
+
 // CHECK-LABEL: func.func @over_nothing
 // CHECK-NEXT: [[I:%[0-9]+]] = "hlo.broadcast"(%arg1)
 // CHECK-NEXT: "hlo.add"(%arg0, [[I]])

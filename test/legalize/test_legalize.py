@@ -252,11 +252,12 @@ UNSUPPORTED = {
     "changes a shape": """func.func @main(%a: tensor<8xf32>) -> tensor<4xf32> {
       %0 = stablehlo.custom_call @SPMDFullToShardShape(%a) : (tensor<8xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32> }""",
-    "uses a value from outside": """func.func @main(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
+    "uses a tensor from outside": """func.func @main(%a: tensor<4xf32>, %i: tensor<f32>) -> tensor<f32> {
       %0 = stablehlo.reduce(%a init: %i) across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
        reducer(%x: tensor<f32>, %y: tensor<f32>) {
-        %1 = stablehlo.add %x, %i : tensor<f32>
-        stablehlo.return %1 : tensor<f32>
+        %1 = stablehlo.slice %a [1:2] : (tensor<4xf32>) -> tensor<1xf32>
+        %2 = stablehlo.reshape %1 : (tensor<1xf32>) -> tensor<f32>
+        stablehlo.return %2 : tensor<f32>
       }
       return %0 : tensor<f32> }""",
     "used as a whole": """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {

@@ -1,18 +1,21 @@
 """Reductions of several operands at once, or with a combiner of the user's own (argmax): `stablehlo.reduce`.
 
-Where the last dimension is kept, lanes run along it; where it is reduced, every lane reduces a part, and the parts are
-combined by the body at the end.
+Where the last dimension is kept, lanes run along it. Where it is reduced, every lane reduces a part of it, and the
+parts are combined by the body at the end: every n-th element where the body commutes, else a run of neighbours, whose
+loads are slower, so that elements are combined in their order (codegen/commuting.py).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, strides_of, the_op, unravel
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
+from stablehlo_py.codegen.commuting import Commutes, commutes
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.types import i64s, shape
@@ -34,7 +37,7 @@ class _Reduction:
         self.f, self.fusion, self.op = f, fusion, op
         self.count = len(op.operands) // 2
         self.sizes = shape(op.operands[0])
-        self.reduced = i64s(op, "dimensions")
+        self.reduced = sorted(i64s(op, "dimensions"))
         self.kept = [d for d in range(len(self.sizes)) if d not in self.reduced]
         self.strides = strides_of(self.sizes)
         self.elements = [element(value) for value in op.operands[: self.count]]
@@ -74,7 +77,7 @@ class _Reduction:
             mask = f.tail_mask(f.isub(width, column), lanes) if width % lanes else None
             place = unravel(f, row, outer)
             base = f.iadd(offset(f, place, [self.strides[d] for d in self.kept[:-1]]), column)
-            results = self._reduce(base, list(self.reduced), lanes, self._inits(lanes), mask)
+            results = self._reduce(base, self.reduced, lanes, self._inits(lanes), mask)
             to = f.iadd(f.imul(row, width), column)
             for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
                 types.store(f, of, value, f.parameters[f"out{n}"], to, mask)
@@ -100,25 +103,69 @@ class _Reduction:
 
     def _row(self, i: Value) -> None:
         """One result: its reduced elements, lanes along the last dimension where that is reduced."""
-        f, lanes = self.f, self.lanes
+        f, last = self.f, len(self.sizes) - 1
         place = unravel(f, i, [self.sizes[d] for d in self.kept])
         base = offset(f, place, [self.strides[d] for d in self.kept])
-        last = len(self.sizes) - 1
-        results = self._inits(1)
-        if lanes > 1 and last in self.reduced and self.sizes[last] >= 2 * lanes:
-            whole = self.sizes[last] // lanes * lanes
-            outer = [d for d in self.reduced if d != last]
-            parts = self._vector_part(base, outer, whole, self._inits(lanes))
-            # Lanes hold interleaved elements: the body decides ties by index, as every order-independent body must.
-            for lane in range(lanes):
-                one = [types.each(lambda part, lane=lane: f.extract(part, lane), value) for value in parts]
-                results = self.combine([*results, *one])
-            if whole < self.sizes[last]:
-                results = self._tail(base, outer, whole, results)
-        else:
-            results = self._reduce(base, list(self.reduced), 1, results, None)
+        if self.lanes == 1 or last not in self.reduced or self.sizes[last] < 2 * self.lanes:
+            self._store(i, self._reduce(base, self.reduced, 1, self._inits(1), None))
+            return
+        known = commutes(self.op.regions[0].blocks[0])
+        if known is Commutes.UNKNOWN:
+            self._store(i, self._in_order(base, self.reduced[:-1], self._inits(1)))
+            return
+        self._store(i, results := self._interleaved(base))
+        floats = [value for of, value in zip(self.elements, results, strict=True) if of.is_float]
+        if known is Commutes.WITHOUT_NAN and floats:
+            nan = functools.reduce(
+                lambda a, b: f.binary("or", a, b),
+                [f.cmp("uno", value, value) for value in floats if isinstance(value, Value)],
+            )
+            f.if_(nan, lambda: self._store(i, self._in_order(base, self.reduced[:-1], self._inits(1))))
+
+    def _store(self, i: Value, results: list[Lanes]) -> None:
         for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
-            types.store(f, of, value, f.parameters[f"out{n}"], i)
+            types.store(self.f, of, value, self.f.parameters[f"out{n}"], i)
+
+    def _interleaved(self, base: Index) -> list[Lanes]:
+        """Lane n reduces every element whose index along the last dimension is n modulo the lanes."""
+        f, lanes, last = self.f, self.lanes, len(self.sizes) - 1
+        results = self._inits(1)
+        whole = self.sizes[last] // lanes * lanes
+        outer = self.reduced[:-1]
+        parts = self._vector_part(base, outer, whole, self._inits(lanes))
+        for lane in range(lanes):
+            one = [types.each(lambda part, lane=lane: f.extract(part, lane), value) for value in parts]
+            results = self.combine([*results, *one])
+        return self._tail(base, outer, whole, results) if whole < self.sizes[last] else results
+
+    def _in_order(self, base: Index, outer: list[int], carries: list[Lanes]) -> list[Lanes]:
+        """Lane n reduces the n-th part of the elements along the last dimension."""
+        f, lanes = self.f, self.lanes
+        if outer:
+            first, *rest = outer
+
+            def body(i: Value, *values: Value) -> list[Value]:
+                place = f.iadd(base, f.imul(i, self.strides[first]))
+                return _unpacked(self._in_order(place, rest, _packed(values, carries)))
+
+            return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+        part = self.sizes[-1] // lanes
+        starts = f.binary("mul", f.lane_ids(lanes), f.const(part, vector(lanes, I64)))
+        inits = self._inits(lanes)
+
+        def step(i: Value, *values: Value) -> list[Value]:
+            places = f.binary("add", starts, f.splat(f.index(f.iadd(base, i)), lanes))
+            elements = [
+                types.gather(f, of, operand(f, self.fusion, value), places)
+                for of, value in zip(self.elements, self.op.operands, strict=False)
+            ]
+            return _unpacked(self.combine([*_packed(values, inits), *elements]))
+
+        parts = _packed(f.loop(0, part, 1, step, _unpacked(inits)), inits)
+        for lane in range(lanes):
+            one = [types.each(lambda value, lane=lane: f.extract(value, lane), value) for value in parts]
+            carries = self.combine([*carries, *one])
+        return self._tail(base, [], part * lanes, carries)
 
     def _vector_part(self, base: Index, outer: list[int], whole: int, carries: list[Lanes]) -> list[Lanes]:
         f, lanes = self.f, self.lanes

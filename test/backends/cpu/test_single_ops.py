@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import stablehlo_py
 from stablehlo_py.backends.cpu.kernels.testing import run_kernel
 from stablehlo_py.backends.cpu.target import BASELINE, CpuTarget, host_target
 from stablehlo_py.compiler import run_stages
@@ -557,3 +558,38 @@ def test_reduction_of_complex_numbers_with_a_body() -> None:
         return lax.reduce((x, y), (np.complex64(0), np.float32(1)), both, (1,))
 
     check(function, whole(6, 9, dtype=np.complex64), whole(6, 9))
+
+
+def test_argmax_names_the_first_nan() -> None:
+    x = random(4, 300)
+    x[0, [250, 37, 40]] = x[1, 299] = x[2, 0] = np.nan
+    exported = jax.export.export(jax.jit(lambda x: jnp.argmax(x, axis=1)))(x)
+    (ours,) = stablehlo_py.compile(exported, options=Options(cache_dir=None))(x)
+    np.testing.assert_array_equal(ours, np.argmax(x, axis=1))
+
+
+@every_target
+@pytest.mark.parametrize("sizes", [(3, 67), (2, 16), (2, 3, 35)])
+def test_elements_keep_their_order(sizes: tuple[int, ...], target: CpuTarget) -> None:
+    """Composition of x -> a x + b: associative, not commutative, and wrong under any other order."""
+    text = """func.func @main(%a: tensor<{s}xi32>, %b: tensor<{s}xi32>) -> (tensor<{r}xi32>, tensor<{r}xi32>) {{
+      %i = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.constant dense<0> : tensor<i32>
+      %r:2 = stablehlo.reduce(%a init: %i), (%b init: %j) across dimensions = [{d}]
+          : (tensor<{s}xi32>, tensor<{s}xi32>, tensor<i32>, tensor<i32>) -> (tensor<{r}xi32>, tensor<{r}xi32>)
+        reducer(%p: tensor<i32>, %x: tensor<i32>) (%q: tensor<i32>, %y: tensor<i32>) {{
+        %s = stablehlo.multiply %p, %x : tensor<i32>
+        %t = stablehlo.multiply %q, %x : tensor<i32>
+        %u = stablehlo.add %t, %y : tensor<i32>
+        stablehlo.return %s, %u : tensor<i32>, tensor<i32>
+      }}
+      return %r#0, %r#1 : tensor<{r}xi32>, tensor<{r}xi32>
+    }}"""
+    dimensions = ", ".join(map(str, range(1, len(sizes))))
+    a, b = (RNG.integers(-3, 4, sizes).astype(np.int32) * 2 + 1 for _ in range(2))
+    product, total = np.ones(sizes[0], np.int32), np.zeros(sizes[0], np.int32)
+    for x, y in zip(a.reshape(sizes[0], -1).T, b.reshape(sizes[0], -1).T, strict=True):
+        product, total = product * x, total * x + y
+    module = text.format(s="x".join(map(str, sizes)), r=sizes[0], d=dimensions)
+    for ours, theirs in zip(kernel(module, a, b, target=target), (product, total), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

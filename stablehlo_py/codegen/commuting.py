@@ -1,0 +1,125 @@
+"""Does a reduction's body commute? StableHLO lets an implementation regroup the elements of a reduction, never reorder
+them (spec, section reduce: the leaves of the schedule are in ascending order of index). Lanes that run over
+interleaved elements reorder them, which only a commutative body allows. Two proofs are tried:
+
+* by structure: the results' expressions are the same when accumulators and elements change places, where operands of
+  commutative ops have no order;
+* by cases, for bodies that only compare, choose and combine truth values (argmax): nothing but the order of each
+  accumulator and its element counts, so a few values stand for all.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.evaluate import evaluate_op, is_float_dtype
+from stablehlo_py.dialect.types import element_type, text
+from stablehlo_py.mlir import ir
+
+_COMMUTATIVE = frozenset(f"hlo.{name}" for name in "add multiply maximum minimum and or xor".split())
+_LOGIC = frozenset(f"hlo.{name}" for name in "compare select and or xor not maximum minimum".split())
+_TURNED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
+_MAX_CASES = 50_000
+# Two of these are in every relation that two floats can be in.
+_FLOATS = (float("-nan"), -1.0, -0.0, 0.0, 1.0, float("nan"))
+
+_Expression = tuple[object, ...]
+
+
+class Commutes(enum.Enum):
+    """What is known of a body."""
+
+    ALWAYS = enum.auto()
+    # Without NaN it commutes, and of a NaN it makes a NaN: so a result without NaN had none among its elements.
+    WITHOUT_NAN = enum.auto()
+    UNKNOWN = enum.auto()
+
+
+def commutes(block: ir.Block) -> Commutes:
+    """Whether a body (accumulators..., elements...) -> results gives the same when accumulators and elements change
+    places (up to the signs of zeros and NaNs)."""
+    count = len(block.arguments) // 2
+    arguments = list(block.arguments)
+    swapped = arguments[count:] + arguments[:count]
+    if _expressions(block, arguments) == _expressions(block, swapped):
+        return Commutes.ALWAYS
+    return _by_cases(block, count)
+
+
+def _expressions(block: ir.Block, arguments: Sequence[ir.Value]) -> list[_Expression]:
+    """What the body returns, as trees over argument numbers; equal ones are equal values."""
+    known: dict[ir.Value, _Expression] = {argument: (number,) for number, argument in enumerate(arguments)}
+    *ops, last = list(block.operations)
+    for op in ops:
+        operation = op.operation
+        operands = [known[operand] for operand in operation.operands]
+        name = operation.name
+        attributes = " ".join(f"{key}={operation.attributes[key]}" for key in operation.attributes)
+        if name in _COMMUTATIVE:
+            operands.sort(key=repr)
+        elif name == "hlo.compare":
+            turned = sorted(operands, key=repr)
+            direction = text(operation, "direction")
+            attributes = f"{direction if turned == operands else _TURNED[direction]} {'total_order' in attributes}"
+            operands = turned
+        elif name == "hlo.abs" and operands[0][0] == "hlo.subtract":  # |a - b| = |b - a|
+            operands = [(*operands[0][:2], *sorted(operands[0][2:], key=repr))]
+        for number, result in enumerate(operation.results):
+            known[result] = (name, f"{attributes} {result.type} {number}", *operands)
+    return [known[value] for value in last.operands]
+
+
+def _by_cases(block: ir.Block, count: int) -> Commutes:
+    *ops, last = list(block.operations)
+    arguments = list(block.arguments)
+    if any(op.operation.name not in _LOGIC for op in ops) or not all(_is_of_one_pair(op, arguments) for op in ops):
+        return Commutes.UNKNOWN
+    dtypes = [numpy_dtype(element_type(argument)) for argument in arguments]
+    domains = [_FLOATS if is_float_dtype(dtype) else (0, 1) for dtype in dtypes]
+    if math.prod(len(domain) for domain in domains) > _MAX_CASES:
+        return Commutes.UNKNOWN
+    columns = zip(*itertools.product(*domains), strict=True)
+    cases = [np.array(column).astype(dtype) for column, dtype in zip(columns, dtypes, strict=True)]
+    results, swapped = (
+        _evaluate(ops, dict(zip(arguments, values, strict=True)), last)
+        for values in (cases, cases[count:] + cases[:count])
+    )
+    nans = [_is_nan(a) | _is_nan(b) for a, b in zip(cases[:count], cases[count:], strict=True)]
+    same = np.logical_and.reduce([_same(a, b) for a, b in zip(results, swapped, strict=True)])
+    if same.all():
+        return Commutes.ALWAYS
+    spreads = all(_is_nan(result)[nan].all() for result, nan in zip(results, nans, strict=True))
+    if spreads and same[~np.logical_or.reduce(nans)].all():
+        return Commutes.WITHOUT_NAN
+    return Commutes.UNKNOWN
+
+
+def _evaluate(ops: Sequence[ir.OpView], known: dict[ir.Value, np.ndarray], last: ir.OpView) -> list[np.ndarray]:
+    for op in ops:
+        operands = [known[operand] for operand in op.operation.operands]
+        known[op.operation.results[0]] = evaluate_op(op.operation, operands)[0]
+    return [known[value] for value in last.operands]
+
+
+def _is_of_one_pair(op: ir.OpView, arguments: Sequence[ir.Value]) -> bool:
+    """True where numbers that are related are an accumulator and its own element (or one of them and itself)."""
+    operation = op.operation
+    if operation.name not in ("hlo.compare", "hlo.maximum", "hlo.minimum"):
+        return True
+    count = len(arguments) // 2
+    pairs = {arguments.index(operand) % count if operand in arguments else -1 for operand in operation.operands}
+    return len(pairs) == 1 and -1 not in pairs
+
+
+def _is_nan(a: np.ndarray) -> np.ndarray:
+    return np.isnan(a.astype(np.float64)) if is_float_dtype(a.dtype) else np.zeros(a.shape, bool)
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == b) | (_is_nan(a) & _is_nan(b))
