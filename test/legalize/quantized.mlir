@@ -163,15 +163,28 @@ func.func @exact_dot(%a: tensor<3x5x!symmetric>, %b: tensor<5x2x!channels>) -> t
   return %0 : tensor<3x2x!channels32>
 }
 
-// Hybrid: float activations, quantized weights.
+// Hybrid: float activations, quantized weights, whose scales are applied to the sums.
 // CHECK-LABEL: func.func @hybrid
 // CHECK: [[W:%.*]] = stablehlo.convert %arg1 : (tensor<5x2xi8>) -> tensor<5x2xf32>
-// CHECK: [[R:%.*]] = stablehlo.multiply [[W]], {{%.*}} : tensor<5x2xf32>
-// CHECK: stablehlo.dot_general %arg0, [[R]], contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x2xf32>) -> tensor<3x2xf32>
+// CHECK: [[D:%.*]] = stablehlo.dot_general %arg0, [[W]], contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x2xf32>) -> tensor<3x2xf32>
+// CHECK: [[S:%.*]] = stablehlo.broadcast_in_dim {{%.*}}, dims = [1] : (tensor<2xf32>) -> tensor<3x2xf32>
+// CHECK: stablehlo.multiply [[D]], [[S]] : tensor<3x2xf32>
 func.func @hybrid(%a: tensor<3x5xf32>, %b: tensor<5x2x!channels>) -> tensor<3x2xf32> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
     : (tensor<3x5xf32>, tensor<5x2x!channels>) -> tensor<3x2xf32>
   return %0 : tensor<3x2xf32>
+}
+
+// Weights with zero points are dequantized.
+// CHECK-LABEL: func.func @hybrid_with_zero_points
+// CHECK: [[R:%.*]] = stablehlo.multiply {{%.*}}, {{%.*}} : tensor<3x1x2xf32>
+// CHECK: stablehlo.convolution(%arg0, [[R]])
+// CHECK-NEXT: return
+func.func @hybrid_with_zero_points(%a: tensor<1x6x1xf32>, %b: tensor<3x1x2x!q>) -> tensor<1x4x2xf32> {
+  %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x6x1xf32>, tensor<3x1x2x!q>) -> tensor<1x4x2xf32>
+  return %0 : tensor<1x4x2xf32>
 }
 
 // A convolution's padding is a real zero: the zero point is subtracted before.

@@ -245,26 +245,30 @@ def test_convolution(name):
     _nearest(stored, result, sums * (scales[0] * scales[1] / scales[2]))
 
 
-def test_hybrid_products_dequantize_the_weights():
-    weights = replace(CHANNELS, zero_point=(0, 0, 0, 0))
+@pytest.mark.parametrize("expressed", ["f32", "f64", "bf16", "f16"])
+def test_hybrid_products(expressed):
+    """Weights without zero points (the dot) and with (a convolution)."""
+    weights = replace(CHANNELS, expressed=expressed)
     b, kernel = weights.tensor(9, 4), replace(weights, dimension=2, zero_point=(1, 2, 3, 4))
-    k = kernel.tensor(3, 2, 4)
-    module = f"""func.func @main(%a: tensor<5x9xf32>, %b: {b}, %x: tensor<1x8x2xf32>, %k: {k})
-        -> (tensor<5x4xf32>, tensor<1x6x4xf32>) {{
-      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<5x9xf32>, {b}) -> tensor<5x4xf32>
+    k, f, dtype = kernel.tensor(3, 2, 4), expressed, FLOATS[expressed]
+    module = f"""func.func @main(%a: tensor<5x9x{f}>, %b: {b}, %x: tensor<1x8x2x{f}>, %k: {k})
+        -> (tensor<5x4x{f}>, tensor<1x6x4x{f}>) {{
+      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<5x9x{f}>, {b}) -> tensor<5x4x{f}>
       %1 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {{}}
-        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : (tensor<1x8x2xf32>, {k}) -> tensor<1x6x4xf32>
-      return %0, %1 : tensor<5x4xf32>, tensor<1x6x4xf32>
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : (tensor<1x8x2x{f}>, {k}) -> tensor<1x6x4x{f}>
+      return %0, %1 : tensor<5x4x{f}>, tensor<1x6x4x{f}>
     }}"""
     random = np.random.default_rng(0)
-    a, x = (random.standard_normal(sizes, np.float32) for sizes in ((5, 9), (1, 8, 2)))
+    a, x = (random.standard_normal(sizes).astype(dtype) for sizes in ((5, 9), (1, 8, 2)))
     stored_b, stored_k = weights.sample(random, 9, 4), kernel.sample(random, 3, 2, 4)
     product, convolved = _run(module, a, stored_b, x, stored_k)
-    np.testing.assert_allclose(product, a @ weights.real(stored_b), rtol=1e-5, atol=1e-5)
-    expected = jax.lax.conv_general_dilated(
-        x, kernel.real(stored_k), (1,), "VALID", dimension_numbers=("NHC", "HIO", "NHC")
-    )
-    np.testing.assert_allclose(convolved, expected, rtol=1e-5, atol=1e-5)
+    assert product.dtype == convolved.dtype == dtype
+    tolerance = 8 * float(ml_dtypes.finfo(dtype).eps)
+    wide = [each.astype(np.float64) for each in (a, weights.real(stored_b), x, kernel.real(stored_k))]
+    np.testing.assert_allclose(product.astype(np.float64), wide[0] @ wide[1], tolerance, tolerance * 10)
+    with jax.enable_x64(True):
+        expected = jax.lax.conv_general_dilated(*wide[2:], (1,), "VALID", dimension_numbers=("NHC", "HIO", "NHC"))
+    np.testing.assert_allclose(convolved.astype(np.float64), expected, tolerance, tolerance * 10)
 
 
 def test_reductions_sort_and_scatter():

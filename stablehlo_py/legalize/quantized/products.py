@@ -1,7 +1,8 @@
 """Matrix products and convolutions of quantized tensors.
 
-With a float operand (hybrid: weights only) the weights are dequantized. With two quantized operands the product is
-formed in integers, as gemmlowp and LiteRT do (Jacob et al., "Quantization and Training of Neural Networks for Efficient
+With a float operand (hybrid: weights only) the product is one of floats, with the stored integers where their scales
+can be applied to the sums, else with dequantized weights. With two quantized operands the product is formed in
+integers, as gemmlowp and LiteRT do (Jacob et al., "Quantization and Training of Neural Networks for Efficient
 Integer-Arithmetic-Only Inference", CVPR 2018, section 2.2):
 
     result = round(sum over k of (lhs - zl) * (rhs - zr)  *  (sl * sr / s)) + z
@@ -69,9 +70,12 @@ def _product(op: ir.OpView, of: Reading, depth: int, places: dict[int, int]) -> 
     """`depth` products are summed; dimension d of rhs is dimension `places[d]` of the result."""
     lhs, rhs, *others = op.operands
     left, right, result = of(lhs), of(rhs), of(op.results[0])
-    if left is None or right is None or result is None or left.dimension is not None:
+    if right is None or (right.dimension is not None and right.dimension not in places):
         return dequantize_op_quantize(op, of)
-    if right.dimension is not None and right.dimension not in places:
+    placed = right if right.dimension is None else replace(right, dimension=places[right.dimension])
+    if left is None and not right.has_zero_points and right.storage.width <= 8:
+        return _hybrid(op, placed)
+    if left is None or result is None or left.dimension is not None:
         return dequantize_op_quantize(op, of)
     bound = depth * _magnitude(left) * _magnitude(right)
     if bound < _INT32_SUMS:
@@ -94,8 +98,21 @@ def _product(op: ir.OpView, of: Reading, depth: int, places: dict[int, int]) -> 
     for number, operand in enumerate((*operands, *others)):
         sums.operands[number] = operand
     sums.results[0].set_type(build.tensor(shape(op.results[0]), accumulator))
-    placed = right if right.dimension is None else replace(right, dimension=places[right.dimension])
     return _rescale(sums.results[0], left, placed, result)
+
+
+def _hybrid(op: ir.OpView, weights: Quantized) -> ir.Value:
+    """Weights of 8 bits are a quarter of the floats that they stand for: they are read as they are stored, and the sums
+    are scaled, in f32 at least, where small integers overflow nothing. `weights.dimension` is that of the result."""
+    (result,) = op.results
+    element = element_type(result)
+    wide = element if isinstance(element, ir.F64Type) else ir.F32Type.get()
+    sums = op.operation.clone()
+    with ir.InsertionPoint(sums):
+        sums.operands[1] = emit.convert(op.operands[1], element)
+    sums.results[0].set_type(build.tensor(shape(result), wide))
+    scale = emit.constant(weights.scale_along(rank(result)), shape(result), wide)
+    return emit.convert(emit.like("multiply", sums.results[0], scale), element)
 
 
 def _magnitude(quantized: Quantized) -> int:
