@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stablehlo_py.api import compile
+    from stablehlo_py.custom_calls import get_include, register_custom_call, unregister_custom_call
     from stablehlo_py.errors import (
         ArgumentError,
+        CallError,
         CheckFailed,
         CommunicationError,
         InternalError,
@@ -40,6 +42,9 @@ _HOMES = {
     "load": "frontend.load",
     "jit": "jit",
     "Options": "options",
+    "register_custom_call": "custom_calls",
+    "unregister_custom_call": "custom_calls",
+    "get_include": "custom_calls",
     "Executable": "runtime.executable",
     "GridExecutable": "runtime.grid",
     "load_executable": "runtime.executable",
@@ -48,6 +53,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "ArgumentError",
+            "CallError",
             "CheckFailed",
             "CommunicationError",
             "InternalError",
@@ -64,6 +70,7 @@ _HOMES = {
 
 __all__ = [
     "ArgumentError",
+    "CallError",
     "CheckFailed",
     "CommunicationError",
     "Executable",
@@ -79,9 +86,12 @@ __all__ = [
     "UnsupportedError",
     "VersionError",
     "compile",
+    "get_include",
     "jit",
     "load",
     "load_executable",
+    "register_custom_call",
+    "unregister_custom_call",
 ]
 
 

@@ -95,6 +95,12 @@ class CommunicationError(ShloError):
     code, exit_status = "communication", EXIT_BAD_INPUT
 
 
+class CallError(ShloError, RuntimeError):
+    """The function behind a custom call failed while a program ran; `__cause__` is what a Python function raised."""
+
+    code, exit_status = "call", EXIT_BAD_INPUT
+
+
 class CheckFailed(ShloError, AssertionError):
     """A `check.*` call or a comparison found a difference."""
 

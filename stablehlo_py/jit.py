@@ -75,6 +75,7 @@ class Jitted:
         import jax.export
 
         from stablehlo_py.api import compile
+        from stablehlo_py.custom_calls import known_custom_calls
 
         out_structure = None
 
@@ -90,7 +91,9 @@ class Jitted:
 
         flat.__name__ = getattr(self._function, "__name__", "function")
         structs = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in specs]
-        exported = jax.export.export(jax.jit(flat, keep_unused=True))(*structs)
+        # JAX warns of targets that may change until an artifact is loaded; this one is compiled at once.
+        checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in known_custom_calls(self._target)]
+        exported = jax.export.export(jax.jit(flat, keep_unused=True), disabled_checks=checks)(*structs)
         executable = compile(exported, target=self._target, options=self._options)
         assert isinstance(executable, Executable)
         return executable, out_structure

@@ -1,6 +1,8 @@
 """The program: one native entry function that runs the kernels of a scheduled module in order.
 
-    void shlo_main(void **inputs, void **outputs, char *arena, void **constants, void *pool)
+    void *shlo_main(void **inputs, void **outputs, char *arena, void **constants, void *pool)
+
+It returns null, or what a kernel that failed left behind.
 
 Every value is a slice that buffer assignment chose, so an operand is a pointer and a constant offset. `scf` loops and
 branches become branches; nothing is interpreted. A phase worth more than one thread is handed to the pool, everything
@@ -103,7 +105,8 @@ class _Emitter:
         self.program.private_offset = planned + align(shared)
         self.program.private_bytes = private
         self.program.arena_bytes = self.program.private_offset + private * threads
-        self.f = Function(ENTRY, [("inputs", PTR), ("outputs", PTR), ("arena", PTR), ("constants", PTR), ("pool", PTR)])
+        names = ("inputs", "outputs", "arena", "constants", "pool")
+        self.f = Function(ENTRY, [(name, PTR) for name in names], result=PTR)
         self.slices: dict[ir.Value, Slice] = {}
         self.scalars: dict[ir.Value, Value] = {}
         self.tasks: dict[str, Function] = {}  # by phase
@@ -119,7 +122,7 @@ class _Emitter:
             self.slices[argument] = Slice(INPUT, number, 0, 0)
         self._survey()
         self._block(block)
-        self.f.ret()
+        self.f.ret(self.f.null())
         self.program.uses_pool = bool(self.tasks)
         helpers = [_parallel_function()] if self.tasks else []
         self.program.functions = [*helpers, *self.tasks.values(), *self.tabled.values(), self.f]
@@ -130,7 +133,7 @@ class _Emitter:
         used = {place.buffer for place in self.slices.values()}
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            if _HANDLERS.get(op.name) is _Emitter._step and not self._communicates(op):
+            if _HANDLERS.get(op.name) is _Emitter._step and not self._stops(op):
                 self.counts[step_name(op)] += 1
             if "hlo.slices" in op.attributes:
                 numbers = i64s(op, "hlo.slices")
@@ -188,14 +191,14 @@ class _Emitter:
                 )
             if any(is_tensor(result) for result in op.operation.results):
                 self._record(op)
-            if handler is _Emitter._step and not self._communicates(op):
+            if handler is _Emitter._step and not self._stops(op):
                 if not self._stays(op):
                     steps.append(op)
             elif handler is not _Emitter._nothing:
                 self._steps(steps)
                 steps = []
                 if handler is _Emitter._step:
-                    self._communicate(op)
+                    self._step_or_return(op)
                 else:
                     handler(self, op)
         self._steps(steps)
@@ -271,22 +274,35 @@ class _Emitter:
             for op in group:
                 self._step(op)
 
-    def _communicates(self, op: ir.OpView | ir.Operation) -> bool:
-        return bool(op.operation.name == "func.call" and self.kernels[op.attributes["callee"].value].communicates)
+    def _stops(self, op: ir.OpView | ir.Operation) -> bool:
+        """May the program have to end after this step?"""
+        if op.operation.name != "func.call":
+            return False
+        kernel = self.kernels[op.attributes["callee"].value]
+        return bool(kernel.communicates or kernel.may_fail)
+
+    def _step_or_return(self, op: ir.OpView) -> None:
+        """Run a kernel. Where it fails return: its results are worth nothing, and a loop over them may never end."""
+        if self.kernels[op.attributes["callee"].value].communicates:
+            self._communicate(op)
+            return
+        self._step(op)
+        f = self.f
+        record = f.gep(f.arena, self.program.shared_offset, I8)
+        f.ret_if(f.cmp("ne", f.cast("ptrtoint", f.load(PTR, record), I64), f.const(0)), record)
 
     def _record_of_process(self) -> Value:
         arguments = self.main.regions[0].blocks[0].arguments
         return grid.read(self.f, self.pointer(arguments[len(arguments) - 1]), grid.RECORD, PTR)
 
     def _communicate(self, op: ir.OpView) -> None:
-        """Say where this process is; run the kernel; return where the grid has failed: its results are worth nothing,
-        and a loop over them may never end."""
+        """Say where this process is; run the kernel; return where the grid has failed."""
         f, record = self.f, self._record_of_process()
         f.store(f.const(len(self.program.sites)), grid.field(f, record, grid.SITE))
         name = self.kernels[op.attributes["callee"].value].communicates
         self.program.sites.append(f"'{name}' at {user_location(op.location) or 'an unknown place'}")
         self._step(op)
-        f.ret_if(grid.has_failed(f, grid.read(f, record, grid.HEADER, PTR)))
+        f.ret_if(grid.has_failed(f, grid.read(f, record, grid.HEADER, PTR)), f.null())
 
     def _step(self, op: ir.OpView) -> None:
         """A kernel or a copy, its operands' addresses as arguments."""

@@ -1,13 +1,16 @@
-"""Functions outside of the compiled program that it calls by name: LAPACK and BLAS, as SciPy links them.
+"""Functions outside of the compiled program that it calls by name: LAPACK and BLAS, as SciPy links them, and custom
+calls that users have registered.
 
-Object files hold names only, `shlo.lapack.dgetrf`; the addresses are looked up when a program is loaded, in the process
-that runs it. SciPy publishes them for Cython (`scipy.linalg.cython_lapack`): C functions that take every argument by
-pointer, as Fortran does, with `int` for integers, and no hidden lengths of strings.
+Object files hold names only, `shlo.lapack.dgetrf`, `shlo.call.my_target`; the addresses are looked up when a program is
+loaded, in the process that runs it. SciPy publishes those of LAPACK for Cython (`scipy.linalg.cython_lapack`): C
+functions that take every argument by pointer, as Fortran does, with `int` for integers, and no hidden lengths of
+strings.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,15 +19,28 @@ from importlib import import_module
 
 import llvmlite.binding as llvm
 
+from stablehlo_py.custom_calls import registered_custom_call
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError
 
 PREFIX = "shlo."
+_SAFE = re.compile(r"[A-Za-z0-9_]")
 _lock = threading.Lock()
 
 
 def library_symbol(library: str, routine: str) -> str:
     """The name by which generated code calls a routine of "lapack" or "blas"."""
     return f"{PREFIX}{library}.{routine}"
+
+
+def call_symbol(target: str) -> str:
+    """The name by which generated code calls a registered custom call. What a symbol cannot hold is `$` and two hex
+    digits a byte."""
+    safe = "".join(chr(byte) if _SAFE.match(chr(byte)) else f"${byte:02x}" for byte in target.encode())
+    return f"{PREFIX}call.{safe}"
+
+
+def _target_of(name: str) -> str:
+    return re.sub(rb"\$([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode()).decode()
 
 
 def outside(symbol: str) -> bool:
@@ -44,6 +60,14 @@ def bound(symbols: Iterable[str]) -> Iterator[list[object]]:
         owners: list[object] = []
         for symbol in symbols:
             library, _, name = symbol.removeprefix(PREFIX).partition(".")
+            if library == "call":
+                handler = registered_custom_call(_target_of(name))
+                if handler is None:
+                    problems.append(_unregistered(_target_of(name)))
+                    continue
+                owners.append(handler)
+                llvm.add_symbol(symbol, handler.address)
+                continue
             address = _LIBRARIES[library](name) if library in _LIBRARIES else None
             if address is None:
                 problems.append(Problem(f"the program calls '{symbol}', which this process does not have"))
@@ -52,6 +76,14 @@ def bound(symbols: Iterable[str]) -> Iterator[list[object]]:
         if problems:
             raise LoadError("the program cannot be linked", problems=problems)
         yield owners
+
+
+def _unregistered(target: str) -> Problem:
+    return Problem(
+        f"the program calls '{target}', which is not registered in this process",
+        op="stablehlo.custom_call",
+        remedy=f"call stablehlo_py.register_custom_call({target!r}, ...) before the program is loaded",
+    )
 
 
 def lapack_address(routine: str) -> int | None:

@@ -218,12 +218,12 @@ class Function(Operations):
         """Return."""
         self._lines.append(f"llvm.return {value.ref} : {value.type.text}" if value else "llvm.return")
 
-    def ret_if(self, condition: Value) -> None:
-        """Return (nothing) if the condition holds."""
+    def ret_if(self, condition: Value, value: Value | None = None) -> None:
+        """Return (a value) if the condition holds."""
         leave, go_on = self._label(), self._label()
         self._lines.append(f"llvm.cond_br {condition.ref}, {leave}, {go_on}")
         self._open(leave, [])
-        self._lines.append("llvm.return")
+        self.ret(value)
         self._open(go_on, [])
 
     @staticmethod

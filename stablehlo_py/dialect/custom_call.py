@@ -15,6 +15,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
 
 OPERAND_ORDERS, RESULT_ORDERS = "hlo.operand_orders", "hlo.result_orders"
+SITE = "hlo.site"  # the user's file, line and column, on calls of registered targets
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from stablehlo_py.custom_calls import registered_custom_call
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, configuration
-from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text
+from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, SITE, configuration
+from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -186,4 +187,12 @@ def custom_call(op: ir.OpView) -> Results:
         return solve(op)
     if _OLD_LIBRARY.fullmatch(target):
         raise Unsupported(f"calls {target!r}, as JAX did before version 0.5", "export the model with JAX 0.5 or newer")
+    if registered_custom_call(target):
+        # For errors at run time; equal calls at different places are different to fusion by this.
+        op.attributes[SITE] = ir.StringAttr.get(user_location(op.location) or "")
     return _in_memory_order(op)
+
+
+def legalized_targets() -> frozenset[str]:
+    """Targets that become ops, or nothing."""
+    return frozenset({*_TARGETS, *_SOLVED_HERE})

@@ -13,11 +13,14 @@ import numpy as np
 from stablehlo_py.errors import ArgumentError, LoadError
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert
+from stablehlo_py.runtime.callbacks import failure_of
 from stablehlo_py.runtime.memory import RESULTS, Block, require
 from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, PlanEntry, Spec
 from stablehlo_py.runtime.stages import Stages
 
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_ENTRY = ctypes.CFUNCTYPE(
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
 
 
 class _Frame:
@@ -63,7 +66,7 @@ class Executable:
             register_pool_symbols()
             if program.threads > 1:
                 self._pool = pool_for(program.threads)
-        with bound(program.symbols):
+        with bound(program.symbols) as self._bound:
             self._code = NativeCode(program.objects)
         self._entry = _ENTRY(self._code.address("shlo_main"))
         # The copies take the place of the module's own arrays, which would keep the whole module alive.
@@ -81,6 +84,7 @@ class Executable:
 
         Raises:
             ArgumentError: the arguments do not fit; every one that does not is named.
+            CallError: the function behind a custom call failed.
         """
         checks = self._checks
         ready = len(arrays) == len(checks)
@@ -179,15 +183,20 @@ class Executable:
             outputs[number] = result.__array_interface__["data"][0]
         pool = self._pool
         if pool is None or not pool.acquire():
-            self._entry(frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address, None)
+            failed = self._entry(
+                frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address, None
+            )
         else:
             try:
-                self._entry(
+                failed = self._entry(
                     frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address, pool.address
                 )
             finally:
                 pool.release()
+        error = failure_of(failed) if failed else None
         self._frames.append(frame)
+        if error is not None:
+            raise error
 
     @property
     def donations(self) -> tuple[tuple[int, int], ...]:

@@ -21,6 +21,7 @@ from stablehlo_py.backends.cpu import channels as native_channels
 from stablehlo_py.backends.cpu import grid as native
 from stablehlo_py.backends.cpu.threads import register_grid_symbols
 from stablehlo_py.errors import CommunicationError, Problem
+from stablehlo_py.runtime.callbacks import failure_of
 from stablehlo_py.runtime.memory import Block
 from stablehlo_py.runtime.program import GridPlan, Port
 from stablehlo_py.runtime.streams import Item, Stream
@@ -86,10 +87,12 @@ class GridCall:
         """Address of a process's input."""
         return self._processes + number * native.PROCESS_BYTES
 
-    def run(self, number: int, entry: Callable[..., None], arguments: tuple[object, ...]) -> None:
+    def run(self, number: int, entry: Callable[..., int | None], arguments: tuple[object, ...]) -> None:
         """One process, in its thread."""
         try:
-            entry(*arguments)
+            failed = entry(*arguments)
+            if failed:
+                self._give_up(failure_of(failed))
         finally:
             self._ended.put(number)
 
@@ -97,7 +100,7 @@ class GridCall:
         """Start the processes; return when all have ended, since until then they use the memory of the call.
 
         Raises:
-            CommunicationError: they could not go on. KeyboardInterrupt: Ctrl-C.
+            CommunicationError: they could not go on. KeyboardInterrupt: Ctrl-C. CallError: a custom call failed.
         """
         limit = None if timeout is None else time.monotonic() + timeout
         before: list[tuple[int, int]] | None = None

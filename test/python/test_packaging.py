@@ -109,7 +109,7 @@ def _modules_of_tree():
         path.relative_to(ROOT).as_posix()
         for folder, _, files in os.walk(base, followlinks=True)
         for path in (Path(folder) / file for file in files)
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.suffix in (".py", ".h") or path.name == "py.typed"
     }
 
 

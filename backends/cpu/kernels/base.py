@@ -41,7 +41,11 @@ class Phase:
 @dataclass(frozen=True)
 class Kernel:
     """Code of a fusion: functions in llvm-dialect text, phases in order, scratch sizes in bytes, external
-    declarations; for one that meets other processes of the grid, or the host, the user's op that it is."""
+    declarations; for one that meets other processes of the grid, or the host, the user's op that it is.
+
+    One that `may_fail` begins its shared scratch with a pointer: null, or, when it has failed, where it stands in the
+    program (`failure_of` in runtime/callbacks.py has the rest). The program then returns at once.
+    """
 
     functions: tuple[str, ...]
     phases: tuple[Phase, ...]
@@ -49,6 +53,7 @@ class Kernel:
     private_bytes: int = 0
     externals: tuple[str, ...] = ()
     communicates: str | None = None
+    may_fail: bool = False
 
 
 Template = Callable[[Fusion, CpuTarget], Kernel]

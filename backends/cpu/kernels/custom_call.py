@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from stablehlo_py.backends.cpu.kernels import lapack
+from stablehlo_py.backends.cpu.kernels import lapack, registered_call
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
 from stablehlo_py.backends.cpu.kernels.common import the_op
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.custom_calls import known_custom_calls, registered_custom_call
 from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.passmanager.suggest import near_miss
@@ -27,13 +28,13 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """
     op = the_op(fusion, "stablehlo.custom_call")
     name = text(op, "call_target_name")
-    template = _TEMPLATES.get(name)
+    template = _TEMPLATES.get(name) or (registered_call.emit if registered_custom_call(name) else None)
     if template is None:
         raise UnsupportedError(
             f"the target '{name}' is not known to the CPU backend",
             op=op.operation.name,
             location=user_location(op.location),
-            remedy=near_miss(name, known_targets()),
+            remedy=f"{near_miss(name, known_custom_calls())} Bind it with stablehlo_py.register_custom_call",
         )
     try:
         return template(fusion, target)

@@ -1,0 +1,134 @@
+"""Targets of custom calls that users bind: Python functions on arrays, or C functions (include/shlo_custom_call.h).
+
+A program holds the name of a target only. It is looked up when the program is loaded, so a saved program finds what is
+registered in the process that runs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stablehlo_py.errors import OptionError
+from stablehlo_py.passmanager.suggest import near_miss
+
+CAPSULE = b"shlo_custom_call"
+_CTYPES_FUNCTION = ctypes.CFUNCTYPE(None).__mro__[1]  # the base of all ctypes functions, which has no public name
+_lock = threading.Lock()
+_registered: dict[tuple[str, str], Handler] = {}
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A C function `int32_t (const shlo_call *)`, and what must live as long as it may be called."""
+
+    address: int
+    owner: object
+
+
+def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> None:
+    """Bind the target `name` of `stablehlo.custom_call`, for programs that are compiled or loaded from now on.
+
+    Args:
+        name: the target, e.g. what `jax.ffi.ffi_call` names. Registering a name again replaces the function.
+        function: one of
+            - a Python function `f(*operands, **attributes)` on NumPy arrays of its own. It returns an array for each
+              result (one array, a sequence of them, or None where there is none), of the shapes and dtypes that the
+              call has. It holds the GIL while it runs;
+            - a C function as the header in `get_include()` describes it: its address, a ctypes function, or a
+              PyCapsule named "shlo_custom_call".
+        platform: the backend that calls it.
+
+    Raises:
+        OptionError: the compiler answers this target itself, there is no such platform, or the function is nothing
+            that can be called.
+    """
+    from stablehlo_py.backends.base import get_backend
+
+    get_backend(platform)
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"a custom call's target is a name, not {name!r}")
+    if name in _built_in():
+        raise OptionError(
+            f"the compiler answers the target '{name}' itself", remedy="register the function under another name"
+        )
+    handler = _handler(name, function)
+    with _lock:
+        _registered[platform, name] = handler
+
+
+def unregister_custom_call(name: str, *, platform: str = "cpu") -> None:
+    """Forget a target. Programs that are loaded go on calling its function.
+
+    Raises:
+        OptionError: it is not registered.
+    """
+    with _lock:
+        if _registered.pop((platform, name), None) is None:
+            known = [target for where, target in _registered if where == platform]
+            raise OptionError(f"no custom call '{name}' is registered", remedy=near_miss(name, known))
+
+
+def registered_custom_call(name: str, platform: str = "cpu") -> Handler | None:
+    """What is registered for a target."""
+    return _registered.get((platform, name))
+
+
+def known_custom_calls(platform: str = "cpu") -> frozenset[str]:
+    """Targets that can be compiled: those that the compiler answers itself, and registered ones."""
+    return _built_in() | {name for where, name in _registered if where == platform}
+
+
+def get_include() -> str:
+    """The folder of the header shlo_custom_call.h."""
+    return str(Path(__file__).parent / "include")
+
+
+def _built_in() -> frozenset[str]:
+    from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
+    from stablehlo_py.legalize.custom_call import legalized_targets
+
+    return known_targets() | legalized_targets()
+
+
+def _handler(name: str, function: Any) -> Handler:
+    if isinstance(function, bool):
+        raise OptionError(f"custom call '{name}': {function} is not a function")
+    if isinstance(function, int):
+        if function <= 0:
+            raise OptionError(f"custom call '{name}': {function} is no address of a function")
+        return Handler(function, None)
+    if isinstance(function, _CTYPES_FUNCTION):
+        address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+        if not address:
+            raise OptionError(f"custom call '{name}': the ctypes function is null")
+        return Handler(address, function)
+    if type(function).__name__ == "PyCapsule":
+        return Handler(_pointer_of(name, function), function)
+    if isinstance(function, Callable):  # type: ignore[arg-type]
+        from stablehlo_py.runtime.callbacks import python_handler
+
+        return python_handler(function)
+    raise OptionError(
+        f"custom call '{name}': {type(function).__name__} is not a function",
+        remedy="pass a Python function, the address of a C function, a ctypes function or a PyCapsule",
+    )
+
+
+def _pointer_of(name: str, capsule: object) -> int:
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found = name_of(capsule)
+    if found != CAPSULE:
+        # XLA's capsules hold functions with another signature: to call one would end the process.
+        raise OptionError(
+            f"custom call '{name}': the capsule is named {(found or b'').decode(errors='replace')!r}",
+            remedy=f"wrap the header's kind of function, and name the capsule {CAPSULE.decode()!r}; functions made for "
+            "XLA have another signature",
+        )
+    return pointer_of(capsule, found)

@@ -1,0 +1,180 @@
+"""Custom calls at run time: Python functions as C functions, and what went wrong in a call.
+
+The structures are those of include/shlo_custom_call.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.custom_calls import Handler
+from stablehlo_py.errors import CallError
+
+VERSION = 1
+SCALAR, ARRAY, STRING = 1, 2, 3
+# Element types in the order of their numbers in the header, which begin with 1.
+DTYPES: dict[str, np.dtype] = {
+    name: np.dtype(dtype)
+    for name, dtype in {
+        "i1": np.bool_,
+        "i2": ml_dtypes.int2,
+        "i4": ml_dtypes.int4,
+        "i8": np.int8,
+        "i16": np.int16,
+        "i32": np.int32,
+        "i64": np.int64,
+        "ui2": ml_dtypes.uint2,
+        "ui4": ml_dtypes.uint4,
+        "ui8": np.uint8,
+        "ui16": np.uint16,
+        "ui32": np.uint32,
+        "ui64": np.uint64,
+        "f16": np.float16,
+        "bf16": ml_dtypes.bfloat16,
+        "f32": np.float32,
+        "f64": np.float64,
+        "complex<f32>": np.complex64,
+        "complex<f64>": np.complex128,
+        "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+        "f8E5M2": ml_dtypes.float8_e5m2,
+        "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+        "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+        "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+        "f8E4M3": ml_dtypes.float8_e4m3,
+        "f8E3M4": ml_dtypes.float8_e3m4,
+        "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+        "f6E2M3FN": ml_dtypes.float6_e2m3fn,
+        "f6E3M2FN": ml_dtypes.float6_e3m2fn,
+        "f4E2M1FN": ml_dtypes.float4_e2m1fn,
+    }.items()
+}
+NUMBERS = {name: number for number, name in enumerate(DTYPES, 1)}
+_BY_NUMBER = dict(enumerate(DTYPES.values(), 1))
+# What a failed call leaves in memory: where it stands in the program, and a message.
+SITE_BYTES, MESSAGE_BYTES = 8, 1016
+_failure = threading.local()
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("dtype", ctypes.c_int64),
+        ("rank", ctypes.c_int64),
+        ("dims", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+    )
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int64),
+        ("dtype", ctypes.c_int64),
+        ("count", ctypes.c_int64),
+        ("data", ctypes.c_void_p),
+    )
+
+
+class _Call(ctypes.Structure):
+    _fields_ = (
+        ("version", ctypes.c_int64),
+        ("num_operands", ctypes.c_int64),
+        ("operands", ctypes.POINTER(_Buffer)),
+        ("num_results", ctypes.c_int64),
+        ("results", ctypes.POINTER(_Buffer)),
+        ("num_attributes", ctypes.c_int64),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("message", ctypes.c_void_p),
+        ("message_bytes", ctypes.c_int64),
+    )
+
+
+BUFFER_WORDS, ATTRIBUTE_WORDS, CALL_WORDS = (
+    ctypes.sizeof(structure) // 8 for structure in (_Buffer, _Attribute, _Call)
+)
+_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Call))
+
+
+def python_handler(function: Callable[..., Any]) -> Handler:
+    """A Python function `f(*operands, **attributes)` as a C function.
+
+    No exception leaves it: it is kept for `failure_of`, in the thread that both run in.
+    """
+
+    def handle(pointer: Any) -> int:
+        call = pointer.contents
+        try:
+            operands = [_array(call.operands[number]).copy(order="K") for number in range(call.num_operands)]
+            attributes = dict(_attribute(call.attributes[number]) for number in range(call.num_attributes))
+            results = [_array(call.results[number]) for number in range(call.num_results)]
+            _store(function(*operands, **attributes), results)
+        except BaseException as error:
+            _failure.exception = error
+            message = f"{type(error).__name__}: {error}".encode(errors="replace")[: call.message_bytes - 1]
+            ctypes.memmove(call.message, message + b"\0", len(message) + 1)
+            return 1
+        return 0
+
+    callback = _PROTOTYPE(handle)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    assert address is not None
+    return Handler(address, callback)
+
+
+def failure_of(record: int) -> BaseException:
+    """The error of a call that failed: `record` is the address of a pointer to where it stands in the program (its
+    target and the user's line, with a newline between them), and of a message behind it."""
+    site = ctypes.c_char_p.from_address(record).value or b""
+    message = ctypes.string_at(record + SITE_BYTES).decode(errors="replace")
+    exception = getattr(_failure, "exception", None)
+    _failure.exception = None
+    if exception is not None and not isinstance(exception, Exception):
+        return exception  # Ctrl-C, or an exit
+    target, _, location = site.decode(errors="replace").partition("\n")
+    error = CallError(
+        f"the custom call '{target}' failed: {message or 'its function says no more'}",
+        op="stablehlo.custom_call",
+        location=location or None,
+        remedy="correct the function that is registered for it, or the arguments of the model",
+    )
+    error.__cause__ = exception
+    return error
+
+
+def _array(buffer: _Buffer) -> np.ndarray:
+    dtype, rank = _BY_NUMBER[buffer.dtype], buffer.rank
+    shape, strides = tuple(buffer.dims[:rank]), [stride * dtype.itemsize for stride in buffer.strides[:rank]]
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    memory = (ctypes.c_char * (int(np.prod(shape)) * dtype.itemsize)).from_address(buffer.data)
+    return np.ndarray(shape, dtype, memory, 0, strides)  # type: ignore[arg-type]
+
+
+def _attribute(attribute: _Attribute) -> tuple[str, Any]:
+    name = attribute.name.decode()
+    if attribute.kind == STRING:
+        return name, ctypes.string_at(attribute.data, attribute.count).decode(errors="surrogateescape")
+    dtype = _BY_NUMBER[attribute.dtype]
+    values = np.frombuffer(ctypes.string_at(attribute.data, attribute.count * dtype.itemsize), dtype)
+    return name, values[0].item() if attribute.kind == SCALAR else values.copy()
+
+
+def _store(returned: Any, results: Sequence[np.ndarray]) -> None:
+    """Copy what a function returned to where the results belong."""
+    values = list(returned) if isinstance(returned, tuple | list) else [] if returned is None else [returned]
+    if len(values) != len(results):
+        raise TypeError(f"the function returned {len(values)} results, the call has {len(results)}")
+    for number, (value, result) in enumerate(zip(values, results, strict=True)):
+        array = np.asarray(value)
+        if (array.shape, array.dtype) != (result.shape, result.dtype):
+            raise TypeError(
+                f"result {number} is {array.dtype}{list(array.shape)}, the call has {result.dtype}{list(result.shape)}"
+            )
+    for value, result in zip(values, results, strict=True):
+        result[...] = value
