@@ -34,7 +34,8 @@ class Options:
             variable STABLEHLO_PY_CACHE_DIR names one.
         dump_dir: directory into which the text of every stage is written.
         isolate: parse in a child process, so that corrupt bytecode cannot take this process down.
-        target: name of a CPU description ("avx512", "avx2", "x86-64", "generic"); None: the best for this host.
+        target: name of a CPU description ("avx512vnni", "avx512", "avx2", "x86-64", "generic"); None: the best for
+            this host.
         disable: passes, and rules of the simplifier, left out by name (to find the one that changes an answer).
         verify: verify the IR after every pass.
         num_replicas, num_partitions: the process grid that the program runs as (docs/collectives.md); None: what the

@@ -4,7 +4,7 @@ sets."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -35,7 +35,8 @@ class CpuTarget:
 
     @property
     def pair_intrinsics(self) -> dict[int, str]:
-        """By number of 32-bit lanes: the intrinsic that multiplies 16-bit integers and adds neighbouring products."""
+        """By number of 32-bit lanes: the intrinsic that multiplies 16-bit integers and adds neighbouring products. With
+        VNNI, LLVM makes one instruction of it and the addition that follows."""
         if self.name == GENERIC.name:
             return {}
         known = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
@@ -50,10 +51,11 @@ class CpuTarget:
 
 
 AVX512 = CpuTarget("skylake-avx512", "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,+fma,-prefer-256-bit", 512, 32)
+AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+avx512vnni")
 AVX2 = CpuTarget("haswell", "+avx2,+fma,-avx512f", 256, 16)
 BASELINE = CpuTarget("x86-64", "", 128, 16)
 GENERIC = CpuTarget("generic", "", 128, 16)
-NAMED = {"avx512": AVX512, "avx2": AVX2, "x86-64": BASELINE, "generic": GENERIC}
+NAMED = {"avx512vnni": AVX512_VNNI, "avx512": AVX512, "avx2": AVX2, "x86-64": BASELINE, "generic": GENERIC}
 
 
 def required_features(target: CpuTarget) -> tuple[str, ...]:
@@ -71,7 +73,7 @@ def missing_features(required: Iterable[str]) -> list[str]:
 @cache
 def host_target() -> CpuTarget:
     """The best description that the host can run."""
-    for target in (AVX512, AVX2):
+    for target in (AVX512_VNNI, AVX512, AVX2):
         if not missing_features(required_features(target)):
             return target
     return BASELINE if llvm.get_process_triple().startswith("x86_64") else GENERIC

@@ -11,11 +11,24 @@ import numpy as np
 import pytest
 
 from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, GENERIC, CpuTarget, host_target
+from stablehlo_py.backends.cpu.target import (
+    AVX2,
+    AVX512,
+    AVX512_VNNI,
+    BASELINE,
+    GENERIC,
+    CpuTarget,
+    missing_features,
+    required_features,
+)
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
-TARGETS = [target for target in (AVX512, AVX2, BASELINE, GENERIC) if target.vector_bits <= host_target().vector_bits]
+TARGETS = [
+    target
+    for target in (AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC)
+    if not missing_features(required_features(target))
+]
 
 
 def _types(arrays: Sequence[np.ndarray]) -> list[str]:
