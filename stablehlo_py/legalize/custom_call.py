@@ -12,6 +12,7 @@ from stablehlo_py.custom_calls import registered_custom_call
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, SITE, configuration
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
+from stablehlo_py.legalize.approximate import approx_top_k
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -31,6 +32,11 @@ _ONE_DEVICE = "export the model for one device"
 def _dropped(op: ir.OpView) -> Results:
     # Shapes are static by now: the assertion was about shapes that the loader has refined.
     return []
+
+
+def _zeros(op: ir.OpView) -> Results:
+    # Memory of any content is asked for (jax.lax.empty); this content is the same in every run.
+    return [build.splat(0, result.type) for result in op.results]
 
 
 def _unary(name: str) -> Callable[[ir.OpView], Results]:
@@ -160,6 +166,9 @@ _SOLVED_HERE: dict[str, tuple[Callable[[ir.OpView], Results], int, int]] = {
     **{f"{library}_{letter}trsm_ffi": (_trsm, 2, 1) for library in ("lapack", "blas") for letter in "sdcz"},
 }
 
+_HOST_CALLBACKS = frozenset(
+    ("xla_python_cpu_callback", "xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+)
 # Before typed configurations, scalars were operands and workspaces were results.
 _OLD_LIBRARY = re.compile(r"(lapack|blas)_(?!\w+_ffi$)\w+")
 
@@ -169,6 +178,9 @@ _TARGETS: dict[str, Callable[[ir.OpView], Results]] = {
     "SPMDFullToShardShape": _identity,
     "SPMDShardToFullShape": _identity,
     "annotate_device_placement": _identity,
+    "LayoutConstraint": _identity,
+    "AllocateBuffer": _zeros,
+    "ApproxTopK": approx_top_k,
     "shape_assertion": _dropped,
     "mhlo.erf": _unary("erf"),
     "mhlo.tan": _unary("tan"),
@@ -185,6 +197,11 @@ def custom_call(op: ir.OpView) -> Results:
     solve, operands, results = _SOLVED_HERE.get(target, (None, 0, 0))
     if solve and (len(op.operands), len(op.results)) == (operands, results) and _is_column_major(op):
         return solve(op)
+    if target in _HOST_CALLBACKS:
+        raise Unsupported(
+            "calls a Python function of the process that made the model (jax.pure_callback, jax.debug.print ...)",
+            "call it by a name: jax.ffi.ffi_call in the model, stablehlo_py.register_custom_call here",
+        )
     if _OLD_LIBRARY.fullmatch(target):
         raise Unsupported(f"calls {target!r}, as JAX did before version 0.5", "export the model with JAX 0.5 or newer")
     if registered_custom_call(target):

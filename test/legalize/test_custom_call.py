@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.export
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import sparse
 
 import stablehlo_py
 from stablehlo_py.errors import UnsupportedError
@@ -132,6 +134,7 @@ def _call(target: str, configuration: str = "") -> str:
     ("target", "message"),
     [
         ("lapack_sgetrf", "as JAX did before version 0.5\n  help: export the model with JAX 0.5 or newer"),
+        ("xla_ffi_python_cpu_callback", "calls a Python function of the process that made the model"),
         ("lapack_spotrf_ffi", "without uplo in a typed configuration"),
         ("lapack_spotfr_ffi", "not known to the CPU backend\n  help: did you mean 'lapack_spotrf_ffi'"),
     ],
@@ -168,12 +171,17 @@ REAL_FUNCTIONS: dict[str, tuple[Callable[..., object], str]] = {
     "hessenberg": (L.hessenberg, "g"),
     "tridiagonal": (L.tridiagonal, "h"),
     "tridiagonal_solve": (L.tridiagonal_solve, "vvvs"),
+    "tridiagonal_solve_perturbed": (partial(L.tridiagonal_solve, perturb_singular=True), "vvvs"),
     "cho_solve": (lambda a, b: jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(a), True), b), "ps"),
 }
 UNSTABLE = [
     jax.export.DisabledSafetyCheck.custom_call(f"lapack_{letter}{name}_ffi")
     for letter in "sdcz"
     for name in ("geqp3", "gesvd")
+]
+UNSTABLE += [
+    jax.export.DisabledSafetyCheck.custom_call(name)
+    for name in ("tridiagonal_solve_perturbed_ffi", "cpu_csr_sparse_dense_ffi")
 ]
 ONE_MATRIX = frozenset(("lstsq",))  # functions that take no batch
 
@@ -201,3 +209,98 @@ def test_functions_of_jax(name: str, dtype: type, batch: tuple[int, ...]) -> Non
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         eps = np.finfo(dtype).eps
         np.testing.assert_allclose(ours, theirs, rtol=500 * eps, atol=500 * eps * np.abs(theirs).max(initial=1))
+
+
+def _compiled(function: Callable[..., object], *arrays: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What the compiled export gives, and what JAX gives."""
+    with jax.enable_x64(True):
+        compiled = jax.jit(function)
+        exported = jax.export.export(compiled, platforms=["cpu"], disabled_checks=UNSTABLE)(*arrays)
+        expected = [np.asarray(result) for result in jax.tree.leaves(compiled(*arrays))]
+        return list(stablehlo_py.compile(exported, options=OPTIONS)(*arrays)), expected
+
+
+@every_type
+def test_singular_tridiagonal_systems(dtype: type) -> None:
+    n, batch = 7, 6
+    low, diagonal, up = (random(batch, n, dtype=dtype) for _ in range(3))
+    low[:, 0] = up[:, -1] = 0
+    known = random(batch, n, 3, dtype=dtype)
+    diagonal[0], up[0] = 0, 0  # nilpotent
+    low[1], diagonal[1], up[1] = 0, 0, 0
+    diagonal[2, 3] = low[2, 3] = 0
+    low[3], up[3], diagonal[3] = 0, 0, np.finfo(dtype).tiny  # dividing by it overflows
+    low[4, 1:], up[4, :-1], diagonal[4] = 1, 1, 2 * np.cos(np.pi / (n + 1))  # minus an eigenvalue
+    for rows in (1, 2, n):
+        arrays = [a[:, :rows] for a in (low, diagonal, up, known)]
+        (ours,), (theirs,) = _compiled(partial(L.tridiagonal_solve, perturb_singular=True), *arrays)
+        finite = np.isfinite(theirs)
+        assert (np.isfinite(ours) == finite).all() and finite.mean() > 0.5
+        # Nearly singular systems amplify a rounding by 1 / eps: the directions agree.
+        for one, other in zip(np.where(finite, ours, 0), np.where(finite, theirs, 0), strict=True):
+            scale = np.abs(other).max(axis=0, initial=np.finfo(dtype).tiny)
+            np.testing.assert_allclose(one / scale, other / scale, rtol=0, atol=1e3 * np.finfo(dtype).eps)
+
+
+@every_type
+def test_a_tiny_system_is_scaled_up(dtype: type) -> None:
+    # Not against JAX: XLA takes denormal numbers for zero.
+    tiny, r = np.finfo(dtype).tiny, (1 + RNG.random((3, 2))).astype(dtype)
+    zeros, diagonal = np.zeros(3, dtype), np.full(3, tiny / 8, dtype)
+    text = _export_text(partial(L.tridiagonal_solve, perturb_singular=True), zeros, diagonal, zeros, r)
+    (ours,) = stablehlo_py.compile(text, options=OPTIONS)(zeros, diagonal, zeros, r * tiny)
+    np.testing.assert_allclose(ours, 8 * r, rtol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, *DTYPES])
+@pytest.mark.parametrize("width", [None, 1, 3, 17])
+def test_sparse_rows_times_dense(dtype: type, width: int | None) -> None:
+    dense = RNG.integers(-3, 4, (5, 6)) * (RNG.random((5, 6)) < 0.4)
+    dense[2] = 0
+    matrix = sparse.BCSR.fromdense(jnp.asarray(dense), nse=20)
+    data = np.asarray(matrix.data).astype(dtype)
+    other = RNG.integers(-4, 5, (6,) if width is None else (6, width)).astype(dtype)
+
+    def product(data: jax.Array, other: jax.Array) -> jax.Array:
+        return sparse.BCSR((data, matrix.indices, matrix.indptr), shape=matrix.shape) @ other
+
+    text = _export_text(product, data, other)
+    assert "cpu_csr_sparse_dense_ffi" in text
+    (ours,) = stablehlo_py.compile(text, options=OPTIONS)(data, other)
+    np.testing.assert_array_equal(ours, dense.astype(dtype) @ other)
+
+
+def _export_text(function: Callable[..., object], *arrays: np.ndarray) -> str:
+    with jax.enable_x64(True):
+        return str(
+            jax.export.export(jax.jit(function), platforms=["cpu"], disabled_checks=UNSTABLE)(*arrays).mlir_module()
+        )
+
+
+@pytest.mark.parametrize("aggregate", [True, False])
+@pytest.mark.parametrize(("function", "axis"), [(lax.approx_max_k, -1), (lax.approx_min_k, 0)])
+def test_approximate_top_k(function: Callable[..., object], axis: int, aggregate: bool) -> None:
+    a = RNG.integers(-9, 9, (6, 40)).astype(np.float32)  # ties: lower indices first
+    k = 3
+    ours, theirs = _compiled(partial(function, k=k, reduction_dimension=axis, aggregate_to_topk=aggregate), a)
+    sign = -1 if function is lax.approx_max_k else 1
+    order = np.argsort(sign * a, axis=axis, kind="stable")
+    for result, expected in zip(ours, theirs, strict=True):
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    first = np.take(order, range(ours[1].shape[axis]), axis=axis)
+    np.testing.assert_array_equal(ours[1], first)
+    np.testing.assert_array_equal(ours[0], np.take_along_axis(a, first, axis=axis))
+    np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+@pytest.mark.parametrize("target", ["LayoutConstraint", "annotate_device_placement", "Sharding", "AllocateBuffer"])
+def test_targets_that_compute_nothing(target: str) -> None:
+    operand = "" if target == "AllocateBuffer" else "%x"
+    types = "tensor<3xf32>" if operand else ""
+    text = f"""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{
+      %0 = stablehlo.custom_call @{target}({operand}) : ({types}) -> tensor<3xf32>
+      return %0 : tensor<3xf32>
+    }}"""
+    x = np.arange(3, dtype=np.float32)
+    (result,) = stablehlo_py.compile(text, options=OPTIONS)(x)
+    np.testing.assert_array_equal(result, x if operand else 0 * x)

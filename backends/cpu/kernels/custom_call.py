@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.backends.cpu.kernels import lapack, registered_call
+from stablehlo_py.backends.cpu.kernels import lapack, registered_call, sparse_product, tridiagonal_perturbed
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
 from stablehlo_py.backends.cpu.kernels.common import the_op
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
@@ -12,7 +12,11 @@ from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.passmanager.suggest import near_miss
 
-_TEMPLATES: dict[str, Template] = dict.fromkeys(LAPACK_TARGETS, lapack.emit)
+_TEMPLATES: dict[str, Template] = {
+    **dict.fromkeys(LAPACK_TARGETS, lapack.emit),
+    sparse_product.TARGET: sparse_product.emit,
+    tridiagonal_perturbed.TARGET: tridiagonal_perturbed.emit,
+}
 
 
 def known_targets() -> frozenset[str]:

@@ -1,0 +1,118 @@
+"""Sparse matrix (compressed rows) times dense vector or matrix: `cpu_csr_sparse_dense_ffi`, which
+jax.experimental.sparse calls."""
+
+from __future__ import annotations
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.arith import combine
+from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.region import field_arithmetic
+from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.custom_call import read_call
+from stablehlo_py.errors import UnsupportedError
+
+TARGET = "cpu_csr_sparse_dense_ffi"
+ELEMENTS = ("i32", "f32", "f64", "complex<f32>", "complex<f64>")
+
+
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """One phase over rows. Operands: the numbers, where rows begin among them (rows + 1 positions), their columns, the
+    dense matrix. Numbers whose column the dense matrix lacks (with which JAX pads) count as zero.
+
+    Raises:
+        UnsupportedError: the call is not so.
+    """
+    op = the_op(fusion, "stablehlo.custom_call")
+    call = read_call(op)
+    if len(call.operands) != 4 or len(call.results) != 1:
+        raise UnsupportedError(f"'{TARGET}' takes four operands and gives one result")
+    numbers, starts, columns, dense = call.operands
+    (result,) = call.results
+    kinds = {str(buffer.element) for buffer in (numbers, dense, result)}
+    positions = {str(buffer.element) for buffer in (starts, columns)}
+    rows, inner = result.shape[:1], dense.shape[:1]
+    fits = (
+        numbers.shape == columns.shape == numbers.shape[:1]
+        and len(rows) == len(inner) == 1
+        and starts.shape == (rows[0] + 1,)
+        and result.shape == rows + dense.shape[1:2]
+        and dense.shape == inner + dense.shape[1:2]
+        and len(kinds) == len(positions) == 1
+        and kinds <= {*ELEMENTS}
+        and positions <= {"i32", "i64"}
+    )
+    if not fits:
+        raise UnsupportedError(
+            f"'{TARGET}' takes numbers (of {', '.join(ELEMENTS)}), rows + 1 positions, as many columns as numbers, "
+            "and a dense vector or matrix"
+        )
+    width = dense.shape[1] if len(dense.shape) == 2 else 1
+    f = phase_function(fusion, fusion.name)
+    of = element(op.operands[0])
+    if width:
+        product = _Product(f, of, element(op.operands[1]), numbers.shape[0], inner[0], width, target)
+        pointers = [operand(f, fusion, value) for value in op.operands]
+        f.loop(f.begin, f.end, 1, lambda row: product.row(row, pointers, f.parameters["out0"]))
+    f.ret()
+    cost = 10.0 + 2.0 * numbers.shape[0] / max(1, rows[0]) * -(-width // 4)
+    phase = Phase(fusion.name, rows[0] if width else 0, max(1, int(5000 / cost)), cost)
+    return Kernel((f.text(target.function_attributes),), (phase,))
+
+
+class _Product:
+    """Code for one row: it is summed up in runs of lanes of the dense matrix's rows."""
+
+    def __init__(
+        self, f: Function, of: Element, position: Element, count: int, inner: int, width: int, target: CpuTarget
+    ) -> None:
+        self.f, self.of, self.position = f, of, position
+        self.count, self.inner, self.width = count, inner, width
+        self.lanes = min(target.lanes(of.compute.bits), 1 << max(0, (width - 1).bit_length()))
+
+    def row(self, row: Value, pointers: list[Value], out: Value) -> None:
+        """Row `row` of the product."""
+        f = self.f
+        numbers, starts, columns, dense = pointers
+        low, high = (self._position(starts, f.iadd(row, edge)) for edge in (0, 1))
+        begin, end = f.imax(low, 0), f.imin(high, self.count)
+
+        def run(column: Index, mask: Value | None) -> None:
+            def add(place: Value, *total: Value) -> list[Value]:
+                at = self._position(columns, place)
+                inside = f.cmp("ult", at, f.const(self.inner))
+                number = types.load(f, self.of, numbers, place)
+
+                def added() -> list[Value]:
+                    base = f.iadd(f.imul(at, self.width), column)
+                    other = types.load(f, self.of, dense, base, self.lanes, mask)
+                    product = self._product(types.splat(f, number, self.lanes), other)
+                    return list(types.parts(combine(f, "add", self.of, self._value(total), product)))
+
+                return f.if_(inside, added, lambda: list(total))
+
+            start = types.parts(types.constant(f, self.of, 0, self.lanes))
+            total = self._value(f.loop(begin, end, 1, add, start))
+            types.store(f, self.of, total, out, f.iadd(f.imul(row, self.width), column), mask)
+
+        whole = self.width - self.width % self.lanes
+        f.loop(0, whole, self.lanes, lambda column: run(column, None))
+        if whole < self.width:
+            run(whole, f.tail_mask(self.width - whole, self.lanes))
+
+    def _position(self, pointer: Value, place: Index) -> Value:
+        value = types.load(self.f, self.position, pointer, place)
+        assert isinstance(value, Value)
+        return self.f.cast("sext", value, I64)
+
+    def _value(self, parts: list[Value] | tuple[Value, ...]) -> Lanes:
+        return (parts[0], parts[1]) if self.of.is_complex else parts[0]
+
+    def _product(self, a: Lanes, b: Lanes) -> Lanes:
+        if self.of.kind != "int":
+            return field_arithmetic(self.f, "multiply", a, b)
+        assert isinstance(a, Value)
+        assert isinstance(b, Value)
+        return self.f.binary("mul", a, b)

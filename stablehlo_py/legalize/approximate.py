@@ -1,0 +1,61 @@
+"""`ApproxTopK`, the custom call of `jax.lax.approx_max_k` and `approx_min_k`: an approximation on TPUs only.
+
+Operands: values and what goes with them (JAX: their indices), then an initial value for each, which is for TPUs. The
+first called computation orders two values (arguments: value, value, companion, companion). As in XLA on other devices,
+the operands are sorted along `reduction_dim`, and the first elements are the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.custom_call import configuration
+from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.legalize.elementwise import compare
+from stablehlo_py.legalize.rules import Unsupported, terminator
+from stablehlo_py.mlir import ir
+
+
+def approx_top_k(op: ir.OpView) -> Sequence[ir.Value]:
+    """A stable sort and slices of its results."""
+    entries = configuration(op)
+    count = len(op.results)
+    if "reduction_dim" not in entries or len(op.operands) != 2 * count:
+        raise Unsupported("is not an ApproxTopK as JAX writes it", "use jax.lax.approx_max_k or approx_min_k")
+    operands = list(op.operands)[:count]
+    dimension = entries["reduction_dim"].value % len(shape(operands[0]))
+    attributes = {"dimension": dimension, "is_stable": True}
+    sort = build.op("stablehlo.sort", [value.type for value in operands], operands, attributes, regions=1)
+    scalars = [build.tensor([], element_type(value)) for value in operands for _ in range(2)]
+    block = sort.regions[0].blocks.append(*scalars)
+    with ir.InsertionPoint(block):
+        order = _order(op)
+        copy = order.operation.clone()
+        for position, value in enumerate(block.arguments[:2]):
+            copy.operands[position] = value
+        build.op("stablehlo.return", [], [compare(copy.opview)])
+        copy.erase()
+    return [_first(value, shape(result)) for value, result in zip(sort.results, op.results, strict=True)]
+
+
+def _order(op: ir.OpView) -> ir.OpView:
+    """The comparison that the called computation is."""
+    module = op.operation
+    while module.parent is not None:
+        module = module.parent.operation
+    (name, *_) = [symbol.value for symbol in op.attributes["called_computations"]]
+    for function in module.regions[0].blocks[0].operations:
+        if function.operation.name == "func.func" and function.attributes["sym_name"].value == name:
+            block = function.regions[0].blocks[0]
+            first, last = block.operations[0], terminator(block)
+            compares = first.operation.name == "stablehlo.compare" and list(first.operands) == list(block.arguments)[:2]
+            if compares and list(last.operands) == [first.operation.result]:
+                return first
+    raise Unsupported(f"has an order ({name}) that is not one comparison", "use jax.lax.top_k")
+
+
+def _first(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    zeros, ones = [0] * len(sizes), [1] * len(sizes)
+    result = build.tensor(sizes, element_type(value))
+    return build.value("slice", result, value, start=zeros, limit=list(sizes), strides=ones)
