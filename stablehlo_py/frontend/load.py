@@ -41,7 +41,7 @@ def load(
       VersionError: a portable artifact for a newer StableHLO.
       OptionError: `entry` does not exist, or is needed.
       ResourceError: the file cannot be read.
-      UnsupportedError: the program is split by hand over several devices (shard_map).
+      UnsupportedError: a computation on shards (shard_map) has a sharding that is not known.
     """
     found = read(source)
     context = context or make_context()

@@ -27,7 +27,7 @@ def parse(source: Source, context: ir.Context) -> ir.Module:
     """Parse and verify `source` in `context`; Shardy's annotations are set aside (see `shardy`).
 
     Raises VersionError for a portable artifact of a version outside the supported range, LoadError for anything else
-    that cannot be read, UnsupportedError for a program that is split by hand over several devices.
+    that cannot be read, UnsupportedError for computations on shards with a sharding that is not known.
     """
     check_version(source)
     with readable_names(source):

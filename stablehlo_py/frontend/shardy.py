@@ -8,13 +8,15 @@ in the module's attribute `hlo.shardy`:
     hlo.shardy = {meshes = {mesh = "<...>"}, annotations = [["@main argument 0", "sdy.sharding", "#sdy.sharding<...>"]]}
 
 Annotations say where values live, not what they are, so the program computes the same without them. Two ops hold more:
-`sdy.manual_computation` (jax.shard_map) states what one device of many does; its body is inlined when its axes have
-size 1, else the module is refused. `sdy.named_computation` is a call, and inlined.
+`sdy.manual_computation` (jax.shard_map) states what one device of many does; its body is inlined, between ops that take
+each process its shards and put results together (`manual`), and the program is for a grid of processes.
+`sdy.named_computation` is a call, and inlined.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -22,7 +24,9 @@ from typing import Any
 
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, UnsupportedError
+from stablehlo_py.frontend.manual import ManualComputation
 from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.legalize.grid import PARTITIONS, WHOLE
 from stablehlo_py.mlir import ir, message_of, stablehlo
 
 ATTRIBUTE = "hlo.shardy"
@@ -59,10 +63,12 @@ class Annotation:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What `strip` took out of a module: meshes by name, and attributes in program order."""
+    """What `strip` took out of a module: meshes by name, and attributes in program order; `manual`: whether
+    computations on shards were among it, so that a grid of processes runs the program, on whole arrays."""
 
     meshes: dict[str, str]
     annotations: tuple[Annotation, ...]
+    manual: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.meshes or self.annotations)
@@ -90,20 +96,23 @@ def attach(module: ir.Module, stripped: Annotations) -> None:
         meshes = ir.DictAttr.get({name: text(mesh) for name, mesh in stripped.meshes.items()})
         kept = {"meshes": meshes, "annotations": ir.ArrayAttr.get(rows)}
         module.operation.attributes[ATTRIBUTE] = ir.DictAttr.get(kept)
+        if stripped.manual:
+            module.operation.attributes[WHOLE] = ir.UnitAttr.get()
 
 
 def strip(source: Source) -> tuple[Source, Annotations]:
     """Parse with jaxlib's MLIR, remove all of Shardy, and give the module back as bytes.
 
-    Raises LoadError when jaxlib is not there or cannot read the module, UnsupportedError for computations split by hand
-    over several devices.
+    Raises LoadError when jaxlib is not there or cannot read the module, UnsupportedError for shardings of computations
+    on shards that `manual` does not know.
     """
     jaxlib_ir, dialects = _import_jaxlib(source)
     module = _parse(source, jaxlib_ir, dialects)
-    stripper = _Stripper(jaxlib_ir)
+    stripper = _Stripper(jaxlib_ir, dialects["sdy"])
     with module.context:
         stripper.run(module)
-    return _serialize(source, module, stripper, dialects), Annotations(stripper.meshes, tuple(stripper.found))
+    annotations = Annotations(stripper.meshes, tuple(stripper.found), stripper.manual)
+    return _serialize(source, module, stripper, dialects), annotations
 
 
 def _import_jaxlib(source: Source) -> tuple[Any, dict[str, ModuleType]]:
@@ -172,12 +181,15 @@ def _serialize(source: Source, module: Any, stripper: _Stripper, dialects: dict[
 
 
 class _Stripper:
-    """Walks one jaxlib module and removes Shardy; `meshes` and `found` are what it removed, `dialects` those of the
-    ops that stay."""
+    """Walks one jaxlib module and removes Shardy; `meshes` and `found` are what it removed, `manual` whether processes
+    work on shards, `dialects` those of the ops that stay."""
 
-    def __init__(self, jaxlib_ir: Any) -> None:
-        self.ir = jaxlib_ir
+    def __init__(self, jaxlib_ir: Any, sdy: ModuleType) -> None:
+        self.ir, self.sdy = jaxlib_ir, sdy
         self.meshes: dict[str, str] = {}
+        self.manual = False
+        self._meshes: dict[str, Any] = {}
+        self._partitions = 1
         self.found: list[Annotation] = []
         self.sizes: dict[str, int] = {}
         self.dialects: set[str] = set()
@@ -196,6 +208,9 @@ class _Stripper:
         for op in operations:
             if op.name == "sdy.mesh":
                 self._mesh(op)
+        attributes = module.operation.attributes
+        if PARTITIONS in attributes:
+            self._partitions = attributes[PARTITIONS].value
         for op in operations:
             dialect = op.name.partition(".")[0]
             if dialect == "sdy":
@@ -203,10 +218,15 @@ class _Stripper:
             else:
                 self.dialects.add(dialect)
                 self._strip_attributes(op)
+        if self.manual:
+            attributes[PARTITIONS] = self.ir.IntegerAttr.get(self.ir.IntegerType.get_signless(32), self._partitions)
 
     def _mesh(self, op: Any) -> None:
         text = str(op.attributes["mesh"])
         self.meshes[op.attributes["sym_name"].value] = text.removeprefix("#sdy.mesh")
+        self._meshes[op.attributes["sym_name"].value] = op.attributes["mesh"]
+        size = math.prod(int(number) for _, number in _AXIS_SIZE.findall(text))
+        self._partitions = max(self._partitions, size)  # unless the module says how many there are
         self._note_sizes(text)
 
     def _note_sizes(self, text: str) -> None:
@@ -236,31 +256,27 @@ class _Stripper:
             )
 
     def _inline(self, op: Any) -> None:
-        if op.name == "sdy.manual_computation":
-            self._check_one_device(op)
+        split = op.name == "sdy.manual_computation" and self._is_split(op)
+        computation = ManualComputation(self.ir, self.sdy, op, self._meshes, self._partitions) if split else None
         self._keep(op, self._place(op))
         block = op.regions[0].blocks[0]
-        for argument, operand in zip(block.arguments, op.operands, strict=True):
+        operands = computation.shards() if computation else list(op.operands)
+        for argument, operand in zip(block.arguments, operands, strict=True):
             argument.replace_all_uses_with(operand)
         *body, terminator = [each.operation for each in block.operations]
         for each in body:
             each.move_before(op)
-        for result, value in zip(op.results, terminator.operands, strict=True):
+        values = computation.whole(list(terminator.operands)) if computation else list(terminator.operands)
+        for result, value in zip(op.results, values, strict=True):
             result.replace_all_uses_with(value)
         op.erase()
+        self.manual = self.manual or split
 
-    def _check_one_device(self, op: Any) -> None:
+    def _is_split(self, op: Any) -> bool:
         for name in ("in_shardings", "out_shardings"):
             self._note_sizes(str(op.attributes[name]))  # a mesh may be written in place
         axes = _AXIS.findall(str(op.attributes["manual_axes"]))
-        spread = [f"{axis}={self.sizes[axis]}" for axis in axes if self.sizes.get(axis, 1) != 1]
-        if spread:
-            raise UnsupportedError(
-                f"the computation is split by hand over several devices ({', '.join(spread)})",
-                location=describe(op.location),
-                op=op.name,
-                remedy="export it with a mesh of one device; there is no multi-device execution",
-            )
+        return any(self.sizes.get(axis, 1) != 1 for axis in axes)
 
     def _constant(self, op: Any) -> None:
         constant = self.ir.Operation.create(

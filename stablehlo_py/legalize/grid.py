@@ -20,6 +20,7 @@ from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir, stablehlo
 
 REPLICAS, PARTITIONS = "mhlo.num_replicas", "mhlo.num_partitions"
+WHOLE = "hlo.whole"  # on the module: all processes have the same arguments, and the same results
 PROCESS = "hlo.process"  # marks the argument
 BARRIERS = "hlo.barriers"  # on the function: the groups that meet at each barrier
 

@@ -62,11 +62,15 @@ class GridExecutable(Executable):
         return self._channels[number]
 
     def __call__(self, *arrays: object) -> Arrays:
-        """Run a grid of one process.
+        """Run a grid of one process, or one whose processes all have the same arguments and results (jax.shard_map).
 
         Raises:
             ArgumentError: the grid has several processes, or the arguments do not fit.
+            CommunicationError: as `call_grid`.
         """
+        if self._plan.whole:
+            row = [arrays] * self.num_partitions
+            return self.call_grid([row] * self.num_replicas)[0][0]
         if self._plan.processes > 1:
             raise ArgumentError(
                 f"the model runs as a grid of {self.num_replicas} x {self.num_partitions} processes, "

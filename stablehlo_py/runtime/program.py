@@ -84,6 +84,7 @@ class GridPlan:
     Attributes:
         replicas, partitions: the size of the grid.
         communicates: whether the entry takes the process as one more input.
+        whole: whether all processes have the same arguments and the same results.
         barriers: how many groups of groups meet.
         channels: how many channels there are between processes.
         ports: where the program meets the host.
@@ -93,6 +94,7 @@ class GridPlan:
     replicas: int
     partitions: int
     communicates: bool = False
+    whole: bool = False
     barriers: int = 0
     channels: int = 0
     ports: tuple[Port, ...] = ()

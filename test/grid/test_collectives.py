@@ -3,12 +3,9 @@ NumPy where it cannot: it runs no more processes at a time than the machine has 
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, reduce
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -228,15 +225,6 @@ MODELS: dict[str, tuple[Case, Model]] = {
 }
 
 
-def _reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("grid_reference", Path(__file__).with_name("reference.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @cache
 def _arguments(case: Case) -> tuple[shlo.Executable, list[list[np.ndarray]]]:
     made = shlo.compile(
@@ -248,8 +236,7 @@ def _arguments(case: Case) -> tuple[shlo.Executable, list[list[np.ndarray]]]:
 
 
 @pytest.fixture(scope="module")
-def expected() -> dict[str, list[list[np.ndarray]]]:
-    reference = _reference()
+def expected(reference: ModuleType) -> dict[str, list[list[np.ndarray]]]:
     requests = [
         reference.Request(case.text, case.replicas, case.partitions, _arguments(case)[1]) for case in CASES.values()
     ]

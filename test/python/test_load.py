@@ -279,10 +279,18 @@ MANUAL = """module {
 """
 
 
-def test_a_computation_split_by_hand_is_refused(jax, tmp_path):
+def test_a_computation_on_shards_is_for_a_grid(jax, tmp_path):
     path = tmp_path / "manual.mlir"
     path.write_text(MANUAL)
-    with pytest.raises(UnsupportedError, match="split by hand over several devices") as caught:
+    module = load(path)
+    assert module.operation.attributes["mhlo.num_partitions"].value == 4
+    assert {"stablehlo.partition_id", "stablehlo.dynamic_slice", "stablehlo.all_gather"} <= set(op_names(module))
+
+
+def test_a_mesh_of_another_size_is_refused(jax, tmp_path):
+    path = tmp_path / "manual.mlir"
+    path.write_text(MANUAL.replace("module {", "module attributes {mhlo.num_partitions = 2 : i32} {"))
+    with pytest.raises(UnsupportedError, match="its mesh has 4 devices, the module is for 2 partitions") as caught:
         load(path)
     assert caught.value.op == "sdy.manual_computation"
     assert caught.value.location == f"{path}:5:10"

@@ -1,0 +1,73 @@
+"""Exports of jax.shard_map and jax.pmap, called as they are in JAX: with whole arrays."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+
+pytest.importorskip("jax")
+NAMES = ("product", "moves", "ring", "two axes", "partly manual", "training step", "pmap", "annotated only")
+
+
+@pytest.fixture(scope="module")
+def models(sharded: ModuleType) -> dict[str, Any]:
+    return sharded.models()
+
+
+def test_every_model_is_tested(models: dict[str, Any]) -> None:
+    assert set(models) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_as_jax(name: str, models: dict[str, Any]) -> None:
+    model = models[name]
+    made = shlo.compile(model.exported, options=shlo.Options(verify=True))
+    assert isinstance(made, shlo.GridExecutable) == (name != "annotated only")
+    results = made(*model.arguments)
+    assert len(results) == len(model.results)
+    for one, other in zip(results, model.results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6)
+
+
+def test_every_process_has_the_same_results(models: dict[str, Any]) -> None:
+    model = models["training step"]
+    made = shlo.compile(model.exported)
+    assert isinstance(made, shlo.GridExecutable)
+    assert (made.num_replicas, made.num_partitions) == (1, 4)
+    (row,) = made.call_grid([[model.arguments] * 4])
+    for process in row[1:]:
+        for one, other in zip(process, row[0], strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+MESH = "module {{ sdy.mesh @mesh = <[{mesh}]>"
+COMPUTATION = """
+  func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {{
+    %1 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{{{axes}}}]>] out_shardings=[<@mesh, [{{{axes}}}]>]
+        manual_axes={{"d"}} (%arg1: tensor<{part}xf32>) {{
+      %2 = stablehlo.add %arg1, %arg1 : tensor<{part}xf32>
+      sdy.return %2 : tensor<{part}xf32>
+    }} : (tensor<8xf32>) -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }}
+}}"""
+
+
+def test_devices_in_another_order() -> None:
+    text = MESH.format(mesh='"d"=4], device_ids=[2, 0, 3, 1') + COMPUTATION.format(axes='"d"', part=2)
+    made = shlo.compile(text)
+    assert made.num_partitions == 4
+    x = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(made(x)[0], 2 * x)
+
+
+def test_a_part_of_an_axis_is_refused() -> None:
+    text = MESH.format(mesh='"d"=4') + COMPUTATION.format(axes='"d":(1)2', part=4)
+    with pytest.raises(shlo.UnsupportedError, match="splits an axis of the mesh") as caught:
+        shlo.compile(text)
+    assert caught.value.op == "sdy.manual_computation"
