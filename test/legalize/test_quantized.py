@@ -324,6 +324,124 @@ def test_reductions_sort_and_scatter():
     _equal(_run(module, a, np.int8(10), np.int32(10**6), at, u), expected)
 
 
+ELEMENTARY = {
+    "atan2": np.arctan2,
+    "cbrt": np.cbrt,
+    "cosine": np.cos,
+    "exponential": np.exp,
+    "exponential_minus_one": np.expm1,
+    "log": np.log,
+    "log_plus_one": np.log1p,
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "power": np.power,
+    "remainder": np.fmod,
+    "round_nearest_afz": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "round_nearest_even": np.rint,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sine": np.sin,
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+
+
+def test_elementary_functions():
+    """The stored integer is the nearest to the exact value."""
+    of, result = Quantized("i8", "f32", 1 / 32, -90), Quantized("i8", "f32", 1 / 64, -40)
+    a, c = of.tensor(3, 67), result.tensor(3, 67)
+    binary = {"atan2", "power", "remainder"}
+    lines = [
+        f"%{name} = stablehlo.{name} %a, %b : ({a}, {a}) -> {c}"
+        if name in binary
+        else f"%{name} = stablehlo.{name} %a : ({a}) -> {c}"
+        for name in ELEMENTARY
+    ]
+    body, types = "\n".join(lines), ", ".join([c] * len(lines))
+    outputs = ", ".join(f"%{name}" for name in ELEMENTARY)
+    module = f"func.func @main(%a: {a}, %b: {a}) -> ({types}) {{\n{body}\nreturn {outputs} : {types}\n}}"
+    random = np.random.default_rng(0)
+    x, y = (replace(of, bounds=(-80, 127)).sample(random, 3, 67) for _ in range(2))  # positive, not zero
+    real = [of.real(each).astype(np.float64) for each in (x, y)]
+    for stored, (name, function) in zip(_run(module, x, y), ELEMENTARY.items(), strict=True):
+        exact = function(*real[: 2 if name in binary else 1])
+        _nearest(stored, result, exact / result.scale)
+
+
+def test_batch_norm_and_cholesky():
+    of = Quantized("i8", "f32", 1 / 16, -3)
+    t, v, m = of.tensor(4, 3), of.tensor(3), of.tensor(3, 3)
+    module = f"""func.func @main(%x: {t}, %s: {v}, %o: {v}, %m: {v}, %v: {v}, %a: {m}) -> ({t}, {m}) {{
+      %0 = "stablehlo.batch_norm_inference"(%x, %s, %o, %m, %v) {{epsilon = 1.0e-2 : f32, feature_index = 1 : i64}}
+        : ({t}, {v}, {v}, {v}, {v}) -> {t}
+      %1 = "stablehlo.cholesky"(%a) {{lower = true}} : ({m}) -> {m}
+      return %0, %1 : {t}, {m}
+    }}"""
+    random = np.random.default_rng(0)
+    x, scale, offset, mean = of.sample(random, 4, 3) // 4, *(of.sample(random, 3) // 8 for _ in range(3))
+    variance = np.array([20, 30, 40], np.int8)
+    matrix = of.stored(np.array([[4, 1, 0.5], [1, 3, -1], [0.5, -1, 5]], np.float32))
+    normalized, factor = _run(module, x, scale, offset, mean, variance, matrix)
+    r = [of.real(each).astype(np.float64) for each in (x, scale, offset, mean, variance, matrix)]
+    _nearest(normalized, of, ((r[0] - r[3]) / np.sqrt(r[4] + np.float32(1e-2)) * r[1] + r[2]) / of.scale)
+    _nearest(factor, of, np.linalg.cholesky(r[5]) / of.scale)
+
+
+MOVEMENT = """
+func.func @f(%x: tensor<4x6xQ>) -> tensor<4x6xQ> {
+  %0 = stablehlo.reverse %x, dims = [0] : tensor<4x6xQ>
+  return %0 : tensor<4x6xQ>
+}
+func.func @main(%x: tensor<4x6xQ>, %u: tensor<2x2xQ>, %i: tensor<i32>, %p: tensor<i1>, %s: tensor<Q>)
+    -> (tensor<2x2xQ>, tensor<4x6xQ>, tensor<8x6xQ>, tensor<2x3xQ>, tensor<2x4x6xQ>, tensor<24xQ>, tensor<6x8xQ>,
+        tensor<2x3xQ>, tensor<2x2xQ>, tensor<4x6xQ>) {
+  %r = func.call @f(%x) : (tensor<4x6xQ>) -> tensor<4x6xQ>
+  %0 = stablehlo.dynamic_slice %x, %i, %i, sizes = [2, 2] : (tensor<4x6xQ>, tensor<i32>, tensor<i32>) -> tensor<2x2xQ>
+  %1 = stablehlo.dynamic_update_slice %r, %u, %i, %i
+    : (tensor<4x6xQ>, tensor<2x2xQ>, tensor<i32>, tensor<i32>) -> tensor<4x6xQ>
+  %2 = stablehlo.concatenate %x, %r, dim = 0 : (tensor<4x6xQ>, tensor<4x6xQ>) -> tensor<8x6xQ>
+  %3 = stablehlo.slice %x [0:4:2, 0:6:2] : (tensor<4x6xQ>) -> tensor<2x3xQ>
+  %4 = stablehlo.select %p, %x, %r : tensor<i1>, tensor<4x6xQ>
+  %t = stablehlo.tuple %4, %r : tuple<tensor<4x6xQ>, tensor<4x6xQ>>
+  %5 = stablehlo.get_tuple_element %t[0] : (tuple<tensor<4x6xQ>, tensor<4x6xQ>>) -> tensor<4x6xQ>
+  %b = stablehlo.optimization_barrier %5 : tensor<4x6xQ>
+  %wide = stablehlo.constant dense<[2, 4, 6]> : tensor<3xi32>
+  %6 = stablehlo.dynamic_broadcast_in_dim %b, %wide, dims = [1, 2] : (tensor<4x6xQ>, tensor<3xi32>) -> tensor<2x4x6xQ>
+  %flat = stablehlo.constant dense<24> : tensor<1xi32>
+  %7 = stablehlo.dynamic_reshape %x, %flat : (tensor<4x6xQ>, tensor<1xi32>) -> tensor<24xQ>
+  %zero = stablehlo.constant dense<0> : tensor<2xi32>
+  %one = stablehlo.constant dense<1> : tensor<2xi32>
+  %two = stablehlo.constant dense<2> : tensor<2xi32>
+  %end = stablehlo.constant dense<[4, 6]> : tensor<2xi32>
+  %8 = stablehlo.dynamic_pad %x, %s, %one, %one, %zero
+    : (tensor<4x6xQ>, tensor<Q>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<6x8xQ>
+  %9 = stablehlo.real_dynamic_slice %x, %zero, %end, %two
+    : (tensor<4x6xQ>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x3xQ>
+  %10 = "stablehlo.select_and_scatter"(%x, %3, %s) ({
+    ^bb0(%a: tensor<Q>, %c: tensor<Q>):
+      %11 = stablehlo.compare GE, %a, %c : (tensor<Q>, tensor<Q>) -> tensor<i1>
+      stablehlo.return %11 : tensor<i1>
+  }, {
+    ^bb0(%a: tensor<Q>, %c: tensor<Q>):
+      %11 = stablehlo.maximum %a, %c : tensor<Q>
+      stablehlo.return %11 : tensor<Q>
+  }) {window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>}
+    : (tensor<4x6xQ>, tensor<2x3xQ>, tensor<Q>) -> tensor<4x6xQ>
+  return %0, %1, %2, %3, %6, %7, %8, %9, %u, %10
+    : tensor<2x2xQ>, tensor<4x6xQ>, tensor<8x6xQ>, tensor<2x3xQ>, tensor<2x4x6xQ>, tensor<24xQ>, tensor<6x8xQ>,
+      tensor<2x3xQ>, tensor<2x2xQ>, tensor<4x6xQ>
+}
+"""
+
+
+def test_movement_is_that_of_stored_integers():
+    """The same program on i8 gives the same bytes."""
+    of = Quantized("i8", "f32", 0.1, -3)
+    random = np.random.default_rng(0)
+    arguments = [of.sample(random, 4, 6), of.sample(random, 2, 2), np.int32(1), np.bool_(False), np.int8(7)]
+    plain = MOVEMENT.replace("xQ", "xi8").replace("Q", "i8")
+    _equal(_run(MOVEMENT.replace("Q", str(of)), *arguments), _run(plain, *arguments))
+
+
 def test_control_flow_constants_and_iota():
     of = Quantized("u8", "f32", 0.5, 100)
     t = of.tensor(3)
