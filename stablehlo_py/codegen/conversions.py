@@ -85,6 +85,14 @@ def _sticky(f: Function, source: Element, a: Value) -> Value:
     return f.select(f.cmp("ugt", distance, f.const(2 * most, a.type)), short, a)
 
 
+def as_index(f: Function, of: Element, a: Value) -> Value:
+    """Lanes of i64 from lanes of integers. Those of ui64 that i64 cannot hold become 2^62, which is beyond every tensor
+    too."""
+    if of.unsigned and of.bits == 64:
+        return f.intrinsic("umin", a, f.const(1 << 62, a.type))
+    return f.cast("zext" if of.unsigned else "sext", a, I64)
+
+
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from stablehlo_py.codegen import arith
-from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
+from stablehlo_py.codegen.builder import Function, Index, Value, vector
+from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.elemental_compute import COMPUTE_RULES
 from stablehlo_py.codegen.elemental_shape import SHAPE_RULES
 from stablehlo_py.codegen.index import (
@@ -308,9 +309,8 @@ class Elemental:
         """An integer value as an index, clamped to [low, high]."""
         f = self.f
         raw: Known = self.value(value, place)
-        unsigned = element(value).unsigned
         with f.at_level(raw.level):
-            wide = f.cast("zext" if unsigned else "sext", raw, I64)
+            wide = as_index(f, element(value), raw)
             if isinstance(f, Probe) or wide.type.lanes == 1:
                 clamped = f.imin(f.imax(wide, low), high) if wide.type.lanes == 1 else wide
             else:

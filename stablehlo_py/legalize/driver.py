@@ -12,6 +12,7 @@ from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
     batch_norm,
+    chlo,
     collectives,
     composite,
     contraction,
@@ -78,13 +79,15 @@ def _prepare(module: ir.Module) -> list[Problem]:
     module.operation.walk(collect)
     if any(name.startswith(_DYNAMIC_PREFIXES) and name not in _STATIC_DYNAMICS for name in names):
         run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
-    chlo = {name for name in names if name.startswith("chlo.")}
-    if chlo:
+    chlo_names = {name for name in names if name.startswith("chlo.")}
+    if chlo_names:
+        for function in [*_functions(module, private=False), *_functions(module, private=True)]:
+            chlo.compute_in_f32(function)
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
-        run = _Run(frozenset(name for name in chlo if name in RULES or name in RENAMED))
+        run = _Run(frozenset(name for name in chlo_names if name in RULES or name in RENAMED))
         for function in [*_functions(module, private=False), *_functions(module, private=True)]:
             run.function(function)
-        if chlo - run.only:
+        if chlo_names - run.only:
             run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
     return flatten(module, names)
 

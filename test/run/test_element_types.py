@@ -356,3 +356,31 @@ def test_types(name: str) -> None:
 @pytest.mark.parametrize("name", ["i4", "ui2", "f4E2M1FN", "f8E4M3FN", SCALE])
 def test_types_on_avx2(name: str) -> None:
     _check(Inputs(name), "avx2")
+
+
+@pytest.mark.parametrize("size", [9, 900])
+def test_unsigned_indices(size: int) -> None:
+    """Of 64 bits they may be beyond what signed ones hold: slices end at the end, updates are left out."""
+    text = f"""func.func @main(%x: tensor<{size}xf32>, %i: tensor<ui64>, %u: tensor<2xf32>) ->
+        (tensor<2xf32>, tensor<{size}xf32>, tensor<1xf32>, tensor<{size}xf32>) {{
+      %0 = stablehlo.dynamic_slice %x, %i, sizes = [2] : (tensor<{size}xf32>, tensor<ui64>) -> tensor<2xf32>
+      %1 = stablehlo.dynamic_update_slice %x, %u, %i :
+        (tensor<{size}xf32>, tensor<2xf32>, tensor<ui64>) -> tensor<{size}xf32>
+      %2 = stablehlo.reshape %i : (tensor<ui64>) -> tensor<1xui64>
+      %3 = "stablehlo.gather"(%x, %2) <{{dimension_numbers = #stablehlo.gather<offset_dims = [0],
+        start_index_map = [0]>, slice_sizes = array<i64: 1>}}> : (tensor<{size}xf32>, tensor<1xui64>) -> tensor<1xf32>
+      %4 = "stablehlo.scatter"(%x, %2, %3) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        update_window_dims = [0], scatter_dims_to_operand_dims = [0]>}}> ({{
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>): stablehlo.return %q : tensor<f32>
+      }}) : (tensor<{size}xf32>, tensor<1xui64>, tensor<1xf32>) -> tensor<{size}xf32>
+      return %0, %1, %3, %4 : tensor<2xf32>, tensor<{size}xf32>, tensor<1xf32>, tensor<{size}xf32>
+    }}"""
+    x, update = np.arange(size, dtype=np.float32), np.array([-1, -2], np.float32)
+    run = shlo.compile(text, options=shlo.Options(threads=1, cache_dir=None))
+    for index in (3, 2**63 - 1, 2**63, 2**64 - 1):
+        sliced, updated, gathered, scattered = run(x, np.array(index, np.uint64), update)
+        start = min(index, size - 2)
+        np.testing.assert_array_equal(sliced, x[start : start + 2])
+        np.testing.assert_array_equal(updated, np.concatenate([x[:start], update, x[start + 2 :]]))
+        assert gathered[0] == x[min(index, size - 1)]
+        np.testing.assert_array_equal(scattered, x)

@@ -61,12 +61,12 @@ def _check(op: ir.OpView, philox: bool) -> None:
             location=user_location(op.location),
             remedy=f"use a state of type tensor<2xui64>{' or tensor<3xui64>' if philox else ''}",
         )
-    if bits.is_complex or bits.bits < 8:
+    if bits.is_complex:
         raise UnsupportedError(
             f"random bits of element type {bits.name}",
             op=op.operation.name,
             location=user_location(op.location),
-            remedy="draw ui8 or wider, and convert",
+            remedy="draw ui32 or ui64, and bitcast_convert",
         )
 
 
@@ -128,7 +128,8 @@ def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _La
     bits = element(op.results[1]).bits
     key, low = _load_state(f, state, 0), _load_state(f, state, 1)
     high = (_load_state(f, state, 2) if shape(op.operands[0])[0] == 3 else key) if philox else None
-    stored = ScalarType(f"i{min(bits, 32)}", min(bits, 32))
+    width = min(max(bits, 8), 32)  # elements below a byte are the low bits of one
+    stored = ScalarType(f"i{width}", width)
     buffer = f.alloca(lanes * layout.words, stored)
 
     def group(number: Value) -> None:
@@ -140,6 +141,8 @@ def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _La
             carry = f.cast("zext", f.cmp("ult", counter, f.splat(low, lanes)), I64)
             words = philox_4x32(f, key, counter, f.binary("add", f.splat(high, lanes), carry))
         words = [f.cast("trunc", word, stored) if bits < 32 else word for word in words]
+        if bits < 8:
+            words = [f.binary("and", word, f.const((1 << bits) - 1, word.type)) for word in words]
         if layout.kept is None:
             _scatter(f, words, buffer, out, first, layout)
             return

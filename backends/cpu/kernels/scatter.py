@@ -22,7 +22,8 @@ from stablehlo_py.backends.cpu.kernels.common import (
 )
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements, shape
@@ -114,7 +115,7 @@ def _emit_updates(
                     at.insert(layout.index_vector_dim, layout.index_of[dimension])
                 loaded = types.load(f, indices_element, indices_pointer, offset(f, at, index_strides))
                 assert isinstance(loaded, Value)
-                starts.append(f.cast("zext" if indices_element.unsigned else "sext", loaded, I64))
+                starts.append(as_index(f, indices_element, loaded))
             elif dimension in layout.batch_of:
                 # `place` holds the indices' dimensions without index_vector_dim.
                 paired = layout.batch_of[dimension]

@@ -21,6 +21,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, apply, rounded
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.index import row_major_strides
 from stablehlo_py.codegen.region import simple_combiner
 from stablehlo_py.codegen.types import Element, Lanes, element
@@ -266,7 +267,7 @@ class _Emitter:
             if size != width:
                 scalar = self.scalar(value)
                 assert isinstance(scalar, Value)
-                wide = self.f.cast("zext" if element(value).unsigned else "sext", scalar, I64)
+                wide = as_index(self.f, element(value), scalar)
                 base = self.f.iadd(base, self.f.imul(self.f.imax(0, self.f.imin(wide, size - width)), stride))
         return base
 

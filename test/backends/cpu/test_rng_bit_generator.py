@@ -57,6 +57,15 @@ def test_philox_words(element: str) -> None:
     assert grown.tolist() == [key, (low + used) % 2**64, 0]
 
 
+@pytest.mark.parametrize("algorithm", ["PHILOX", "THREE_FRY"])
+@pytest.mark.parametrize(("element", "bits"), [("i4", 4), ("f6E2M3FN", 6), ("f8E5M2", 8), ("bf16", 16)])
+def test_small_elements_are_the_low_bits(algorithm: str, element: str, bits: int) -> None:
+    """Of the words that wider elements get."""
+    _, drawn = draw(algorithm, [5, 7], (6, 11), element)
+    _, wide = draw(algorithm, [5, 7], (6, 11), "ui32")
+    np.testing.assert_array_equal(drawn.view(f"u{drawn.dtype.itemsize}"), wide % (1 << bits))
+
+
 def test_the_short_philox_state_takes_the_key_as_the_high_half() -> None:
     _, short = draw("PHILOX", [9, 5], (8,), "ui32")
     _, long = draw("PHILOX", [9, 5, 9], (8,), "ui32")
