@@ -23,7 +23,7 @@ _ENTRY = ctypes.CFUNCTYPE(
 )
 
 
-class _Frame:
+class Frame:
     """What one call needs for itself: the arena and the pointer tables."""
 
     __slots__ = ("arena", "arena_block", "inputs", "inputs_address", "outputs", "outputs_address")
@@ -77,7 +77,7 @@ class Executable:
         self._donated = dict(program.donations)
         self._results = [_memory_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
-        self._frames: list[_Frame] = []
+        self._frames: list[Frame] = []
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run on NumPy, ml_dtypes, JAX or DLPack arrays. Strided arrays are copied; donated ones are left untouched.
@@ -167,15 +167,11 @@ class Executable:
             handles[input_].array = None
         return tuple(results)
 
-    def _frame(self) -> _Frame:
-        """What a call needs for itself; given back by appending it to `_frames`."""
-        try:
-            return self._frames.pop()
-        except IndexError:
-            return _Frame(self._program.arena_bytes, len(self.inputs) + 1, len(self.outputs))
-
     def _run(self, addresses: list[int], results: list[np.ndarray]) -> None:
-        frame = self._frame()
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = Frame(self._program.arena_bytes, len(self.inputs), len(self.outputs))
         inputs, outputs = frame.inputs, frame.outputs
         for number, address in enumerate(addresses):
             inputs[number] = address

@@ -9,7 +9,7 @@ import numpy as np
 
 from stablehlo_py.errors import ArgumentError, Problem
 from stablehlo_py.runtime.arguments import Handle, convert
-from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.executable import Executable, Frame
 from stablehlo_py.runtime.grid_call import GridCall
 from stablehlo_py.runtime.memory import RESULTS
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -98,22 +98,35 @@ class GridExecutable(Executable):
             ArgumentError: the arguments do not fit the model or the grid; every one that does not is named.
             CommunicationError: processes wait for each other in a circle, or for one that has ended; are at different
                 ops; `timeout` seconds have passed; or a stream was closed, or held what does not fit.
+            CallError: a custom call failed in one of them.
         """
         prepared = self._prepare(arguments)
         call = GridCall(self._plan, {"infeed": self.infeed, "outfeed": self.outfeed}, self._channels)
-        workers = []
         frames = [self._frame() for _ in prepared]
-        all_results = []
-        for number, (arrays, frame) in enumerate(zip(prepared, frames, strict=True)):
-            results = self._allocate(arrays)
-            all_results.append(results)
-            self._fill(frame, arrays, results, call.process(number))
-            entry = (frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address, None)
-            workers.append(threading.Thread(target=call.run, args=(number, self._entry, entry), daemon=True))
-        call.wait_for(workers, timeout)
+        all_results = [self._allocate(arrays) for arrays in prepared]
+        # One process may use the pool's threads; several are threads themselves.
+        pool = self._pool if len(prepared) == 1 and self._pool is not None and self._pool.acquire() else None
+        try:
+            workers = []
+            for number, frame in enumerate(frames):
+                self._fill(frame, prepared[number], all_results[number], call.process(number))
+                places = (frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address)
+                run = (number, self._entry, (*places, pool and pool.address))
+                workers.append(threading.Thread(target=call.run, args=run, daemon=True))
+            call.wait_for(workers, timeout)
+        finally:
+            if pool is not None:
+                pool.release()
         self._frames += frames
         rows = iter([tuple(results) for results in all_results])
         return [[next(rows) for _ in range(self.num_partitions)] for _ in range(self.num_replicas)]
+
+    def _frame(self) -> Frame:
+        """What one process needs for itself; given back by appending it to `_frames`. The process is one more input."""
+        try:
+            return self._frames.pop()
+        except IndexError:
+            return Frame(self._program.arena_bytes, len(self.inputs) + 1, len(self.outputs))
 
     def _prepare(self, arguments: Sequence[Sequence[Sequence[object]]]) -> list[list[np.ndarray]]:
         sizes = [len(row) for row in arguments]
@@ -146,9 +159,9 @@ class GridExecutable(Executable):
             results.append(result)
         return results
 
-    def _fill(self, frame: object, arrays: list[np.ndarray], results: list[np.ndarray], process: int) -> None:
+    def _fill(self, frame: Frame, arrays: list[np.ndarray], results: list[np.ndarray], process: int) -> None:
         for number, array in enumerate(arrays):
-            frame.inputs[number] = array.__array_interface__["data"][0]  # type: ignore[attr-defined]
-        frame.inputs[len(arrays)] = process  # type: ignore[attr-defined]
+            frame.inputs[number] = array.__array_interface__["data"][0]
+        frame.inputs[len(arrays)] = process
         for number, result in enumerate(results):
-            frame.outputs[number] = result.__array_interface__["data"][0]  # type: ignore[attr-defined]
+            frame.outputs[number] = result.__array_interface__["data"][0]
