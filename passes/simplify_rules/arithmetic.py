@@ -89,6 +89,8 @@ def _reassociate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     inner = defining(x, op.name)
     if inner is None or splat(inner.operands[1]) is None:
         return None
+    if splat(inner.operands[0]) is not None:
+        return None  # three constants are folded; without folding they would go round and round
     name = op.name[4:]
     return rewriter.like(name, inner.operands[0], rewriter.like(name, inner.operands[1], y))
 

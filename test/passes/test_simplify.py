@@ -435,3 +435,10 @@ def test_approximate_rules_are_opt_in(build: Callable, check: Callable) -> None:
     assert "hlo.rsqrt" in after
     assert "hlo.power" not in after
     assert "hlo.divide" not in after
+
+
+@pytest.mark.parametrize("combine", [add, mul])
+def test_constants_do_not_go_round_without_folding(combine: Callable, build: Callable) -> None:
+    module = build([N], lambda x: most(x, combine(combine(like(x, 3), like(x, 5)), like(x, 7))))
+    apply_rules(module, peephole_rules(), disable=("fold",))  # comes to an end
+    assert module.operation.verify()
