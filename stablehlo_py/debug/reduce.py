@@ -124,6 +124,9 @@ def case_of(source: Source, inputs: Sequence[np.ndarray], entry: str | None = No
     return Case(edits.flat(static_module(source, inputs, entry)), tuple(inputs))
 
 
+SMALL = 100  # ops
+
+
 @dataclass
 class Reduction:
     """Makes a case smaller as long as `shows` holds.
@@ -144,6 +147,8 @@ class Reduction:
     def run(self, case: Case) -> Case:
         """The smallest case that was found."""
         self._deadline = time.monotonic() + self.seconds
+        if edits.top_level_ops(case) < SMALL:  # in a large module ops go first: every question takes long
+            case = self.fewer_results(case)
         while True:
             before = case
             case = self.fewer_ops(case)

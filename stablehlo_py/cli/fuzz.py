@@ -1,0 +1,139 @@
+"""`shlo-fuzz`: random programs, run three ways."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool
+from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
+
+if TYPE_CHECKING:
+    from stablehlo_py.debug.fuzz import Fuzzer, Outcome
+    from stablehlo_py.debug.journal import Journal
+
+_DESCRIPTION = """Run random StableHLO programs and compare with StableHLO's reference interpreter and with JAX.
+
+Every seed is one program, over all families of ops and types, compiled with a random part of the passes and rules left
+out. What may differ is worked out for every program by disturbing its roundings. A finding is a crash, an error that
+does not say "unsupported", or a difference from every oracle that can run the program; it is made small at once."""
+
+_EPILOG = f"""examples:
+  shlo-fuzz --seconds 60                          as many programs as a minute holds
+  shlo-fuzz --seed 4711 --count 1 --print         this program, whole
+  shlo-fuzz --journal fuzz.jsonl --count 10000    goes on where the journal ends
+  shlo-fuzz --journal fuzz.jsonl --summary docs/fuzzing.md
+  shlo-fuzz --journal fuzz.jsonl --explain 4711 "why this difference is none"
+
+{EXIT_STATUS_HELP} (1: there are findings without an explanation)"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line of `shlo-fuzz`."""
+    parser = argparse.ArgumentParser(
+        prog="shlo-fuzz", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--seed", type=int, metavar="N", help="the first seed (default: 0, or where the journal ends)")
+    add("--count", type=int, metavar="N", help="programs to run (default: 1000, without limit with --seconds)")
+    add("--seconds", type=float, metavar="S", help="stop after this time")
+    add("--journal", type=Path, metavar="FILE", help="record of the campaign, read and continued")
+    every = "let JAX run every N-th program that the interpreter runs too; 0: only where needed (default: 1)"
+    add("--jax-every", type=int, default=1, metavar="N", help=every)
+    add("--reduce-seconds", type=float, default=20.0, metavar="S", help="time to make a finding small (default: 20)")
+    add("--timeout", type=float, default=60.0, metavar="S", help="seconds after which an engine hangs (default: 60)")
+    load = "make the passes of a Python file available; one with the name of a pass that ships takes its place"
+    add("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
+    add("--print", dest="show", action="store_true", help="print every program and what became of it")
+    group = parser.add_argument_group("the journal instead of programs")
+    group.add_argument("--summary", type=Path, metavar="FILE.md", help="write the page of the journal's run")
+    group.add_argument("--explain", nargs=2, metavar=("SEED", "TEXT"), help="record why a finding is none")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from stablehlo_py.debug.journal import Journal
+
+    journal = Journal(arguments.journal)
+    if arguments.summary or arguments.explain:
+        if arguments.journal is None:
+            raise OptionError("--summary and --explain are about a journal", remedy="add --journal FILE")
+        return _about(arguments, journal)
+    from stablehlo_py.debug.fuzz import Fuzzer
+    from stablehlo_py.debug.workers import Workers
+
+    seed = journal.read().following if arguments.seed is None else arguments.seed
+    count = arguments.count if arguments.count is not None else sys.maxsize if arguments.seconds else 1000
+    with Workers(arguments.timeout) as workers:
+        fuzzer = Fuzzer(workers, arguments.jax_every, arguments.reduce_seconds, tuple(arguments.load_pass))
+        try:
+            return _campaign(arguments, fuzzer, journal, range(seed, seed + count))
+        finally:
+            journal.checkpoint()
+
+
+def _about(arguments: argparse.Namespace, journal: Journal) -> int:
+    from stablehlo_py.debug.fuzz_page import write_page
+
+    if arguments.explain:
+        seed, text = arguments.explain
+        if not seed.isdigit():
+            raise OptionError(f"'{seed}' is no seed", remedy="--explain SEED TEXT")
+        journal.explain(int(seed), text)
+    summary = journal.read()
+    if arguments.summary:
+        write_page(arguments.summary, summary)
+    return EXIT_MISMATCH if summary.unexplained else EXIT_OK
+
+
+def _campaign(arguments: argparse.Namespace, fuzzer: Fuzzer, journal: Journal, seeds: range) -> int:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    counts: Counter[str] = Counter()
+    started = time.monotonic()
+    console = Console()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        total = len(seeds) if len(seeds) < sys.maxsize // 2 else None
+        task = progress.add_task("programs", total=total)
+        for outcome in fuzzer.run(seeds):
+            counts[outcome.status] += 1
+            journal.add(outcome)
+            if outcome.is_finding or arguments.show:
+                _print(outcome, arguments.show)
+            progress.update(task, advance=1, description=f"seed {outcome.seed}")
+            if arguments.seconds and time.monotonic() - started > arguments.seconds:
+                break
+    seconds = time.monotonic() - started
+    listed = ", ".join(f"{number} {status}" for status, number in counts.most_common())
+    print(f"{counts.total()} programs from seed {seeds.start}: {listed}; {1e3 * seconds / counts.total():.0f} ms each")
+    return EXIT_MISMATCH if any(status in counts for status in ("crash", "error", "difference")) else EXIT_OK
+
+
+def _print(outcome: Outcome, whole: bool) -> None:
+    from stablehlo_py.debug.generate import generate
+
+    print(f"seed {outcome.seed}: {outcome.status}{': ' if outcome.detail else ''}{outcome.detail}")
+    if whole:
+        program = generate(outcome.seed)
+        print(f"opt_level={program.options.opt_level} target={program.options.target}")
+        print(program.case.module)
+    if outcome.disable and (outcome.is_finding or whole):
+        print(f"disable={outcome.disable!r}")
+    if outcome.reduced:
+        print(outcome.reduced)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `shlo-fuzz`."""
+    return run_tool(build_parser(), _run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

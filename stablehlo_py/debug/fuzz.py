@@ -1,0 +1,199 @@
+"""One random program after the other, run three ways; whatever cannot be explained by rounding is a finding.
+
+A program's results must be those of the reference interpreter, or of JAX where that cannot run the program, within what
+rounding alone may do to this very program (`rounding.py`). Where they are not, the other oracle is asked: if it gives
+what we give, the first stands alone, and the finding is about the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.debug import rounding
+from stablehlo_py.debug.compare import Difference, differences, is_exact
+from stablehlo_py.debug.edits import Case
+from stablehlo_py.debug.engines import Settings
+from stablehlo_py.debug.generate import Program, generate
+from stablehlo_py.debug.reduce import Reduction
+from stablehlo_py.debug.workers import Answer, Workers
+from stablehlo_py.options import Options
+
+# What may become of a program. "same": as the oracle says. The next ones need no explanation: our compiler says that
+# it does not support something; no oracle runs the program; one oracle stands alone against the other and us.
+FINE = ("same", "unsupported", "no oracle", "oracle alone")
+# Defects until explained.
+FINDINGS = ("crash", "error", "difference")
+# Ops that end the interpreter's process; JAX stands in for programs that hold one.
+UNKNOWN_TO_REFERENCE = frozenset(
+    f"stablehlo.{name}" for name in ("cholesky", "triangular_solve", "fft", "rng", "rng_bit_generator", "custom_call")
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program: a word of FINE or FINDINGS, a line about it, and for a finding the reduced module."""
+
+    seed: int
+    status: str
+    detail: str = ""
+    oracle: str = ""
+    reduced: str = ""
+    disable: tuple[str, ...] = ()
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether it is a defect until explained."""
+        return self.status in FINDINGS
+
+
+@dataclass
+class Fuzzer:
+    """Runs programs by their seeds.
+
+    Attributes:
+        jax_every: JAX also runs every program whose seed this divides, next to the interpreter; 0: only where needed.
+        reduce_s: seconds spent on making a finding small; 0: findings stay as they are.
+        pass_files: as of `Settings`.
+    """
+
+    workers: Workers
+    jax_every: int = 1
+    reduce_s: float = 20.0
+    pass_files: tuple[str, ...] = ()
+    _programs: dict[int, Program] = field(default_factory=dict)
+
+    def run(self, seeds: Sequence[int]) -> Iterator[Outcome]:
+        """The outcomes of these seeds. The next program is drawn while the engines run the last one."""
+        following = generate(seeds[0]) if seeds else None
+        for number in range(len(seeds)):
+            assert following is not None
+            program = following
+            oracles = self.oracles(program)
+            self._ask(program, oracles)
+            following = generate(seeds[number + 1]) if number + 1 < len(seeds) else None
+            yield self.judge(program, self._answers(oracles))
+
+    def run_one(self, program: Program) -> Outcome:
+        """The outcome of a program."""
+        oracles = self.oracles(program)
+        self._ask(program, oracles)
+        return self.judge(program, self._answers(oracles))
+
+    def oracles(self, program: Program) -> list[str]:
+        """Who says what is right."""
+        # The interpreter compares floats in the same way whether or not their total order is asked for.
+        known = not UNKNOWN_TO_REFERENCE & program.ops and "TOTALORDER" not in program.case.module
+        wanted = ["reference"] if known else ["jax"]
+        if known and self.jax_every and program.seed % self.jax_every == 0:
+            wanted.append("jax")
+        return wanted
+
+    def _ask(self, program: Program, oracles: Sequence[str]) -> None:
+        case = program.case
+        self.workers["ours"].ask(case.module, case.inputs, self._settings(program.options))
+        for oracle in oracles:
+            self.workers[oracle].ask(case.module, case.inputs, Settings())
+
+    def _answers(self, oracles: Sequence[str]) -> dict[str, Answer]:
+        return {engine: self.workers[engine].answer() for engine in ("ours", *oracles)}
+
+    def _settings(self, options: Options) -> Settings:
+        return Settings(None, options, self.pass_files)
+
+    # --- judging -----------------------------------------------------------------------------------------------------
+
+    def judge(self, program: Program, answers: dict[str, Answer]) -> Outcome:
+        """What the answers mean; a finding is reduced."""
+        status, detail, oracle = self._status(program.case, answers)
+        reduced = ""
+        if status in FINDINGS and self.reduce_s:
+            reduced = self._reduced(program, status, detail, oracle)
+        return Outcome(program.seed, status, detail, oracle, reduced, program.options.disable)
+
+    def _status(self, case: Case, answers: dict[str, Answer]) -> tuple[str, str, str]:
+        ours = answers["ours"]
+        if not ours.ok:
+            status = "crash" if ours.status == "timeout" else ours.status
+            return status, ours.detail.replace("\n", " "), ""
+        apart: dict[str, list[Difference]] = {}
+        for oracle in ("reference", "jax"):
+            if oracle not in answers:
+                # JAX is asked where the interpreter gave no answer, or another one.
+                if oracle != "jax" or any(not found for found in apart.values()):
+                    continue
+                answers[oracle] = self.workers.run("jax", case.module, case.inputs)
+            if answers[oracle].ok:
+                apart[oracle] = self.beyond_rounding(case, ours.results, answers[oracle].results, oracle)
+        if not apart:
+            failed = "; ".join(f"{name}: {answer.detail}" for name, answer in answers.items() if name != "ours")
+            return "no oracle", failed.replace("\n", " ")[:300], ""
+        wrong = [name for name, found in apart.items() if found]
+        if not wrong:
+            return "same", "", ""
+        detail = f"{wrong[0]}: {apart[wrong[0]][0]}"
+        return ("difference" if len(wrong) == len(apart) else "oracle alone"), detail, wrong[0]
+
+    def beyond_rounding(
+        self, case: Case, ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], oracle: str
+    ) -> list[Difference]:
+        """The differences that rounding does not explain. Bounds are worked out only where bits differ, and again with
+        more samples of larger errors before a difference is believed."""
+        found = differences(ours, theirs, [0.0] * len(theirs))
+        for samples, scale in ((4, 1.0), (12, 4.0), (24, 64.0)):
+            if not found:
+                break
+
+            limits = self.bounds(case, theirs, oracle, samples, scale)
+            found = differences(ours, theirs, limits)
+        return found
+
+    def bounds(
+        self, case: Case, theirs: Sequence[np.ndarray], oracle: str, samples: int, scale: float
+    ) -> list[np.ndarray | float]:
+        """How far rounding may move each element. What an engine says about this need not be right, so for JAX, which
+        takes long to compile, the evaluation of hlo in NumPy stands in where it can."""
+        exact, engine = theirs, oracle
+        if oracle == "jax":
+            answer = self.workers.run("hlo", case.module, case.inputs)
+            if answer.ok:
+                exact, engine = answer.results, "hlo"
+
+        def run(module: str, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray] | None:
+            answer = self.workers.run(engine, module, inputs)
+            return answer.results if answer.ok else None
+
+        limits = rounding.bounds(
+            case.module, case.inputs, exact, run, samples=samples, scale=scale, all_ops=oracle == "jax"
+        )
+        if oracle == "jax":  # XLA:CPU takes subnormal numbers for zero
+            limits = [limit + _smallest_normal(array) for limit, array in zip(limits, theirs, strict=True)]
+        return limits
+
+    # --- reducing ----------------------------------------------------------------------------------------------------
+
+    def _reduced(self, program: Program, status: str, detail: str, oracle: str) -> str:
+        wanted = _signature(status, detail)
+
+        def shows(case: Case) -> bool:
+            self.workers["ours"].ask(case.module, case.inputs, self._settings(program.options))
+            answers = {"ours": self.workers["ours"].answer()}
+            if status == "difference":
+                answers["reference"] = self.workers.run("reference", case.module, case.inputs)
+            now = self._status(case, answers)
+            return _signature(*now[:2]) == wanted
+
+        reduction = Reduction(shows, self.workers, oracle or "reference", self.reduce_s)
+        return reduction.run(program.case).module
+
+
+def _smallest_normal(array: np.ndarray) -> float:
+    return 0.0 if is_exact(array.dtype) else float(ml_dtypes.finfo(array.dtype).smallest_normal)
+
+
+def _signature(status: str, detail: str) -> tuple[str, str]:
+    """What must stay the same while a finding is made smaller: for errors the message's first words."""
+    return status, " ".join(detail.split()[:2]) if status == "error" else ""

@@ -1,0 +1,88 @@
+"""Random well-typed StableHLO programs from a seed, over the ops and types of the specification.
+
+A program is drawn family by family from a table (`families.py`), each of which takes operands from the values so far.
+MLIR infers result types and refuses what the specification does not allow: a refused op is drawn again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stablehlo_py.debug.edits import Case, remove_unused
+from stablehlo_py.debug.engines import context, set_signature
+
+# Importing these fills the table of families.
+from stablehlo_py.debug.generate import contractions, control, elementwise, regions, shapes
+from stablehlo_py.debug.generate.draft import Draft
+from stablehlo_py.mlir import ir
+from stablehlo_py.options import Options
+
+__all__ = ["VERSION", "Program", "contractions", "control", "elementwise", "generate", "regions", "shapes"]
+
+# A seed means the same program for as long as this number does not change.
+VERSION = 1
+MAX_RESULTS = 8
+
+
+@dataclass(frozen=True)
+class Program:
+    """A random program, and how it is compiled."""
+
+    seed: int
+    case: Case
+    options: Options
+    ops: frozenset[str]
+
+
+def generate(seed: int) -> Program:
+    """The program of a seed."""
+    random = np.random.default_rng([VERSION, seed])
+    with context(), ir.Location.unknown():
+        module = ir.Module.create()
+        function = ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get("main"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+            },
+            regions=1,
+            ip=ir.InsertionPoint(module.body),
+        )
+        block = function.regions[0].blocks.append()
+        draft = Draft(random, block, ir.InsertionPoint(block))
+        for _ in range(draft.whole(1, 4)):
+            draft.fresh(draft.shape(), draft.element())
+        made = control.add_ops(draft, draft.whole(4, 22))
+        unused = [value for value in made if not any(True for _ in value.uses)]
+        used = [value for value in made if draft.chance(0.05)]
+        returned = list(dict.fromkeys([*unused, *used]))[:MAX_RESULTS] or draft.pool[:1]
+        ir.Operation.create("func.return", operands=returned, ip=draft.point)
+        remove_unused(function, draft.inputs)
+        set_signature(function)
+        ops: set[str] = set()
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            ops.add(op.name)
+            return ir.WalkResult.ADVANCE
+
+        function.walk(visit)
+        assert module.operation.verify(), f"seed {seed} makes an invalid program"
+        case = Case(str(module), tuple(draft.inputs))
+    return Program(seed, case, _options(random), frozenset(ops))
+
+
+def _options(random: np.random.Generator) -> Options:
+    """How a program is compiled: mostly as users do, else with some passes and rules left out, or for another CPU."""
+    from stablehlo_py.compiler import toggles
+
+    disable: list[str] = []
+    if random.random() < 0.5:
+        for name, rules in toggles().items():
+            if random.random() < 0.15:
+                disable.append(name)
+            disable += [rule for rule in rules if random.random() < 0.08]
+    level = int(random.random() > 0.1)
+    target = ("avx2", "x86-64")[int(random.integers(2))] if random.random() < 0.1 else None
+    return Options(threads=1, opt_level=level, cache_dir=None, target=target, disable=tuple(disable))

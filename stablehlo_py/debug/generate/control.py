@@ -1,0 +1,122 @@
+"""Loops and branches, with families of the whole table in their regions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stablehlo_py.debug.generate.draft import Draft
+from stablehlo_py.debug.generate.families import FAMILIES, Made, family
+from stablehlo_py.mlir import MLIRError, ir
+
+MAX_DEPTH = 2
+
+
+def add_ops(d: Draft, count: int) -> list[ir.Value]:
+    """Draw families until `count` have made values; those are returned, and in the pool."""
+    # By name: what a seed means must not depend on the order of imports.
+    table = sorted((each for each in FAMILIES if each.in_regions or not d.depth), key=lambda each: each.name)
+    weights = np.array([each.weight for each in table])
+    weights /= weights.sum()
+    made: list[ir.Value] = []
+    successes = 0
+    for _ in range(4 * count):
+        if successes == count:
+            break
+        chosen = table[int(d.random.choice(len(table), p=weights))]
+        try:
+            result = chosen.draw(d)
+        except MLIRError:  # the specification does not allow this one; what it has made so far is dead code
+            continue
+        values: list[ir.Value] = [] if result is None else [result] if isinstance(result, ir.Value) else result
+        if values:
+            successes += 1
+            made += values
+            d.pool += values
+    return made
+
+
+def inside(d: Draft, block: ir.Block, arguments: list[ir.Value], wanted: list[ir.Type], count: int) -> None:
+    """Fill a block with ops; it returns values of the wanted types: late ones that fit, else new ones."""
+    point, pool = d.point, d.pool
+    d.point, d.pool, d.depth = ir.InsertionPoint(block), [*pool, *arguments], d.depth + 1
+    try:
+        add_ops(d, count)
+        returned = []
+        for type_ in wanted:
+            fitting = [value for value in d.pool[len(pool) :] if value.type == type_]
+            if fitting and d.chance(0.9):
+                returned.append(fitting[-1 - d.whole(0, min(2, len(fitting)))])
+            else:
+                returned.append(d.argument(list(type_.shape), type_.element_type))
+        d.make("return", returned, [], {})
+    finally:
+        d.point, d.pool, d.depth = point, pool, d.depth - 1
+
+
+@family(2)
+def while_(d: Draft) -> Made:
+    """A counted loop over a few values; the count is known, or comes from an input."""
+    if d.depth >= MAX_DEPTH:
+        return None
+    carried = [value for value in (d.value("bsufc"), d.value("bsufc")) if value is not None]
+    if not carried:
+        return None
+    i32 = ir.IntegerType.get_signless(32)
+    bound = d.constant(np.asarray(d.whole(0, 5)), i32)
+    if not d.depth and d.chance(0.3):
+        d.inputs.append(np.asarray(d.whole(0, 5), np.int32))
+        bound = d.block.add_argument(d.tensor([], i32), ir.Location.unknown())
+    values = [d.constant(np.asarray(0), i32), *carried]
+    types = [value.type for value in values]
+    made = d.make("while", values, types, {}, regions=2)
+    condition, step = (made.regions[number].blocks.append(*types) for number in range(2))
+    less = ir.Attribute.parse("#stablehlo<comparison_direction LT>")
+    test = ir.Operation.create(
+        "stablehlo.compare",
+        operands=[condition.arguments[0], bound],
+        attributes={"comparison_direction": less},
+        infer_type=True,
+        ip=ir.InsertionPoint(condition),
+    )
+    ir.Operation.create("stablehlo.return", operands=[test.result], ip=ir.InsertionPoint(condition))
+    inside(d, step, list(step.arguments), types[1:], d.whole(1, 5))
+    _count(step, i32)
+    return list(made.results)[1:]
+
+
+def _count(block: ir.Block, i32: ir.Type) -> None:
+    """Return the first argument plus one, before what the block returns already."""
+    last = list(block.operations)[-1].operation
+    point = ir.InsertionPoint(last)
+    one = ir.Attribute.parse("dense<1> : tensor<i32>")
+    type_ = ir.RankedTensorType.get([], i32)
+    number = ir.Operation.create("stablehlo.constant", [type_], attributes={"value": one}, ip=point).result
+    following = ir.Operation.create(
+        "stablehlo.add", operands=[block.arguments[0], number], infer_type=True, ip=point
+    ).result
+    ir.Operation.create("stablehlo.return", operands=[following, *last.operands], ip=point)
+    last.erase()
+
+
+@family(1.5)
+def branches(d: Draft) -> Made:
+    """`if`, or `case` with an index that may be out of range."""
+    if d.depth >= MAX_DEPTH:
+        return None
+    shaped = [value for value in (d.value("bsufc"), d.value("bsufc")) if value is not None]
+    if not shaped:
+        return None
+    types = [value.type for value in shaped]
+    if d.chance(0.5):
+        decides, name, count = d.fresh((), ir.IntegerType.get_signless(1)), "if", 2
+    else:
+        i32 = ir.IntegerType.get_signless(32)
+        decides, name, count = d.constant(np.asarray(d.whole(-1, 4)), i32), "case", d.whole(1, 4)
+        if not d.depth:
+            d.inputs.append(np.asarray(d.whole(-1, 4), np.int32))
+            decides = d.block.add_argument(d.tensor([], i32), ir.Location.unknown())
+    made = d.make(name, [decides], types, {}, regions=count)
+    for region in made.regions:
+        block = region.blocks.append()
+        inside(d, block, [], types, d.whole(1, 4))
+    return list(made.results)

@@ -1,0 +1,266 @@
+"""Ops with a function of scalars in a region: reductions, windows, sorting, scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.debug.generate.contractions import moderate
+from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, letter, sizes
+from stablehlo_py.debug.generate.families import Made, family
+from stablehlo_py.debug.generate.shapes import padding
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.mlir import ir
+
+# Commutative and associative (up to rounding): the order is not specified. Combiner -> classes of types.
+COMBINERS = {
+    "add": "sufc", "multiply": "sufc", "maximum": "suf", "minimum": "suf", "and": "bsu", "or": "bsu", "xor": "bsu",
+}  # fmt: skip
+Body = Callable[[list[ir.Value], ir.InsertionPoint], list[ir.Value]]
+
+
+def combiner(d: Draft, value: ir.Value) -> str | None:
+    """A combiner for the value's type."""
+    names = [name for name, letters in COMBINERS.items() if letter(value) in letters]
+    return str(d.one_of(names)) if names else None
+
+
+def initial(d: Draft, name: str, element: ir.Type) -> ir.Value:
+    """The initial value that changes nothing. How often it is combined is left to the implementation (the
+    specification's `reduce`)."""
+    dtype = numpy_dtype(element)
+    if name in ("maximum", "minimum"):
+        if dtype.kind in "iub" or "int" in dtype.name:
+            info = ml_dtypes.iinfo(dtype)
+            extreme: float = int(info.min if name == "maximum" else info.max)
+        else:
+            extreme = -np.inf if name == "maximum" else np.inf
+        return d.constant(np.asarray(extreme), element)
+    if name == "and":
+        return d.constant(np.asarray(-1), element)
+    return d.constant(np.asarray(int(name == "multiply")), element)
+
+
+def body(op: ir.Operation, number: int, types: Sequence[ir.Type], make: Body) -> None:
+    """Fill a region: a block of scalar arguments, ops, and their return."""
+    block = op.regions[number].blocks.append(*types)
+    values = make(list(block.arguments), ir.InsertionPoint(block))
+    ir.Operation.create("stablehlo.return", operands=values, ip=ir.InsertionPoint(block))
+
+
+def scalar(name: str, point: ir.InsertionPoint, *operands: ir.Value, **attributes: ir.Attribute) -> ir.Value:
+    """An op on scalars inside a region."""
+    return ir.Operation.create(
+        f"stablehlo.{name}", operands=list(operands), attributes=attributes, infer_type=True, ip=point
+    ).result
+
+
+def applies(name: str) -> Body:
+    """The body that is one op."""
+    return lambda arguments, point: [scalar(name, point, *arguments)]
+
+
+def scalar_type(value: ir.Value) -> ir.Type:
+    """tensor<element>."""
+    return ir.RankedTensorType.get([], value.type.element_type)
+
+
+def order(direction: str, total: bool = False) -> dict[str, ir.Attribute]:
+    """Attributes of a comparison, `total` for the total order of floats."""
+    attributes = {"comparison_direction": ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")}
+    if total:
+        attributes["compare_type"] = ir.Attribute.parse("#stablehlo<comparison_type TOTALORDER>")
+    return attributes
+
+
+def orderable(d: Draft, x: ir.Value) -> tuple[ir.Value, bool]:
+    """A value whose elements the comparisons of `order` can order: without NaN, or in the total order."""
+    if letter(x) != "f":
+        return x, False
+    total = d.chance(0.05)
+    return (x if total else moderate(d, x)), total
+
+
+@family(5)
+def reduce(d: Draft) -> Made:
+    """One operand, a simple combiner."""
+    x = d.value("bsufc", low=1)
+    name = None if x is None else combiner(d, x)
+    if x is None or name is None:
+        return None
+    axes = d.axes(x)
+    kept = [size for axis, size in enumerate(sizes(x)) if axis not in axes]
+    init = initial(d, name, x.type.element_type)
+    made = d.make("reduce", [x, init], [d.tensor(kept, x.type.element_type)], {"dimensions": axes}, regions=1)
+    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    return made.result
+
+
+@family(2)
+def reduce_pairs(d: Draft) -> Made:
+    """The largest (smallest) element and its place, as argmax is written."""
+    x = d.value("suf", low=1)
+    if x is None:
+        return None
+    x, total = orderable(d, x)
+    axis = d.whole(0, len(sizes(x)))
+    i32 = ir.IntegerType.get_signless(32)
+    places = d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=axis)
+    kept = [size for number, size in enumerate(sizes(x)) if number != axis]
+    direction = str(d.one_of(("GT", "LT")))
+    worst = initial(d, "maximum" if direction == "GT" else "minimum", x.type.element_type)
+    inits = [worst, d.constant(np.asarray(np.iinfo(np.int32).max), i32)]
+    types = [d.tensor(kept, x.type.element_type), d.tensor(kept, i32)]
+    made = d.make("reduce", [x, places, *inits], types, {"dimensions": [axis]}, regions=1)
+
+    def choose(arguments: list[ir.Value], point: ir.InsertionPoint) -> list[ir.Value]:
+        a, i, b, j = arguments
+        better = scalar("compare", point, a, b, **order(direction, total))
+        same = scalar("compare", point, a, b, **order("EQ", total))
+        earlier = scalar("compare", point, i, j, **order("LT"))
+        tie = scalar("and", point, same, earlier)
+        first = scalar("or", point, better, tie)
+        return [scalar("select", point, first, a, b), scalar("select", point, first, i, j)]
+
+    body(made, 0, [scalar_type(x), d.tensor([], i32)] * 2, choose)
+    return list(made.results)
+
+
+@family(3)
+def reduce_window(d: Draft) -> Made:
+    """Windows with strides, dilations and padding; cumulative sums among them."""
+    x = d.value("bsuf", low=1)
+    name = None if x is None else combiner(d, x)
+    if x is None or name is None or 0 in sizes(x):
+        return None
+    rank = len(sizes(x))
+    if d.chance(0.3):  # a cumulative reduction
+        axis = d.whole(0, rank)
+        window = [size if number == axis else 1 for number, size in enumerate(sizes(x))]
+        edges = [(size - 1, 0) for size in window]
+        strides = dilations = base = [1] * rank
+    else:
+        window = [d.whole(1, min(4, size + 1) + 1) for size in sizes(x)]
+        edges = [(d.whole(0, 3), d.whole(0, 3)) for _ in window]
+        strides, dilations, base = ([(1, 1, 2)[d.whole(0, 3)] for _ in window] for _ in range(3))
+    shape = [
+        _windows(size, *values) for size, *values in zip(sizes(x), window, strides, base, dilations, edges, strict=True)
+    ]
+    attributes = {
+        "window_dimensions": window,
+        "window_strides": strides,
+        "base_dilations": base,
+        "window_dilations": dilations,
+        "padding": padding(edges),
+    }
+    init = initial(d, name, x.type.element_type)
+    made = d.make("reduce_window", [x, init], [d.tensor(shape, x.type.element_type)], attributes, regions=1)
+    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    return made.result if elements(made.result) <= MAX_ELEMENTS else None
+
+
+def _windows(size: int, window: int, stride: int, base: int, dilation: int, edges: tuple[int, int]) -> int:
+    padded = (size - 1) * base + 1 + sum(edges) if size else sum(edges)
+    reach = (window - 1) * dilation + 1
+    return 0 if padded < reach else (padded - reach) // stride + 1
+
+
+@family(1)
+def select_and_scatter(d: Draft) -> Made:
+    """The gradient of a maximum over windows that do not overlap."""
+    x = d.value("suf", low=1)
+    if x is None or 0 in sizes(x):
+        return None
+    x, total = orderable(d, x)
+    window = [d.whole(1, min(3, size) + 1) for size in sizes(x)]
+    shape = [_windows(size, w, w, 1, 1, (0, 0)) for size, w in zip(sizes(x), window, strict=True)]
+    source = d.fresh(shape, x.type.element_type)
+    init = d.constant(np.asarray(0), x.type.element_type)
+    attributes = {"window_dimensions": window, "window_strides": window, "padding": padding([(0, 0)] * len(window))}
+    made = d.make("select_and_scatter", [x, source, init], [x.type], attributes, regions=2)
+    body(made, 0, [scalar_type(x)] * 2, lambda a, point: [scalar("compare", point, *a, **order("GE", total))])
+    body(made, 1, [scalar_type(x)] * 2, applies("add"))
+    return made.result
+
+
+@family(2)
+def sort(d: Draft) -> Made:
+    """One or two values, stably, by the first."""
+    x = d.value("bsuf", low=1)
+    if x is None:
+        return None
+    x, total = orderable(d, x)
+    values = [x, d.like(x)] if d.chance(0.4) else [x]
+    if d.chance(0.3):
+        i32 = ir.IntegerType.get_signless(32)
+        values.append(d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=len(sizes(x)) - 1))
+    attributes = {"dimension": d.whole(0, len(sizes(x))), "is_stable": True}
+    made = d.make("sort", values, [value.type for value in values], attributes, regions=1)
+    direction = str(d.one_of(("LT", "GT")))
+    types = [scalar_type(value) for value in values for _ in range(2)]
+    body(made, 0, types, lambda a, point: [scalar("compare", point, a[0], a[1], **order(direction, total))])
+    return list(made.results)
+
+
+@family(1)
+def map_(d: Draft) -> Made:
+    """A function of scalars on every element."""
+    x = d.value("suf")
+    if x is None:
+        return None
+    y = d.like(x)
+    made = d.make("map", [x, y], [x.type], {"dimensions": list(range(len(sizes(x))))}, regions=1)
+    names = ("add", "multiply", "maximum", "subtract")
+    first, second = str(d.one_of(names)), str(d.one_of(names))
+    body(made, 0, [scalar_type(x)] * 2, lambda a, point: [scalar(second, point, scalar(first, point, *a), a[0])])
+    return made.result
+
+
+@family(3)
+def gather(d: Draft) -> Made:
+    """Slices at given places: along one dimension, or at points of two."""
+    x = d.value("bsufc8", low=1)
+    if x is None or 0 in sizes(x):
+        return None
+    rank = len(sizes(x))
+    count = 1 if rank == 1 or d.chance(0.6) else 2
+    axes = sorted(int(axis) for axis in d.random.choice(rank, count, replace=False))
+    batch = [d.whole(1, 6) for _ in range(d.whole(0, 3))]
+    indices = d.indices([*batch, count], max(sizes(x)[axis] for axis in axes))
+    collapse = d.chance(0.7)
+    slices = [
+        1 if axis in axes and collapse else d.whole(1, size + 1) if d.chance(0.3) else size
+        for axis, size in enumerate(sizes(x))
+    ]
+    offsets = rank - count if collapse else rank
+    numbers = (
+        f"#stablehlo.gather<offset_dims = {list(range(len(batch), len(batch) + offsets))}, "
+        f"collapsed_slice_dims = {axes if collapse else []}, start_index_map = {axes}, index_vector_dim = {len(batch)}>"
+    )
+    made = d.op("gather", x, indices, dimension_numbers=numbers, slice_sizes=slices, indices_are_sorted=False)
+    return made if elements(made) <= MAX_ELEMENTS else None
+
+
+@family(3)
+def scatter(d: Draft) -> Made:
+    """Updates at given places, combined; some places are met twice, some are out of bounds."""
+    x = d.value("bsuf", low=1)
+    name = None if x is None else combiner(d, x)
+    if x is None or name is None or 0 in sizes(x):
+        return None
+    rank = len(sizes(x))
+    axis = d.whole(0, rank)
+    batch = [d.whole(1, 6) for _ in range(d.whole(0, 3))]
+    indices = d.indices([*batch, 1], sizes(x)[axis])
+    window = [size for number, size in enumerate(sizes(x)) if number != axis]
+    updates = d.fresh([*batch, *window], x.type.element_type)
+    numbers = (
+        f"#stablehlo.scatter<update_window_dims = {list(range(len(batch), len(batch) + rank - 1))}, "
+        f"inserted_window_dims = [{axis}], scatter_dims_to_operand_dims = [{axis}], index_vector_dim = {len(batch)}>"
+    )
+    attributes = {"scatter_dimension_numbers": numbers, "indices_are_sorted": False, "unique_indices": False}
+    made = d.make("scatter", [x, indices, updates], [x.type], attributes, regions=1)
+    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    return made.result

@@ -1,0 +1,176 @@
+"""How far rounding alone may move a program's results: Monte Carlo arithmetic over StableHLO.
+
+`perturbed` is the program with a random relative error of a few units in the last place after every op that another
+implementation may round differently (transcendental functions), and before every op that may add in another order
+(reductions, products). Running a handful of these shows, element by element, how far results move that differ by
+rounding only; nothing is assumed about the program. D. S. Parker, "Monte Carlo Arithmetic", 1997; the same idea in
+Verrou (Fevotte and Lathuiliere, 2016).
+
+An op that the specification defines to the bit, such as a real addition, is not perturbed: its results must be equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.debug.compare import gaps, is_exact
+from stablehlo_py.debug.engines import context
+from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.mlir import ir
+
+# Units in the last place that implementations of a function may be off by.
+RESULT_ULPS = {
+    "atan2": 4, "cbrt": 4, "cosine": 4, "exponential": 4, "exponential_minus_one": 4, "log": 4, "log_plus_one": 4,
+    "logistic": 4, "power": 16, "rsqrt": 2, "sine": 4, "tan": 6, "tanh": 6, "cholesky": 16, "triangular_solve": 16,
+    "fft": 16, "batch_norm_inference": 4, "batch_norm_training": 4, "batch_norm_grad": 8,
+}  # fmt: skip
+# Complex arithmetic is not defined to the bit.
+COMPLEX_ULPS = {"multiply": 4, "divide": 8, "abs": 4, "sqrt": 8, "sign": 8}
+# Ops whose sums may be taken in any order: the operands that are summed.
+SUMS = frozenset(
+    "reduce reduce_window dot_general convolution scatter select_and_scatter cholesky triangular_solve fft "
+    "batch_norm_training batch_norm_grad".split()
+)
+# A bound is this many times the largest movement that was seen.
+SAFETY = 4.0
+
+Runner = Callable[[str, Sequence[np.ndarray]], "Sequence[np.ndarray] | None"]
+
+
+def bounds(
+    module: str,
+    inputs: Sequence[np.ndarray],
+    exact: Sequence[np.ndarray],
+    run: Runner,
+    *,
+    samples: int = 4,
+    scale: float = 1.0,
+    all_ops: bool = False,
+) -> list[np.ndarray | float]:
+    """How far each element of each result may be from `exact`: SAFETY times the largest movement in `samples` runs.
+
+    Args:
+        run: evaluates a module, None where it cannot.
+        scale: multiplies the errors that are put in.
+        all_ops: real arithmetic is perturbed as well (for an oracle that does not keep its bits).
+    """
+    found: list[np.ndarray] = [np.zeros(array.shape) for array in exact]
+    for sample in range(samples):
+        moved = run(perturbed(module, sample, scale, all_ops), inputs)
+        if moved is None:
+            continue
+        for number, (a, b) in enumerate(zip(moved, exact, strict=True)):
+            found[number] = np.maximum(found[number], gaps(a, b))
+    result: list[np.ndarray | float] = []
+    for movement, array in zip(found, exact, strict=True):
+        # What moves by a little may move by the width of its type's last digit.
+        digit = 0.0 if is_exact(array.dtype) else np.where(movement > 0, _spacing(array), 0.0)
+        result.append(SAFETY * movement + digit)
+    return result
+
+
+def _spacing(array: np.ndarray) -> np.ndarray:
+    info = ml_dtypes.finfo(array.dtype)
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))
+        return np.nan_to_num(magnitude * float(info.eps), nan=0.0, posinf=0.0) + float(info.smallest_subnormal)
+
+
+def perturbed(module: str, seed: int, scale: float = 1.0, all_ops: bool = False) -> str:
+    """The module with random relative errors (see above), another set of them for every seed."""
+    random = np.random.default_rng(seed)
+    with context(), ir.Location.unknown():
+        parsed = ir.Module.parse(module)
+        for function in parsed.body.operations:
+            for block in function.regions[0].blocks:
+                _perturb_block(block, random, scale, all_ops)
+        return str(parsed)
+
+
+# Regions of these see the values around them, and run on whole tensors; those of others work on scalars.
+_OPEN_REGIONS = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
+
+
+def _perturb_block(block: ir.Block, random: np.random.Generator, scale: float, all_ops: bool) -> None:
+    ops = [view.operation for view in block.operations]
+    for op, following in pairwise(ops):
+        name = op.name.removeprefix("stablehlo.")
+        if op.name in _OPEN_REGIONS:
+            for region in op.regions:
+                for inner in region.blocks:
+                    _perturb_block(inner, random, scale, all_ops)
+        if name in SUMS and _adds(op):
+            for number, operand in enumerate(op.operands):
+                if _is_inexact(operand.type):
+                    ulps = scale * math.sqrt(1 + math.prod(operand.type.shape))
+                    op.operands[number] = _noisy(operand, ulps, random, ir.InsertionPoint(op))
+        for result in op.results:
+            ulps = scale * _ulps(name, op, result.type, all_ops)
+            if ulps:
+                users = [(use.owner, use.operand_number) for use in result.uses]
+                noisy = _noisy(result, ulps, random, ir.InsertionPoint(following))
+                for user, number in users:
+                    user.operands[number] = noisy
+
+
+def _adds(op: ir.Operation) -> bool:
+    """Whether an op sums or multiplies up; one with a region does where that holds an addition or a product."""
+    inner = [view.operation.name for region in op.regions for block in region.blocks for view in block.operations]
+    return not inner or "stablehlo.add" in inner or "stablehlo.multiply" in inner
+
+
+def _ulps(name: str, op: ir.Operation, type_: ir.Type, all_ops: bool) -> float:
+    if not _is_inexact(type_):
+        return 0.0
+    operand = op.operands[0].type if len(op.operands) else type_
+    if isinstance(operand, ir.RankedTensorType) and isinstance(operand.element_type, ir.ComplexType):
+        known = COMPLEX_ULPS.get(name, 0.0)
+        if known:
+            return known
+    if all_ops and name in ("add", "subtract", "multiply", "divide", "sqrt"):
+        return 1.0
+    return RESULT_ULPS.get(name, 0.0)
+
+
+def _is_inexact(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.RankedTensorType) and isinstance(type_.element_type, ir.FloatType | ir.ComplexType)
+
+
+def _noisy(value: ir.Value, ulps: float, random: np.random.Generator, point: ir.InsertionPoint) -> ir.Value:
+    """value * (1 + d), d random with |d| = ulps units in the last place. A complex value's parts get errors of the
+    size of the value, as cancellation in either part makes them."""
+    element, sizes = value.type.element_type, list(value.type.shape)
+    if isinstance(element, ir.ComplexType):
+        part = element.element_type
+        real = _errors(part, sizes, ulps, 1.0, random, point)
+        imaginary = _errors(part, sizes, ulps, 0.0, random, point)
+        factor = _create("complex", point, real, imaginary)
+    else:
+        factor = _errors(element, sizes, ulps, 1.0, random, point)
+    return _create("multiply", point, value, factor)
+
+
+def _create(name: str, point: ir.InsertionPoint, *operands: ir.Value) -> ir.Value:
+    return ir.Operation.create(f"stablehlo.{name}", operands=list(operands), infer_type=True, ip=point).result
+
+
+def _errors(
+    element: ir.Type,
+    sizes: Sequence[int],
+    ulps: float,
+    center: float,
+    random: np.random.Generator,
+    point: ir.InsertionPoint,
+) -> ir.Value:
+    dtype = numpy_dtype(element)
+    eps = float(ml_dtypes.finfo(dtype).eps)
+    signs = random.choice([-1.0, 1.0], size=tuple(sizes))
+    array = np.asarray(center + signs * ulps * eps).astype(dtype)
+    value = from_numpy(array, element)
+    type_ = ir.RankedTensorType.get(list(sizes), element)
+    return ir.Operation.create("stablehlo.constant", [type_], attributes={"value": value}, ip=point).result

@@ -1,0 +1,197 @@
+"""Random programs: they mean what the oracles say, a seed is one program, and what is wrong is found.
+
+A failure names its seed: `shlo-fuzz --seed N --count 1 --print` shows it. FUZZ=1000:200 runs 200 programs from seed
+1000 on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stablehlo_py.cli import fuzz as cli
+from stablehlo_py.debug import rounding
+from stablehlo_py.debug.compare import differences
+from stablehlo_py.debug.edits import Case
+from stablehlo_py.debug.engines import Settings, reference
+from stablehlo_py.debug.fuzz import FINDINGS, Fuzzer, Outcome
+from stablehlo_py.debug.fuzz_page import write_page
+from stablehlo_py.debug.generate import Program, generate
+from stablehlo_py.debug.generate.families import FAMILIES
+from stablehlo_py.debug.journal import Journal
+from stablehlo_py.debug.workers import Workers
+from stablehlo_py.errors import LoadError
+from stablehlo_py.options import Options
+
+HERE = Path(__file__).parent
+PROGRAMS = 60
+CRASH = """import os
+from dataclasses import dataclass
+from stablehlo_py.passes.dce import Dce
+
+@dataclass(frozen=True)
+class Crashing(Dce):
+    def run(self, module):
+        os.abort()
+"""
+NEGATED = """func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %t = stablehlo.tanh %x : tensor<3xf32>
+  %n = stablehlo.negate %t : tensor<3xf32>
+  %s = stablehlo.subtract %y, %n : tensor<3xf32>
+  return %t, %s : tensor<3xf32>, tensor<3xf32>
+}"""
+INPUTS = (np.array([1, 2, 3], np.float32), np.array([5, 6, 7], np.float32))
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(60) as made:
+        yield made
+
+
+def seeds() -> range:
+    first, _, count = os.environ.get("FUZZ", f"0:{PROGRAMS}").partition(":")
+    return range(int(first), int(first) + int(count))
+
+
+def test_random_programs(workers: Workers) -> None:
+    outcomes = list(Fuzzer(workers, jax_every=0, reduce_s=0).run(seeds()))
+    assert [outcome for outcome in outcomes if outcome.is_finding] == []
+    compared = sum(outcome.status in ("same", "oracle alone") for outcome in outcomes)
+    assert compared >= 0.8 * len(outcomes)
+
+
+def test_a_seed_is_one_program() -> None:
+    first, again = generate(7), generate(7)
+    assert (first.case.module, first.options) == (again.case.module, again.options)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(first.case.inputs, again.case.inputs, strict=True))
+    assert generate(8).case.module != first.case.module
+
+
+def test_every_family_is_drawn() -> None:
+    ops = frozenset().union(*(generate(seed).ops for seed in range(150)))
+    names = "while if case reduce sort scatter gather convolution dot_general dynamic_slice reduce_window pad map"
+    assert {f"stablehlo.{name}" for name in names.split()} <= ops
+    assert len(ops) > 70
+    assert len({each.name for each in FAMILIES}) == len(FAMILIES)
+
+
+@pytest.mark.parametrize(("planted", "status"), [("planted.py", "difference"), ("crash.py", "crash")])
+def test_what_is_planted_is_found(planted: str, status: str, tmp_path: Path) -> None:
+    file = HERE / planted if planted == "planted.py" else tmp_path / planted
+    if status == "crash":
+        file.write_text(CRASH)
+    case = Case(NEGATED, INPUTS)
+    program = Program(0, case, Options(threads=1, cache_dir=None), frozenset(["stablehlo.tanh"]))
+    with Workers(60) as own:
+        outcome = Fuzzer(own, jax_every=0, pass_files=(str(file),)).run_one(program)
+    assert outcome.status == status
+    if status == "difference":
+        assert outcome.reduced.count(" = ") == 2
+        assert "result 1" in outcome.detail
+    else:
+        assert "SIGABRT" in outcome.detail
+
+
+# --- tolerance -------------------------------------------------------------------------------------------------------
+
+
+def run_reference(module: str, inputs: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    return reference(module, inputs, Settings())
+
+
+def test_bounds_follow_the_program() -> None:
+    module = """func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+      %a = stablehlo.add %x, %x : tensor<4xf32>
+      %e = stablehlo.exponential %x : tensor<4xf32>
+      %big = stablehlo.constant dense<64.0> : tensor<4xf32>
+      %b = stablehlo.add %e, %big : tensor<4xf32>
+      %c = stablehlo.subtract %b, %big : tensor<4xf32>
+      return %a, %e, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+    }"""
+    inputs = (np.array([0.1, 0.7, 1.3, 2.2], np.float32), np.int32(1))
+    exact = run_reference(module, inputs)
+    plain, function, cancelled = rounding.bounds(module, inputs, exact, run_reference, samples=6)
+    assert np.all(plain == 0)  # an addition has one right result
+    assert np.all(function > 0)
+    assert np.all(function < 1e-4 * exact[1])
+    assert np.max(cancelled) > np.max(function)  # steps of the last place of 64
+    assert differences([exact[0] + np.float32(1e-6)], [exact[0]], [plain])
+    assert not differences([np.nextafter(exact[1], np.float32(9))], [exact[1]], [function])
+
+
+def test_sums_may_be_taken_in_any_order() -> None:
+    x = np.random.default_rng(0).normal(size=200).astype(np.float32)
+    module = """func.func @main(%x: tensor<200xf32>) -> (tensor<f32>, tensor<f32>) {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
+        : (tensor<200xf32>, tensor<f32>) -> tensor<f32>
+      %m = stablehlo.reduce(%x init: %zero) applies stablehlo.maximum across dimensions = [0]
+        : (tensor<200xf32>, tensor<f32>) -> tensor<f32>
+      return %s, %m : tensor<f32>, tensor<f32>
+    }"""
+    exact = run_reference(module, (x,))
+    total, largest = rounding.bounds(module, (x,), exact, run_reference)
+    assert abs(x[::-1].sum(dtype=np.float32) - exact[0]) <= total < 1e-3
+    assert largest == 0
+
+
+# --- the journal and its page ----------------------------------------------------------------------------------------
+
+
+def test_a_journal_goes_on_where_it_ended(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "fuzz.jsonl")
+    for seed in range(250):
+        status = {3: "difference", 7: "unsupported"}.get(seed, "same")
+        journal.add(Outcome(seed, status, detail="" if status == "same" else "off by 1"))
+    journal.checkpoint()
+    summary = Journal(journal.path).read()
+    assert (summary.programs, summary.first, summary.following) == (250, 0, 250)
+    assert summary.counts == {"same": 248, "difference": 1, "unsupported": 1}
+    assert summary.unexplained == [3]
+    journal.explain(3, "the oracle is wrong")
+    assert journal.read().unexplained == []
+    with pytest.raises(LoadError, match="no finding with seed 4"):
+        journal.explain(4, "?")
+    journal.path.write_text("{")
+    with pytest.raises(LoadError, match="not a line of a journal"):
+        journal.read()
+    journal.path.write_text(json.dumps({"version": 0, "counts": {}}))
+    with pytest.raises(LoadError, match="begin another journal"):
+        journal.read()
+
+
+def test_the_page_keeps_other_campaigns(tmp_path: Path) -> None:
+    page = tmp_path / "fuzzing.md"
+    for first, count in ((0, 30), (100, 20), (0, 50)):
+        journal = Journal(tmp_path / f"{first}-{count}.jsonl")
+        for seed in range(first, first + count):
+            journal.add(Outcome(seed, "difference" if seed == 104 else "same"))
+        journal.checkpoint()
+        write_page(page, journal.read())
+    text = page.read_text()
+    assert re.findall(r"\| (\d+-\d+) \|", text) == ["0-49", "100-119"]
+    assert "Programs in all: 70." in text
+    assert "- seed 104, generator" in text
+    with pytest.raises(LoadError, match="no programs"):
+        write_page(page, Journal(None).read())
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = tmp_path / "fuzz.jsonl"
+    arguments = ["--journal", str(journal), "--count", "2", "--jax-every", "0"]
+    assert cli.main([*arguments, "--print"]) == 0
+    assert "seed 1: " in capsys.readouterr().out
+    assert cli.main(arguments) == 0
+    assert "2 programs from seed 2: " in capsys.readouterr().out
+    assert cli.main(["--journal", str(journal), "--summary", str(tmp_path / "page.md")]) == 0
+    assert "| 0-3 |" in (tmp_path / "page.md").read_text()
+    assert cli.main(["--summary", "page.md"]) == 2
+    assert cli.main(["--journal", str(journal), "--explain", "1", "why"]) == 3
+    assert set(FINDINGS) == {"crash", "error", "difference"}
