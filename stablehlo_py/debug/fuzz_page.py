@@ -12,8 +12,9 @@ from stablehlo_py.errors import LoadError, ResourceError
 _HEAD = """# Random programs
 
 `shlo-fuzz` draws StableHLO programs over all families of ops and types, compiles each with a random part of the passes
-and rules left out, and compares with the reference interpreter, or with JAX where that cannot run the program. What
-rounding may change is worked out for every program (`stablehlo_py/debug/rounding.py`). This page is written by
+and rules left out, and compares with the reference interpreter and with JAX (with JAX alone where the interpreter
+cannot run the program; `--jax-every` says how often both). What rounding may change is worked out for every program
+(`stablehlo_py/debug/rounding.py`). This page is written by
 
     shlo-fuzz --journal JOURNAL --summary docs/fuzzing.md
 
