@@ -11,12 +11,19 @@ import math
 
 #: Flops for one element of ops that are more than one instruction. Everything elementwise that is not here costs 1.
 FLOPS: dict[str, int] = {
+    "acos": 80,
+    "acosh": 80,
+    "asin": 80,
+    "asinh": 80,
     "atan2": 40,
+    "atanh": 80,
     "cbrt": 30,
+    "cosh": 60,
     "cosine": 30,
     "count_leading_zeros": 2,
     "divide": 6,
-    "erf": 20,
+    "erf": 30,
+    "erfc": 100,
     "exponential": 14,
     "exponential_minus_one": 18,
     "log": 16,
@@ -29,6 +36,7 @@ FLOPS: dict[str, int] = {
     "round_nearest_afz": 2,
     "rsqrt": 6,
     "sine": 30,
+    "sinh": 80,
     "sqrt": 6,
     "tan": 40,
     "tanh": 18,
@@ -36,10 +44,11 @@ FLOPS: dict[str, int] = {
 
 #: Elementwise ops: one result element needs one element, at the same index, of every operand.
 ELEMENTWISE = frozenset(
-    """abs add and atan2 bitcast_convert cbrt ceil compare complex convert copy cosine count_leading_zeros divide erf
-    exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not
-    or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left
-    shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor""".split()
+    """abs acos acosh add and asin asinh atan2 atanh bitcast_convert cbrt ceil compare complex convert copy cosh cosine
+    count_leading_zeros divide erf erfc exponential exponential_minus_one floor imag is_finite log log_plus_one
+    logistic maximum minimum multiply negate not or popcnt power real reduce_precision remainder round_nearest_afz
+    round_nearest_even rsqrt select shift_left shift_right_arithmetic shift_right_logical sign sine sinh sqrt
+    subtract tan tanh xor""".split()
 )
 #: Ops that compute nothing: index arithmetic alone. They are cloned into every fusion that uses them.
 FREE = frozenset(("broadcast", "constant", "iota", "reshape", "slice"))

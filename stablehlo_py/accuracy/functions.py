@@ -39,6 +39,7 @@ class MathFunction:
         extended: `wide` is accurate in long double, too.
         usual: where half of the f64 samples lie: most of the real line is where these functions are 0, 1 or infinite.
         near: points whose neighbours are sampled densely: zeros, branch points, seams of algorithms.
+        missed: by element type, why the target is not met. An entry goes when it is.
         pairs: for two arguments: (random generator, count, f64 or f32) -> the arguments.
     """
 
@@ -50,6 +51,7 @@ class MathFunction:
     extended: bool = True
     usual: tuple[float, float] = (-10.0, 10.0)
     near: tuple[float, ...] = ()
+    missed: Mapping[str, str] = field(default_factory=dict)
     pairs: Callable[[np.random.Generator, int, np.dtype], Sequence[np.ndarray]] | None = None
 
     @property
@@ -62,6 +64,28 @@ class MathFunction:
 
 def _logistic(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
+
+
+def _odd(function: Wide) -> Wide:
+    """SciPy has +0 at -0."""
+    return lambda x: np.copysign(function(x), x)
+
+
+def _log_gamma(x: np.ndarray) -> np.ndarray:
+    return np.where(np.isinf(x), np.inf, special.gammaln(x))
+
+
+def _exact_log_gamma(x: Any) -> Any:
+    return mpmath.inf if x <= 0 and x == mpmath.floor(x) else mpmath.re(mpmath.loggamma(x))
+
+
+def _digamma(x: np.ndarray) -> np.ndarray:
+    # SciPy has -inf at +0 and inf at -0; there is no limit from both sides, and XLA has NaN at every pole.
+    return np.where((x <= 0) & (x == np.floor(x)), np.nan, special.psi(x))
+
+
+def _exact_i1e(x: Any) -> Any:
+    return mpmath.besseli(1, x) * mpmath.exp(-abs(x))
 
 
 def _exact_cbrt(x: Any) -> Any:
@@ -150,6 +174,57 @@ FUNCTIONS: dict[str, MathFunction] = {
         MathFunction("rsqrt", "stablehlo.rsqrt", lambda x: 1 / np.sqrt(x), lambda x: 1 / mpmath.sqrt(x), usual=(0, 9)),
         MathFunction("cbrt", "stablehlo.cbrt", np.cbrt, _exact_cbrt, usual=(-100, 100)),
         MathFunction("erf", "chlo.erf", special.erf, mpmath.erf, extended=False, usual=(-6, 6), near=(0.84375, 1.0)),
+        MathFunction("erfc", "chlo.erfc", special.erfc, mpmath.erfc, extended=False, usual=(-6, 27.3), near=(0.5, 1.0)),
+        MathFunction(
+            "erf_inv",
+            "chlo.erf_inv",
+            _odd(special.erfinv),
+            mpmath.erfinv,
+            extended=False,
+            usual=(-1, 1),
+            missed={"f64": "upstream's expansion loses bits close to 1 and -1"},
+        ),
+        MathFunction("asin", "chlo.asin", np.arcsin, mpmath.asin, usual=(-1, 1), near=(0.5, -0.5)),
+        MathFunction("acos", "chlo.acos", np.arccos, mpmath.acos, usual=(-1, 1), near=(0.5, -0.5)),
+        MathFunction("atan", "chlo.atan", np.arctan, mpmath.atan, near=(0.4142, 2.4142)),
+        MathFunction("sinh", "chlo.sinh", np.sinh, mpmath.sinh, usual=(-715, 715), near=(0.3, 2.0, 20.0)),
+        MathFunction("cosh", "chlo.cosh", np.cosh, mpmath.cosh, usual=(-715, 715), near=(0.3, 2.0, 20.0)),
+        MathFunction("asinh", "chlo.asinh", np.arcsinh, mpmath.asinh, usual=(-100, 100), near=(0.5, -0.5)),
+        MathFunction("acosh", "chlo.acosh", np.arccosh, mpmath.acosh, usual=(1, 100), near=(1.5, 2.0)),
+        MathFunction("atanh", "chlo.atanh", np.arctanh, mpmath.atanh, usual=(-1, 1), near=(0.3, 0.5)),
+        MathFunction(
+            "lgamma",
+            "chlo.lgamma",
+            _log_gamma,
+            _exact_log_gamma,
+            HARD,
+            extended=False,
+            usual=(-20, 20),
+            near=(2.0, 3.0),
+            missed={"f64": "upstream's expansion has an absolute error of some 1e-15 where it is close to zero"},
+        ),
+        MathFunction(
+            "digamma",
+            "chlo.digamma",
+            _digamma,
+            mpmath.digamma,
+            HARD,
+            extended=False,
+            usual=(-20, 20),
+            near=(1.4616321449683623,),
+            missed={"f64": "upstream's expansion has an absolute error of some 1e-16 close to its zeros"},
+        ),
+        MathFunction(
+            "bessel_i1e",
+            "chlo.bessel_i1e",
+            _odd(special.i1e),
+            _exact_i1e,
+            HARD,
+            extended=False,
+            usual=(-30, 30),
+            near=(8.0,),
+            missed={"f64": "upstream's expansion, Cephes's, loses three bits past 8"},
+        ),
         MathFunction("power", "stablehlo.power", np.power, mpmath.power, HARD, pairs=_power_pairs),
         MathFunction("atan2", "stablehlo.atan2", np.arctan2, mpmath.atan2, pairs=_angle_pairs),
         MathFunction("remainder", "stablehlo.remainder", np.fmod, None, CORRECT, pairs=_remainder_pairs),

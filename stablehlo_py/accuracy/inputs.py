@@ -9,7 +9,7 @@ import numpy as np
 from stablehlo_py.accuracy.formats import Format
 from stablehlo_py.accuracy.functions import MathFunction
 
-CHUNK = 1 << 16  # elements of one call: the arrays of a step stay in the second-level cache
+CHUNK = 1 << 14  # elements of one call: the arrays of a step stay in the second-level cache
 
 
 def special(of: Format) -> np.ndarray:

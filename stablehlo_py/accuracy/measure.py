@@ -49,11 +49,12 @@ class Compiled:
 
 @dataclass
 class Worst:
-    """The worst cases so far: errors, and the arguments as bit patterns. Errors up to the floor are not kept."""
+    """The worst cases so far: errors, and the arguments as bit patterns. Errors up to the floor are not kept; at first
+    all are, as the wide reference may have the very error that the function has."""
 
     errors: np.ndarray = field(default_factory=lambda: np.empty(0))
     arguments: list[np.ndarray] = field(default_factory=list)
-    floor: float = 0.0
+    floor: float = -1.0
 
     def add(self, errors: np.ndarray, arguments: Sequence[np.ndarray]) -> None:
         """Take in a chunk."""
@@ -127,7 +128,7 @@ def errors_of(function: MathFunction, of: Format, arguments: Sequence[np.ndarray
     wide = np.longdouble if of.name == "f64" and function.extended else np.float64
     with np.errstate(all="ignore"):
         exact = function.wide(*(argument.astype(wide) for argument in arguments))
-    return ulps(result, exact.astype(np.longdouble) if of.name == "f64" else exact, of)
+        return ulps(result, exact.astype(np.longdouble) if of.name == "f64" else exact, of)
 
 
 def recheck(

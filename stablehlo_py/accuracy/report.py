@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stablehlo_py.accuracy.functions import FUNCTIONS
 from stablehlo_py.accuracy.measure import Measurement
 
 COLUMNS = ("function", "type", "worst error, ulp", "at", "inputs", "allowed", "met")
@@ -47,6 +48,11 @@ def _short(hexadecimal: str) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}p{exponent}" if exponent else hexadecimal
 
 
+def _reason(m: Measurement) -> str:
+    reason = FUNCTIONS[m.function].missed.get(m.element, "not known yet")
+    return f"- {m.function} of {m.element}, {m.error:.3g} ulp instead of {m.target:g}: {reason}"
+
+
 def markdown(measurements: Sequence[Measurement], command: str) -> str:
     """The page."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
@@ -54,6 +60,5 @@ def markdown(measurements: Sequence[Measurement], command: str) -> str:
     missed = [m for m in measurements if not m.met]
     summary = "Every target is met."
     if missed:
-        names = ", ".join(f"{m.function} {m.element} ({m.error:.3g} instead of {m.target:g})" for m in missed)
-        summary = f"Targets that are not met: {names}."
+        summary = "Targets that are not met:\n\n" + "\n".join(map(_reason, missed))
     return _HEAD.format(command=command) + summary + "\n\n" + "\n".join(lines) + "\n"

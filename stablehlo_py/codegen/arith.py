@@ -238,9 +238,16 @@ def _round_away(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
 # --- functions -------------------------------------------------------------------------------------------------------
 
 _FUNCTIONS: dict[str, Callable[[Function, Value], Value]] = {
+    "acos": real_math.acos,
+    "acosh": real_math.acosh,
+    "asin": real_math.asin,
+    "asinh": real_math.asinh,
+    "atanh": real_math.atanh,
     "cbrt": real_math.cbrt,
+    "cosh": real_math.cosh,
     "cosine": real_math.cos,
     "erf": real_math.erf,
+    "erfc": real_math.erfc,
     "exponential": real_math.exp,
     "exponential_minus_one": real_math.expm1,
     "log": real_math.log,
@@ -248,6 +255,7 @@ _FUNCTIONS: dict[str, Callable[[Function, Value], Value]] = {
     "logistic": real_math.logistic,
     "rsqrt": real_math.rsqrt,
     "sine": real_math.sin,
+    "sinh": real_math.sinh,
     "sqrt": real_math.sqrt,
     "tan": real_math.tan,
     "tanh": real_math.tanh,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.types import element_type, is_complex
+from stablehlo_py.legalize.elementwise import REAL_FUNCTIONS
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -21,6 +23,7 @@ def _top_k(op: ir.OpView, attributes: _Attributes) -> Results:
 
 
 _KNOWN: dict[str, Callable[[ir.OpView, _Attributes], Results]] = {
+    **{f"chlo.{name}": _unary(name) for name in REAL_FUNCTIONS},
     "chlo.erf": _unary("erf"),
     "chlo.tan": _unary("tan"),
     "chlo.top_k": _top_k,
@@ -31,7 +34,11 @@ def is_known_composite(op: ir.OpView | ir.Operation) -> bool:
     """True for a `stablehlo.composite` that legalization turns into one hlo op; the others must be inlined before."""
     name = op.attributes["name"].value
     attributes = op.attributes.get("composite_attributes", {})
-    return name in _KNOWN and not (name == "chlo.top_k" and _takes_smallest(attributes))
+    if name == "chlo.top_k":
+        return not _takes_smallest(attributes)
+    if name.removeprefix("chlo.") in REAL_FUNCTIONS:
+        return not is_complex(element_type(op.operands[0]))
+    return name in _KNOWN
 
 
 def _takes_smallest(attributes: _Attributes) -> bool:

@@ -6,17 +6,24 @@ docs/accuracy.md has their measured errors. No function is left to a library: al
 from stablehlo_py.codegen.math.basics import absolute, any_lane, muladd
 from stablehlo_py.codegen.math.error_function import erf, erfc
 from stablehlo_py.codegen.math.exponential import exp, expm1, logistic, tanh
-from stablehlo_py.codegen.math.inverse_trigonometric import atan2
+from stablehlo_py.codegen.math.hyperbolic import acosh, asinh, atanh, cosh, sinh
+from stablehlo_py.codegen.math.inverse_trigonometric import acos, asin, atan2
 from stablehlo_py.codegen.math.logarithm import log, log1p
 from stablehlo_py.codegen.math.powers import cbrt, power, remainder, rsqrt, sqrt
 from stablehlo_py.codegen.math.trigonometric import cos, sin, tan
 
 __all__ = [
     "absolute",
+    "acos",
+    "acosh",
     "any_lane",
+    "asin",
+    "asinh",
     "atan2",
+    "atanh",
     "cbrt",
     "cos",
+    "cosh",
     "erf",
     "erfc",
     "exp",
@@ -29,6 +36,7 @@ __all__ = [
     "remainder",
     "rsqrt",
     "sin",
+    "sinh",
     "sqrt",
     "tan",
     "tanh",

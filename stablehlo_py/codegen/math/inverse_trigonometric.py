@@ -1,4 +1,4 @@
-"""The arc functions: atan2, atan, asin, acos. Their polynomials are minimax fits (see exponential.py)."""
+"""The arc functions: atan2, asin, acos. Their polynomials are minimax fits (see exponential.py)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from stablehlo_py.codegen.math.basics import (
     muladd,
     negative,
     polynomial,
+    through_double,
 )
 
 # (atan t - t) / t^3 in t^2 on |t| <= tan(pi/8): relative error of atan 2^-30.4 and 2^-58.
@@ -79,3 +80,61 @@ def atan2(f: Function, y: Value, x: Value) -> Value:
     total, lost = fast_two_sum(f, base, t)
     angle = f.fadd(total, f.fadd(f.fadd(lost, rest), tail))
     return f.select(f.cmp("uno", x, y), f.fadd(x, y), copysign(f, angle, y))
+
+
+# (asin x - x) / x^3 in x^2 on |x| <= 1/2: relative error of asin 2^-58.
+_ASIN = (
+    0.0326540223745259,
+    -0.021038691112616102,
+    0.0217347402793489,
+    0.003695489332149355,
+    0.010783062781572499,
+    0.011398425709858509,
+    0.01398087813690549,
+    0.017351607372153008,
+    0.02237221523654565,
+    0.030381942699305775,
+    0.04464285717478069,
+    0.07499999999970632,
+    0.1666666666666676,
+)
+
+
+def _arc_parts(f: Function, x: Value) -> tuple[Value, Value, Value]:
+    """(near, t, tail) with asin(t') = t + tail, where t' is |x| if near (|x| <= 1/2), else sqrt((1 - |x|) / 2): the
+    sine of half the angle whose cosine |x| is."""
+    size, half = absolute(f, x), const(f, x, 0.5)
+    near = f.cmp("ole", size, half)
+    square = f.select(near, f.fmul(size, size), f.fmul(f.fsub(const(f, x, 1.0), size), half))
+    root = f.intrinsic("sqrt", square)
+    lost = f.fdiv(f.fma(f.fneg(root), root, square), f.fadd(root, root))  # of the square root's rounding
+    lost = f.select(f.cmp("ogt", root, const(f, x, 0.0)), lost, const(f, x, 0.0))
+    t = f.select(near, size, root)
+    tail = f.fmul(f.fmul(polynomial(f, square, _ASIN), square), t)
+    return near, t, f.select(near, tail, f.fadd(tail, lost))
+
+
+@through_double
+def asin(f: Function, x: Value) -> Value:
+    """Arc sine: pi/2 minus twice the arc sine of sqrt((1 - |x|) / 2) for large |x|."""
+    near, t, tail = _arc_parts(f, x)
+    high, low = (const(f, x, 2 * part) for part in _QUARTER_PI[F64])
+    total, lost = fast_two_sum(f, high, f.fneg(f.fadd(t, t)))
+    far = f.fadd(total, f.fadd(lost, f.fsub(low, f.fadd(tail, tail))))
+    return copysign(f, f.select(near, f.fadd(t, tail), far), x)
+
+
+@through_double
+def acos(f: Function, x: Value) -> Value:
+    """Arc cosine: pi/2 - asin x, or twice the arc sine of sqrt((1 - |x|) / 2), or pi minus that."""
+    near, t, tail = _arc_parts(f, x)
+    left, zero = negative(f, x), const(f, x, 0.0)
+    # base -+ factor (t + tail)
+    base, rest = (
+        f.select(near, const(f, x, 2 * part), f.select(left, const(f, x, 4 * part), zero)) for part in _QUARTER_PI[F64]
+    )
+    minus = f.binary("xor", near, left)
+    factor = f.select(near, const(f, x, 1.0), const(f, x, 2.0))
+    factor = f.select(minus, f.fneg(factor), factor)
+    total, lost = fast_two_sum(f, base, f.fmul(factor, t))
+    return f.fadd(total, f.fadd(lost, muladd(f, factor, tail, rest)))

@@ -87,18 +87,28 @@ def _sum(f: Function, r: Value, e: Value, low: Value | None = None) -> Value:
 
 
 def log1p(f: Function, x: Value) -> Value:
-    """log(1 + x), accurate near 0: what the sum 1 + x loses in rounding enters the reduced argument."""
+    """log(1 + x), accurate near 0."""
+    return copysign(f, log1p_double(f, x), x)  # -0, and the infinity at -1
+
+
+def log1p_double(f: Function, x: Value, low: Value | None = None, doubled: Value | None = None) -> Value:
+    """log(1 + x + low), but for the sign of a zero, where `low` is at most an ulp of x: what the sum loses in rounding
+    enters the reduced argument. Twice the argument of the logarithm where `doubled` (i1) holds."""
     element, one = x.type.element, const(f, x, 1.0)
     u = f.fadd(one, x)
     lost = f.fsub(x, f.fsub(u, one))
+    if low is not None:
+        lost = f.fadd(lost, low)
     m, exponent = split(f, u)
     inverse = f.binary("sub", f.const(BIAS[element], exponent.type), exponent)
     inverse = f.intrinsic("smax", inverse, f.const(0, exponent.type))  # nothing is lost in sums that large
     scale = f.bitcast(integer(f, inverse, "shl", MANTISSA[element]), x.type)  # 2^-e
     base, lost = f.fsub(m, one), f.fmul(lost, scale)
     r = f.fadd(base, lost)
-    result = _sum(f, r, f.cast("sitofp", exponent, element), f.fsub(lost, f.fsub(r, base)))
-    result = copysign(f, result, x)  # -0, and the infinity at -1
+    e = f.cast("sitofp", exponent, element)
+    if doubled is not None:
+        e = f.fadd(e, f.select(doubled, one, const(f, x, 0.0)))
+    result = _sum(f, r, e, f.fsub(lost, f.fsub(r, base)))
     result = f.select(f.cmp("oeq", x, const(f, x, math.inf)), x, result)
     result = f.select(f.cmp("oeq", x, const(f, x, -1.0)), const(f, x, -math.inf), result)
     return f.select(f.cmp("oge", x, const(f, x, -1.0)), result, const(f, x, math.nan))
