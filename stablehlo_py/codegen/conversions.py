@@ -144,7 +144,7 @@ def _reduced_narrow(f: Function, of: Element, a: Value, exponent_bits: int, mant
         result = f.select(f.cmp("ult", magnitude, number(below)), zero, result)
     infinity = f.intrinsic("copysign", f.const(math.inf, a.type), a)
     result = f.select(f.cmp("uge", magnitude, number(beyond)), infinity, result)
-    return f.select(f.cmp("uno", a, a), a, result)
+    return f.select(f.cmp("uno", a, a), _reduced_nan(f, a, mantissa_bits), result)
 
 
 def _reduced(f: Function, of: Element, a: Value, exponent_bits: int | None, mantissa_bits: int) -> Value:
@@ -172,4 +172,10 @@ def _reduced(f: Function, of: Element, a: Value, exponent_bits: int | None, mant
         small = f.cmp("ule", exponent, number((own_bias - bias) << all_mantissa))
         magnitude = f.select(large, number(infinity), f.select(small, number(0), magnitude))
         bits = f.binary("or", magnitude, sign)
-    return f.select(f.cmp("uno", a, a), a, f.bitcast(bits, a.type))
+    return f.select(f.cmp("uno", a, a), _reduced_nan(f, a, mantissa_bits), f.bitcast(bits, a.type))
+
+
+def _reduced_nan(f: Function, a: Value, mantissa_bits: int) -> Value:
+    """NaN in a format of fewer mantissa bits: without any there are only infinities (as in XLA and in StableHLO's
+    reference interpreter; the specification is silent)."""
+    return a if mantissa_bits else f.intrinsic("copysign", f.const(math.inf, a.type), a)

@@ -325,7 +325,9 @@ def reduce_precision(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
     reduced = np.asarray(from_codes(magnitude | sign, x.dtype))
     for where, number in ((underflows, 0.0), (overflows, np.inf)):
         reduced = np.where(where, cast(np.copysign(np.float32(number), np.where(sign != 0, -1, 1)), x.dtype), reduced)
-    return np.where(np.isnan(widened(x)), x, reduced)
+    # A format without mantissa bits has no NaN.
+    nan = x if mantissa_bits else cast(np.copysign(np.float32(np.inf), np.where(sign != 0, -1, 1)), x.dtype)
+    return np.where(np.isnan(widened(x)), nan, reduced)
 
 
 def _bitcast_convert(op: ir.Operation, x: Array) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.types import element_type, is_complex
+from stablehlo_py.legalize.chlo_structure import smallest
 from stablehlo_py.legalize.elementwise import REAL_FUNCTIONS
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
@@ -18,6 +19,8 @@ def _unary(name: str) -> Callable[[ir.OpView, _Attributes], Results]:
 
 
 def _top_k(op: ir.OpView, attributes: _Attributes) -> Results:
+    if _takes_smallest(attributes):
+        return smallest(op, attributes["k"].value)
     types = [result.type for result in op.results]
     return list(build.op("hlo.top_k", types, list(op.operands), {"k": attributes["k"].value}).results)
 
@@ -33,9 +36,6 @@ _KNOWN: dict[str, Callable[[ir.OpView, _Attributes], Results]] = {
 def is_known_composite(op: ir.OpView | ir.Operation) -> bool:
     """True for a `stablehlo.composite` that legalization turns into one hlo op; the others must be inlined before."""
     name = op.attributes["name"].value
-    attributes = op.attributes.get("composite_attributes", {})
-    if name == "chlo.top_k":
-        return not _takes_smallest(attributes)
     if name.removeprefix("chlo.") in REAL_FUNCTIONS:
         return not is_complex(element_type(op.operands[0]))
     return name in _KNOWN
@@ -57,6 +57,4 @@ def composite(op: ir.OpView) -> Results:
 @rule("chlo.top_k")
 def top_k(op: ir.OpView) -> Results:
     """The same op."""
-    if _takes_smallest(op.attributes):
-        raise Unsupported("takes the smallest elements", "use lax.top_k of the negated operand")
     return _top_k(op, op.attributes)

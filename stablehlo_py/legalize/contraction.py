@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from stablehlo_py.dialect import build, infer
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.types import element_type, i64, is_bool, rank, shape, text
-from stablehlo_py.legalize.indexing import constant_operand
+from stablehlo_py.dialect.types import element_type, i64, is_complex, is_float, is_integer, rank, shape
+from stablehlo_py.legalize.indexing import constant_operand, static_result
 from stablehlo_py.legalize.rules import Unsupported, optional_i64s, optional_pairs, rule
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
@@ -39,7 +36,11 @@ def dot(
 
 @rule("stablehlo.dot_general")
 def dot_general(op: ir.OpView) -> ir.Value:
-    """The dimension numbers become attributes of their own."""
+    """The dimension numbers become attributes of their own. Spec, section dot_general (C21): operands and result are
+    all integers (or booleans), floats or complex numbers."""
+    elements = [element_type(value) for value in (*op.operands, *op.results)]
+    if len({kind for kind in (is_integer, is_float, is_complex) for each in elements if kind(each)}) > 1:
+        raise Unsupported("mixes kinds of numbers", "convert the operands to one kind first")
     numbers = attributes.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     return build.value(
         "dot",
@@ -103,53 +104,5 @@ def convolution(op: ir.OpView) -> ir.Value:
 @rule("stablehlo.dynamic_conv")
 def dynamic_conv(op: ir.OpView) -> ir.Value:
     """A convolution whose padding is a constant operand."""
+    static_result(op)
     return _convolution(op, constant_operand(op.operands[2], "paddings").reshape(-1).tolist())
-
-
-# --- einsum: an old op, expanded into sums, one product and a transpose ----------------------------------------------
-
-
-def _sum_out(operand: ir.Value, labels: str, keep: set[str]) -> tuple[ir.Value, str]:
-    """Sum over the dimensions whose label is not in `keep`."""
-    away = [i for i, label in enumerate(labels) if label not in keep]
-    if not away:
-        return operand, labels
-    element = element_type(operand)
-    kept = [size for i, size in enumerate(shape(operand)) if i not in away]
-    zero = build.constant(np.zeros((), numpy_dtype(element)), element)
-    kind = "or" if is_bool(element) else "add"
-    summed = build.value("reduce", build.tensor(kept, element), operand, zero, kind=kind, dimensions=away)
-    return summed, "".join(label for label in labels if label in keep)
-
-
-def _equation(op: ir.OpView, inputs: int) -> tuple[list[str], str]:
-    equation = text(op, "einsum_config").replace(" ", "")
-    sources, _, target = equation.partition("->")
-    labels = sources.split(",")
-    repeated = any(len(set(each)) != len(each) for each in [*labels, target])
-    if len(labels) != inputs or "." in equation or repeated or not set(target) <= set(sources):
-        raise Unsupported(f"has the equation {equation!r}", "write it with labels that differ within one operand")
-    return labels, target
-
-
-@rule("stablehlo.einsum")
-def einsum(op: ir.OpView) -> ir.Value:
-    """Labels in both operands and the result are batch dimensions, in both operands only are contracted."""
-    (left, right), target = _equation(op, 2)
-    lhs, left = _sum_out(op.operands[0], left, set(right) | set(target))
-    rhs, right = _sum_out(op.operands[1], right, set(left) | set(target))
-    batch = [label for label in left if label in right and label in target]
-    contract = [label for label in left if label in right and label not in target]
-    free = [label for label in left if label not in right] + [label for label in right if label not in left]
-    dimensions = [([side.index(label) for label in group]) for group in (batch, contract) for side in (left, right)]
-    product = dot(lhs, rhs, element_type(op.results[0]), (dimensions[0], dimensions[1]), (dimensions[2], dimensions[3]))
-    order = batch + free
-    return build.transpose(product, [order.index(label) for label in target])
-
-
-@rule("stablehlo.unary_einsum")
-def unary_einsum(op: ir.OpView) -> ir.Value:
-    """A sum over the labels that go away, then a transpose."""
-    (labels,), target = _equation(op, 1)
-    summed, labels = _sum_out(op.operands[0], labels, set(target))
-    return build.transpose(summed, [labels.index(label) for label in target])

@@ -13,6 +13,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, SITE, configuration
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
 from stablehlo_py.legalize.approximate import approx_top_k
+from stablehlo_py.legalize.chlo_structure import smallest
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -48,7 +49,7 @@ def _top_k(op: ir.OpView) -> Results:
         return None
     attributes = op.attributes["mhlo.attributes"]
     if "largest" in attributes and not attributes["largest"].value:
-        raise Unsupported("takes the smallest elements", "use lax.top_k of the negated operand")
+        return smallest(op, attributes["k"].value)
     types = [result.type for result in op.results]
     return list(build.op("hlo.top_k", types, list(op.operands), {"k": attributes["k"].value}).results)
 

@@ -7,17 +7,22 @@ collected and reported in one error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stablehlo_py.dialect.types import is_tensor, user_location
 from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
     batch_norm,
     chlo,
+    chlo_structure,
     collectives,
     composite,
     contraction,
     control_flow,
     custom_call,
+    einsum,
     elementwise,
     indexing,
     map,
@@ -73,17 +78,40 @@ def _prepare(module: ir.Module) -> list[Problem]:
     names = _op_names(module)
     if any(name.startswith(_DYNAMIC_PREFIXES) and name not in _STATIC_DYNAMICS for name in names):
         run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
-    chlo_names = {name for name in names if name.startswith("chlo.")}
-    if chlo_names:
-        for function in [*_functions(module, private=False), *_functions(module, private=True)]:
+        # With static arguments, shapes that are computed follow from them.
+        if not is_symbolic(module) and any(not result.type.has_static_shape for result in _tensor_results(module)):
+            refine(module, [tuple(size or 0 for size in sizes) for sizes in symbolic_inputs(module)])
+        names = _op_names(module)
+    if any(name.startswith("chlo.") for name in names):
+        functions = [*_functions(module, private=False), *_functions(module, private=True)]
+        # Broadcasting ops stand for CHLO ops too.
+        _run_only(functions, [name for name in names if name.startswith("chlo.broadcast_")])
+        for function in functions:
             chlo.compute_in_f32(function)
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
-        run = _Run(frozenset(name for name in chlo_names if name in RULES or name in RENAMED))
-        for function in [*_functions(module, private=False), *_functions(module, private=True)]:
-            run.function(function)
+        _run_only(functions, [name for name in _op_names(module) if name.startswith("chlo.")])
         if any(name.startswith("chlo.") for name in _op_names(module)):  # a rule may leave an op, as of complex numbers
             run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
     return flatten(module, names)
+
+
+def _run_only(functions: Sequence[ir.OpView], names: Sequence[str]) -> None:
+    only = frozenset(name for name in names if name in RULES or name in RENAMED)
+    if only:  # none would mean all
+        run = _Run(only)
+        for function in functions:
+            run.function(function)
+
+
+def _tensor_results(module: ir.Module) -> list[ir.Value]:
+    found: list[ir.Value] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        found.extend(result for result in op.results if is_tensor(result))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    return found
 
 
 def _op_names(module: ir.Module) -> set[str]:

@@ -108,6 +108,7 @@ def scatter(op: ir.OpView) -> Results:
 @rule("stablehlo.real_dynamic_slice")
 def real_dynamic_slice(op: ir.OpView) -> ir.Value:
     """A slice whose bounds are constants."""
+    static_result(op)
     operand, *bounds = op.operands
     names = ("start", "limit", "strides")
     values = {
@@ -119,6 +120,7 @@ def real_dynamic_slice(op: ir.OpView) -> ir.Value:
 @rule("stablehlo.dynamic_pad")
 def dynamic_pad(op: ir.OpView) -> ir.Value:
     """A pad whose paddings are constants."""
+    static_result(op)
     operand, value, *edges = op.operands
     names = ("low", "high", "interior")
     values = {
@@ -127,7 +129,7 @@ def dynamic_pad(op: ir.OpView) -> ir.Value:
     return build.value("pad", op.results[0].type, operand, value, **values)
 
 
-def _static_result(op: ir.OpView) -> tuple[int, ...]:
+def static_result(op: ir.OpView) -> tuple[int, ...]:
     if not op.results[0].type.has_static_shape:
         raise Unsupported(
             f"has a result of dynamic shape, {op.results[0].type}", "load the module with concrete argument shapes"
@@ -138,19 +140,19 @@ def _static_result(op: ir.OpView) -> tuple[int, ...]:
 @rule("stablehlo.dynamic_broadcast_in_dim")
 def dynamic_broadcast_in_dim(op: ir.OpView) -> ir.Value:
     """With a static result the shape operand says nothing new."""
-    return broadcast_in_dim(op.operands[0], _static_result(op), i64s(op, "broadcast_dimensions"))
+    return broadcast_in_dim(op.operands[0], static_result(op), i64s(op, "broadcast_dimensions"))
 
 
 @rule("stablehlo.dynamic_reshape")
 def dynamic_reshape(op: ir.OpView) -> ir.Value:
     """With a static result the shape operand says nothing new."""
-    return build.reshape(op.operands[0], _static_result(op))
+    return build.reshape(op.operands[0], static_result(op))
 
 
 @rule("stablehlo.dynamic_iota")
 def dynamic_iota(op: ir.OpView) -> ir.Value:
     """With a static result the shape operand says nothing new."""
-    _static_result(op)
+    static_result(op)
     return build.value("iota", op.results[0].type, dimension=i64(op, "iota_dimension"))
 
 

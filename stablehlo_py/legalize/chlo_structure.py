@@ -1,0 +1,152 @@
+"""CHLO ops that are StableHLO ops around something simple: implicit broadcasts, scans, the smallest elements.
+
+These rules run before upstream's expansions of CHLO and before the main walk: what they make may be StableHLO or CHLO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.types import element_type, i64, is_float, rank, shape
+from stablehlo_py.legalize.rules import Results, Unsupported, block_of, keyword, rule, terminator
+from stablehlo_py.legalize.shape import broadcast_in_dim
+from stablehlo_py.mlir import ir
+
+_STABLEHLO = """
+    add and atan2 compare complex divide maximum minimum multiply or power remainder shift_left shift_right_arithmetic
+    shift_right_logical subtract xor
+""".split()
+_CHLO = ("next_after", "polygamma", "zeta")
+
+
+@rule(*(f"chlo.broadcast_{name}" for name in (*_STABLEHLO, *_CHLO)))
+def broadcast_binary(op: ir.OpView) -> ir.Value:
+    """Both operands in the result's shape, then the op without a broadcast. `broadcast_dimensions` says which
+    dimensions of the result those of the operand of lower rank are; by default the last ones."""
+    name = op.operation.name.removeprefix("chlo.broadcast_")
+    result = op.results[0].type
+    sizes = _static(op, result)
+    dimensions = list(op.attributes["broadcast_dimensions"]) if "broadcast_dimensions" in op.attributes else None
+    operands = [_broadcast(operand, sizes, dimensions) for operand in op.operands]
+    attributes = {}
+    if name == "compare":
+        for key in ("comparison_direction", "compare_type"):
+            if key in op.attributes:
+                kind = key.replace("compare", "comparison")
+                attributes[key] = ir.Attribute.parse(f"#stablehlo<{kind} {keyword(op.attributes[key])}>")
+    dialect = "chlo" if name in _CHLO else "stablehlo"
+    return build.op(f"{dialect}.{name}", [result], operands, attributes).result
+
+
+@rule("chlo.broadcast_select")
+def broadcast_select(op: ir.OpView) -> ir.Value:
+    """All three operands in the result's shape."""
+    result = op.results[0].type
+    operands = [_broadcast(operand, _static(op, result), None) for operand in op.operands]
+    return build.op("stablehlo.select", [result], operands).result
+
+
+def _static(op: ir.OpView, type_: ir.RankedTensorType) -> tuple[int, ...]:
+    if not type_.has_static_shape:
+        raise Unsupported(f"has a result of dynamic shape, {type_}", "load the module with concrete argument shapes")
+    return shape(type_)
+
+
+def _broadcast(operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int] | None) -> ir.Value:
+    own = rank(operand)
+    if dimensions is None or own == len(sizes):
+        dimensions = range(len(sizes) - own, len(sizes))
+    return broadcast_in_dim(operand, tuple(sizes), tuple(dimensions))
+
+
+# --- scan -------------------------------------------------------------------------------------------------------------
+
+
+@rule("chlo.scan")
+def scan(op: ir.OpView) -> Sequence[ir.Value]:
+    """A loop over the slices of the inputs along `dimension`: the body makes slices of the outputs and new carries."""
+    inputs, inits = _segments(op.operands, op.attributes["operandSegmentSizes"])
+    outputs, _ = _segments(op.results, op.attributes["resultSegmentSizes"])
+    dimension = i64(op, "dimension")
+    reverse = "is_reverse" in op.attributes and bool(op.attributes["is_reverse"].value)
+    count = shape(inputs[0])[dimension] if inputs else shape(outputs[0])[dimension]
+    index = ir.IntegerType.get_signless(64)
+    zero, one, end, last = (build.constant(np.array(number), index) for number in (0, 1, count, count - 1))
+    starts = [build.splat(0, output.type) for output in outputs]
+    carried = [zero, *starts, *inits]
+    types = [value.type for value in carried]
+    loop = build.op("stablehlo.while", types, carried, regions=2)
+    condition, step = (region.blocks.append(*types) for region in loop.regions)
+    with ir.InsertionPoint(condition):
+        flag = build.tensor([], ir.IntegerType.get_signless(1))
+        build.op("stablehlo.return", [], [build.value("compare", flag, condition.arguments[0], end, direction="LT")])
+    body = block_of(op)
+    i, *rest = step.arguments
+    so_far, carries = rest[: len(outputs)], rest[len(outputs) :]
+    with ir.InsertionPoint(step):
+        place = build.like("subtract", last, i) if reverse else i
+        slices = [_slice(each, place, zero, dimension) for each in inputs]
+        for argument, value in zip(body.arguments, [*slices, *carries], strict=True):
+            argument.replace_all_uses_with(value)
+    returned = list(terminator(body).operands)
+    for inner in list(body.operations)[:-1]:
+        step.append(inner)
+    with ir.InsertionPoint(step):
+        written = [
+            _write(whole, value, place, zero, dimension)
+            for whole, value in zip(so_far, returned[: len(outputs)], strict=True)
+        ]
+        build.op("stablehlo.return", [], [build.like("add", i, one), *written, *returned[len(outputs) :]])
+    return list(loop.results)[1:]
+
+
+def _segments(values: Sequence[ir.Value], sizes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Value]]:
+    first = next(iter(sizes))
+    return list(values)[:first], list(values)[first:]
+
+
+def _slice(operand: ir.Value, place: ir.Value, zero: ir.Value, dimension: int) -> ir.Value:
+    sizes = [1 if d == dimension else size for d, size in enumerate(shape(operand))]
+    starts = [place if d == dimension else zero for d in range(len(sizes))]
+    one = build.value("dynamic_slice", build.tensor(sizes, element_type(operand)), operand, *starts, sizes=sizes)
+    return build.reshape(one, sizes[:dimension] + sizes[dimension + 1 :])
+
+
+def _write(whole: ir.Value, value: ir.Value, place: ir.Value, zero: ir.Value, dimension: int) -> ir.Value:
+    sizes = [1 if d == dimension else size for d, size in enumerate(shape(whole))]
+    starts = [place if d == dimension else zero for d in range(len(sizes))]
+    return build.like("dynamic_update_slice", whole, build.reshape(value, sizes), *starts)
+
+
+# --- top_k ------------------------------------------------------------------------------------------------------------
+
+
+def smallest(op: ir.OpView, k: int) -> Results:
+    """The `k` smallest elements of the last dimension, in ascending order, ties by lower index: a stable sort."""
+    (operand,) = op.operands
+    sizes, element = shape(operand), element_type(operand)
+    last = len(sizes) - 1
+    number = element_type(op.results[1])
+    places = build.value("iota", build.tensor(sizes, number), dimension=last)
+    sort = build.op(
+        "stablehlo.sort",
+        [operand.type, places.type],
+        [operand, places],
+        {"dimension": last, "is_stable": True},
+        regions=1,
+    )
+    one, place = build.tensor([], element), build.tensor([], number)
+    block = sort.regions[0].blocks.append(one, one, place, place)
+    with ir.InsertionPoint(block):
+        order = {"total_order": ir.UnitAttr.get()} if is_float(element) else {}
+        flag = build.tensor([], ir.IntegerType.get_signless(1))
+        less = build.value("compare", flag, *list(block.arguments)[:2], direction="LT", **order)
+        build.op("stablehlo.return", [], [less])
+    bounds = {"start": [0] * len(sizes), "limit": [*sizes[:-1], k], "strides": [1] * len(sizes)}
+    return [
+        build.value("slice", result.type, value, **bounds)
+        for value, result in zip(sort.results, op.results, strict=True)
+    ]
