@@ -21,6 +21,7 @@ from stablehlo_py.backends.cpu import channels as native_channels
 from stablehlo_py.backends.cpu import grid as native
 from stablehlo_py.backends.cpu.threads import register_grid_symbols
 from stablehlo_py.errors import CommunicationError, Problem
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime.callbacks import failure_of
 from stablehlo_py.runtime.memory import Block
 from stablehlo_py.runtime.program import GridPlan, Port
@@ -105,8 +106,11 @@ class GridCall:
         limit = None if timeout is None else time.monotonic() + timeout
         before: list[tuple[int, int]] | None = None
         try:
-            for worker in workers:
-                worker.start()
+            with deferred():  # all are started, or none more can be
+                for worker in workers:
+                    worker.start()
+        except KeyboardInterrupt as interrupt:
+            self._give_up(interrupt)
         except RuntimeError as error:  # no more threads
             self._give_up(CommunicationError(f"a process of the grid cannot be started: {error}"))
             self._running = {number for number in self._running if workers[number].ident is not None}
