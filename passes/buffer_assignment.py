@@ -21,7 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.size import estimate, is_known
+from stablehlo_py.dialect.types import i64s
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
@@ -29,6 +32,7 @@ from stablehlo_py.passes.buffers.copies import insert_copies
 from stablehlo_py.passes.buffers.inplace import InPlace, in_place
 from stablehlo_py.passes.buffers.liveness import ARENA, Program
 from stablehlo_py.passes.buffers.plan import Plan
+from stablehlo_py.passes.buffers.slots import assign_slots
 from stablehlo_py.passes.buffers.verify import verify_buffers
 from stablehlo_py.passmanager.base import Pass
 
@@ -89,7 +93,7 @@ def memory_plan(module: ir.Module) -> list[Entry]:
     for step in program.ops:
         if step.name == "hlo.reshape" or "hlo.slices" not in step.op.attributes:
             continue
-        slices = tuple(step.op.attributes["hlo.slices"])
+        slices = i64s(step.op, "hlo.slices")
         for index, number in enumerate(step.results):
             space, _, offset, size = slices[4 * index : 4 * index + 4]
             if space != ARENA or program.number[step.op.results[index]] != number:
@@ -97,7 +101,9 @@ def memory_plan(module: ir.Module) -> list[Entry]:
             value = program.values[number]
             name = step.op.attributes["callee"].value if step.name == "func.call" else step.name
             kind = f"{name} ({fusions[name].attributes['hlo.fusion'].value})" if name in fusions else name
-            entries.append(Entry(kind, offset, size, value.first, value.last, describe(step.op.location)))
+            entries.append(
+                Entry(kind, estimate(offset), estimate(size), value.first, value.last, describe(step.op.location))
+            )
     return sorted(entries, key=lambda entry: (-entry.size, entry.first))
 
 
@@ -135,7 +141,9 @@ def _annotate(module: ir.Module, plan: Plan) -> None:
     program, classes = plan.program, plan.classes
     roots = sorted({classes.of(number) for number in range(len(program.values))})
     in_arena = [root for root in roots if classes.space[root] is None]
-    offsets, total = assign_offsets([Interval(program.values[root].bytes, *classes.range(root)) for root in in_arena])
+    intervals = [Interval(program.values[root].bytes, *classes.range(root)) for root in in_arena]
+    known = is_known(*(interval.bytes for interval in intervals))
+    offsets, total = assign_offsets(intervals) if known else assign_slots(intervals)
     place = {root: (ARENA, 0, offset) for root, offset in zip(in_arena, offsets, strict=True)}
     for step in program.ops:
         if not step.results or step.results[0] < 0:
@@ -145,9 +153,9 @@ def _annotate(module: ir.Module, plan: Plan) -> None:
             root = classes.of(number)
             space = classes.space[root]
             numbers += (*(place[root] if space is None else (*space, 0)), program.values[number].bytes)
-        step.op.attributes["hlo.slices"] = ir.DenseI64ArrayAttr.get(numbers)
+        step.op.attributes["hlo.slices"] = attribute(numbers)
     attributes = module.operation.attributes
-    attributes["hlo.arena_bytes"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), total)
+    attributes["hlo.arena_bytes"] = attribute(total if known else [total])
     if plan.donations:
         attributes["hlo.donations"] = ir.DenseI64ArrayAttr.get(
             [number for pair in sorted(plan.donations) for number in pair]

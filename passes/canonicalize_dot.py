@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use
@@ -83,7 +84,7 @@ def make_dot(rewriter: Rewriter, op: ir.Operation, lhs: ir.Value, rhs: ir.Value,
     sizes = [left[dimension] for dimension in numbers.lhs_batch]
     sizes += [left[dimension] for dimension in numbers.free(0, len(left))]
     sizes += [right[dimension] for dimension in numbers.free(1, len(right))]
-    result = ir.RankedTensorType.get(sizes, op.result.type.element_type)
+    result = tensor(sizes, op.result.type.element_type)
     return rewriter.value("dot", result, lhs, rhs, **vars(numbers))
 
 
@@ -106,7 +107,7 @@ def dot_outer(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     batch_count, factors, offset = len(numbers.lhs_batch), [], 0
     for which, operand in enumerate(op.operands):
         if operand.type.element_type != element:
-            operand = rewriter.value("convert", ir.RankedTensorType.get(shape(operand), element), operand)
+            operand = rewriter.value("convert", tensor(shape(operand), element), operand)
         batch, contract = numbers.side(which)
         free = numbers.free(which, operand.type.rank)
         ordered = rewriter.transpose(operand, [*contract, *batch, *free])

@@ -51,7 +51,7 @@ ELEMENTWISE = frozenset(
     subtract tan tanh xor""".split()
 )
 #: Ops that compute nothing: index arithmetic alone. They are cloned into every fusion that uses them.
-FREE = frozenset(("broadcast", "constant", "iota", "reshape", "slice"))
+FREE = frozenset(("broadcast", "constant", "iota", "reshape", "size", "slice"))
 #: Ops that move elements; fused like elementwise ops, but their operands are read at other indices.
 MOVES = frozenset(("concatenate", "dynamic_slice", "gather", "pad", "reverse", "transpose"))
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.evaluate import evaluate_op, integer_info, is_float_dtype
-from stablehlo_py.dialect.types import num_elements, text
+from stablehlo_py.dialect.types import num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use
 from stablehlo_py.passmanager.base import Pass
@@ -117,7 +117,7 @@ def _fold_splats(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if not is_exact(op, arrays):
         return None
     type_ = op.result.type
-    return rewriter.broadcast(rewriter.constant(evaluate_op(op, arrays)[0], type_.element_type), type_.shape, [])
+    return rewriter.broadcast(rewriter.constant(evaluate_op(op, arrays)[0], type_.element_type), shape(type_), [])
 
 
 # --- what is exact ---------------------------------------------------------------------------------------------------

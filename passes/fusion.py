@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.size import typical_order
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Clusters
 from stablehlo_py.passes.fusing.epilogues import grow_epilogues
@@ -68,12 +69,13 @@ class Fusion(Pass):
                     for inner in region.blocks:
                         self._block(inner, outliner)
         clusters = Clusters(Graph(block))
-        if self.epilogues:
-            grow_epilogues(clusters)
-        Placement(clusters).run()
-        settle_rows(clusters)
-        merge_followers(clusters)
-        merge_siblings(clusters)
-        if self.tiny:
-            merge_tiny(clusters)
+        with typical_order():  # which of two sizes is larger decides about cost here, never about what is right
+            if self.epilogues:
+                grow_epilogues(clusters)
+            Placement(clusters).run()
+            settle_rows(clusters)
+            merge_followers(clusters)
+            merge_siblings(clusters)
+            if self.tiny:
+                merge_tiny(clusters)
         outliner.outline(clusters)

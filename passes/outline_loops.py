@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import (
@@ -92,7 +93,7 @@ class _Loop:
         self.max_elements = max_elements
 
     def big(self, value: ir.Value) -> bool:
-        return is_tensor(value) and num_elements(value) > self.max_elements
+        return is_tensor(value) and not always_at_most(num_elements(value), self.max_elements)
 
     def cost(self) -> int:
         """Vector instructions of one trip; _TOO_MUCH when the template cannot hold the loop."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from stablehlo_py.dialect.evaluate import can_evaluate
 from stablehlo_py.dialect.interpret import run_op
+from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Loop
@@ -75,7 +76,8 @@ class UnrollLoops(Pass):
                 small = False
             if op.name in EXPENSIVE:
                 small = small and all(
-                    num_elements(value) <= self.max_expensive_elements for value in (*op.operands, *op.results)
+                    always_at_most(num_elements(value), self.max_expensive_elements)
+                    for value in (*op.operands, *op.results)
                 )
             return ir.WalkResult.ADVANCE
 
@@ -148,7 +150,7 @@ def trip_count(loop: Loop, limit: int) -> int | None:
 def _constant(value: ir.Value) -> np.ndarray | None:
     if (
         not is_tensor(value)
-        or num_elements(value) > _MAX_ELEMENTS
+        or not always_at_most(num_elements(value), _MAX_ELEMENTS)
         or not isinstance(value.type.element_type, ir.IntegerType)
     ):
         return None
@@ -177,7 +179,8 @@ def _slice(block: ir.Block, roots: list[ir.Value]) -> tuple[list[ir.Operation] |
         if len(found) >= _MAX_SLICE or not (can_evaluate(op.name) or op.name in ("tensor.extract", "arith.constant")):
             return False
         if is_tensor(value) and (
-            num_elements(value) > _MAX_ELEMENTS or not isinstance(value.type.element_type, ir.IntegerType)
+            not always_at_most(num_elements(value), _MAX_ELEMENTS)
+            or not isinstance(value.type.element_type, ir.IntegerType)
         ):
             return False
         if not all(collect(operand) for operand in op.operands):

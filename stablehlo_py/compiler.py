@@ -41,8 +41,8 @@ def stage_passes(stage: str, options: Options) -> list[str]:
     """The passes that lead to a stage from the one before it, in pipeline syntax."""
     optimizing = options.opt_level > 0
     return {
-        "stablehlo": ["inline", "symbol-dce"],
         "hlo": ["legalize-quantized", "legalize-to-hlo"],
+        "stablehlo": ["inline", "symbol-dce", "symbolize"],
         "optimized": [
             "cse",
             LOCAL_RULES,

@@ -9,6 +9,7 @@ from pathlib import Path
 from stablehlo_py.errors import OptionError
 
 MAX_PROCESSES = 1024  # of a grid, each of them a thread
+DYNAMIC = ("auto", "once", "specialize")
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
 
@@ -40,6 +41,8 @@ class Options:
         verify: verify the IR after every pass.
         num_replicas, num_partitions: the process grid that the program runs as (docs/collectives.md); None: what the
             module says.
+        dynamic: what becomes of a model with dynamic dimensions: "once": one program for all shapes, or an error;
+            "specialize": one program for each shapes it is called with; "auto": the first where it can be had.
 
     Raises:
         OptionError: a value is out of range.
@@ -55,12 +58,15 @@ class Options:
     verify: bool = False
     num_replicas: int | None = None
     num_partitions: int | None = None
+    dynamic: str = "auto"
 
     def __post_init__(self) -> None:
         if self.threads is not None and not 1 <= self.threads <= 128:
             raise OptionError(f"threads is {self.threads}", remedy="use a number from 1 to 128, or None for all CPUs")
         if self.opt_level not in (0, 1):
             raise OptionError(f"opt_level is {self.opt_level}", remedy="use 0 or 1")
+        if self.dynamic not in DYNAMIC:
+            raise OptionError(f"dynamic is {self.dynamic!r}", remedy=f"use one of {', '.join(DYNAMIC)}")
 
         for name in ("num_replicas", "num_partitions"):
             size = getattr(self, name)

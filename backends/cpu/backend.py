@@ -16,11 +16,15 @@ from stablehlo_py import progress
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
-from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, emit_program, main_function
+from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, arena_bytes, emit_program, main_function
+from stablehlo_py.backends.cpu.sizes import emit_sizes
 from stablehlo_py.backends.cpu.symbols import outside
 from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, required_features
+from stablehlo_py.codegen.builder import Function
+from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
+from stablehlo_py.dialect.size import SPECIALIZE, Number, is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
@@ -28,6 +32,7 @@ from stablehlo_py.legalize.grid import BARRIERS, PROCESS, WHOLE, grid_of_module
 from stablehlo_py.legalize.transfers import CHANNELS, PORTS
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
+from stablehlo_py.passes.symbolic.checks import CHECKS, checks_of
 from stablehlo_py.runtime.memory import require
 from stablehlo_py.runtime.program import CompiledProgram, GridPlan, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization
@@ -57,8 +62,12 @@ class CpuBackend:
         """Text of `kernels`, `llvm` or `object`."""
         from stablehlo_py.backends.cpu import listing
 
-        units, kernels = self._kernels(module, options)
-        units += self._program_units(emit_program(module, kernels, options.thread_count), options)
+        sizes = _size_table(module)
+        units, kernels = self._kernels(module, options, sizes)
+        program = emit_program(module, kernels, options.thread_count, sizes)
+        units += self._program_units(program, options)
+        if sizes is not None:
+            units.append(_sizes_unit(emit_sizes(sizes, _output_sizes(module), program.arena_bytes, [])[0]))
         text = render(units)
         if stop == "kernels":
             return text
@@ -71,12 +80,21 @@ class CpuBackend:
             UnsupportedError: naming every fusion without a kernel.
             ResourceError: the arena exceeds the machine's memory.
         """
-        require(module.operation.attributes["hlo.arena_bytes"].value, "the arena of this model")
+        sizes = _size_table(module)
+        if sizes is not None and _is_grid(module):
+            raise UnsupportedError("a grid of processes has no program for all shapes", remedy=SPECIALIZE)
+        if sizes is None:
+            require(arena_bytes(module), "the arena of this model")
+        layout = None
         compiler = ObjectCompiler(options.thread_count)
         try:
-            units, kernels = self._kernels(module, options, compiler)
-            program = emit_program(module, kernels, options.thread_count)
-            for unit in self._program_units(program, options):
+            units, kernels = self._kernels(module, options, sizes, compiler)
+            program = emit_program(module, kernels, options.thread_count, sizes)
+            entries = self._program_units(program, options)
+            if sizes is not None:
+                function, layout = emit_sizes(sizes, _output_sizes(module), program.arena_bytes, checks_of(module))
+                entries.append(_sizes_unit(function))
+            for unit in entries:
                 units.append(unit)
                 compiler.add(unit)
         except BaseException:
@@ -95,16 +113,21 @@ class CpuBackend:
             symbols=_outside_symbols(units),
             constants=constants_of(main),
             donations=_donations(module),
-            arena_bytes=program.arena_bytes,
+            arena_bytes=0 if layout else program.arena_bytes,
             uses_pool=program.uses_pool,
             threads=options.thread_count,
             stages={"kernels": render(units)},
             report=_report(module, kernels, program, objects, options),
             grid=_grid_plan(module, main, program, options),
+            dynamic=layout,
         )
 
     def _kernels(
-        self, module: ir.Module, options: Options, compiler: ObjectCompiler | None = None
+        self,
+        module: ir.Module,
+        options: Options,
+        sizes: SizeTable | None = None,
+        compiler: ObjectCompiler | None = None,
     ) -> tuple[list[Unit], dict[str, Kernel]]:
         target = self.target(options)
         kernels: dict[str, Kernel] = {}
@@ -116,7 +139,7 @@ class CpuBackend:
             progress.at("kernels", number, len(fusions))
             name = function.attributes["sym_name"].value
             try:
-                kernel = kernels[name] = emit_kernel(function, target)
+                kernel = kernels[name] = emit_kernel(function, target, sizes)
             except UnsupportedError as error:
                 failures[name] = error
                 continue
@@ -135,6 +158,25 @@ class CpuBackend:
     def _program_units(self, program: Program, options: Options) -> list[Unit]:
         text = program.text(self.target(options).function_attributes)
         return [Unit((ENTRY,), text, tuple(program.externals().items()))]
+
+
+def _is_grid(module: ir.Module) -> bool:
+    grid = grid_of_module(module.operation)
+    return grid.replicas * grid.partitions > 1 or takes_process(main_function(module))
+
+
+def _size_table(module: ir.Module) -> SizeTable | None:
+    """A new table of sizes for a module with dynamic dimensions."""
+    return SizeTable() if CHECKS in module.operation.attributes else None
+
+
+def _sizes_unit(function: Function) -> Unit:
+    return Unit((function.name,), function.text(), tuple(function.declarations().items()))
+
+
+def _output_sizes(module: ir.Module) -> list[tuple[Number, ...]]:
+    results = ir.FunctionType(ir.TypeAttr(main_function(module).attributes["function_type"]).value).results
+    return [shape(type_) for type_ in results]
 
 
 def _everywhere(module: ir.Module, failures: Mapping[str, UnsupportedError]) -> list[Problem]:
@@ -197,8 +239,9 @@ def _quantization(main: ir.OpView, attributes: str, number: int) -> Quantization
     return Quantization.of(quantized) if quantized else None
 
 
-def _shape_dtype(type_: ir.Type) -> tuple[tuple[int, ...], np.dtype]:
-    return shape(type_), numpy_dtype(element_type(type_))
+def _shape_dtype(type_: ir.Type) -> tuple[tuple[int | None, ...], np.dtype]:
+    sizes = tuple(size if is_known(size) else None for size in shape(type_))
+    return sizes, numpy_dtype(element_type(type_))
 
 
 def constants_of(main: ir.OpView) -> list[np.ndarray]:
@@ -260,9 +303,13 @@ def _report(
         (
             f"kernels: {len(kernels)} distinct ({listed or 'none'})",
             f"code: {sum(map(len, objects)) / 1024:.0f} KiB in {len(objects)} object files",
-            f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call, "
+            f"memory: {_mebibytes(program.arena_bytes)} for a call, "
             f"{program.private_bytes} bytes of it private to each thread",
             f"threads: {options.thread_count}, "
             + ("used by some phases" if program.uses_pool else "no phase is worth more than one"),
         )
     )
+
+
+def _mebibytes(size: Number) -> str:
+    return f"{size / 2**20:.2f} MiB" if is_known(size) else f"{size} bytes"

@@ -16,6 +16,7 @@ and a sequence of kernels that repeats (those layers) becomes a loop over rows.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field
 from stablehlo_py.backends.cpu import grid
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
+from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.size import is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import byte_size, element_type, i64s, is_tensor, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
@@ -82,31 +85,44 @@ class Program:
         return {name: text for function in self.functions for name, text in function.externals.items()}
 
 
+def arena_bytes(module: ir.Module) -> int:
+    """Bytes of the planned arena of a scheduled module, a Size where dimensions are dynamic."""
+    attribute = module.operation.attributes["hlo.arena_bytes"]
+    return i64s(module.operation, "hlo.arena_bytes")[0] if isinstance(attribute, ir.StringAttr) else attribute.value
+
+
 def align(size: int) -> int:
     """Round up to a cache line."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def emit_program(module: ir.Module, kernels: Mapping[str, Kernel], threads: int) -> Program:
-    """Emit the entry function of a scheduled module; `kernels` by the name of their fusion function."""
-    return _Emitter(module, kernels, threads).emit()
+def emit_program(
+    module: ir.Module, kernels: Mapping[str, Kernel], threads: int, sizes: SizeTable | None = None
+) -> Program:
+    """Emit the entry function of a scheduled module; `kernels` by the name of their fusion function. With a table of
+    sizes, its address comes behind the inputs."""
+    return _Emitter(module, kernels, threads, sizes).emit()
 
 
 class _Emitter:
-    def __init__(self, module: ir.Module, kernels: Mapping[str, Kernel], threads: int) -> None:
+    def __init__(self, module: ir.Module, kernels: Mapping[str, Kernel], threads: int, sizes: SizeTable | None) -> None:
         self.kernels = kernels
         self.threads = threads
         self.program = Program()
         self.main = main_function(module)
-        shared = max((kernel.shared_bytes for kernel in kernels.values()), default=0)
-        private = align(max((kernel.private_bytes for kernel in kernels.values()), default=0))
-        planned = align(module.operation.attributes["hlo.arena_bytes"].value)
+        shared = largest(kernel.shared_bytes for kernel in kernels.values())
+        private = align(largest(kernel.private_bytes for kernel in kernels.values()))
+        planned = align(arena_bytes(module))
         self.program.shared_offset = planned
         self.program.private_offset = planned + align(shared)
         self.program.private_bytes = private
         self.program.arena_bytes = self.program.private_offset + private * threads
         names = ("inputs", "outputs", "arena", "constants", "pool")
         self.f = Function(ENTRY, [(name, PTR) for name in names], result=PTR)
+        self.sizes: list[Value] = []  # the table's address, in a program with dynamic dimensions
+        if sizes is not None:
+            address = self.f.load(PTR, self.f.inputs, len(self.main.regions[0].blocks[0].arguments))
+            self.f.sizes, self.sizes = (sizes, address), [address]
         self.slices: dict[ir.Value, Slice] = {}
         self.scalars: dict[ir.Value, Value] = {}
         self.tasks: dict[str, Function] = {}  # by phase
@@ -141,7 +157,8 @@ class _Emitter:
             return ir.WalkResult.ADVANCE
 
         self.main.operation.walk(visit)
-        if all(count < TABLED_CALLS for count in self.counts.values()):
+        if self.sizes or all(count < TABLED_CALLS for count in self.counts.values()):
+            self.counts.clear()  # offsets that are known at run time are not in a constant table
             return
         self.positions[ARENA, 0] = 0
         for space in (INPUT, OUTPUT, CONSTANT):
@@ -362,20 +379,34 @@ class _Emitter:
     def _phases(self, f: Function, kernel: Kernel, pointers: Sequence[Value], arena: Value) -> None:
         """Emit the phases of a kernel into the program, or into a function of it that has a `pool` too."""
         scratch = (self.program.shared_offset, self.program.private_offset)
-        values = [*pointers, *(f.gep(arena, offset, I8) for offset in scratch)]
-        phases = [(phase, self._chunk(phase)) for phase in kernel.phases if phase.iterations > 0]
+        values = [*pointers, *self.sizes, *(f.gep(arena, offset, I8) for offset in scratch)]
+        phases = [(phase, self._chunk(phase)) for phase in kernel.phases if phase.iterations != 0]
         if any(chunk for _, chunk in phases):
             self._fill_context(f, values)
         for phase, chunk in phases:
-            if chunk is None:
-                f.call(phase.symbol, [*values, f.const(0), f.const(phase.iterations)], external=True)
-            else:
+            iterations = f.index(phase.iterations)
+
+            def alone(phase: Phase = phase, iterations: Value = iterations) -> None:
+                f.call(phase.symbol, [*values, f.const(0), iterations], external=True)
+
+            def shared(phase: Phase = phase, chunk: int | None = chunk, iterations: Value = iterations) -> None:
                 task = f.address_of(self._task(phase.symbol, len(values)))
-                f.call(PARALLEL, [f.pool, task, self.contexts[f.name], f.const(phase.iterations), f.const(chunk)])
+                f.call(PARALLEL, [f.pool, task, self.contexts[f.name], iterations, f.index(chunk or 0)])
+
+            if chunk is None:
+                alone()
+            elif is_known(phase.iterations):
+                shared()
+            else:
+                least = max(2 * phase.grain, math.ceil(WORTH_THREADS_NS / phase.cost))
+                f.if_(f.cmp("sge", iterations, f.const(least)), shared, alone)
 
     def _chunk(self, phase: Phase) -> int | None:
         """Iterations of a chunk when the phase is worth threads, else None. Depends on shapes and the thread count
         only."""
+        if self.threads > 1 and not is_known(phase.iterations):
+            shares = minimum(CHUNKS_PER_THREAD * self.threads, phase.iterations // max(1, phase.grain))
+            return -(-phase.iterations // maximum(2, shares))
         if self.threads == 1 or phase.iterations < 2 * phase.grain or phase.iterations * phase.cost < WORTH_THREADS_NS:
             return None
         chunks = min(CHUNKS_PER_THREAD * self.threads, phase.iterations // max(1, phase.grain))
@@ -396,6 +427,9 @@ class _Emitter:
         if name not in self.tasks:
             f = Function(name, [("context", PTR), ("begin", I64), ("end", I64), ("thread", I64)], private=True)
             values = [f.load(PTR, f.context, position) for position in range(count)]
+            if self.sizes:
+                assert self.f.sizes is not None
+                f.sizes = self.f.sizes[0], values[-3]
             values[-1] = f.gep(values[-1], f.imul(f.thread, self.program.private_bytes), I8)
             f.call(symbol, [*values, f.begin, f.end], external=True)
             f.ret()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.custom_call import aliases
+from stablehlo_py.dialect.size import largest
 from stablehlo_py.dialect.types import byte_size, element_type, num_elements
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import ELEMENTWISE, TINY_ELEMENTS
@@ -46,7 +47,7 @@ def in_place(function: ir.Operation) -> InPlace:
         same = _read_in_place(block, ops)
         late = _last_phase(ops) if kind == "row" else set(range(len(ops[-1].operands)))
         if kind == "row":
-            full = max((num_elements(op.operands[0]) for op in ops if op.name == "hlo.reduce"), default=0)
+            full = largest(num_elements(op.operands[0]) for op in ops if op.name == "hlo.reduce")
             late = {output for output in late if num_elements(ops[-1].operands[output]) == full}
         return InPlace(
             frozenset((number, output) for number, output in _alike(block, ops) if number in same and output in late)

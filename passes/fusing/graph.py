@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.types import byte_size
+from stablehlo_py.dialect.types import byte_size, i64s, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import ELEMENTWISE, FREE, MOVES, flops_per_element, is_expensive
 from stablehlo_py.passmanager.effects import CUSTOM_CALL, IMPURE, effect_kind
@@ -112,7 +112,7 @@ class Graph:
         return self._ids[value]
 
     def _add(self, op: ir.Operation, outside: bool = False) -> None:
-        name, attributes = op.name, op.attributes
+        name = op.name
         role, short = _role(op, name)
         operands = [self._operand(value) for value in op.operands]
         if len(op.regions) and role == CONTROL:
@@ -132,7 +132,7 @@ class Graph:
         if short in ("broadcast", "bitcast_convert"):
             node.in_order = self.elements(operands[0]) == node.elements
         for key in _ATTRIBUTES.get(short, ()):
-            node.attributes[key] = tuple(attributes[key])
+            node.attributes[key] = i64s(op, key)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -177,9 +177,9 @@ _ATTRIBUTES = {
 def _tensor_info(type_: ir.Type) -> TensorInfo | None:
     if not isinstance(type_, ir.RankedTensorType):
         return None
-    shape = tuple(type_.shape)
-    elements = math.prod(shape)
-    return TensorInfo(shape, elements, elements * byte_size(type_.element_type))
+    sizes = shape(type_)
+    elements = math.prod(sizes)
+    return TensorInfo(sizes, elements, elements * byte_size(type_.element_type))
 
 
 def is_small_constant(op: ir.Operation) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 
+from stablehlo_py.dialect.size import is_known
 from stablehlo_py.passes.cost_model import TINY_COST, TINY_ELEMENTS
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import Graph
 
 #: Ops that read few elements of an operand of any size.
 _PARTIAL_READS = frozenset(("slice", "dynamic_slice"))
-_NOT_IN_REGISTERS = frozenset(("gather",))
+_NOT_IN_REGISTERS = frozenset(("gather", "size"))
 
 
 def tiny_cost(graph: Graph, cluster: Cluster) -> int:
@@ -21,10 +22,14 @@ def tiny_cost(graph: Graph, cluster: Cluster) -> int:
     for index in cluster.members:
         node = graph.nodes[index]
         regroups_bits = node.name == "bitcast_convert" and not node.in_order
-        if node.elements > TINY_ELEMENTS or node.name in _NOT_IN_REGISTERS or regroups_bits:
+        if not is_known(*node.shape) or node.elements > TINY_ELEMENTS:
+            return TINY_COST + 1
+        if node.name in _NOT_IN_REGISTERS or regroups_bits:
             return TINY_COST + 1
         for position, operand in enumerate(node.operands):
             elements = graph.elements(operand)
+            if not is_known(elements):
+                return TINY_COST + 1
             if elements > TINY_ELEMENTS and (node.name not in _PARTIAL_READS or position):
                 return TINY_COST + 1
             if node.name == "reduce":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user
@@ -27,7 +28,7 @@ _FUSIBLE = ELEMENTWISE_OPS | {
 
 def elementwise_like(rewriter: Rewriter, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     """The elementwise op on other operands, in their shape."""
-    result = ir.RankedTensorType.get(shape(operands[0]), op.result.type.element_type)
+    result = tensor(shape(operands[0]), op.result.type.element_type)
     names = _ATTRIBUTES.get(op.name, ())
     attributes = {name: op.attributes[name] for name in names if name in op.attributes}
     return rewriter.create(op.name, [result], list(operands), attributes).result
@@ -152,7 +153,7 @@ def reduce_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if not reduced:
         return None
     sizes = [size for dimension, size in enumerate(shape(x)) if dimension not in reduced]
-    result = ir.RankedTensorType.get(sizes, op.result.type.element_type)
+    result = tensor(sizes, op.result.type.element_type)
     return rewriter.reshape(
         rewriter.value("reduce", result, x, init, kind=text(op, "kind"), dimensions=reduced), shape(op.result)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, operand_of
@@ -20,9 +21,9 @@ def constant_splat(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         return None
     if isinstance(type_.element_type, ir.ComplexType) or num_elements(type_) == 0:
         return None
-    scalar_type = ir.RankedTensorType.get([], type_.element_type)
+    scalar_type = tensor([], type_.element_type)
     scalar = ir.DenseElementsAttr.get_splat(scalar_type, attribute.get_splat_value())
-    return rewriter.broadcast(rewriter.value("constant", scalar_type, value=scalar), type_.shape, [])
+    return rewriter.broadcast(rewriter.value("constant", scalar_type, value=scalar), shape(type_), [])
 
 
 @VIEWS.rule("hlo.iota")
@@ -31,7 +32,7 @@ def iota_line(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     sizes, dimension = shape(op.result), i64(op, "dimension")
     if len(sizes) == 1:
         return rewriter.splat(0, op.result.type) if sizes == (1,) else None
-    line = ir.RankedTensorType.get([sizes[dimension]], op.result.type.element_type)
+    line = tensor([sizes[dimension]], op.result.type.element_type)
     return rewriter.broadcast(rewriter.value("iota", line, dimension=0), sizes, [dimension])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.evaluate_structural import clamp_start
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.mlir import ir
@@ -94,10 +95,10 @@ def gather_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             k = index_map.index(dimension)
             starts.append(rewriter.reshape(slice_of(rewriter, flat, [k], [k + 1], [1]), []))
         else:
-            zero = zero if zero is not None else rewriter.splat(0, ir.RankedTensorType.get([], element))
+            zero = zero if zero is not None else rewriter.splat(0, tensor([], element))
             starts.append(zero)
     sizes = list(i64s(op, "slice_sizes"))
-    result = ir.RankedTensorType.get(sizes, x.type.element_type)
+    result = tensor(sizes, x.type.element_type)
     return rewriter.reshape(rewriter.value("dynamic_slice", result, x, *starts, sizes=sizes), shape(op.result))
 
 

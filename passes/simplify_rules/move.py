@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use, splat
@@ -17,7 +18,7 @@ def concatenate(rewriter: Rewriter, operands: list[ir.Value], dimension: int) ->
         return operands[0]
     sizes = list(shape(operands[0]))
     sizes[dimension] = sum(shape(operand)[dimension] for operand in operands)
-    result = ir.RankedTensorType.get(sizes, operands[0].type.element_type)
+    result = tensor(sizes, operands[0].type.element_type)
     return rewriter.create(_CONCATENATE, [result], operands, {"dimension": dimension}).result
 
 
@@ -26,7 +27,7 @@ def slice_of(rewriter: Rewriter, operand: ir.Value, start: list[int], limit: lis
     sizes = [-(-(high - low) // step) for low, high, step in zip(start, limit, strides, strict=True)]
     if tuple(sizes) == shape(operand):
         return operand
-    result = ir.RankedTensorType.get(sizes, operand.type.element_type)
+    result = tensor(sizes, operand.type.element_type)
     return rewriter.value("slice", result, operand, start=start, limit=limit, strides=strides)
 
 

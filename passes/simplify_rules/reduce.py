@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.evaluate import integer_info
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
@@ -44,7 +45,7 @@ def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dim
             else rewriter.like(kind, rewriter.broadcast(init, shape(operand), []), operand)
         )
     sizes = [size for i, size in enumerate(shape(operand)) if i not in dimensions]
-    result = ir.RankedTensorType.get(sizes, operand.type.element_type)
+    result = tensor(sizes, operand.type.element_type)
     return rewriter.value("reduce", result, operand, init, kind=kind, dimensions=dimensions)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.values import (
     I1,
     I64,
@@ -18,6 +19,8 @@ from stablehlo_py.codegen.values import (
     VectorType,
     float_text,
 )
+from stablehlo_py.dialect.size import Size
+from stablehlo_py.errors import InternalError
 
 
 def _flat(lines: Iterable[str | list]) -> Iterator[str]:
@@ -43,6 +46,7 @@ class Assembly:
         self.name = name
         self.parameters = {parameter: Value(f"%{parameter}", type_) for parameter, type_ in parameters}
         self.externals: dict[str, str] = {}
+        self.sizes: tuple[SizeTable, Value] | None = None  # what sizes are where, and the table's address
         self._noalias = frozenset(noalias)
         self._result = result
         self._private = private
@@ -228,5 +232,19 @@ class Assembly:
         return self._constants[key]
 
     def index(self, value: Index) -> Value:
-        """A Python int as an i64 constant; values pass."""
-        return self.const(value, I64) if isinstance(value, int) else value
+        """A Python int as an i64 constant, a Size as a load from the table of sizes; values pass."""
+        if isinstance(value, Value):
+            return value
+        return self._size(value) if isinstance(value, Size) else self.const(value, I64)
+
+    def _size(self, size: Size) -> Value:
+        known = self.recall(size)
+        if known is not None:
+            return known
+        if self.sizes is None:
+            raise InternalError(f"the function {self.name} has no table for the size {size}")
+        table, base = self.sizes
+        with self.at_level(0):
+            address = f"llvm.getelementptr {base.ref}[{table.slot(size)}] : (!llvm.ptr) -> !llvm.ptr, i64"
+            load = f"llvm.load {self.op(address, PTR).ref} invariant {{alignment = 8 : i64}} : !llvm.ptr -> i64"
+            return self.remember(size, self.op(load, I64))

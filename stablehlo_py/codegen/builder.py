@@ -38,6 +38,7 @@ from stablehlo_py.codegen.values import (
     float_text,
     vector,
 )
+from stablehlo_py.dialect.size import always_less
 
 __all__ = [
     "BF16",
@@ -94,7 +95,8 @@ class Function(Operations):
                 return list(carries)
             if isinstance(step, int) and low + step >= high:
                 return self._carried(body(low, *carries))
-        guarded = not static and not nonempty
+        at_least_one = not isinstance(low, Value) and not isinstance(high, Value) and always_less(low, high)
+        guarded = not static and not nonempty and not at_least_one
         types = [I64, *(carry.type for carry in carries)]
         head, done = self._label(), self._label()
         start = [self.index(low), *carries]

@@ -18,7 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from stablehlo_py.codegen import arith
+from stablehlo_py.codegen import (
+    arith,
+    elemental_convolution,  # noqa: F401 - fills the table too
+)
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.elemental_compute import COMPUTE_RULES
@@ -34,6 +37,7 @@ from stablehlo_py.codegen.index import (
     flatten,
     inside,
     known_multiple,
+    number_like,
     position,
     scalar,
     total,
@@ -52,6 +56,7 @@ from stablehlo_py.codegen.types import (
     splat,
     store,
 )
+from stablehlo_py.dialect.size import always_at_most, always_less
 from stablehlo_py.dialect.types import shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -209,7 +214,8 @@ class Elemental:
     def _read_uniform(self, of: Element, base: Value, offset: Affine, count: int) -> Lanes:
         f = self.f
         low, high = offset.bounds(1)
-        if self.guard is not None and (low < 0 or high >= count):
+        inside_always = always_at_most(0, low) and always_less(high, count)
+        if self.guard is not None and not inside_always:
             # The guard may be off: stay inside the tensor.
             return load(f, of, base, f.imax(f.imin(scalar(f, offset), count - 1), 0))
         pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
@@ -314,9 +320,9 @@ class Elemental:
             if isinstance(f, Probe) or wide.type.lanes == 1:
                 clamped = f.imin(f.imax(wide, low), high) if wide.type.lanes == 1 else wide
             else:
-                floor, ceiling = f.const(low, wide.type), f.const(high, wide.type)
+                floor, ceiling = number_like(f, low, wide), number_like(f, high, wide)
                 clamped = f.intrinsic("smin", f.intrinsic("smax", wide, floor), ceiling)
-        if isinstance(clamped, int):
+        if not isinstance(clamped, Value):
             return Affine(clamped)
         if clamped.type.lanes == 1:
             return Affine(0, ((Variable(clamped, low, high), 1),))

@@ -26,6 +26,7 @@ from stablehlo_py.codegen.types import (
     splat,
     to_bits,
 )
+from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import i64, i64s, shape, text
 from stablehlo_py.mlir import ir
 
@@ -132,7 +133,7 @@ def loops(e: Elemental, counts: Sequence[int], start: Lanes, body: Callable[[lis
     f = e.f
     if not counts:
         return body([], start)
-    if math.prod(counts) <= UNROLLED:
+    if always_at_most(math.prod(counts), UNROLLED):
         result = start
         for number in range(math.prod(counts)):
             result = body([Affine(index) for index in _unravel(number, counts)], result)

@@ -21,6 +21,7 @@ from stablehlo_py.codegen.index import (
     add,
     both,
     divmod_,
+    flatten,
     regroup,
     scalar,
     scale,
@@ -28,6 +29,7 @@ from stablehlo_py.codegen.index import (
 )
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, element, level_of, parts, select, splat
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.size import always_at_most, always_less, is_known, maximum
 from stablehlo_py.dialect.types import i64, i64s, shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -157,7 +159,7 @@ def start_indices(
 ) -> list[Affine]:
     """Scalar start indices, clamped so that the window fits."""
     return [
-        e.index_value(value, (), 0, size - part) if size > part else Affine(0)
+        e.index_value(value, (), 0, size - part) if size != part else Affine(0)
         for value, size, part in zip(values, sizes, window, strict=True)
     ]
 
@@ -222,7 +224,7 @@ def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         inner = math.prod(sizes[dimension] for dimension in group[1:])
         shifted = add(e.f, index, -low[first] * inner)
         if interior[first]:
-            shifted, on_grid = _grid(e, shifted, interior[first] + 1)
+            shifted, on_grid = grid(e, shifted, interior[first] + 1)
             condition, guard = both(e.f, condition, on_grid), both(e.f, guard, on_grid)
         safe, holds, needs = e.confined(shifted, sizes[first] * inner)
         digits.append((sizes[first] * inner, safe))
@@ -238,12 +240,12 @@ def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     return e.choose(True if condition is None else condition, unpadded, lambda: e.value(padding, ()))
 
 
-def _grid(e: Elemental, index: Affine, step: int) -> tuple[Affine, Value | None]:
+def grid(e: Elemental, index: Affine, step: int) -> tuple[Affine, Value | None]:
     """(index // step, whether index is a multiple of step and not negative) for interior padding."""
     f = e.f
     low, _ = index.bounds(e.lanes)
     # Shift by a multiple of the step that makes the dividend non-negative, divide, shift back.
-    lift = -(-max(-low, 0) // step)
+    lift = -(-maximum(-low, 0) // step)
     quotient, remainder = divmod_(f, add(f, index, lift * step), step, e.lanes)
     quotient = add(f, quotient, -lift)
     if remainder.is_constant and remainder.constant == 0:
@@ -299,7 +301,7 @@ Pieces = Sequence[tuple[ir.Value, int, int]]  # operand, its share of the row, w
 def _mostly_whole(e: Elemental, op: ir.OpView, index: Affine, pieces: Pieces) -> bool:
     """Do most vectors lie within one piece, and are the pieces cheap enough to be emitted twice?"""
     cheap = len(pieces) <= MAX_BRANCHES and all(_few_ops(e, operand, MAX_PIECE_OPS) >= 0 for operand, _, _ in pieces)
-    long = all(count >= MIN_VECTORS * e.lanes for _, count, _ in pieces)
+    long = all(always_at_most(MIN_VECTORS * e.lanes, count) for _, count, _ in pieces)
     return cheap and long and len(pieces) > 1 and e.lanes > 1 and index.contiguous and not isinstance(e.f, Probe)
 
 
@@ -353,9 +355,9 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
     """An index as values of the element type of a tensor: a scalar where all lanes agree."""
     f, of = e.f, element(like)
     low, high = index.bounds(e.lanes)
-    if index.is_constant:
+    if index.is_constant and is_known(index.constant):
         return constant(f, of, index.constant)
-    if low < -(1 << 31) or high >= 1 << 31:
+    if not always_at_most(-(1 << 31), low) or not always_less(high, 1 << 31):
         number, source = vector_of(f, index, 1 if index.uniform else e.lanes), ELEMENTS["i64"]
     else:
         source = ELEMENTS["i32"]
@@ -371,6 +373,14 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
                     number = f.binary("add", number, f.cast("trunc", index.vector, I32))
     with f.at_level(level_of(number)):
         return arith.rounded(f, of, convert(f, source, of, number))
+
+
+@rule("size")
+def _size(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    sizes, index = i64s(op, "value"), flatten(e.f, place)
+    if len(sizes) > 1 and not index.is_constant:
+        raise UnsupportedError("has elements that are not known before the call", op=op.name)
+    return index_lanes(e, Affine(sizes[index.constant]), op.results[0])
 
 
 @rule("constant")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Type, Value, VectorType
+from stablehlo_py.dialect.size import Size, always_at_most, always_less, content, is_known, maximum, minimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,17 @@ class Affine:
         """Smallest and largest value over all lanes."""
         low, high = self.constant + self.vector_bounds[0], self.constant + self.vector_bounds[1]
         for variable, coefficient in self.terms:
-            ends = variable.low * coefficient, variable.high * coefficient
-            low, high = low + min(ends), high + max(ends)
-        across = self.lane * (lanes - 1)
-        return low + min(across, 0), high + max(across, 0)
+            least, most = _ordered(variable.low * coefficient, variable.high * coefficient)
+            low, high = low + least, high + most
+        before, after = _ordered(self.lane * (lanes - 1), 0)
+        return low + before, high + after
+
+
+def _ordered(a: int, b: int) -> tuple[int, int]:
+    """The smaller and the larger one."""
+    if always_at_most(a, b):
+        return a, b
+    return (b, a) if is_known(a, b) else (minimum(a, b), maximum(a, b))
 
 
 Position: TypeAlias = tuple[tuple[int, Affine], ...]
@@ -78,7 +86,7 @@ def affine(index: Affine | Index, size: int | None = None) -> Affine:
     """An index from a Python int or an i64 value (0 <= value < size; unbounded without a size)."""
     if isinstance(index, Affine):
         return index
-    if isinstance(index, int):
+    if not isinstance(index, Value):
         return Affine(index)
     if index.constant is not None:
         return Affine(int(index.constant))
@@ -87,9 +95,9 @@ def affine(index: Affine | Index, size: int | None = None) -> Affine:
 
 def lane_index(start: Index, size: int, lanes: int, multiple: int = 1) -> Affine:
     """`start + lane`, where all lanes are inside [0, size); `multiple`: of what the start is known to be a multiple."""
-    if isinstance(start, int):
+    if not isinstance(start, Value):
         return Affine(start, lane=1 if lanes > 1 else 0)
-    variable = Variable(start, 0, max(size - lanes, 0), multiple)
+    variable = Variable(start, 0, maximum(size - lanes, 0), multiple)
     return Affine(0, ((variable, 1),), lane=1 if lanes > 1 else 0)
 
 
@@ -105,7 +113,7 @@ def _merge(terms: Iterable[tuple[Variable, int]]) -> tuple[tuple[Variable, int],
 
 def add(f: Function | None, a: Affine, b: Affine | int) -> Affine:
     """a + b."""
-    if isinstance(b, int):
+    if not isinstance(b, Affine):
         return Affine(a.constant + b, a.terms, a.lane, a.vector, a.vector_bounds) if b else a
     vector = a.vector or b.vector
     if a.vector is not None and b.vector is not None and f is not None:
@@ -124,10 +132,10 @@ def scale(f: Function | None, a: Affine, factor: int) -> Affine:
     vector = a.vector
     if vector is not None and f is not None:
         with f.at_level(vector.level):
-            vector = f.binary("mul", vector, f.const(factor, vector.type))
-    ends = a.vector_bounds[0] * factor, a.vector_bounds[1] * factor
+            vector = f.binary("mul", vector, number_like(f, factor, vector))
+    ends = _ordered(a.vector_bounds[0] * factor, a.vector_bounds[1] * factor)
     terms = tuple((variable, coefficient * factor) for variable, coefficient in a.terms)
-    return Affine(a.constant * factor, terms, a.lane * factor, vector, (min(ends), max(ends)))
+    return Affine(a.constant * factor, terms, a.lane * factor, vector, ends)
 
 
 def same(f: Function | None, a: Affine, b: Affine) -> bool:
@@ -180,9 +188,9 @@ def vector_of(f: Function, a: Affine, lanes: int) -> Value:
     with f.at_level(a.level):
         total = a.vector
         if a.lane:
-            steps = f.const_lanes([a.lane * lane for lane in range(lanes)], I64)
+            steps = _lane_steps(f, a.lane, lanes)
             total = steps if total is None else f.binary("add", total, steps)
-        if not isinstance(base, int) or base or total is None:
+        if isinstance(base, Value) or base or total is None:
             start = f.splat(f.index(base), lanes)
             total = start if total is None else f.binary("add", total, start)
         if total.type != type_:
@@ -204,13 +212,28 @@ def address(f: Function, base: Value, a: Affine, scalar_type: ScalarType, factor
     return pointer, a.constant * factor
 
 
+def number_like(f: Function, number: int, like: Value) -> Value:
+    """A number in every lane of a vector of integers like `like` (or as a scalar)."""
+    if is_known(number):
+        return f.const(number, like.type)
+    return f.splat(f.cast("trunc", f.index(number), like.type.element), like.type.lanes)
+
+
+def _lane_steps(f: Function, step: int, lanes: int) -> Value:
+    """<0, step, 2 step, ...>."""
+    if is_known(step):
+        return f.const_lanes([step * lane for lane in range(lanes)], I64)
+    ids = f.lane_ids(lanes)
+    return f.binary("mul", ids, number_like(f, step, ids))
+
+
 # --- division --------------------------------------------------------------------------------------------------------
 
 
 def divmod_exact(a: Affine, divisor: int, lanes: int) -> tuple[Affine, Affine] | None:
     """(a // divisor, a % divisor) as affine expressions, where the bounds prove them, else None."""
     low, high = a.bounds(lanes)
-    if low >= 0 and high < divisor:
+    if always_at_most(0, low) and always_less(high, divisor):
         return ZERO, a
     if a.vector is not None:
         return None
@@ -221,7 +244,7 @@ def divmod_exact(a: Affine, divisor: int, lanes: int) -> tuple[Affine, Affine] |
     for shift in (0, divisor):
         candidate = Affine(remainder - shift, rest, a.lane - lane_whole)
         low, high = candidate.bounds(lanes)
-        if low >= 0 and high < divisor:
+        if always_at_most(0, low) and always_less(high, divisor):
             terms = tuple((variable, coefficient // divisor) for variable, coefficient in whole)
             return Affine(quotient + shift // divisor, terms, lane_whole // divisor), candidate
     return None
@@ -229,9 +252,9 @@ def divmod_exact(a: Affine, divisor: int, lanes: int) -> tuple[Affine, Affine] |
 
 def known_multiple(a: Affine) -> int:
     """A number that divides the scalar part of an index."""
-    result = abs(a.constant)
+    result = content(a.constant)
     for variable, coefficient in a.terms:
-        result = math.gcd(result, variable.multiple * abs(coefficient))
+        result = math.gcd(result, variable.multiple * content(coefficient))
     return result
 
 
@@ -245,13 +268,13 @@ def divmod_(f: Function, a: Affine, divisor: int, lanes: int) -> tuple[Affine, A
     if isinstance(f, Probe):
         f.inexact.append((a, divisor))
     _, high = a.bounds(lanes)
-    if a.vector is None and a.lane >= 0:
-        multiple = math.gcd(known_multiple(a), divisor)
-        if a.lane * (lanes - 1) < multiple:
+    if a.vector is None and always_at_most(0, a.lane):
+        multiple = math.gcd(known_multiple(a), content(divisor))
+        if always_less(a.lane * (lanes - 1), multiple):
             # All lanes of a group fall into one quotient: divide the scalar part.
-            start = f.imax(scalar(f, a), 0) if a.bounds(lanes)[0] < 0 else scalar(f, a)
+            start = scalar(f, a) if always_at_most(0, a.bounds(lanes)[0]) else f.imax(scalar(f, a), 0)
             quotient, remainder = f.idiv(start, divisor), f.irem(start, divisor)
-            over = affine_of(quotient, max(high // divisor, 0))
+            over = affine_of(quotient, maximum(high // divisor, 0))
             under = affine_of(remainder, divisor - multiple, multiple)
             return over, Affine(under.constant, under.terms, a.lane)
     return _divmod_lanes(f, a, divisor, lanes, high)
@@ -259,7 +282,7 @@ def divmod_(f: Function, a: Affine, divisor: int, lanes: int) -> tuple[Affine, A
 
 def affine_of(value: Index, high: int, multiple: int = 1) -> Affine:
     """An index from a value with 0 <= value <= high."""
-    if isinstance(value, int):
+    if not isinstance(value, Value):
         return Affine(value)
     return Affine(0, ((Variable(value, 0, high, multiple), 1),))
 
@@ -272,20 +295,20 @@ def _divmod_lanes(f: Function, a: Affine, divisor: int, lanes: int, high: int) -
     dividend = vector_of(f, a, lanes)
     with f.at_level(dividend.level):
         # 32-bit lanes divide several times faster; gathers take them through the sign extension.
-        narrow = a.bounds(lanes)[0] >= 0 and high < 1 << 31
+        narrow = always_at_most(0, a.bounds(lanes)[0]) and always_less(high, 1 << 31)
         element = I32 if narrow else I64
         number = f.cast("trunc", dividend, element) if narrow else dividend
-        by = f.const(divisor, number.type)
+        by = number_like(f, divisor, number)
         quotient = f.binary("udiv", number, by)
         remainder = f.binary("sub", number, f.binary("mul", quotient, by))
         wide = [f.cast("sext", part, I64) for part in (quotient, remainder)] if narrow else [quotient, remainder]
         if not narrow:  # guarded lanes may hold anything: keep what follows inside the tensor
-            limits = (max(high // divisor, 0), divisor - 1)
+            limits = (maximum(high // divisor, 0), divisor - 1)
             wide = [
-                f.intrinsic("umin", part, f.const(limit, part.type)) for part, limit in zip(wide, limits, strict=True)
+                f.intrinsic("umin", part, number_like(f, limit, part)) for part, limit in zip(wide, limits, strict=True)
             ]
     results = (
-        Affine(0, (), 0, wide[0], (0, max(high // divisor, 0))),
+        Affine(0, (), 0, wide[0], (0, maximum(high // divisor, 0))),
         Affine(0, (), 0, wide[1], (0, divisor - 1)),
     )
     return f.remember(key, results)
@@ -323,7 +346,7 @@ def regroup(f: Function, place: Position, sizes: Sequence[int], lanes: int) -> l
             digits = []
             continue
         low_size, low = digits.pop()
-        while low_size % size:
+        while low_size % size and digits:
             if (
                 size % low_size == 0
                 and digits
@@ -338,9 +361,11 @@ def regroup(f: Function, place: Position, sizes: Sequence[int], lanes: int) -> l
                 break
             upper_size, upper = digits.pop()
             low, low_size = add(f, scale(f, upper, low_size), low), low_size * upper_size
-        if low_size > size:
+        if low_size != size:
             over, low = divmod_(f, low, size, lanes)
-            digits.append((low_size // size, over))
+            # Sizes that are not known to divide: their products are equal all the same (a check of the call).
+            exact = low_size % size == 0
+            digits.append((low_size // size if exact else math.prod(sizes[:number]), over))
         result.append(low)
     return result[::-1]
 
@@ -351,19 +376,19 @@ def regroup(f: Function, place: Position, sizes: Sequence[int], lanes: int) -> l
 def below(f: Function, a: Affine, bound: int, lanes: int) -> Value | bool:
     """a < bound: a Python bool where the bounds decide, i1 where all lanes agree for sure, else a vector of i1."""
     low, high = a.bounds(lanes)
-    if high < bound:
+    if always_less(high, bound):
         return True
-    if low >= bound:
+    if always_at_most(bound, low):
         return False
     if a.vector is None:
-        multiple = math.gcd(known_multiple(a), abs(bound)) if bound else known_multiple(a)
-        if a.lane == 0 or (a.lane > 0 and a.lane * (lanes - 1) < multiple):
+        multiple = math.gcd(known_multiple(a), content(bound))
+        if a.lane == 0 or (always_less(0, a.lane) and always_less(a.lane * (lanes - 1), multiple)):
             start = f.index(scalar(f, a))
             with f.at_level(start.level):
-                return f.cmp("slt", start, f.const(bound))
+                return f.cmp("slt", start, f.index(bound))
     places = vector_of(f, a, lanes)
     with f.at_level(places.level):
-        return f.cmp("slt", places, f.const(bound, places.type))
+        return f.cmp("slt", places, number_like(f, bound, places))
 
 
 def inside(f: Function, a: Affine, size: int, lanes: int) -> Value | bool:
@@ -412,6 +437,9 @@ class Probe(Function):
         super().__init__("probe", [])
         self.inexact: list[tuple[Affine, int]] = []
         self.loads: list[tuple[object, Affine]] = []
+
+    def _size(self, size: Size) -> Value:
+        return self.unknown(I64)
 
     def unknown(self, type_: Type) -> Value:
         """A value about which nothing is known."""

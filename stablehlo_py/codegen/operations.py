@@ -17,17 +17,18 @@ from stablehlo_py.codegen.values import (
     VectorType,
     vector,
 )
+from stablehlo_py.dialect.size import maximum, minimum
 
 
 class Operations(Assembly):
     """What a function can compute."""
 
-    # --- integer (index) arithmetic: folded and reused ---------------------------------------------------------------
+    # --- integer (index) arithmetic: folded, also over Sizes, and reused ---------------------------------------------
 
     def iadd(self, a: Index, b: Index) -> Index:
         """a + b on i64 indices (no overflow assumed)."""
         a, b = self._folded(a), self._folded(b)
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Value) and not isinstance(b, Value):
             return a + b
         if a == 0 and isinstance(a, int):
             return b
@@ -38,16 +39,16 @@ class Operations(Assembly):
     def isub(self, a: Index, b: Index) -> Index:
         """a - b on i64 indices."""
         a, b = self._folded(a), self._folded(b)
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Value) and not isinstance(b, Value):
             return a - b
-        if isinstance(b, int):
+        if not isinstance(b, Value):
             return self.iadd(a, -b)
         return self._index_op("sub", a, b, " overflow<nsw>")
 
     def imul(self, a: Index, b: Index) -> Index:
         """a * b on i64 indices."""
         a, b = self._folded(a), self._folded(b)
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Value) and not isinstance(b, Value):
             return a * b
         if isinstance(a, int):
             a, b = b, a
@@ -63,7 +64,7 @@ class Operations(Assembly):
         a, b = self._folded(a), self._folded(b)
         if isinstance(b, int) and b == 1:
             return a
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Value) and not isinstance(b, Value):
             return a // b
         return self._index_op("udiv", a, b)
 
@@ -72,22 +73,22 @@ class Operations(Assembly):
         a, b = self._folded(a), self._folded(b)
         if isinstance(b, int) and b == 1:
             return 0
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, Value) and not isinstance(b, Value):
             return a % b
         return self._index_op("urem", a, b)
 
     def imin(self, a: Index, b: Index) -> Index:
         """min(a, b), signed."""
         a, b = self._folded(a), self._folded(b)
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b)
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            return minimum(a, b)
         return self._call_index("smin", a, b)
 
     def imax(self, a: Index, b: Index) -> Index:
         """max(a, b), signed."""
         a, b = self._folded(a), self._folded(b)
-        if isinstance(a, int) and isinstance(b, int):
-            return max(a, b)
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            return maximum(a, b)
         return self._call_index("smax", a, b)
 
     @staticmethod
@@ -232,6 +233,7 @@ class Operations(Assembly):
                 position = self.const(offset)
                 text = f"llvm.getelementptr {base.ref}[{position.ref}] : (!llvm.ptr, i64) -> !llvm.ptr, {element.text}"
             return self._pure(("gep", base.ref, offset, element), text, PTR)
+        offset = self.index(offset)
         text = f"llvm.getelementptr {base.ref}[{offset.ref}] : (!llvm.ptr, i64) -> !llvm.ptr, {element.text}"
         return self._pure(("gep", base.ref, offset.ref, element), text, PTR, max(base.level, offset.level))
 

@@ -80,7 +80,7 @@ class Value:
         return f"{self.ref}: {self.type}"
 
 
-Index: TypeAlias = Value | int
+Index: TypeAlias = Value | int  # or a Size: a number that a call brings along
 
 _FLOAT_BITS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 

@@ -11,17 +11,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stablehlo_py.dialect.constants import from_numpy
-from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.dialect.size import is_known, sizes_text
+from stablehlo_py.dialect.types import DYNAMIC, element_type, shape
 from stablehlo_py.mlir import ir
 
 
 def tensor(sizes: Sequence[int], element: ir.Type) -> ir.RankedTensorType:
-    """The type `tensor<sizes x element>`."""
-    return ir.RankedTensorType.get(list(sizes), element)
+    """The type `tensor<sizes x element>`; Sizes among the sizes become its encoding."""
+    if is_known(*sizes):
+        return ir.RankedTensorType.get(list(sizes), element)
+    known = [size if is_known(size) else DYNAMIC for size in sizes]
+    return ir.RankedTensorType.get(known, element, ir.StringAttr.get(sizes_text(sizes)))
 
 
 def attribute(value: bool | int | str | Sequence[int] | ir.Attribute) -> ir.Attribute:
-    """The house form of an attribute: bool, i64, string, or `array<i64>`."""
+    """The house form of an attribute: bool, i64, string, or `array<i64>` (text where it holds Sizes)."""
     if isinstance(value, ir.Attribute):
         return value
     if isinstance(value, bool):
@@ -30,7 +34,8 @@ def attribute(value: bool | int | str | Sequence[int] | ir.Attribute) -> ir.Attr
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
     if isinstance(value, str):
         return ir.StringAttr.get(value)
-    return ir.DenseI64ArrayAttr.get(list(value))
+    numbers = list(value)
+    return ir.DenseI64ArrayAttr.get(numbers) if is_known(*numbers) else ir.StringAttr.get(sizes_text(numbers))
 
 
 def op(
@@ -81,7 +86,7 @@ def splat(number: float | int | bool | complex, type_: ir.RankedTensorType) -> i
     from stablehlo_py.dialect.constants import numpy_dtype
 
     scalar = constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
-    return broadcast(scalar, type_.shape, [])
+    return broadcast(scalar, shape(type_), [])
 
 
 def reshape(operand: ir.Value, sizes: Sequence[int]) -> ir.Value:

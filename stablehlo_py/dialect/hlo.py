@@ -189,6 +189,15 @@ class Iota(Hlo.Operation, name="iota", traits=PURE):
     verify_invariants = verifier(verify.iota)
 
 
+class Size(Hlo.Operation, name="size", traits=PURE):
+    """A constant that holds sizes: `value` is their text, one per element of the result, a scalar or a vector of
+    integers (docs/dynamic-shapes.md)."""
+
+    result: ext.Result[Any]
+    value: Any = ext.attribute()
+    verify_invariants = verifier(verify.size)
+
+
 class Broadcast(Hlo.Operation, name="broadcast", traits=PURE):
     """Operand dimension i becomes result dimension `dimensions[i]`, with the same size; the others repeat."""
 

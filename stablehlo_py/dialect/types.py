@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.dialect.size import parse_sizes
+from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, quant
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
-    """The static shape of a ranked tensor value or type."""
-    return tuple(_tensor(value).shape)
+    """The shape of a ranked tensor value or type. A dynamic dimension is the `Size` that the type's encoding says
+    (docs/dynamic-shapes.md), which behaves like an int.
+
+    Raises:
+        UnsupportedError: a dynamic dimension without an encoding (`symbolize` has not run).
+    """
+    type_ = _tensor(value)
+    sizes = tuple(type_.shape)
+    if DYNAMIC not in sizes:
+        return sizes
+    if not isinstance(type_.encoding, ir.StringAttr):
+        raise UnsupportedError(
+            f"the size of a dimension is not known: {type_}", remedy="load the module with concrete shapes"
+        )
+    return parse_sizes(type_.encoding.value)
 
 
 def rank(value: ir.Value | ir.Type) -> int:
@@ -24,7 +41,7 @@ def element_type(value: ir.Value | ir.Type) -> ir.Type:
 
 def num_elements(value: ir.Value | ir.Type) -> int:
     """Product of the dimensions (1 for rank 0)."""
-    return math.prod(_tensor(value).shape)
+    return math.prod(shape(value))
 
 
 def is_tensor(value: ir.Value | ir.Type) -> bool:
@@ -37,8 +54,11 @@ def _tensor(value: ir.Value | ir.Type) -> ir.RankedTensorType:
 
 
 def i64s(op: ir.OpView | ir.Operation, name: str) -> tuple[int, ...]:
-    """An `array<i64>` attribute as a tuple."""
-    return tuple(op.attributes[name])
+    """An `array<i64>` attribute as a tuple; where it depends on dynamic dimensions it is text, and holds Sizes."""
+    attribute = op.attributes[name]
+    if isinstance(attribute, ir.StringAttr):
+        return parse_sizes(attribute.value)
+    return tuple(attribute)
 
 
 def i64(op: ir.OpView | ir.Operation, name: str) -> int:

@@ -69,12 +69,15 @@ def _convolution(op: ir.OpView, padding: list[int]) -> ir.Value:
         if "window_reversal" in op.attributes
         else [0] * spatial
     )
+    strides = optional_i64s(op, "window_strides", ones)
+    if len(strides) != spatial:
+        raise Unsupported(f"has {len(strides)} strides for {spatial} spatial dimensions", "give one for each")
     return build.value(
         "convolution",
         op.results[0].type,
         op.operands[0],
         op.operands[1],
-        strides=optional_i64s(op, "window_strides", ones),
+        strides=strides,
         padding=padding,
         lhs_dilation=optional_i64s(op, "lhs_dilation", ones),
         rhs_dilation=optional_i64s(op, "rhs_dilation", ones),

@@ -152,7 +152,7 @@ class _Run:
         type_ = value.type
         if not is_tensor(value):
             reason, remedy = f"has an argument of type {type_}", "export the model without effects (callbacks, tokens)"
-        elif not type_.has_static_shape:
+        elif not type_.has_static_shape and not isinstance(type_.encoding, ir.StringAttr):
             reason, remedy = f"has an argument of dynamic shape, {type_}", "load the module with concrete shapes"
         elif "!quant" in str(type_):
             reason, remedy = f"has an argument of quantized type, {type_}", "run the pass legalize-quantized first"

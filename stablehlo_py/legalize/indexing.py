@@ -62,8 +62,10 @@ def dynamic_gather(op: ir.OpView) -> ir.Value:
 
 
 def constant_operand(value: ir.Value, name: str) -> np.ndarray:
-    """The value of an operand that must be a constant. Raises Unsupported."""
+    """The value of an operand that must be a constant; of an `hlo.size` an array of sizes. Raises Unsupported."""
     owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name == "hlo.size":
+        return np.array(i64s(owner, "value"), object).reshape(shape(value))
     if isinstance(owner, ir.Block) or owner.name not in ("hlo.constant", "stablehlo.constant"):
         if not isinstance(owner, ir.Block) and owner.name == "hlo.broadcast":
             return np.broadcast_to(constant_operand(owner.operands[0], name), shape(value))
@@ -130,36 +132,41 @@ def dynamic_pad(op: ir.OpView) -> ir.Value:
 
 
 def static_result(op: ir.OpView) -> tuple[int, ...]:
-    if not op.results[0].type.has_static_shape:
-        raise Unsupported(
-            f"has a result of dynamic shape, {op.results[0].type}", "load the module with concrete argument shapes"
-        )
+    type_ = op.results[0].type
+    if not type_.has_static_shape and not isinstance(type_.encoding, ir.StringAttr):
+        raise Unsupported(f"has a result of dynamic shape, {type_}", "load the module with concrete argument shapes")
     return shape(op.results[0])
 
 
 @rule("stablehlo.dynamic_broadcast_in_dim")
 def dynamic_broadcast_in_dim(op: ir.OpView) -> ir.Value:
-    """With a static result the shape operand says nothing new."""
+    """Where the result's sizes are known the shape operand says nothing new."""
     return broadcast_in_dim(op.operands[0], static_result(op), i64s(op, "broadcast_dimensions"))
 
 
 @rule("stablehlo.dynamic_reshape")
 def dynamic_reshape(op: ir.OpView) -> ir.Value:
-    """With a static result the shape operand says nothing new."""
+    """Where the result's sizes are known the shape operand says nothing new."""
     return build.reshape(op.operands[0], static_result(op))
 
 
 @rule("stablehlo.dynamic_iota")
 def dynamic_iota(op: ir.OpView) -> ir.Value:
-    """With a static result the shape operand says nothing new."""
+    """Where the result's sizes are known the shape operand says nothing new."""
     static_result(op)
     return build.value("iota", op.results[0].type, dimension=i64(op, "iota_dimension"))
 
 
 @rule("stablehlo.set_dimension_size")
 def set_dimension_size(op: ir.OpView) -> ir.Value:
-    """Only the size that the dimension has already can be set."""
+    """The elements below the new size: a slice."""
     operand, size = op.operands
-    if operand.type != op.results[0].type or constant_operand(size, "sizes") != shape(operand)[i64(op, "dimension")]:
+    dimension, sizes = i64(op, "dimension"), shape(operand)
+    given = constant_operand(size, "sizes").reshape(-1).tolist()[0]
+    if shape(op.results[0])[dimension] != given:
         raise Unsupported("makes a dimension dynamic", "export the model with static shapes")
-    return operand
+    if given == sizes[dimension]:
+        return operand
+    limit = [given if number == dimension else each for number, each in enumerate(sizes)]
+    type_ = op.results[0].type
+    return build.value("slice", type_, operand, start=[0] * len(sizes), limit=limit, strides=[1] * len(sizes))

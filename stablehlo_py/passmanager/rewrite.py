@@ -44,6 +44,7 @@ import numpy as np
 
 from stablehlo_py.dialect.build import attribute, tensor
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.size import UndecidedSize
 from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir
@@ -243,7 +244,7 @@ class Rewriter:
         from stablehlo_py.dialect.constants import numpy_dtype
 
         scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
-        return self.broadcast(scalar, type_.shape, [])
+        return self.broadcast(scalar, shape(type_), [])
 
     def broadcast(self, operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
         """`hlo.broadcast`; returns the operand itself when nothing changes."""
@@ -408,7 +409,10 @@ def _drain(
         for rule in candidates:
             if rewrites == stop_after:
                 return
-            replacement = rule.function(op, driver)
+            try:
+                replacement = rule.function(op, driver)
+            except UndecidedSize:  # whether it may be applied depends on dynamic dimensions
+                continue
             if replacement is None or replacement is False:
                 continue
             _commit(driver, op, rule, replacement)

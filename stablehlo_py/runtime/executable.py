@@ -53,7 +53,7 @@ class Executable:
         from stablehlo_py.backends.cpu.symbols import bound
         from stablehlo_py.backends.cpu.threads import pool_for, register_grid_symbols, register_pool_symbols
 
-        _require_host(program)
+        require_host(program)
         self._program = program
         self.inputs: tuple[Spec, ...] = program.inputs
         self.outputs: tuple[Spec, ...] = program.outputs
@@ -252,7 +252,7 @@ def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
     return sizes, spec.dtype, math.prod(sizes) * spec.dtype.itemsize
 
 
-def _require_host(program: CompiledProgram) -> None:
+def require_host(program: CompiledProgram) -> None:
     """Refuse what this machine cannot run, before it dies of an illegal instruction.
 
     Raises:

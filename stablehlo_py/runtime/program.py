@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.runtime.cache import write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
-FORMAT = 4
+FORMAT = 5
 
 
 def this_machine() -> str:
@@ -106,6 +106,44 @@ class GridPlan:
         return self.replicas * self.partitions
 
 
+@dataclass(frozen=True)
+class DynamicCheck:
+    """What must hold in a call of a program with dynamic dimensions (see `DynamicLayout` for numbers).
+
+    Attributes:
+        condition: a number that is 1 where it holds.
+        required: where it does not hold the call is an error; else the call needs a specialization.
+        message: what is wrong, "{0}", "{1}" ... standing for `values`.
+        op, location: who asks for it; empty where nobody in particular does.
+    """
+
+    condition: int
+    required: bool
+    message: str
+    values: tuple[int, ...]
+    op: str
+    location: str
+
+
+@dataclass(frozen=True)
+class DynamicLayout:
+    """What the runtime has to know of a program with dynamic dimensions. A number below 0 is slot `-1 - number` of the
+    table that the program's `shlo_sizes` fills at the start of a call; any other is itself.
+
+    Attributes:
+        symbols: (argument, dimension, divisor) of every symbol; a dimension of -1 - i: element i of the argument,
+            integers.
+        slots: slots of the table; behind them is 1 where all checks hold.
+        outputs: shapes of the results. arena_bytes: memory a call needs.
+    """
+
+    symbols: tuple[tuple[int, int, int], ...]
+    slots: int
+    outputs: tuple[tuple[int, ...], ...]
+    arena_bytes: int
+    checks: tuple[DynamicCheck, ...]
+
+
 @dataclass
 class CompiledProgram:
     """Everything needed to run a program in a new process, and what a user may ask about it.
@@ -123,6 +161,7 @@ class CompiledProgram:
         threads: threads a call may use.
         stages: text of stages (or MLIR bytecode, rendered when asked for).
         grid: for a program that runs as several processes, or exchanges data with the host while it runs.
+        dynamic: of a program with dynamic dimensions, what a call works out.
     """
 
     backend: str
@@ -141,6 +180,7 @@ class CompiledProgram:
     features: tuple[str, ...] = ()
     grid: GridPlan | None = None
     symbols: tuple[str, ...] = ()
+    dynamic: DynamicLayout | None = None
 
 
 def _dtype_name(dtype: np.dtype) -> str:
@@ -190,6 +230,7 @@ def serialize(program: CompiledProgram) -> bytes:
         "threads": program.threads,
         "report": program.report,
         "grid": _grid_json(program.grid) if program.grid else None,
+        "dynamic": asdict(program.dynamic) if program.dynamic else None,
         "stages": [[name, isinstance(text, bytes)] for name, text in program.stages.items()],
     }
     buffer = io.BytesIO()
@@ -259,7 +300,15 @@ def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
         },
         report=metadata["report"],
         grid=_grid_from(metadata["grid"]) if metadata["grid"] else None,
+        dynamic=_dynamic_from(metadata["dynamic"]) if metadata["dynamic"] else None,
     )
+
+
+def _dynamic_from(data: dict[str, Any]) -> DynamicLayout:
+    checks = tuple(DynamicCheck(**{**entry, "values": tuple(entry["values"])}) for entry in data["checks"])
+    symbols = tuple((argument, dimension, divisor) for argument, dimension, divisor in data["symbols"])
+    outputs = tuple(map(tuple, data["outputs"]))
+    return DynamicLayout(symbols, data["slots"], outputs, data["arena_bytes"], checks)
 
 
 def save(program: CompiledProgram, path: str | os.PathLike[str]) -> None:

@@ -74,13 +74,13 @@ def operation_of(name: str) -> str:
     return prefix + "_".join(taken)
 
 
-def find_jobs(folder: Path, pattern: str, every: int) -> Iterator[Job]:
-    """The cases below a folder, by name; the `dynamic` ones have no expected values and are left out."""
+def find_jobs(folder: Path, pattern: str, every: int, dynamic: bool = False) -> Iterator[Job]:
+    """The cases below a folder, by name: those with expected values, or the `dynamic` ones, which have none."""
     root = folder / "testdata" if (folder / "testdata").is_dir() else folder
     jobs = []
     for path in sorted(root.rglob("*.mlir")):
         relative = path.relative_to(root).as_posix()
-        if relative.startswith("dynamic/"):
+        if relative.startswith("dynamic/") != dynamic:
             continue
         parts = golden.pieces(path.read_text())
         for number, text in enumerate(parts):
@@ -125,10 +125,12 @@ def task(engine_name: str) -> Callable[[Job], tuple[str, str]]:
 
 
 def run_case(engine: Callable[..., Any], job: Job) -> tuple[str, str]:
-    """Status and detail of one case in this process."""
+    """Status and detail of one case in this process. An engine with a `judge` decides itself."""
     from stablehlo_py.errors import UnsupportedError
 
     try:
+        if hasattr(engine, "judge"):
+            return engine.judge(job.text)
         case = golden.split(job.text)
         results = engine(case.module, case.arguments)
     except UnsupportedError as error:
@@ -187,6 +189,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=1, help="run every N-th case only")
     parser.add_argument("--output", type=Path, help="write one JSON line for each case")
     parser.add_argument("--all", action="store_true", help="also list the operations that pass in full")
+    parser.add_argument("--dynamic", action="store_true", help="the cases of dynamic.py, which calls this")
     parser.add_argument("--details", type=int, default=20, help="failures to show in full")
     options = parser.parse_args(argv)
     if not options.data or not Path(options.data).exists():
@@ -199,7 +202,7 @@ def main(argv: list[str] | None = None) -> int:
             with tarfile.open(archive) as tar:
                 tar.extractall(scratch, filter="data")
             data = Path(scratch)
-        jobs = list(find_jobs(data, options.filter, options.every))
+        jobs = list(find_jobs(data, options.filter, options.every, options.dynamic))
         if not jobs:
             print(f"error: no case below {options.data} fits {options.filter!r}\n{WHERE}", file=sys.stderr)
             return 2
@@ -208,7 +211,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run_and_report(jobs: list[Job], options: argparse.Namespace) -> int:
     console = Console()
-    exceptions = load_exceptions() if options.engine == "shlo" else {}
+    exceptions = load_exceptions() if options.engine == "shlo" or options.dynamic else {}
     results: list[Result] = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("golden cases", total=len(jobs))

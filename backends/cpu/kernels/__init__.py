@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -18,7 +19,7 @@ def template(kind: str) -> Template | None:
     return import_module(name).emit if find_spec(name) else None
 
 
-def read_fusion(function: ir.OpView) -> Fusion:
+def read_fusion(function: ir.OpView, sizes: SizeTable | None = None) -> Fusion:
     """A fusion function as templates want it."""
     block = function.regions[0].blocks[0]
     *ops, terminator = block.operations
@@ -29,16 +30,17 @@ def read_fusion(function: ir.OpView) -> Fusion:
         outputs=tuple(terminator.operands),
         ops=tuple(ops),
         attributes={name: function.attributes[name] for name in function.attributes},
+        sizes=sizes,
     )
 
 
-def emit_kernel(function: ir.OpView, target: CpuTarget) -> Kernel:
+def emit_kernel(function: ir.OpView, target: CpuTarget, sizes: SizeTable | None = None) -> Kernel:
     """Generate the kernel of a fusion function.
 
     Raises:
         UnsupportedError: there is no template for its kind.
     """
-    fusion = read_fusion(function)
+    fusion = read_fusion(function, sizes)
     emit = template(fusion.kind)
     if emit is None:
         names = sorted({op.operation.name for op in fusion.ops})

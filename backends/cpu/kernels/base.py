@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function
+from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.mlir import ir
 
 
@@ -23,6 +24,7 @@ class Fusion:
     outputs: tuple[ir.Value, ...]
     ops: tuple[ir.OpView, ...]
     attributes: dict[str, ir.Attribute]
+    sizes: SizeTable | None = None  # of a program with dynamic dimensions
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,15 @@ Template = Callable[[Fusion, CpuTarget], Kernel]
 
 
 def phase_function(fusion: Fusion, symbol: str, *, aliased: bool = False) -> Function:
-    """A function with the phase signature: in0.., out0.., shared, private, begin, end.
+    """A function with the phase signature: in0.., out0.., (sizes,) shared, private, begin, end.
 
     `aliased`: an output may share memory with an input (in-place), so no pointer promises noalias.
     """
     pointers = [f"in{i}" for i in range(len(fusion.inputs))] + [f"out{i}" for i in range(len(fusion.outputs))]
+    pointers += ["sizes"] if fusion.sizes is not None else []
     pointers += ["shared", "private"]
     parameters = [(pointer, PTR) for pointer in pointers] + [("begin", I64), ("end", I64)]
-    return Function(symbol, parameters, noalias=() if aliased else pointers)
+    f = Function(symbol, parameters, noalias=() if aliased else pointers)
+    if fusion.sizes is not None:
+        f.sizes = fusion.sizes, f.parameters["sizes"]
+    return f

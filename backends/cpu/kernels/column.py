@@ -45,6 +45,7 @@ from stablehlo_py.codegen.index import (
     scalar,
 )
 from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element, lane_count, load, splat, store
+from stablehlo_py.dialect.size import estimate, is_known, maximum
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 
@@ -122,21 +123,24 @@ class _Column:
 
     def chunks(self, iterations: int, split_size: int) -> int:
         """Into how many chunks the split loop is divided (1: not split). Depends on shapes only."""
+        if not is_known(iterations, self.count * self.total, split_size):
+            return 1
         if iterations >= ENOUGH_ITERATIONS or self.count * self.total < SPLIT_ELEMENTS:
             return 1
         wanted = min(MOST_CHUNKS, self.count * self.total // CHUNK_ELEMENTS, split_size)
         return max(1, wanted)
 
-    def results(self, e: Elemental, place: Position, totals: Sequence[Lanes]) -> None:
+    def results(self, e: Elemental, place: Position, totals: Sequence[Lanes], mask: Value | None = None) -> None:
         """Bind the reductions at a place of the results, evaluate and store what is computed from them."""
         here = flatten(e.f, place)
         for item, total in zip(self.items, totals, strict=True):
             result = finish(e, item, total)
             e.bind(item.result, at_place(e, here, result))
-        values = [e.value(value, place) for value in self.fusion.outputs]
+        with e.guarded(mask):
+            values = [e.value(value, place) for value in self.fusion.outputs]
         lanes = max(lane_count(total) for total in totals)
         for number, (value, result) in enumerate(zip(self.fusion.outputs, values, strict=True)):
-            e.write(element(value), e.f.parameters[f"out{number}"], place, splat(e.f, result, lanes))
+            e.write(element(value), e.f.parameters[f"out{number}"], place, splat(e.f, result, lanes), mask)
         for item in self.items:
             e.bind(item.result, None)
 
@@ -190,19 +194,21 @@ class _KeptLanes:
         self.columns, self.outer = column.kept[-1], column.kept[:-1]
         widest = WIDEST_BLOCK if column.cost < CHEAP else 2
         wanted = max(1, widest // len(column.items))
-        self.vectors = min(wanted, power_of_two(max(1, self.columns // column.lanes)))
+        known = is_known(self.columns)  # else there is one vector, masked at the end of the columns
+        self.vectors = min(wanted, power_of_two(max(1, self.columns // column.lanes))) if known else 1
         self.block = self.vectors * column.lanes
         self.blocks = -(-self.columns // self.block)
         # A single vector of columns waits for its sum: several rows at once then.
-        self.rows_at_once = max(1, min(4 // self.vectors, column.reduced[-1])) if column.cost < CHEAP else 1
+        rows = column.reduced[-1] if is_known(column.reduced[-1]) else 4
+        self.rows_at_once = max(1, min(4 // self.vectors, rows)) if column.cost < CHEAP else 1
 
     def emit(self) -> Kernel:
         c, target = self.c, self.c.target
         iterations = math.prod(self.outer) * self.blocks
-        split = c.reduced.index(max(c.reduced))
+        split = c.reduced.index(max(c.reduced, key=estimate))
         chunks = c.chunks(iterations, c.reduced[split])
         f = start_function(c.fusion)
-        cost = c.cost * self.vectors * c.total / chunks + 5.0
+        cost = c.cost * self.vectors * estimate(c.total) / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
             f.ret()
@@ -228,8 +234,11 @@ class _KeptLanes:
         outer_count = math.prod(self.outer)
         outer = regroup(f, ((outer_count, affine_of(f.idiv(i, self.blocks), outer_count - 1)),), self.outer, 1)
         start = f.imul(f.irem(i, self.blocks), self.block)
-        aligned = self.columns % self.block == 0
-        if not aligned:
+        known, mask = is_known(self.columns), None
+        aligned = self.columns % self.block == 0 or not known
+        if not known:
+            mask = f.tail_mask(f.isub(self.columns, start), lanes)
+        elif not aligned:
             start = f.imin(start, self.columns - self.block)
         base = lane_index(start, self.columns - self.block + lanes, lanes, lanes if aligned else 1)
         columns = [add(f, base, number * lanes) for number in range(self.vectors)]
@@ -239,11 +248,12 @@ class _KeptLanes:
             # Chunk k takes [k n / chunks, (k + 1) n / chunks).
             low = f.idiv(f.imul(chunk, high), chunks)
             high = f.idiv(f.imul(f.iadd(chunk, 1), c.reduced[split]), chunks)
-        totals = self._rows(e, outer, columns, split, low, high)
+        with e.guarded(mask):
+            totals = self._rows(e, outer, columns, split, low, high)
         for column, total in zip(columns, totals, strict=True):
             place = place_of(c.kept, [*outer, column])
             if partials is None:
-                c.results(e, place, total)
+                c.results(e, place, total, mask)
             else:
                 offset = flatten(f, place)
                 partials.store(f, chunk, scalar(f, offset), total)
@@ -341,14 +351,15 @@ class _ReducedLanes:
         self.c = column
         cheap = column.cost < CHEAP
         copies = max(1, 4 // len(column.items)) if cheap else 1
-        self.copies = max(1, min(copies, column.reduced[-1] // column.lanes))
+        columns = column.reduced[-1]
+        self.copies = max(1, min(copies, columns // column.lanes)) if is_known(columns) else copies
 
     def emit(self) -> Kernel:
         c = self.c
         f = start_function(c.fusion)
-        vectors = math.prod(c.reduced[:-1]) * math.ceil(c.reduced[-1] / c.lanes)
+        vectors = estimate(math.prod(c.reduced[:-1]) * -(-c.reduced[-1] // c.lanes))
         unit = c.lanes * self.copies if len(c.reduced) == 1 else 1
-        chunks = c.chunks(c.count, max(1, c.reduced[0] // unit))
+        chunks = c.chunks(c.count, maximum(1, c.reduced[0] // unit))
         cost = c.cost * vectors / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._result(f, i), nonempty=True)
@@ -392,7 +403,7 @@ class _ReducedLanes:
         totals = [
             arith.reduce_lanes(f, item.kind, item.of, total) for item, total in zip(c.items, sweep.run(), strict=True)
         ]
-        c.results(e, ((c.count, affine_of(i, c.count - 1)),) if c.count > 1 else (), totals)
+        c.results(e, ((c.count, affine_of(i, c.count - 1)),) if c.count != 1 else (), totals)
 
     def leftover(self, f: Function, result: Index) -> list[Lanes] | None:
         """Accumulators of what no chunk has taken."""

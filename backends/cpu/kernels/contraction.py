@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stablehlo_py.codegen.types import Element
+from stablehlo_py.dialect.size import estimate, is_known
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class Axis:
     def swapped(self) -> Axis:
         """The axis with A and B exchanged."""
         return replace(self, a=self.b, b=self.a)
+
+    def typical(self) -> Axis:
+        """The axis with typical numbers."""
+        size, a, b, c = map(estimate, (self.size, self.a, self.b, self.c))
+        return replace(self, size=size, a=a, b=b, c=c)
 
 
 UNIT = Axis(1)
@@ -69,6 +75,16 @@ class Contraction:
     def depth(self) -> int:
         """Number of products summed for one element of the result."""
         return math.prod(axis.size for axis in self.k)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether no size or step depends on the call."""
+        return all(is_known(axis.size, axis.a, axis.b, axis.c) for axis in (*self.outer, self.m, self.n, *self.k))
+
+    def typical(self) -> Contraction:
+        """The same with typical sizes, to decide about costs by."""
+        outer, k = (tuple(map(Axis.typical, axes)) for axes in (self.outer, self.k))
+        return replace(self, outer=outer, m=self.m.typical(), n=self.n.typical(), k=k)
 
     def swapped(self) -> Contraction:
         """The transposed problem: C^T = B^T A^T."""

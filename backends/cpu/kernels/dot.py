@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.backends.cpu.kernels import loop
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Axes, Dimensions, Rooted, Source, emit_rooted, shared_axes
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.size import UndecidedSize, typical_order
 from stablehlo_py.dialect.types import i64s, rank, shape
 from stablehlo_py.mlir import ir
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The kernel of a `dot` fusion: packing phases where they pay, a compute phase, and those that rooted.py adds."""
-    return emit_rooted(fusion, target, "hlo.dot", _phases)
+    if fusion.sizes is None:
+        return emit_rooted(fusion, target, "hlo.dot", _phases)
+    try:
+        with typical_order():  # sizes that a call brings along: decisions here are about cost
+            return emit_rooted(fusion, target, "hlo.dot", _phases)
+    except UndecidedSize:
+        return loop.emit(fusion, target)  # element by element
 
 
 def _phases(rooted: Rooted) -> None:

@@ -21,9 +21,10 @@ from typing import Protocol
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Operand
-from stablehlo_py.backends.cpu.kernels.tiling import Plan
+from stablehlo_py.backends.cpu.kernels.tiling import Plan, TallTiles
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
+from stablehlo_py.dialect.size import is_known
 
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
 
@@ -140,6 +141,15 @@ class Gemm:
         remainder = self.contraction.n.size % self.panel
         whole = self.contraction.n.size // self.panel
         vectors = self.plan.vectors
+        if not is_known(remainder):
+            valid = f.isub(self.contraction.n.size, f.imul(panel, self.panel))
+            enough = f.cmp("sge", f.index(valid), f.const(self.panel))
+            f.if_(
+                enough,
+                lambda: self._rows(f, outer, block, panel, vectors, None),
+                lambda: self._rows(f, outer, block, panel, vectors, valid),
+            )
+            return
 
         def full() -> None:
             self._rows(f, outer, block, panel, vectors, None)
@@ -158,10 +168,10 @@ class Gemm:
             f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
 
     def _rows(
-        self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, tail: int | None
+        self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, tail: Index | None
     ) -> None:
-        """All row tiles of a block against a panel of `vectors` vectors, the last of which has `tail` valid
-        elements."""
+        """All row tiles of a block against a panel of `vectors` vectors, the last of which has `tail` valid elements;
+        a `tail` that is no int counts those of the whole panel."""
         rows = self.plan.rows
         first: Index = f.imul(block, self.plan.block)
         last: Index = f.imin(f.iadd(first, self.plan.block), rows.tiles)
@@ -182,6 +192,20 @@ class Gemm:
             f.imul(panel, self.panel), self.contraction.n.size // self.panel * self.panel - self.panel, self.panel
         )
         place = [*(affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)), n]
+
+        if isinstance(rows, TallTiles):
+            row = f.imul(first, rows.height)
+            end = f.imin(f.imul(last, rows.height), rows.size)
+            for height in rows.heights:
+                stop = f.iadd(row, f.imul(f.idiv(f.isub(end, row), height), height))
+
+                def low_tile(row: Index, height: int = height) -> None:
+                    m = affine_of(row, rows.size - height)
+                    self._tile(f, a, b, row, [*place[:-1], m, n], height, vectors, tail)
+
+                f.loop(row, stop, height, low_tile)
+                row = stop
+            return
 
         def tiles(height: int, offset: int, begin: Index, end: Index) -> None:
             def one(tile: Index) -> None:
@@ -234,7 +258,7 @@ class Gemm:
         origin: list[Affine],
         height: int,
         vectors: int,
-        tail: int | None,
+        tail: Index | None,
     ) -> None:
         contraction, parts = self.contraction, self.arithmetic.parts
         if self.packed_a:
@@ -248,7 +272,7 @@ class Gemm:
         operand_b = self.packed_b or contraction.b
         width = self.plan.lanes * self.plan.vectors
         steps_b = dense_steps(contraction.k, width) if self.packed_b else [axis.b for axis in contraction.k]
-        mask = None if self.packed_b or tail is None else f.tail_mask(tail * parts, self.plan.lanes)
+        masks = [None if self.packed_b else self._mask(f, tail, v, vectors, parts) for v in range(vectors)]
 
         def products(a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
             if self.plan.prefetch and operand_b is contraction.b:
@@ -257,10 +281,7 @@ class Gemm:
                         b_at, width + cache_line * 8 // operand_b.element.storage.bits, operand_b.element.storage
                     )
             lanes = self.plan.lanes
-            columns = [
-                self.arithmetic.load(f, operand_b, b_at, v * lanes, lanes, mask if v == vectors - 1 else None)
-                for v in range(vectors)
-            ]
+            columns = [self.arithmetic.load(f, operand_b, b_at, v * lanes, lanes, masks[v]) for v in range(vectors)]
             result = list(sums)
             for line in range(height * parts):
                 offset = line // parts * row_stride + line % parts
@@ -277,6 +298,14 @@ class Gemm:
         sums = contract(f, sizes, (a, steps_a, operand_a), (b, steps_b, operand_b), [zero] * count, products, unroll)
         self._finish(f, origin, sums, height, vectors, tail)
 
+    def _mask(self, f: Function, tail: Index | None, v: int, vectors: int, parts: int) -> Value | None:
+        """The valid scalars of vector `v` of a panel, `parts` for each element; None: all."""
+        if tail is None or (isinstance(tail, int) and v < vectors - 1):
+            return None
+        if isinstance(tail, int):
+            return f.tail_mask(tail * parts, self.step * parts)
+        return f.tail_mask(f.imul(f.isub(tail, v * self.step), parts), self.step * parts)
+
     def _depths(self, f: Function, place: Sequence[Affine]) -> list[Index]:
         """Sizes of the contracted axes at a place of the outer axes."""
         sizes: list[Index] = []
@@ -290,16 +319,15 @@ class Gemm:
         return sizes
 
     def _finish(
-        self, f: Function, origin: list[Affine], sums: list[Value], height: int, vectors: int, tail: int | None
+        self, f: Function, origin: list[Affine], sums: list[Value], height: int, vectors: int, tail: Index | None
     ) -> None:
         parts, step = self.arithmetic.parts, self.step
-        end_mask = None if tail is None else f.tail_mask(tail, step)
+        masks = [self._mask(f, tail, v, vectors, 1) for v in range(vectors)]
 
         def store(row: Affine, v: int, value: Parts) -> None:
-            mask = end_mask if v == vectors - 1 else None
             lanes = Affine(v * step, lane=1 if step > 1 else 0)
             place = [*origin[:-2], add(f, origin[-2], row), add(f, origin[-1], lanes)]
-            self.epilogue.store(f, place, value, step, mask)
+            self.epilogue.store(f, place, value, step, masks[v])
 
         if self.arithmetic.complex:
             for row in range(height):

@@ -14,6 +14,7 @@ from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.index import Affine, Position, Probe, Variable
 from stablehlo_py.codegen.types import Element, element
+from stablehlo_py.dialect.size import always_less, is_known
 from stablehlo_py.mlir import ir
 
 GRAIN_NS = 15_000.0  # work worth a thread
@@ -76,7 +77,7 @@ def probe(
         e.bind(value, _unknown_value(f, element(value)))
     variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
     place = tuple(
-        (size, Affine(0, ((variable, 1),))) for size, variable in zip(sizes, variables, strict=True) if size > 1
+        (size, Affine(0, ((variable, 1),))) for size, variable in zip(sizes, variables, strict=True) if size != 1
     )
     for value in values:
         bound_value = e._providers.pop(value, None)  # a bound value is still to be computed itself
@@ -106,7 +107,7 @@ def refine(
                 if variable not in space.variables or divisor % abs(factor):
                     continue
                 loop, low = space.variables.index(variable), divisor // abs(factor)
-                if 1 < low < sizes[loop] and sizes[loop] % low == 0:
+                if low not in (1, sizes[loop]) and sizes[loop] % low == 0:
                     splits.setdefault(loop, low)
         if not splits or len(sizes) + len(splits) > MAX_LOOPS:
             return replace(space, origin=tuple(origin))
@@ -154,15 +155,15 @@ def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: int) -> int:
     """Lanes for values: full vectors of the widest element computed, at most the power of two in `limit`."""
     bits = [element(value).compute.bits for value in values]
     widest = max((width for width in bits if width > 1), default=8)
-    return min(target.lanes(widest), power_of_two(limit))
+    return min(target.lanes(widest), power_of_two(limit)) if is_known(limit) else target.lanes(widest)
 
 
 def merge_short(sizes: Sequence[int], lanes: int) -> list[int]:
     """Loops whose innermost is long enough for vectors: short ones are merged with the loop around them, at the price
     of divisions by lane.
     """
-    sizes = [size for size in sizes if size > 1] or [1]
-    while len(sizes) > 1 and sizes[-1] * 2 < lanes:
+    sizes = [size for size in sizes if size != 1] or [1]
+    while len(sizes) > 1 and always_less(sizes[-1] * 2, lanes):
         last = sizes.pop()
         sizes[-1] *= last
     return sizes
@@ -176,7 +177,7 @@ def power_of_two(number: int) -> int:
 def phase(symbol: str, iterations: int, cost: float) -> Phase:
     """A phase whose grain is worth a thread. `cost`: nanoseconds of one iteration."""
     grain = max(1, math.ceil(GRAIN_NS / max(cost, 0.01)))
-    return Phase(symbol, iterations, min(grain, max(iterations, 1)), cost)
+    return Phase(symbol, iterations, min(grain, max(iterations, 1)) if is_known(iterations) else grain, cost)
 
 
 def aliased(fusion: Fusion) -> bool:
@@ -214,4 +215,4 @@ def empty(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 def place_of(sizes: Sequence[int], indices: Sequence[Affine]) -> Position:
     """A Position of loop indices, without loops of one iteration."""
-    return tuple((size, index) for size, index in zip(sizes, indices, strict=True) if size > 1)
+    return tuple((size, index) for size, index in zip(sizes, indices, strict=True) if size != 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from stablehlo_py.backends.cpu.kernels import tile
+from stablehlo_py.backends.cpu.kernels import symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
 from stablehlo_py.backends.cpu.kernels.iteration import (
     aliased,
@@ -31,6 +31,7 @@ from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Position, affine_of, lane_index, regroup
 from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import num_elements, tensor_bytes
 from stablehlo_py.errors import InternalError
 
@@ -47,6 +48,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return empty(fusion, target)
     space = refine(fusion, target, fusion.outputs, [count])
     values = cone(fusion.outputs)
+    if not is_known(*space.sizes):
+        return symbolic_loop.emit(fusion, target, space, values)
     if tile.applies(fusion, target, space):
         return tile.emit(fusion, target, space, values)
     sizes = tuple(merge_short(space.sizes, lanes_for(target, values or fusion.outputs, count)))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
+from stablehlo_py.dialect.size import is_known
 
 RUN = 8
 Before = Callable[[Sequence[Lanes], Sequence[Lanes]], Value]
@@ -45,6 +46,8 @@ class Sorter:
         """Emit the sort; returns the columns that hold the result (`columns` or `spare`)."""
         f = self.f
         f.loop(0, size, RUN, lambda start: self._insertion(start, f.imin(f.iadd(start, RUN), size)))
+        if not is_known(size):
+            return self._passes(size)
         source, target, run = self.columns, self.spare, RUN
         while run < size:
 
@@ -55,6 +58,26 @@ class Sorter:
             f.loop(0, size, 2 * run, merge)
             source, target, run = target, source, 2 * run
         return source
+
+    def _passes(self, size: int) -> list[Value]:
+        """The merge passes of a number of records that a call brings along: two at a time, so that the result is where
+        the records were."""
+        f = self.f
+
+        def merged(source: list[Value], target: list[Value], run: Index) -> None:
+            def merge(low: Index) -> None:
+                middle = f.imin(f.iadd(low, run), size)
+                self._merge(source, target, low, middle, f.imin(f.iadd(middle, run), size))
+
+            f.loop(0, size, f.imul(run, 2), merge)
+
+        def twice(run: Value) -> list[Value]:
+            merged(self.columns, self.spare, run)
+            merged(self.spare, self.columns, f.imul(run, 2))
+            return [f.index(f.imul(run, 4))]
+
+        f.while_([f.const(RUN)], lambda run: f.cmp("slt", run, f.index(size)), twice)
+        return self.columns
 
     def _insertion(self, low: Index, high: Index) -> None:
         f = self.f

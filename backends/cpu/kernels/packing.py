@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.gemm import Gemm, dense_steps
+from stablehlo_py.backends.cpu.kernels.tiling import Split
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.dialect.size import is_known
 
 
 def pack_iterations(gemm: Gemm, side: str) -> int:
@@ -42,9 +44,12 @@ def emit_panel(f: Function, gemm: Gemm, source: Value, panel: Index, target: Val
     steps = [axis.b for axis in contraction.k]
     panels = _Panels(f, gemm.arithmetic, contraction.b, contraction.k, steps, contraction.n.b, plan.lanes)
 
-    if panels.transposes:
+    if panels.transposes or not is_known(remainder):
         valid = f.imin(f.isub(contraction.n.size, f.imul(panel, gemm.panel)), gemm.panel)
-        panels.copy_transposed(source, target, valid, width)
+        if panels.transposes:
+            panels.copy_transposed(source, target, valid, width)
+        else:
+            panels.copy(source, target, valid, width)
         return
 
     def full() -> None:
@@ -64,6 +69,7 @@ def emit_panel(f: Function, gemm: Gemm, source: Value, panel: Index, target: Val
 def emit_pack_a(f: Function, gemm: Gemm, number: Value, destination: Operand) -> None:
     """Pack tile `number` of A."""
     contraction, rows, parts = gemm.contraction, gemm.plan.rows, gemm.arithmetic.parts
+    assert isinstance(rows, Split)  # rows that a call brings along are not packed
     tile, outer = f.irem(number, rows.tiles), f.idiv(number, rows.tiles)
     source = _outer_address(f, gemm, contraction.a, "a", outer)
     target = f.gep(
@@ -141,14 +147,15 @@ class _Panels:
     @property
     def transposes(self) -> bool:
         """The contiguous axis of the source is contracted: panels are made by transposing squares."""
-        usable = self.across != self.arithmetic.parts and self.arithmetic.parts == 1
+        usable = self.across != self.arithmetic.parts and self.arithmetic.parts == 1 and is_known(self.axes[-1].size)
         return usable and self.steps[-1] == 1 and self.axes[-1].size >= 4 and self.lanes >= 4
 
-    def copy(self, source: Value, target: Value, valid: int, width: int) -> None:
+    def copy(self, source: Value, target: Value, valid: Index, width: int) -> None:
         """One panel: `valid` elements for every k, `width` scalars apart in the target; lanes past `valid` are zero
         where written."""
         levels = len(self.axes)
         if self.across == self.arithmetic.parts:
+            assert isinstance(valid, int)
             self._nest(source, target, width, levels, lambda at, to: self._row(at, to, valid * self.across, width))
         else:
             self._nest(source, target, width, levels, lambda at, to: self._elements(at, to, valid))
@@ -193,7 +200,7 @@ class _Panels:
         else:
             self.f.masked_store(value, to, first, self.f.tail_mask(valid - first, self.lanes))
 
-    def _elements(self, at: Value, to: Value, valid: int) -> None:
+    def _elements(self, at: Value, to: Value, valid: Index) -> None:
         f, parts = self.f, self.arithmetic.parts
 
         def element(index: Index) -> None:

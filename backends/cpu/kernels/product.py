@@ -13,10 +13,11 @@ from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lane
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, emit_panel, pack_iterations
-from stablehlo_py.backends.cpu.kernels.tiling import Plan, make_plan
+from stablehlo_py.backends.cpu.kernels.tiling import Plan, make_plan, symbolic_plan
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.types import Element
+from stablehlo_py.dialect.size import estimate
 
 MAKE_THREADS_PAY = 20_000.0  # nanoseconds of work that a range given to a thread should have
 
@@ -56,14 +57,14 @@ class KernelBuilder:
         f = self.make(symbol)
         emit(f)
         self.functions.append(f)
-        grain = max(1, min(iterations, math.ceil(MAKE_THREADS_PAY / max(cost, 0.1))))
+        grain = max(1, min(estimate(iterations), math.ceil(MAKE_THREADS_PAY / max(cost, 0.1))))
         self.phases.append(Phase(symbol, iterations, grain, cost))
 
 
 def with_best_lanes(contraction: Contraction, arithmetic: Arithmetic) -> Contraction:
     """The contraction, its lanes moved to an axis that A, B and C share where that is what vectorizes (depthwise
     convolutions)."""
-    shared = None if arithmetic.complex else shared_lanes(contraction)
+    shared = None if arithmetic.complex or not contraction.is_known else shared_lanes(contraction)
     return shared or contraction
 
 
@@ -80,6 +81,8 @@ def emit_product(
         shared = SharedLanes(contraction, arithmetic, epilogue, builder.target)
         builder.phase("", shared.iterations, shared.cost, shared.emit)
         return
+    if plan is None and not contraction.is_known:
+        plan = symbolic_plan(contraction, arithmetic, builder.target)
     for few_rows in (RowStream, LaneSums):
         if plan is None and few_rows.fits(contraction, arithmetic, builder.target):
             phase = few_rows(contraction, arithmetic, epilogue, builder.target)

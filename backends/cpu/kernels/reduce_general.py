@@ -18,6 +18,7 @@ from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.commuting import Commutes, commutes
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.size import always_at_most, estimate
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
 
@@ -48,9 +49,9 @@ class _Reduction:
 
     def emit(self) -> tuple[int, float]:
         """Returns (iterations, nanoseconds of one)."""
-        inner = math.prod(self.sizes[d] for d in self.reduced)
+        inner = estimate(math.prod(self.sizes[d] for d in self.reduced))
         last = len(self.sizes) - 1
-        if self.kept and self.kept[-1] == last and self.sizes[last] >= 4 and self.lanes > 1:
+        if self.kept and self.kept[-1] == last and always_at_most(4, self.sizes[last]) and self.lanes > 1:
             width = self.sizes[last]
             outer = [self.sizes[d] for d in self.kept[:-1]]
             blocks = -(-width // self.lanes)

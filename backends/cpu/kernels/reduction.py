@@ -14,6 +14,7 @@ from stablehlo_py.codegen.builder import I1, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.index import Affine, Position, Variable, affine, flatten, lane_index, same
 from stablehlo_py.codegen.types import Element, Lanes, element, parts, select, splat
+from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import i64s, text
 from stablehlo_py.mlir import ir
 
@@ -131,8 +132,10 @@ class Sweep:
         group = self.lanes * self.copies
         size = self.sizes[-1]
         whole = size // group * group
-        if not (isinstance(high, int) and high != size):
-            high = whole if isinstance(high, int) else f.imin(high, whole)
+        if isinstance(high, Value):
+            high = f.imin(high, whole)
+        elif high == size:
+            high = whole
 
         def main(index: Index, *inner: Value) -> list[Value]:
             sets = self._sets(inner)
@@ -141,7 +144,7 @@ class Sweep:
                 sets[copy] = self._step(indices, self._lane_index(start, copy), sets[copy])
             return pack([value for one in sets for value in one])
 
-        dynamic = not (isinstance(low, int) and isinstance(high, int))
+        dynamic = not (isinstance(low, int) and isinstance(high, int))  # a Size may be less than a group
         carries = f.loop(low, high, group, main, carries, nonempty=not dynamic)
         return self._rest(indices, carries) if tail else carries
 
@@ -165,7 +168,9 @@ class Sweep:
             return pack(self._step(indices, self._lane_index(index, 0), one))
 
         sets[0] = self._sets(f.loop(done, vectors, lanes, single, pack(sets[0])))[0]
-        if vectors < size:
+        if not is_known(size):
+            sets[-1] = self._masked(indices, lane_index(f.index(vectors), size, lanes, lanes), sets[-1])
+        elif vectors < size:
             sets[-1] = self._step(indices, lane_index(size - lanes, size, lanes), sets[-1], lanes - (size - vectors))
         return pack([value for one in sets for value in one])
 
@@ -181,6 +186,22 @@ class Sweep:
                 part = select(f, fresh, part, arith.neutral(f, item.kind, item.of, e.lanes))
             result.append(arith.combine(f, item.kind, item.of, total, part))
         self.after(place)
+        return result
+
+    def _masked(self, indices: list[Affine], index: Affine, totals: list[Lanes]) -> list[Lanes]:
+        """Combine what is left of a row, less than a vector and maybe nothing, into the accumulators."""
+        e, f, size = self.e, self.e.f, self.sizes[-1]
+        if self.lanes == 1:
+            return totals
+        mask = f.tail_mask(f.isub(size, size // self.lanes * self.lanes), self.lanes)
+        place = self.place([*indices, index])
+        result = []
+        with e.guarded(mask):
+            for item, total in zip(self.items, totals, strict=True):
+                part = splat(f, e.value(item.operand, place), e.lanes)
+                part = select(f, mask, part, arith.neutral(f, item.kind, item.of, e.lanes))
+                result.append(arith.combine(f, item.kind, item.of, total, part))
+            self.after(place)
         return result
 
     # --- sets of accumulators ----------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
     merge_short,
     phase,
     place_of,
-    power_of_two,
     refine,
     start_function,
     vector_cost,
@@ -34,6 +33,7 @@ from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Position, affine, affine_of, flatten, lane_index, regroup, same, scalar
 from stablehlo_py.codegen.types import Element, Lanes, element, scatter, splat
+from stablehlo_py.dialect.size import always_at_most, always_less, estimate, is_known
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -57,14 +57,14 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     rows = num_elements(items[0].result)
     if rows == 0:
         return empty(fusion, target)
-    if columns < 2:  # nothing to combine
+    if columns == 1:  # nothing to combine
         return loop.emit(fusion, target)
     for item in items:
         if num_elements(item.result) != rows or num_elements(item.operand) != rows * columns:
             raise InternalError(f"reductions of row fusion {fusion.name} split their operands differently")
     levels = reduction_levels(items)
     full = [value for value in fusion.outputs if num_elements(value) != rows]
-    if not full and len(levels) == 1 and rows < 64 and columns >= SPLIT_COLUMNS:
+    if not full and len(levels) == 1 and always_less(rows, 64) and always_at_most(SPLIT_COLUMNS, columns):
         return column.emit(fusion, target)
     return _Row(fusion, target, rows, columns, levels).emit()
 
@@ -96,7 +96,7 @@ class _Row:
     ) -> None:
         self.fusion, self.target, self.rows, self.columns, self.levels = fusion, target, rows, columns, levels
         results = [item.result for level in levels for item in level]
-        self.full = [value for value in fusion.outputs if num_elements(value) == rows * columns and columns > 1]
+        self.full = [value for value in fusion.outputs if num_elements(value) == rows * columns and columns != 1]
         self.roots = [[item.operand for item in level] for level in levels] + [self.full]
         roots = [value for root in self.roots for value in root]
         space = refine(fusion, target, roots, [rows, columns], bound=results)
@@ -105,14 +105,15 @@ class _Row:
         self.values = cone(fusion.outputs)
         full_lanes = lanes_for(target, self.values, 1 << 10)
         self.aliased = aliased(fusion)
-        self.across = columns <= min(ACROSS_COLUMNS, full_lanes) and columns < rows and rows >= full_lanes
+        short = always_at_most(columns, min(ACROSS_COLUMNS, full_lanes))
+        self.across = short and always_less(columns, rows) and always_at_most(full_lanes, rows)
         if self.aliased and rows % full_lanes:
             self.across = False  # rows in the overlap of two groups would be read after they were written
         if self.across:
             self.column_sizes, self.lanes, self.row_sizes = column_sizes, full_lanes, [rows]
         else:
             self.column_sizes = merge_short(column_sizes, full_lanes)
-            self.lanes = min(full_lanes, power_of_two(self.column_sizes[-1]))
+            self.lanes = lanes_for(target, self.values, self.column_sizes[-1])
         self.staged = self._staged(results)
 
     # --- what is kept between passes ---------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class _Row:
             return costs[value]
 
         staged: dict[ir.Value, tuple[int, int]] = {}
-        used = 0
+        used: int = 0
         per_row = self.lanes if self.across else 1
 
         def visit(value: ir.Value, number: int, seen: set[ir.Value]) -> None:
@@ -140,7 +141,7 @@ class _Row:
             earlier = next((before for before in range(number) if value in cones[before]), None)
             if earlier is not None and num_elements(value) == self.rows * self.columns and cost(value) >= STAGE_COST:
                 size = -(-self.columns * per_row * element(value).bytes // 64) * 64
-                if used + size <= STAGE_BYTES:
+                if not is_known(size) or used + size <= STAGE_BYTES:
                     staged[value] = earlier, used
                     used += size
                     return
@@ -161,7 +162,7 @@ class _Row:
         groups = -(-self.rows // self.lanes) if self.across else self.rows
         f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
         f.ret()
-        vectors = self.columns if self.across else -(-self.columns // self.lanes)
+        vectors = estimate(self.columns if self.across else -(-self.columns // self.lanes))
         cost = (
             vector_cost(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
             + 5.0
@@ -212,7 +213,9 @@ class _Row:
         results = {item.result for row in self.levels for item in row}
         work = [value for value in cone([item.operand for item in level], results.__contains__) if value not in results]
         copies = 4 if vector_cost(work, 0, 0) < CHEAP else 1
-        return max(1, min(copies // len(level) or 1, self.column_sizes[-1] // self.lanes))
+        most = copies // len(level) or 1
+        columns = self.column_sizes[-1]
+        return max(1, min(most, columns // self.lanes)) if is_known(columns) else most
 
     def _store_rows(self, e: Elemental, row_place: Position) -> None:
         """Results with one element per row."""
@@ -231,9 +234,9 @@ class _Row:
             whole, mask = size % lanes == 0, None
             if self.across:
                 index = affine(start, size)
-            elif whole or not self.aliased:
+            elif whole or (is_known(size) and not self.aliased):
                 index = lane_index(start if whole else f.imin(start, size - lanes), size, lanes, lanes if whole else 1)
-            else:  # in place, an overlap would read what was written: the tail is masked
+            else:  # in place an overlap would read what was written, and a row may be short: the tail is masked
                 index, mask = lane_index(start, size, lanes, lanes), f.tail_mask(f.isub(size, start), lanes)
             at = place([*indices, index])
             results = [(value, e.at(value, at, mask)) for value in self.full]

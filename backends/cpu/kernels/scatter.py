@@ -26,6 +26,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir, stablehlo
 
@@ -96,7 +97,7 @@ def _emit_updates(
     index_strides = strides_of(layout.indices)
     last = rank - 1
     # Lanes run along the last operand dimension where its window is also the last dimension of the updates.
-    contiguous = rank > 0 and layout.window_of.get(last) == len(layout.updates) - 1 and layout.window(last) > 1
+    contiguous = rank > 0 and layout.window_of.get(last) == len(layout.updates) - 1 and layout.window(last) != 1
     bits = max(element(value).storage.bits for value in op.operands[:count])
     lanes = target.lanes(bits) if contiguous else 1
     split = contiguous and last not in layout.index_of
@@ -166,4 +167,4 @@ def _emit_updates(
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
     nest(f, [(0, layout.updates[d]) for d in layout.update_scatter_dims], one)
-    return blocks, 2.0 * num_elements(op.operands[count + 1]) / blocks / max(1, lanes // 4)
+    return blocks, 2.0 * estimate(num_elements(op.operands[count + 1])) / estimate(blocks) / max(1, lanes // 4)

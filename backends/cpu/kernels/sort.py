@@ -13,6 +13,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import i64, shape
 
 
@@ -28,7 +29,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     dimension %= max(1, len(sizes))
     size = sizes[dimension] if sizes else 1
     stride = strides_of(sizes)[dimension] if sizes else 1
-    rows = math.prod(sizes) // max(1, size)
+    rows = math.prod(sizes) // (size or 1)
     elements = [element(value) for value in op.operands]
     f = phase_function(fusion, fusion.name)
     compare = combiner(f, op)
@@ -69,6 +70,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if size:
         f.loop(f.begin, f.end, 1, row)
     f.ret()
-    cost = size * (4.0 + 3.0 * merge_passes(size))
+    records = estimate(size)
+    cost = records * (4.0 + 3.0 * merge_passes(records))
     phase = Phase(fusion.name, rows if size else 0, max(1, int(5000 / max(cost, 1))), cost)
     return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=used)

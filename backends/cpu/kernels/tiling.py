@@ -7,11 +7,12 @@ The register tile follows Goto and van de Geijn, "Anatomy of High-Performance Ma
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Contraction
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.size import is_known
 
 PAGE = 4096
 
@@ -34,6 +35,24 @@ class Split:
 
 
 @dataclass(frozen=True)
+class TallTiles:
+    """A number of rows that a call brings along: tiles of `height` rows, what is left in lower ones."""
+
+    size: int
+    height: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of full height, and one for the rest."""
+        return -(-self.size // self.height)
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        """Heights of the tiles that a range of rows is cut into, from the tallest."""
+        return tuple(height for height in (self.height, 4, 1) if height <= self.height)
+
+
+@dataclass(frozen=True)
 class Plan:
     """How a contraction is computed.
 
@@ -48,7 +67,7 @@ class Plan:
 
     lanes: int
     vectors: int
-    rows: Split
+    rows: Split | TallTiles
     block: int
     panels_outside: bool
     pack_a: bool
@@ -127,6 +146,17 @@ def _packs_b(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget
     whole = contraction.depth * n.size * arithmetic.parts * size
     strided = _conflicts(row_bytes, contraction.depth, 64) or whole > target.l2
     return contraction.depth > 64 and strided and n.size * arithmetic.parts > width
+
+
+def symbolic_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Plan:
+    """The plan of a contraction with sizes that a call brings along: what typical ones ask for, as far as it holds for
+    all."""
+    plan = make_plan(contraction.typical(), arithmetic, target)
+    m, n = contraction.m, contraction.n
+    assert isinstance(plan.rows, Split)
+    pack_b = plan.pack_b if is_known(n.size) else n.b != arithmetic.parts
+    rows = plan.rows if is_known(m.size) else TallTiles(m.size, plan.rows.base + bool(plan.rows.extra))
+    return replace(plan, rows=rows, pack_a=plan.pack_a and is_known(m.size), pack_b=pack_b)
 
 
 def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Plan:

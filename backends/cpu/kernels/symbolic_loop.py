@@ -1,0 +1,84 @@
+"""Kernels of kind `loop` whose sizes are known at run time.
+
+As in loop.py the results are walked in row-major order with as few loops as their indices allow. One iteration is a
+block of a row: whole vectors, then one masked vector for the rest. A row of known length is one iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import (
+    Space,
+    kernel,
+    lanes_for,
+    merge_short,
+    phase,
+    place_of,
+    start_function,
+    vector_cost,
+)
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import Affine, affine_of, lane_index, regroup
+from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.size import estimate
+from stablehlo_py.mlir import ir
+
+BLOCK = 8192  # elements of one iteration, at most
+
+
+def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Value]) -> Kernel:
+    """Generate the kernel; `space` has the loops, `values` everything that is computed."""
+    sizes = merge_short(space.sizes, lanes_for(target, values or fusion.outputs, 1 << 10))
+    cost = vector_cost(values, len(space.loads), len(fusion.outputs))
+    return _SymbolicLoop(fusion, target, sizes).emit(cost)
+
+
+class _SymbolicLoop:
+    def __init__(self, fusion: Fusion, target: CpuTarget, sizes: Sequence[int]) -> None:
+        self.fusion, self.target, self.sizes = fusion, target, sizes
+        self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
+        self.lanes = lanes_for(target, [*_computed(fusion), *fusion.outputs], self.inner)
+
+    def emit(self, cost: float) -> Kernel:
+        f = start_function(self.fusion)
+        blocks = -(-self.inner // BLOCK)
+        f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks), nonempty=True)
+        f.ret()
+        vectors = -(-min(estimate(self.inner), BLOCK) // self.lanes)
+        return kernel([f], [phase(self.fusion.name, self.outer * blocks, cost * vectors + 2.0)], self.target)
+
+    def _block(self, f: Function, i: Index, blocks: int) -> None:
+        row = affine_of(f.idiv(i, blocks), self.outer - 1)
+        indices = regroup(f, ((self.outer, row),), self.sizes[:-1], 1)
+        low = f.imul(f.irem(i, blocks), BLOCK)
+        high = f.imin(f.iadd(low, BLOCK), self.inner)
+        count = f.isub(high, low)
+        rest = f.irem(count, self.lanes)
+        whole = f.isub(high, rest)
+        f.loop(low, whole, self.lanes, lambda j: self._vector(f, indices, j, None))
+
+        def tail() -> None:
+            self._vector(f, indices, whole, f.tail_mask(rest, self.lanes))
+
+        if isinstance(rest, Value):
+            f.if_(f.cmp("ne", rest, f.const(0)), tail)
+        elif rest:
+            tail()
+
+    def _vector(self, f: Function, outer: Sequence[Affine], start: Index, mask: Value | None) -> None:
+        """One vector of every result, `start` elements into the row. Inputs are read before outputs are written."""
+        column = lane_index(start, self.inner, self.lanes, self.lanes)
+        place = place_of(self.sizes, [*outer, column])
+        e = Elemental(f, self.fusion, self.target, self.lanes)
+        results = [e.at(value, place, mask) for value in self.fusion.outputs]
+        for number, (value, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
+            e.write(element(value), f.parameters[f"out{number}"], place, result, mask)
+
+
+def _computed(fusion: Fusion) -> list[ir.Value]:
+    return [result for op in fusion.ops for result in op.operation.results]

@@ -1,0 +1,64 @@
+"""The function that fills the table of sizes at the start of a call.
+
+    void shlo_sizes(const int64_t *symbols, int64_t *table)
+
+`symbols` are the dimensions and values of arguments that `DynamicLayout.symbols` lists. Behind the slots stands one
+number more: 1 where every dimension is positive and every check of the call holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stablehlo_py.codegen.builder import I64, PTR, Function, Value
+from stablehlo_py.codegen.size_table import SizeCode, SizeTable
+from stablehlo_py.dialect.size import Number, Size, symbols
+from stablehlo_py.passes.symbolic.checks import Check
+from stablehlo_py.runtime.program import DynamicCheck, DynamicLayout
+
+ENTRY = "shlo_sizes"
+
+
+def emit_sizes(
+    table: SizeTable, outputs: Sequence[Sequence[Number]], arena: Number, checks: Sequence[Check]
+) -> tuple[Function, DynamicLayout]:
+    """The function, and where the runtime finds what it needs. Nothing may be added to the table afterwards."""
+
+    def reference(number: Number) -> int:
+        return -1 - table.slot(number) if isinstance(number, Size) else number
+
+    shapes = tuple(tuple(map(reference, sizes)) for sizes in outputs)
+    arena_bytes = reference(arena)
+    described = tuple(
+        DynamicCheck(
+            reference(check.condition),
+            check.required,
+            check.message,
+            tuple(map(reference, check.values)),
+            check.op,
+            check.location,
+        )
+        for check in checks
+    )
+    names = sorted({name for size in table.slots for name in symbols(size)})
+    f = Function(ENTRY, [("symbols", PTR), ("table", PTR)])
+    values = {name: f.load(I64, f.symbols, position) for position, name in enumerate(names)}
+    code = SizeCode(f, values)
+    for size, slot in table.slots.items():
+        f.store(f.index(code.number(size)), f.table, slot)
+    holds: Value = f.const(1)
+    for name, value in values.items():
+        if not name.startswith("x"):
+            holds = f.binary("and", holds, f.cast("zext", f.cmp("sgt", value, f.const(0)), I64))
+    for check in checks:
+        holds = f.binary("and", holds, f.index(code.number(check.condition)))
+    f.store(holds, f.table, len(table.slots))
+    f.ret()
+    layout = DynamicLayout(tuple(map(_source, names)), len(table.slots), shapes, arena_bytes, described)
+    return f, layout
+
+
+def _source(name: str) -> tuple[int, int, int]:
+    """(argument, dimension, divisor) of a symbol; -1 - i for element i of the argument."""
+    argument, position, *divisor = map(int, name[1:].split("_"))
+    return argument, position if name[0] == "d" else -1 - position, divisor[0] if divisor else 1

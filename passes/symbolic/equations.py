@@ -1,0 +1,105 @@
+"""Equations between sizes: what operands of one shape say about the dimensions of the arguments."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stablehlo_py.dialect.size import SPECIALIZE, Number, Size, is_known, substitute, symbol, symbols
+from stablehlo_py.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Equation:
+    """`symbol == value` has to hold in a call. `required`: the program means nothing otherwise; else it is what this
+    compilation assumes."""
+
+    symbol: str
+    value: Number
+    required: bool
+    op: str
+    location: str | None
+
+
+class Equations:
+    """A growing set of solved equations. `changed` says whether one was added since it was last cleared."""
+
+    def __init__(self) -> None:
+        self.solved: list[Equation] = []
+        self.changed = False
+        self._values: dict[str, Number] = {}
+        self._dimensions: set[str] = set()
+
+    def value(self, argument: int, element: int) -> Number:
+        """The symbol of an element of an integer argument: positive once it is known to be a dimension."""
+        name = f"{argument}_{element}"
+        return self.reduced(symbol(("v" if name in self._dimensions else "x") + name))
+
+    def is_dimension(self, size: Number) -> None:
+        """Learn that a size is one of a tensor: elements of arguments in it are positive."""
+        for name in symbols(size):
+            if str(size) == name and name.startswith("x"):
+                self._dimensions.add(name[1:])
+                self.changed = True
+
+    def reduced(self, number: Number) -> Number:
+        """The number with everything replaced that an equation was solved for."""
+        return substitute(number, self._values) if self._values else number
+
+    def unite(self, a: Number, b: Number, *, required: bool, op: str, location: str | None) -> Number:
+        """Let two sizes be equal; returns what both are.
+
+        Raises:
+            UnsupportedError: they never are, or the equation cannot be solved for a symbol.
+        """
+        a, b = self.reduced(a), self.reduced(b)
+        if a == b:
+            return a
+        found = solve(a - b)
+        if found is None:
+            raise UnsupportedError(
+                f"needs the sizes {a} and {b} to be equal, which cannot be decided before the call",
+                op=op,
+                location=location,
+                remedy=SPECIALIZE,
+            )
+        name, value = found
+        self._values = {known: substitute(old, {name: value}) for known, old in self._values.items()}
+        self._values[name] = value
+        self.solved.append(Equation(name, value, required, op, location))
+        self.changed = True
+        return self.reduced(a)
+
+
+def solve(zero: Number) -> tuple[str, Number] | None:
+    """A symbol and its value, from an expression that is zero: one that occurs once, linearly, alone in its term."""
+    if is_known(zero):
+        return None
+    assert isinstance(zero, Size)
+    scale = math.gcd(*(coefficient for _, coefficient in zero.terms))
+    candidates = []
+    for atoms, coefficient in zero.terms:
+        if len(atoms) != 1 or atoms[0].function or abs(coefficient) != scale:
+            continue
+        (symbol,) = atoms
+        term = Size({(symbol,): coefficient})
+        rest = zero - term
+        if symbol.text not in symbols(rest):
+            candidates.append((symbol.text, -(rest // coefficient)))
+    if not candidates:
+        return _divided(zero)
+    # Values of arguments are replaced by dimensions, and later ones by earlier ones.
+    return max(candidates, key=lambda found: (is_known(found[1]), found[0][0] != "d", found[0]), default=None)
+
+
+def _divided(zero: Number) -> tuple[str, Number] | None:
+    """Of n == k * floordiv(n, k), as of a dimension "2*b": n is k times a symbol of its own."""
+    assert isinstance(zero, Size)
+    for atom in (atom for atoms, _ in zero.terms for atom in atoms if atom.function == "floordiv"):
+        whole, factor = atom.arguments
+        name = str(whole)
+        if is_known(factor) and name in symbols(whole):
+            multiple = factor * symbol(f"{name}_{factor}")
+            if substitute(zero, {name: multiple}) == 0:
+                return name, multiple
+    return None

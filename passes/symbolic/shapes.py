@@ -1,0 +1,325 @@
+"""Result shapes of StableHLO ops over sizes. Sections of the StableHLO specification give the formulas.
+
+A rule takes the op and a `Scope` (shapes and integer values of what comes before it) and returns the shape of each
+result. An op without a rule is elementwise: operands and results have one shape. Dimensions that the result's type
+knows need not be right in a rule: the type has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from stablehlo_py.dialect import infer
+from stablehlo_py.dialect.size import Number, floordiv, maximum, product
+from stablehlo_py.dialect.types import i64, i64s
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.legalize.rules import optional_i64s, optional_pairs
+from stablehlo_py.mlir import ir, stablehlo
+
+Shape: TypeAlias = tuple[Number, ...]
+
+
+class Scope(Protocol):
+    """What a rule may ask."""
+
+    def shape(self, value: ir.Value) -> Shape:
+        """The shape of a value that is there."""
+
+    def elements(self, value: ir.Value) -> Shape:
+        """The elements of an integer tensor. Raises UnsupportedError where they are not known."""
+
+    def unite(self, a: Number, b: Number, op: ir.Operation, *, required: bool = True) -> Number:
+        """Let two sizes be equal."""
+
+    def require_at_most(self, a: Number, b: Number, op: ir.Operation) -> None:
+        """Let a size not exceed another, by a check of the call where that is not known."""
+
+    def require_equal(self, a: Number, b: Number, op: ir.Operation) -> None:
+        """Let two sizes be equal, by a check of the call where that says nothing about a symbol."""
+
+
+Rule = Callable[[Scope, ir.Operation], Sequence[Shape]]
+RULES: dict[str, Rule] = {}
+# Custom calls that hand on their operand.
+_ANNOTATIONS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"))
+
+
+def result_shapes(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    """The shapes of an op's results.
+
+    Raises:
+        UnsupportedError: they do not follow from sizes.
+    """
+    return RULES.get(op.name, _elementwise)(scope, op)
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        RULES.update((f"stablehlo.{name}", function) for name in names)
+        return function
+
+    return register
+
+
+def _united(scope: Scope, op: ir.Operation, shapes: Sequence[Shape]) -> Shape:
+    first, *others = shapes
+    for other in others:
+        first = tuple(scope.unite(a, b, op) for a, b in zip(first, other, strict=True))
+    return first
+
+
+def _elementwise(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    if not len(op.results):
+        return []
+    rank = len(op.results[0].type.shape)
+    shapes = [scope.shape(value) for value in op.operands]
+    if not shapes or any(len(shape) not in (0, rank) for shape in shapes):
+        raise UnsupportedError("the shape of its result does not follow from a rule", op=op.name)
+    # Scalars beside tensors: the predicate of a select, the bounds of a clamp.
+    united = _united(scope, op, [shape for shape in shapes if len(shape) == rank])
+    return [united] * len(op.results)
+
+
+# --- sources and shapes given as values ------------------------------------------------------------------------------
+
+
+@_rule("constant", "iota", "rng_bit_generator", "reshape", "custom_call", "dynamic_slice", "rng", "fft")
+def _declared(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    """Ops whose static form says the shape: their types must."""
+    if op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value in _ANNOTATIONS:
+        return [scope.shape(op.operands[0])]
+    if op.name == "stablehlo.rng_bit_generator":
+        return [scope.shape(op.operands[0]), _static(op, 1)]
+    return [_static(op, number) for number in range(len(op.results))]
+
+
+def _static(op: ir.Operation, number: int = 0) -> Shape:
+    type_ = op.results[number].type
+    if not type_.has_static_shape:
+        raise UnsupportedError(f"has a result of dynamic shape, {type_}, that no rule explains", op=op.name)
+    return tuple(type_.shape)
+
+
+@_rule("dynamic_reshape")
+def _dynamic_reshape(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    sizes = scope.elements(op.operands[1])
+    scope.require_equal(product(scope.shape(op.operands[0])), product(sizes), op)
+    return [sizes]
+
+
+@_rule("dynamic_iota")
+def _dynamic_iota(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [scope.elements(op.operands[0])]
+
+
+@_rule("dynamic_broadcast_in_dim")
+def _dynamic_broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    """A mapped dimension has the result's size, unless it is known to be 1."""
+    source, sizes = scope.shape(op.operands[0]), list(scope.elements(op.operands[1]))
+    for extent, dimension in zip(source, i64s(op, "broadcast_dimensions"), strict=True):
+        if extent != 1:
+            sizes[dimension] = scope.unite(sizes[dimension], extent, op, required=False)
+    return [tuple(sizes)]
+
+
+@_rule("broadcast_in_dim")
+def _broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    source, sizes = scope.shape(op.operands[0]), list(_static(op))
+    for extent, dimension in zip(source, i64s(op, "broadcast_dimensions"), strict=True):
+        if extent != 1:
+            scope.unite(sizes[dimension], extent, op, required=False)
+    return [tuple(sizes)]
+
+
+@_rule("get_dimension_size")
+def _scalar(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [()]
+
+
+@_rule("set_dimension_size")
+def _set_dimension_size(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    sizes, dimension = list(scope.shape(op.operands[0])), i64(op, "dimension")
+    (size,) = scope.elements(op.operands[1])
+    scope.require_at_most(size, sizes[dimension], op)
+    sizes[dimension] = size
+    return [tuple(sizes)]
+
+
+# --- moving elements -------------------------------------------------------------------------------------------------
+
+
+@_rule("transpose")
+def _transpose(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    source = scope.shape(op.operands[0])
+    return [tuple(source[dimension] for dimension in i64s(op, "permutation"))]
+
+
+@_rule("concatenate")
+def _concatenate(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    shapes = [scope.shape(value) for value in op.operands]
+    dimension = i64(op, "dimension")
+    total = sum(shape[dimension] for shape in shapes)
+    rest = [(*shape[:dimension], 0, *shape[dimension + 1 :]) for shape in shapes]
+    united = list(_united(scope, op, rest))
+    united[dimension] = total
+    return [tuple(united)]
+
+
+@_rule("slice")
+def _slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    start, limit, strides = (i64s(op, name) for name in ("start_indices", "limit_indices", "strides"))
+    return [infer.slice_shape(start, limit, strides)]
+
+
+@_rule("real_dynamic_slice")
+def _real_dynamic_slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    start, limit, strides = (scope.elements(value) for value in list(op.operands)[1:])
+    for first, end, step, size in zip(start, limit, strides, scope.shape(op.operands[0]), strict=True):
+        scope.require_at_most(0, first, op)
+        scope.require_at_most(end, size, op)
+        scope.require_at_most(1, step, op)
+    return [infer.slice_shape(start, limit, strides)]
+
+
+@_rule("pad")
+def _pad(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    edges = (i64s(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding"))
+    return [_padded(scope.shape(op.operands[0]), *edges)]
+
+
+@_rule("dynamic_pad")
+def _dynamic_pad(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [_padded(scope.shape(op.operands[0]), *(scope.elements(value) for value in list(op.operands)[2:]))]
+
+
+def _padded(sizes: Shape, low: Shape, high: Shape, interior: Shape) -> Shape:
+    edges = zip(sizes, low, high, interior, strict=True)
+    return tuple(size + first + last + maximum(size - 1, 0) * inner for size, first, last, inner in edges)
+
+
+@_rule("dynamic_update_slice", "reverse", "scatter", "sort", "select_and_scatter", "cholesky")
+def _like_operands(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    """Each result has the shape of the operand of its number."""
+    return [scope.shape(op.operands[number]) for number in range(len(op.results))]
+
+
+@_rule("triangular_solve")
+def _triangular_solve(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    a, b = (scope.shape(value) for value in op.operands)
+    for one, other in zip(a[:-2], b[:-2], strict=True):
+        scope.unite(one, other, op)
+    return [scope.shape(op.operands[1])]
+
+
+@_rule("bitcast_convert")
+def _bitcast_convert(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    source, declared = scope.shape(op.operands[0]), tuple(op.results[0].type.shape)
+    return [(*source, declared[-1]) if len(declared) > len(source) else source[: len(declared)]]
+
+
+@_rule("gather")
+def _gather(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [_gathered(scope, op, i64s(op, "slice_sizes"))]
+
+
+@_rule("dynamic_gather")
+def _dynamic_gather(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    sizes = scope.elements(op.operands[2])
+    for size, whole in zip(sizes, scope.shape(op.operands[0]), strict=True):
+        scope.require_at_most(size, whole, op)
+    return [_gathered(scope, op, sizes)]
+
+
+def _gathered(scope: Scope, op: ir.Operation, slice_sizes: Shape) -> Shape:
+    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    indices = scope.shape(op.operands[1])
+    return infer.gather_shape(indices, slice_sizes, numbers.offset_dims, dropped, numbers.index_vector_dim)
+
+
+# --- reductions and contractions -------------------------------------------------------------------------------------
+
+
+@_rule("reduce")
+def _reduce(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    count, dimensions = len(op.results), i64s(op, "dimensions")
+    united = _united(scope, op, [scope.shape(value) for value in list(op.operands)[:count]])
+    return [tuple(size for i, size in enumerate(united) if i not in dimensions)] * count
+
+
+def window_shape(sizes: Shape, window: Shape, strides: Shape, padding: Shape, base: Shape, dilation: Shape) -> Shape:
+    """Window positions per dimension, where at least one is known to fit."""
+    result = []
+    for i, size in enumerate(sizes):
+        padded = (size - 1) * base[i] + 1 + padding[2 * i] + padding[2 * i + 1]
+        reach = (window[i] - 1) * dilation[i] + 1
+        result.append(maximum(floordiv(padded - reach, strides[i]) + 1, 0))
+    return tuple(result)
+
+
+@_rule("reduce_window")
+def _reduce_window(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    count, rank = len(op.results), len(scope.shape(op.operands[0]))
+    united = _united(scope, op, [scope.shape(value) for value in list(op.operands)[:count]])
+    ones = [1] * rank
+    window, strides, base, dilation = (
+        tuple(optional_i64s(op, name, ones))
+        for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+    )
+    padding = tuple(optional_pairs(op, "padding", rank))
+    return [window_shape(united, window, strides, padding, base, dilation)] * count
+
+
+@_rule("dot_general")
+def _dot_general(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    lhs, rhs = (scope.shape(value) for value in op.operands)
+    batch = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
+    contract = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    for left, right in (*zip(*batch, strict=True), *zip(*contract, strict=True)):
+        scope.unite(lhs[left], rhs[right], op)
+    return [infer.dot_shape(lhs, rhs, batch, contract)]
+
+
+@_rule("dot")
+def _dot(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    lhs, rhs = (scope.shape(value) for value in op.operands)
+    scope.unite(lhs[-1], rhs[0], op)
+    return [(*lhs[:-1], *rhs[1:])]
+
+
+@_rule("convolution")
+def _convolution(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    rank = len(scope.shape(op.operands[0]))
+    return [_convolved(scope, op, tuple(optional_pairs(op, "padding", rank - 2)))]
+
+
+@_rule("dynamic_conv")
+def _dynamic_conv(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [_convolved(scope, op, scope.elements(op.operands[2]))]
+
+
+def _convolved(scope: Scope, op: ir.Operation, padding: Shape) -> Shape:
+    numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    lhs, rhs = scope.shape(op.operands[0]), scope.shape(op.operands[1])
+    ones = [1] * len(numbers.input_spatial_dimensions)
+    strides, base, dilation = (
+        tuple(optional_i64s(op, name, ones)) for name in ("window_strides", "lhs_dilation", "rhs_dilation")
+    )
+    features = lhs[numbers.input_feature_dimension], rhs[numbers.kernel_input_feature_dimension]
+    scope.unite(features[0], features[1] * i64(op, "feature_group_count"), op)
+    spatial = window_shape(
+        tuple(lhs[i] for i in numbers.input_spatial_dimensions),
+        tuple(rhs[i] for i in numbers.kernel_spatial_dimensions),
+        strides,
+        padding,
+        base,
+        dilation,
+    )
+    result: list[Number] = [0] * len(lhs)
+    result[numbers.output_batch_dimension] = floordiv(lhs[numbers.input_batch_dimension], i64(op, "batch_group_count"))
+    result[numbers.output_feature_dimension] = rhs[numbers.kernel_output_feature_dimension]
+    for dimension, extent in zip(numbers.output_spatial_dimensions, spatial, strict=True):
+        result[dimension] = extent
+    return tuple(result)

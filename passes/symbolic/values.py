@@ -1,0 +1,184 @@
+"""Shape computations, interpreted: integer tensors of few elements whose elements are known sizes.
+
+A value is the tuple of its elements, row-major; None where they are not known. An i1 is 0 or 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from stablehlo_py.dialect import size
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.size import Number
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, is_integer, is_unsigned
+from stablehlo_py.legalize.rules import keyword
+from stablehlo_py.mlir import ir
+
+MAX_ELEMENTS = 64  # of a value that is followed
+
+Elements: TypeAlias = "tuple[Number, ...] | None"
+Rule = Callable[[ir.Operation, Sequence["tuple[Number, ...]"]], Elements]
+RULES: dict[str, Rule] = {}
+
+
+def followed(type_: ir.Type) -> bool:
+    """Whether a tensor of this type may be a shape, or part of one."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        return False
+    return is_integer(type_.element_type) and math.prod(type_.shape) <= MAX_ELEMENTS
+
+
+def evaluate(op: ir.Operation, operands: Sequence[Elements]) -> Elements:
+    """The elements of an op's result, where those of its operands say them."""
+    rule = RULES.get(op.name)
+    if rule is None or len(op.results) != 1 or not followed(op.results[0].type) or None in operands:
+        return None
+    return rule(op, operands)  # type: ignore[arg-type]
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        RULES.update((f"stablehlo.{name}", function) for name in names)
+        return function
+
+    return register
+
+
+def _shape(value: ir.Value) -> tuple[int, ...]:
+    return tuple(value.type.shape)
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _elementwise(name: str, function: Callable[..., Number]) -> None:
+    RULES[f"stablehlo.{name}"] = lambda op, operands: tuple(map(function, *operands))
+
+
+_ARITHMETIC: dict[str, Callable[..., Number]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": size.truncdiv,
+    "remainder": size.remainder,
+    "maximum": size.maximum,
+    "minimum": size.minimum,
+    "negate": lambda a: -a,
+    "abs": lambda a: size.maximum(a, -a),
+    "sign": lambda a: size.less(0, a) - size.less(a, 0),
+}
+for _name, _function in _ARITHMETIC.items():
+    _elementwise(_name, _function)
+
+
+def _logical(name: str, function: Callable[..., Number]) -> None:
+    def rule(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+        return tuple(map(function, *operands)) if is_bool(element_type(op.results[0])) else None
+
+    RULES[f"stablehlo.{name}"] = rule
+
+
+_logical("and", lambda a, b: a * b)
+_logical("or", lambda a, b: a + b - a * b)
+_logical("xor", lambda a, b: a + b - 2 * a * b)
+_logical("not", lambda a: 1 - a)
+
+_COMPARISONS: dict[str, Callable[[Number, Number], Number]] = {
+    "EQ": size.equal,
+    "NE": lambda a, b: 1 - size.equal(a, b),
+    "LT": size.less,
+    "GE": lambda a, b: 1 - size.less(a, b),
+    "GT": lambda a, b: size.less(b, a),
+    "LE": lambda a, b: 1 - size.less(b, a),
+}
+
+
+@_rule("compare")
+def _compare(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    if is_unsigned(element_type(op.operands[0])) and not is_bool(element_type(op.operands[0])):
+        return None
+    return tuple(map(_COMPARISONS[keyword(op.attributes["comparison_direction"])], *operands))
+
+
+@_rule("select")
+def _select(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    condition, on_true, on_false = operands
+    conditions = condition * len(on_true) if len(condition) == 1 else condition
+    return tuple(map(size.select, conditions, on_true, on_false))
+
+
+@_rule("clamp")
+def _clamp(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    low, x, high = operands
+    lows, highs = (side * len(x) if len(side) == 1 else side for side in (low, high))
+    return tuple(size.minimum(size.maximum(each, a), b) for a, each, b in zip(lows, x, highs, strict=True))
+
+
+@_rule("convert")
+def _convert(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    """Sizes fit any integer type that holds them."""
+    if is_bool(element_type(op.results[0])) and not is_bool(element_type(op.operands[0])):
+        return tuple(1 - size.equal(each, 0) for each in operands[0])
+    return operands[0]
+
+
+# --- structure -------------------------------------------------------------------------------------------------------
+
+
+@_rule("constant")
+def _constant(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    return tuple(int(each) for each in constant_value(op).reshape(-1))
+
+
+@_rule("reshape", "dynamic_reshape", "optimization_barrier")
+def _same(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    return operands[0]
+
+
+@_rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
+def _broadcast(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    source, dimensions = _shape(op.operands[0]), i64s(op, "broadcast_dimensions")
+    result = []
+    for place in itertools.product(*map(range, _shape(op.results[0]))):
+        at = 0
+        for extent, dimension in zip(source, dimensions, strict=True):
+            at = at * extent + (place[dimension] if extent > 1 else 0)
+        result.append(operands[0][at])
+    return tuple(result)
+
+
+@_rule("concatenate")
+def _concatenate(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    return tuple(itertools.chain(*operands)) if i64(op, "dimension") == 0 or len(operands) == 1 else None
+
+
+@_rule("slice")
+def _slice(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    if len(_shape(op.results[0])) != 1:
+        return None
+    bounds = (i64s(op, f"{name}")[0] for name in ("start_indices", "limit_indices", "strides"))
+    return operands[0][slice(*bounds)]
+
+
+@_rule("iota")
+def _iota(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    dimension = i64(op, "iota_dimension")
+    return tuple(place[dimension] for place in itertools.product(*map(range, _shape(op.results[0]))))
+
+
+@_rule("reduce")
+def _reduce(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+    """Of a whole value, by one arithmetic op."""
+    if len(operands) != 2 or len(_shape(op.results[0])) or len(op.regions[0].blocks[0].operations) != 2:
+        return None
+    body = op.regions[0].blocks[0].operations[0].operation
+    rule = RULES.get(body.name)
+    if rule is None or len(body.operands) != 2:
+        return None
+    total: Elements = operands[1]
+    for each in operands[0]:
+        total = rule(body, ((each,), total)) if total is not None else None
+    return total

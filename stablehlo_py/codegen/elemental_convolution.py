@@ -1,0 +1,106 @@
+"""`hlo.convolution` element by element: for every element of the result a loop over the window and the features.
+
+Slow, and right for every window and any sizes: what is left where no contraction serves (kernels/convolution.py).
+StableHLO spec, section convolution.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import Value
+from stablehlo_py.codegen.conversions import convert
+from stablehlo_py.codegen.elemental_compute import digits, loops, rule
+from stablehlo_py.codegen.elemental_shape import grid
+from stablehlo_py.codegen.index import Affine, Position, Probe, add, both, divmod_, regroup, scale
+from stablehlo_py.codegen.types import Lanes, element, splat
+from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.mlir import ir
+
+if TYPE_CHECKING:
+    from stablehlo_py.codegen.elemental import Elemental
+
+
+@rule("convolution")
+def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+    """Sum over kernel places and input features; the input is zero outside and between its dilated elements."""
+    f, of = e.f, element(op.results[0])
+    lhs, rhs = op.operands[0], op.operands[1]
+    inputs, kernel, result = shape(lhs), shape(rhs), shape(op.results[0])
+    input_dims, kernel_dims, output_dims = (i64s(op, f"{name}_dims") for name in ("input", "kernel", "output"))
+    at = regroup(f, place, result, e.lanes)
+    batch, feature = at[output_dims[0]], at[output_dims[1]]
+    features = kernel[kernel_dims[0]]
+    first_feature = Affine(0)
+    if i64(op, "feature_groups") > 1:
+        group, _ = divmod_(f, feature, result[output_dims[1]] // i64(op, "feature_groups"), e.lanes)
+        first_feature = scale(f, group, features)
+    if i64(op, "batch_groups") > 1:
+        group, _ = divmod_(f, feature, result[output_dims[1]] // i64(op, "batch_groups"), e.lanes)
+        batch = add(f, batch, scale(f, group, result[output_dims[0]]))
+    windows = [_Window(op, number) for number in range(len(inputs) - 2)]
+    counts = [*(kernel[dimension] for dimension in kernel_dims[2:]), features]
+    lanes = 1 if all(index.uniform for index in at) else e.lanes
+    zero = arith.neutral(f, "add", of, lanes)
+
+    def product(moving: list[Affine]) -> Lanes:
+        *taps, depth = moving
+        left = {input_dims[0]: batch, input_dims[1]: add(f, first_feature, depth)}
+        right = {kernel_dims[0]: depth, kernel_dims[1]: feature}
+        condition: Value | None = None
+        outside = False
+        for number, (window, tap) in enumerate(zip(windows, taps, strict=True), 2):
+            index, holds = window.input_index(e, at[output_dims[number]], tap)
+            safe, inside, _ = e.confined(index, inputs[input_dims[number]])
+            left[input_dims[number]] = safe
+            right[kernel_dims[number]] = window.kernel_index(e, tap, kernel[kernel_dims[number]])
+            outside = outside or inside is False
+            condition = both(f, condition, holds)
+            condition = both(f, condition, inside) if isinstance(inside, Value) else condition
+        if outside:
+            return zero
+
+        def inner() -> Lanes:
+            with e.guarded(condition):
+                sides = [
+                    e.value(value, digits([(size, index[d]) for d, size in enumerate(sizes)]))
+                    for value, sizes, index in ((lhs, inputs, left), (rhs, kernel, right))
+                ]
+            a, b = (
+                splat(f, convert(f, element(value), of, side), lanes)
+                for value, side in zip((lhs, rhs), sides, strict=True)
+            )
+            return a if isinstance(f, Probe) else arith.combine(f, "multiply", of, a, b)
+
+        return inner() if isinstance(f, Probe) or condition is None else e.choose(condition, inner, lambda: zero)
+
+    def step(moving: list[Affine], total: Lanes) -> Lanes:
+        part = product(moving)
+        return total if isinstance(f, Probe) else arith.combine(f, "add", of, total, splat(f, part, lanes))
+
+    level = max([f.barrier, *(index.level for index in at)])
+    with f.at_level(max(level, e.guard.level if e.guard else 0)):
+        return arith.rounded(f, of, loops(e, counts, zero, step))
+
+
+class _Window:
+    """How the window moves along one spatial dimension."""
+
+    def __init__(self, op: ir.OpView, number: int) -> None:
+        self.stride = i64s(op, "strides")[number]
+        self.low = i64s(op, "padding")[2 * number]
+        self.input_dilation = i64s(op, "lhs_dilation")[number]
+        self.kernel_dilation = i64s(op, "rhs_dilation")[number]
+        self.reversed = bool(i64s(op, "reversal")[number])
+
+    def input_index(self, e: Elemental, output: Affine, tap: Affine) -> tuple[Affine, Value | None]:
+        """The input element under a kernel place, maybe outside; the condition that there is one between holes."""
+        f = e.f
+        moved = add(f, scale(f, output, self.stride), scale(f, tap, self.kernel_dilation))
+        moved = add(f, moved, -self.low)
+        return grid(e, moved, self.input_dilation) if self.input_dilation != 1 else (moved, None)
+
+    def kernel_index(self, e: Elemental, tap: Affine, size: int) -> Affine:
+        """The place in the kernel, which may be read backwards."""
+        return add(e.f, scale(e.f, tap, -1), size - 1) if self.reversed else tap

@@ -1,0 +1,580 @@
+"""Sizes that are known at run time: `Size`, a number like `int` as far as it can be.
+
+A `Size` is a polynomial with integer coefficients over atoms, in a normal form: equal expressions are equal objects.
+An atom is a symbol (a dimension of an argument) or a function that no polynomial says: `floordiv`, `mod`, `max`,
+`min`, a comparison, `select`. Arithmetic folds to `int` where it can.
+
+    b = symbol("d0_0")
+    (4 * b) // 4 == b;  (b * 4 + 8) % 4 == 0;  str(b * 3 + 1) == "3*d0_0+1"
+
+An order is a bool only where it holds, or fails, for every value that the symbols may take: `b > 0` is True, `b < 16`
+raises `UndecidedSize`. `always_less` asks without raising; `estimate` gives a number to decide about costs by.
+
+The normal form of sums of products is that of every computer algebra system; exact division is by the leading
+monomial, as in long division of polynomials (Knuth, The Art of Computer Programming 2, 4.6.1).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from stablehlo_py.errors import UnsupportedError
+
+Number: TypeAlias = int  # or a Size
+TYPICAL = 100  # the value of a symbol where only costs depend on it
+SPECIALIZE = "specialize to concrete shapes: Options(dynamic='specialize')"
+_INF = math.inf
+_SYMBOL = re.compile(r"[duvx]\d+_\d+(_\d+)?")
+
+
+class UndecidedSize(UnsupportedError):
+    """Code asked for something about a size that depends on the call."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__(
+            f"one program for all shapes would have to know whether {question}",
+            remedy=SPECIALIZE,
+        )
+
+
+@dataclass(frozen=True)
+class Atom:
+    """What a polynomial is made of. `text` identifies it; `low` and `high` bound its value."""
+
+    text: str
+    function: str = ""  # of `arguments`; "" for a symbol
+    arguments: tuple[Number, ...] = ()
+    low: float = 1
+    high: float = _INF
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.text < other.text
+
+
+Monomial: TypeAlias = tuple[Atom, ...]  # a product, sorted
+_Terms: TypeAlias = dict[Monomial, int]
+
+
+# To the type checker a Size is an int: it stands where one does. At run time it is none, so that C++ refuses it.
+if TYPE_CHECKING:
+    _Integer = int
+else:
+    _Integer = object
+
+
+class Size(_Integer):
+    """A polynomial over atoms that is no constant."""
+
+    __slots__ = ("_hash", "terms", "text")
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = tuple(sorted(terms.items(), key=lambda term: (-len(term[0]), [atom.text for atom in term[0]])))
+        self.text = _text(self.terms)
+        self._hash = hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Size) and self.text == other.text
+
+    def __bool__(self) -> bool:
+        """Not known to be zero."""
+        return True
+
+    def __index__(self) -> int:
+        raise UndecidedSize(f"what number {self} is")
+
+    __int__ = __index__
+
+    # --- arithmetic --------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Number) -> Number:
+        return self._combine(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Number) -> Number:
+        return self._combine(other, -1)
+
+    def __rsub__(self, other: Number) -> Number:
+        return (-self) + other
+
+    def __neg__(self) -> Number:
+        return self * -1
+
+    def __pos__(self) -> Number:
+        return self
+
+    def __mul__(self, other: Number) -> Number:
+        if isinstance(other, float):
+            return _typical(self) * other  # type: ignore[return-value]
+        if not _is_number(other):
+            return NotImplemented
+        result: _Terms = {}
+        for left, a in self.terms:
+            for right, b in _terms(other):
+                key = tuple(sorted(left + right))
+                result[key] = result.get(key, 0) + a * b
+        return _number(result)
+
+    __rmul__ = __mul__
+
+    def __abs__(self) -> Number:
+        return self if self >= 0 else -self
+
+    def __truediv__(self, other: float) -> float:
+        return _typical(self) / float(other)
+
+    def __rtruediv__(self, other: float) -> float:
+        return other / _typical(self)
+
+    def __float__(self) -> float:
+        return _typical(self)
+
+    def __floordiv__(self, other: Number) -> Number:
+        return floordiv(self, other) if _is_number(other) else NotImplemented
+
+    def __rfloordiv__(self, other: Number) -> Number:
+        return floordiv(other, self) if _is_number(other) else NotImplemented
+
+    def __mod__(self, other: Number) -> Number:
+        return mod(self, other) if _is_number(other) else NotImplemented
+
+    def __rmod__(self, other: Number) -> Number:
+        return mod(other, self) if _is_number(other) else NotImplemented
+
+    def __divmod__(self, other: Number) -> tuple[Number, Number]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Number) -> tuple[Number, Number]:
+        return other // self, other % self
+
+    def _combine(self, other: Number, sign: int) -> Number:
+        if isinstance(other, float):
+            return _typical(self) + sign * other  # type: ignore[return-value]
+        if not _is_number(other):
+            return NotImplemented
+        result = dict(self.terms)
+        for key, coefficient in _terms(other):
+            result[key] = result.get(key, 0) + sign * coefficient
+        return _number(result)
+
+    # --- order -------------------------------------------------------------------------------------------------------
+
+    def __lt__(self, other: Number) -> bool:
+        return _decided(self, "<", other, _sign(other - self, strict=True))
+
+    def __gt__(self, other: Number) -> bool:
+        return _decided(self, ">", other, _sign(self - other, strict=True))
+
+    def __le__(self, other: Number) -> bool:
+        return _decided(self, "<=", other, _sign(other - self, strict=False))
+
+    def __ge__(self, other: Number) -> bool:
+        return _decided(self, ">=", other, _sign(self - other, strict=False))
+
+
+def symbol(name: str) -> Size:
+    """A symbol. Dimensions are at least 1 (calls with an empty one are specialized); one named x... is any number."""
+    return Size({(Atom(name, low=-_INF if name.startswith("x") else 1),): 1})
+
+
+def is_known(*numbers: Number) -> bool:
+    """Whether all numbers are plain ints."""
+    return not any(isinstance(number, Size) for number in numbers)
+
+
+# --- normal form -----------------------------------------------------------------------------------------------------
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, Size))
+
+
+def _terms(number: Number) -> Iterable[tuple[Monomial, int]]:
+    return number.terms if isinstance(number, Size) else (((), int(number)),)
+
+
+def _number(terms: Mapping[Monomial, int]) -> Number:
+    kept = {key: coefficient for key, coefficient in terms.items() if coefficient}
+    if not kept.keys() - {()}:
+        return kept.get((), 0)
+    return Size(kept)
+
+
+def _text(terms: Sequence[tuple[Monomial, int]]) -> str:
+    parts = []
+    for atoms, coefficient in terms:
+        product = "*".join(atom.text for atom in atoms)
+        if not atoms:
+            parts.append(f"{coefficient:+d}")
+        elif abs(coefficient) == 1:
+            parts.append(("+" if coefficient > 0 else "-") + product)
+        else:
+            parts.append(f"{coefficient:+d}*{product}")
+    return "".join(parts).removeprefix("+")
+
+
+def _call(function: str, arguments: Sequence[Number], low: float, high: float) -> Number:
+    if low == high:
+        return int(low)
+    text = f"{function}({','.join(map(str, arguments))})"
+    return Size({(Atom(text, function, tuple(arguments), low, high),): 1})
+
+
+# --- bounds and order ------------------------------------------------------------------------------------------------
+
+
+def bounds(number: Number) -> tuple[float, float]:
+    """Numbers that the value is between; infinite where there is none."""
+    if not isinstance(number, Size):
+        return number, number
+    low = high = 0.0
+    for atoms, coefficient in number.terms:
+        ends = _product([(atom.low, atom.high) for atom in atoms])
+        a, b = (_times(coefficient, end) for end in ends)
+        low, high = low + min(a, b), high + max(a, b)
+    return low, high
+
+
+def _product(factors: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    low, high = 1.0, 1.0
+    for a, b in factors:
+        ends = [_times(x, y) for x in (low, high) for y in (a, b)]
+        low, high = min(ends), max(ends)
+    return low, high
+
+
+def _times(a: float, b: float) -> float:
+    return 0.0 if a == 0 or b == 0 else a * b  # 0 * inf is a bound of 0 here
+
+
+def _sign(difference: Number, strict: bool) -> bool | None:
+    """Whether a number is positive (strict) or not negative, for all values of the symbols; None where that depends."""
+    if isinstance(difference, float):  # of estimates: see typical_order
+        return difference > 0 if strict else difference >= 0
+    low, high = _shifted_bounds(difference)
+    if low > 0 or (low == 0 and not strict):
+        return True
+    if high < 0 or (high == 0 and strict):
+        return False
+    return None
+
+
+def _shifted_bounds(number: Number) -> tuple[float, float]:
+    """Bounds that also see that b*c - b is never negative: each symbol is written as its lowest value plus a rest."""
+    low, high = bounds(number)
+    if not isinstance(number, Size) or (low > -_INF and high < _INF):
+        return low, high
+    rests = {
+        atom: _rest(atom) + int(atom.low) for atoms, _ in number.terms for atom in atoms if math.isfinite(atom.low)
+    }
+    if not rests:
+        return low, high
+    total: Number = 0
+    for atoms, coefficient in number.terms:
+        product: Number = coefficient
+        for atom in atoms:
+            product = product * rests.get(atom, Size({(atom,): 1}))
+        total = total + product
+    a, b = bounds(total)
+    return max(low, a), min(high, b)
+
+
+def _rest(atom: Atom) -> Size:
+    return Size({(Atom(f"rest({atom.text})", low=0, high=atom.high - atom.low),): 1})
+
+
+_by_estimate: ContextVar[bool] = ContextVar("by_estimate", default=False)
+
+
+@contextmanager
+def typical_order() -> Iterator[None]:
+    """Inside, an order that depends on the call is that of typical values, and so are fractions: for code whose
+    comparisons are about cost."""
+    token = _by_estimate.set(True)
+    try:
+        yield
+    finally:
+        _by_estimate.reset(token)
+
+
+def _typical(size: Size) -> float:
+    if not _by_estimate.get():
+        raise UndecidedSize(f"a fraction of {size} matters")
+    return float(estimate(size))
+
+
+def _decided(a: Number, relation: str, b: Number, answer: bool | None) -> bool:
+    if answer is None and _by_estimate.get():
+        left, right = estimate(a), estimate(b)
+        return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[relation]
+    if answer is None:
+        raise UndecidedSize(f"{a} {relation} {b}")
+    return answer
+
+
+def always_less(a: Number, b: Number) -> bool:
+    """a < b for all values of the symbols. False says only that it is not known."""
+    return a < b if is_known(a, b) else _sign(b - a, strict=True) is True
+
+
+def always_at_most(a: Number, b: Number) -> bool:
+    """a <= b for all values of the symbols. False says only that it is not known."""
+    return a <= b if is_known(a, b) else _sign(b - a, strict=False) is True
+
+
+# --- functions -------------------------------------------------------------------------------------------------------
+
+
+def floordiv(a: Number, b: Number) -> Number:
+    """a // b, rounded towards minus infinity."""
+    if is_known(a, b):
+        return a // b if b else _call("floordiv", (a, b), -_INF, _INF)
+    exact, rest = _divide(a, b)
+    if rest == 0:
+        return exact
+    (low, high), (least, most) = bounds(rest), bounds(b)
+    if low >= 0 and always_less(rest, b):
+        return exact
+    if least <= 0:
+        return exact + _call("floordiv", (rest, b), -_INF, _INF)
+    ends = [_floor(end / divisor) if abs(end) < _INF else end for end in (low, high) for divisor in (least, most)]
+    return exact + _call("floordiv", (rest, b), min(ends), max(ends))
+
+
+def _floor(quotient: float) -> float:
+    return math.floor(quotient) if quotient or math.copysign(1, quotient) > 0 else -1  # -0.0: a little below zero
+
+
+def mod(a: Number, b: Number) -> Number:
+    """a - b * floordiv(a, b)."""
+    if is_known(a, b):
+        return a % b if b else 0
+    _, rest = _divide(a, b)
+    if is_known(rest) and rest == 0:
+        return 0
+    if always_at_most(0, rest) and always_less(rest, b):
+        return rest
+    least, most = bounds(b)
+    if is_known(rest, b):
+        return rest % b
+    return _call("mod", (rest, b), 0 if least > 0 else -_INF, most - 1 if least > 0 else _INF)
+
+
+def _divide(a: Number, b: Number) -> tuple[Number, Number]:
+    """(q, r) with a == q * b + r: what of a the leading term of b divides goes into q."""
+    (leading, factor), *_ = _terms(b)
+    quotient: _Terms = {}
+    rest = a
+    kept: Number = 0
+    while rest != 0:
+        (atoms, coefficient), *_ = _terms(rest)
+        left = list(atoms)
+        try:
+            for atom in leading:
+                left.remove(atom)
+        except ValueError:
+            left = None  # type: ignore[assignment]
+        share = int(math.copysign(abs(coefficient) // abs(factor), coefficient * factor)) if left is not None else 0
+        if left is None or share == 0 or (isinstance(b, Size) and coefficient % factor):
+            term = _number({atoms: coefficient})
+            kept, rest = kept + term, rest - term
+            continue
+        key = tuple(sorted(left))
+        quotient[key] = quotient.get(key, 0) + share
+        taken = _number({key: share}) * b
+        rest = rest - taken
+        if not isinstance(b, Size):  # what is left of this term is smaller than b: it stays
+            term = _number({atoms: coefficient - share * factor})
+            kept, rest = kept + term, rest - term
+    return _number(quotient), kept
+
+
+def truncdiv(a: Number, b: Number) -> Number:
+    """a / b, rounded towards zero (StableHLO's divide)."""
+    if is_known(a, b):
+        return int(math.copysign(1, a * b)) * (abs(a) // abs(b)) if b else _call("truncdiv", (a, b), -_INF, _INF)
+    if always_at_most(0, a) and always_less(0, b):
+        return floordiv(a, b)
+    exact, rest = _divide(a, b)
+    return exact if rest == 0 else _call("truncdiv", (a, b), -_INF, _INF)
+
+
+def remainder(a: Number, b: Number) -> Number:
+    """a - b * truncdiv(a, b) (StableHLO's remainder)."""
+    if always_at_most(0, a) and always_less(0, b):
+        return mod(a, b)
+    return a - b * truncdiv(a, b)
+
+
+def maximum(a: Number, b: Number) -> Number:
+    """The larger one."""
+    if always_at_most(a, b):
+        return b
+    if always_at_most(b, a):
+        return a
+    (low, high), (least, most) = bounds(a), bounds(b)
+    return _call("max", sorted((a, b), key=str), max(low, least), max(high, most))
+
+
+def minimum(a: Number, b: Number) -> Number:
+    """The smaller one."""
+    if always_at_most(a, b):
+        return a
+    if always_at_most(b, a):
+        return b
+    (low, high), (least, most) = bounds(a), bounds(b)
+    return _call("min", sorted((a, b), key=str), min(low, least), min(high, most))
+
+
+def equal(a: Number, b: Number) -> Number:
+    """1 where a == b, else 0."""
+    if a == b:
+        return 1
+    if always_less(a, b) or always_less(b, a):
+        return 0
+    return _call("eq", sorted((a, b), key=str), 0, 1)
+
+
+def less(a: Number, b: Number) -> Number:
+    """1 where a < b, else 0."""
+    if always_less(a, b):
+        return 1
+    return 0 if always_at_most(b, a) else _call("lt", (a, b), 0, 1)
+
+
+def select(condition: Number, a: Number, b: Number) -> Number:
+    """a where the condition (0 or 1) holds, else b."""
+    if is_known(condition):
+        return a if condition else b
+    if a == b:
+        return a
+    (low, high), (least, most) = bounds(a), bounds(b)
+    return _call("select", (condition, a, b), min(low, least), max(high, most))
+
+
+def content(number: Number) -> int:
+    """The largest int that is known to divide a number: the greatest common divisor of its coefficients."""
+    return abs(number) if is_known(number) else math.gcd(*(coefficient for _, coefficient in _terms(number)))
+
+
+def largest(numbers: Iterable[Number], default: int = 0) -> Number:
+    """The maximum of several numbers."""
+    return functools.reduce(maximum, numbers, default)
+
+
+def product(numbers: Iterable[Number]) -> Number:
+    """The product of several numbers."""
+    return functools.reduce(lambda a, b: a * b, numbers, 1)
+
+
+_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "truncdiv": truncdiv,
+    "max": maximum,
+    "min": minimum,
+    "eq": equal,
+    "lt": less,
+    "select": select,
+}
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def substitute(number: Number, values: Mapping[str, Number]) -> Number:
+    """The number with symbols replaced; it is an int where no symbol is left."""
+    if not isinstance(number, Size):
+        return number
+    total: Number = 0
+    for atoms, coefficient in number.terms:
+        term: Number = coefficient
+        for atom in atoms:
+            if atom.function:
+                arguments = [substitute(argument, values) for argument in atom.arguments]
+                term = term * _FUNCTIONS[atom.function](*arguments)
+            else:
+                term = term * values.get(atom.text, Size({(atom,): 1}))
+        total = total + term
+    return total
+
+
+def symbols(number: Number) -> dict[str, Atom]:
+    """The symbols in a number, by name."""
+    found: dict[str, Atom] = {}
+    for atoms, _ in _terms(number):
+        for atom in atoms:
+            if not atom.function:
+                found[atom.text] = atom
+            for argument in atom.arguments:
+                found |= symbols(argument)
+    return found
+
+
+def estimate(number: Number) -> int:
+    """A typical value, for decisions about cost."""
+    if not isinstance(number, Size):
+        return number
+    return int(substitute(number, dict.fromkeys(symbols(number), TYPICAL)))
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def sizes_text(numbers: Sequence[Number]) -> str:
+    """Several numbers as the text that types and attributes hold."""
+    return ", ".join(map(str, numbers))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def parse_sizes(text: str) -> tuple[Number, ...]:
+    """The numbers of a text that `sizes_text` wrote.
+
+    Raises:
+        TypeError: it is no such text.
+    """
+    if not text:
+        return ()
+    try:
+        parsed: Any = ast.parse(f"({text},)", mode="eval").body
+        return tuple(_read(element) for element in parsed.elts)
+    except (SyntaxError, AttributeError, KeyError, TypeError) as error:
+        raise TypeError(f"'{text}' holds no sizes") from error
+
+
+def _read(node: Any) -> Number:
+    if isinstance(node, ast.Constant):
+        return int(node.value)  # type: ignore[arg-type]
+    if isinstance(node, ast.Name) and _SYMBOL.fullmatch(node.id):
+        return symbol(node.id)
+    if isinstance(node, ast.UnaryOp):
+        return -_read(node.operand)
+    if isinstance(node, ast.Call):
+        name: Any = node.func
+        return _FUNCTIONS[name.id](*map(_read, node.args))
+    return _OPERATORS[type(node.op)](_read(node.left), _read(node.right))
+
+
+_OPERATORS: dict[type, Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}

@@ -1,0 +1,43 @@
+// RUN: shlo-opt --pass-pipeline=symbolize --split-input-file %s | filecheck %s
+
+// Dimensions of arguments are symbols; arithmetic on sizes is followed, and what must be equal is.
+// CHECK: message = "dimension 0 of argument 2 is {0}, and must be {1} (dimension 0 of argument 1)", op = "stablehlo.add", required = true, sizes = "eq(d1_0,d2_0), d2_0, d1_0"
+// CHECK-LABEL: func.func {{.*}}@main
+// CHECK-SAME: tensor<?x3xf32, "d1_0, 3">, {{.*}}tensor<?x3xf32, "d1_0, 3">) -> tensor<?xf32, "3*d1_0">
+func.func public @main(%n: tensor<i64>, %x: tensor<?x3xf32>, %y: tensor<?x3xf32>) -> tensor<?xf32> {
+  // CHECK: stablehlo.add {{.*}} : tensor<?x3xf32, "d1_0, 3">
+  %0 = stablehlo.add %x, %y : tensor<?x3xf32>
+  %1 = stablehlo.constant dense<3> : tensor<i64>
+  %2 = stablehlo.multiply %n, %1 : tensor<i64>
+  %3 = stablehlo.reshape %2 : (tensor<i64>) -> tensor<1xi64>
+  // CHECK: %[[S:.*]] = "hlo.size"() {value = "3*d1_0"} : () -> tensor<1xi64>
+  // CHECK: stablehlo.dynamic_reshape {{.*}}, %[[S]] : {{.*}} -> tensor<?xf32, "3*d1_0">
+  %4 = stablehlo.dynamic_reshape %0, %3 : (tensor<?x3xf32>, tensor<1xi64>) -> tensor<?xf32>
+  return %4 : tensor<?xf32>
+}
+
+// -----
+
+// Assertions of the export become checks; a size that is read is an hlo.size.
+// CHECK: message = "b is {0}", op = "stablehlo.custom_call", required = true, sizes = "-lt(d0_0,4)+1, d0_0"
+// CHECK-LABEL: func.func {{.*}}@main
+// CHECK-NOT: custom_call
+// CHECK: %[[S:.*]] = "hlo.size"() {value = "d0_0"} : () -> tensor<i32>
+// CHECK: return %[[S]]
+func.func public @main(%x: tensor<?x3xf32>) -> tensor<i32> {
+  %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %1 = stablehlo.constant dense<4> : tensor<i32>
+  %2 = stablehlo.compare GE, %0, %1, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.custom_call @shape_assertion(%2, %0) {api_version = 2 : i32, error_message = "b is {0}", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()
+  return %0 : tensor<i32>
+}
+
+// -----
+
+// Static modules stay as they are.
+// CHECK-LABEL: func.func {{.*}}@main
+// CHECK-NEXT: stablehlo.negate %arg0 : tensor<3xf32>
+func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.negate %x : tensor<3xf32>
+  return %0 : tensor<3xf32>
+}

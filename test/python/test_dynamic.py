@@ -1,0 +1,223 @@
+"""Models with dynamic dimensions, compiled once: against JAX at several sizes, and what a call checks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import stablehlo_py
+from stablehlo_py import Options
+from stablehlo_py.errors import ArgumentError, OptionError, UnsupportedError
+
+ONCE = Options(threads=2, cache_dir=None, dynamic="once")
+
+
+def exported(function, shapes, symbols, dtypes=None):
+    """jax.export of a function; shapes hold names of symbols and numbers."""
+    known = export.symbolic_shape(", ".join(symbols.split()))
+    named = dict(zip(symbols.split(), known, strict=True))
+    dtypes = dtypes or [np.float32] * len(shapes)
+    arguments = [
+        jax.ShapeDtypeStruct(tuple(named.get(d, d) for d in shape), dtype)
+        for shape, dtype in zip(shapes, dtypes, strict=True)
+    ]
+    return export.export(jax.jit(function))(*arguments)
+
+
+def inputs(shapes, sizes, dtypes=None, seed=0):
+    rng = np.random.default_rng(seed)
+    dtypes = dtypes or [np.float32] * len(shapes)
+    return [
+        rng.standard_normal([sizes.get(d, d) for d in shape]).astype(dtype)
+        if np.dtype(dtype).kind == "f"
+        else rng.integers(0, 3, [sizes.get(d, d) for d in shape]).astype(dtype)
+        for shape, dtype in zip(shapes, dtypes, strict=True)
+    ]
+
+
+def agrees(function, shapes, symbols, every, dtypes=None):
+    """One compilation serves all sizes, with JAX's results."""
+    executable = stablehlo_py.compile(exported(function, shapes, symbols, dtypes=dtypes), options=ONCE)
+    for numbers in every:
+        arrays = inputs(shapes, dict(zip(symbols.split(), numbers, strict=True)), dtypes)
+        wanted = jax.tree.leaves(jax.jit(function)(*arrays))
+        for got, want in zip(executable(*arrays), wanted, strict=True):
+            scale = max(1.0, float(np.abs(want).max())) if want.dtype.kind == "f" else 1
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * scale)
+    assert executable.compilations == 1
+    return executable
+
+
+def layer_norm(x):
+    return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def attention(x, wq, wk, wv):
+    def heads(y):
+        return y.reshape(*y.shape[:-1], 4, 8)
+
+    q, k, v = (heads(layer_norm(x) @ w) for w in (wq, wk, wv))
+    scores = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) / 8**0.5)
+    return x + jnp.einsum("bhqk,bkhd->bqhd", scores, v).reshape(x.shape)
+
+
+SQUARE = (32, 32)
+MODELS = {
+    "mlp": (
+        lambda x, w, b, v: jax.nn.relu(x @ w + b) @ v,
+        [("b", 20), (20, 33), (33,), (33, 5)],
+        "b",
+        [(1,), (7,), (130,)],
+    ),
+    "attention": (attention, [("b", "s", 32), SQUARE, SQUARE, SQUARE], "b s", [(1, 1), (2, 9), (3, 40)]),
+    "product": (lambda x, y: x @ y.T, [("m", "k"), ("n", "k")], "m n k", [(1, 1, 1), (3, 70, 5), (33, 17, 64)]),
+    "columns": (lambda x: jax.nn.softmax(x, 0), [("b", "s")], "b s", [(1, 1), (40, 3), (2, 100)]),
+    "views": (
+        lambda x: jnp.concatenate([x.reshape(-1, 6)[1:], jnp.flip(x.reshape(-1, 6), 0).T.reshape(-1, 6)[:2]], 0),
+        [("b", 12)],
+        "b",
+        [(2,), (5,), (40,)],
+    ),
+    "pad": (
+        lambda x: jnp.pad(x, ((1, x.shape[0]), (0, 2)))[: 2 * x.shape[0], ::2],
+        [("b", 5)],
+        "b",
+        [(1,), (4,), (33,)],
+    ),
+    "sort": (lambda x: (jnp.sort(x, -1), jnp.argmax(x, 0)), [("b", "s")], "b s", [(2, 3), (3, 100), (1, 17)]),
+    "gather": (lambda x, i: x[i], [("b", 6), ("n",)], "b n", [(3, 2), (5, 40), (64, 1)]),
+    "scatter": (lambda x, i: x.at[i].add(1.0), [("b", 6), ("n",)], "b n", [(3, 2), (5, 40), (64, 1)]),
+    "cumulative": (lambda x: jax.lax.cumsum(x, 1), [("b", 9)], "b", [(1,), (4,), (40,)]),
+    "convolution": (
+        lambda x, w: jax.lax.conv_general_dilated(x, w, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        [("b", 9, 8, 3), (3, 3, 3, 10)],
+        "b",
+        [(1,), (2,), (9,)],
+    ),
+    "moving window": (
+        lambda x, w: jax.lax.conv_general_dilated(x, w, (1,), "VALID", dimension_numbers=("NWC", "WIO", "NWC")),
+        [("b", "s", 3), (3, 3, 4)],
+        "b s",
+        [(1, 3), (2, 20), (3, 9)],
+    ),
+    "sizes as values": (
+        lambda x: x.sum(0) / x.shape[0] + jnp.arange(x.shape[0]).sum(),
+        [("b", 4)],
+        "b",
+        [(1,), (5,), (40,)],
+    ),
+    "loop": (lambda x: jax.lax.fori_loop(0, 5, lambda i, c: c * 0.5 + x, x), [("b", 4)], "b", [(1,), (5,), (40,)]),
+    "branch": (lambda x: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x), [("b", 4)], "b", [(1,), (5,), (40,)]),
+}
+DTYPES = {"gather": [np.float32, np.int32], "scatter": [np.float32, np.int32]}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_program_serves_all_sizes(name):
+    agrees(*MODELS[name], dtypes=DTYPES.get(name))
+
+
+def test_threads_share_a_large_call():
+    x, y = (np.random.default_rng(0).standard_normal((n, 4096)).astype(np.float32) for n in (300, 2))
+    executable = stablehlo_py.compile(exported(jnp.tanh, [("b", 4096)], "b"), options=ONCE)
+    np.testing.assert_allclose(executable(x)[0], np.tanh(x), atol=1e-6)
+    np.testing.assert_allclose(executable(y)[0], np.tanh(y), atol=1e-6)
+    assert "used by some phases" in executable.report()
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_shape_assertion_is_the_exports_own_message():
+    executable = stablehlo_py.compile(exported(lambda x: x + 1, [("2*b", 3)], "b 2*b"), options=ONCE)
+    assert executable(np.zeros((4, 3), np.float32))[0].shape == (4, 3)
+    with pytest.raises(ArgumentError, match="Division had remainder 1 when computing the value of 'b'"):
+        executable(np.zeros((5, 3), np.float32))
+
+
+UNEQUAL = """
+func.func @main(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %0 = stablehlo.add %x, %y : tensor<?x4xf32> loc("model.py":7:3)
+  return %0 : tensor<?x4xf32>
+}
+"""
+
+
+def test_sizes_that_must_agree_name_the_op_and_the_line():
+    executable = stablehlo_py.compile(UNEQUAL, options=ONCE)
+    x = np.ones((3, 4), np.float32)
+    assert executable(x, x)[0].tolist() == (x + x).tolist()
+    with pytest.raises(ArgumentError) as error:
+        executable(x, np.ones((5, 4), np.float32))
+    (problem,) = error.value.problems
+    assert (problem.location, problem.op) == ("model.py:7:3", "stablehlo.add")
+    assert problem.reason == "dimension 0 of argument 1 is 5, and must be 3 (dimension 0 of argument 0)"
+
+
+def test_an_empty_dimension_is_specialized():
+    executable = stablehlo_py.compile(UNEQUAL, options=ONCE)
+    assert executable(*[np.ones((0, 4), np.float32)] * 2)[0].shape == (0, 4)
+    assert executable.compilations == 2
+
+
+DATA_DEPENDENT = """
+func.func @main(%x: tensor<?xf32>, %n: tensor<2xf32>) -> tensor<?x?xf32> {
+  %0 = stablehlo.convert %n : (tensor<2xf32>) -> tensor<2xi32>
+  %1 = stablehlo.dynamic_broadcast_in_dim %x, %0, dims = [1] : (tensor<?xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+  return %1 : tensor<?x?xf32>
+}
+"""
+
+
+def test_a_shape_that_depends_on_data_is_refused_by_name():
+    with pytest.raises(UnsupportedError, match="depends on data") as error:
+        stablehlo_py.compile(DATA_DEPENDENT, options=ONCE)
+    assert error.value.op == "stablehlo.dynamic_broadcast_in_dim"
+    executable = stablehlo_py.compile(DATA_DEPENDENT, options=Options(cache_dir=None))
+    assert "depends on data" in executable.report()
+
+
+BOUNDED = """
+#b = #stablehlo.bounds<4, ?>
+func.func @main(%x: tensor<?x3xf32, #b>, %n: tensor<i32>) -> tensor<?x3xf32, #b> {
+  %0 = "stablehlo.set_dimension_size"(%x, %n) {dimension = 0 : i64}
+    : (tensor<?x3xf32, #b>, tensor<i32>) -> tensor<?x3xf32, #b>
+  %1 = stablehlo.exponential %0 : tensor<?x3xf32, #b>
+  return %1 : tensor<?x3xf32, #b>
+}
+"""
+
+
+def test_bounded_dimensions():
+    executable = stablehlo_py.compile(BOUNDED, options=ONCE)
+    x = np.ones((4, 3), np.float32)
+    for size in (1, 2, 4):
+        (result,) = executable(x, np.int32(size))
+        np.testing.assert_allclose(result, np.exp(x[:size]), rtol=1e-6)
+    with pytest.raises(ArgumentError, match="dimension 0 of argument 0 is 5, and the model bounds it by 4"):
+        executable(np.ones((5, 3), np.float32), np.int32(1))
+    with pytest.raises(ArgumentError, match="5 must not exceed 4"):
+        executable(x, np.int32(5))
+
+
+# --- roads ------------------------------------------------------------------------------------------------------------
+
+
+def test_specialization_is_an_option():
+    executable = stablehlo_py.compile(UNEQUAL, options=Options(cache_dir=None, dynamic="specialize"))
+    for rows in (2, 3, 2):
+        x = np.ones((rows, 4), np.float32)
+        assert executable(x, x)[0].shape == (rows, 4)
+    assert executable.compilations == 2
+    assert "one program for each shapes" in executable.report()
+    with pytest.raises(OptionError, match="dynamic is 'never'"):
+        Options(dynamic="never")
+
+
+def test_handles_and_the_cache(tmp_path):
+    x = np.ones((3, 4), np.float32)
+    for _ in range(2):
+        executable = stablehlo_py.compile(UNEQUAL, options=Options(cache_dir=tmp_path, dynamic="once"))
+        assert executable.call([executable.put(x, 0), executable.put(x, 1)])[0].tolist() == (x + x).tolist()
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1

@@ -1,0 +1,110 @@
+"""Sizes that are known at run time: arithmetic against that of ints, normal forms, what is decided and what is not."""
+
+import random
+
+import pytest
+
+from stablehlo_py.dialect import size
+from stablehlo_py.dialect.size import (
+    Size,
+    UndecidedSize,
+    always_at_most,
+    always_less,
+    content,
+    estimate,
+    parse_sizes,
+    sizes_text,
+    substitute,
+    symbol,
+    typical_order,
+)
+
+B, C = symbol("d0_0"), symbol("d1_0")
+
+OPERATIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": size.floordiv,
+    "%": size.mod,
+    "trunc": size.truncdiv,
+    "rem": size.remainder,
+    "max": size.maximum,
+    "min": size.minimum,
+    "==": size.equal,
+    "<": size.less,
+}
+
+
+def test_expressions_have_the_values_of_ints():
+    rng = random.Random(0)
+    values = [{"d0_0": b, "d1_0": c} for b in (1, 2, 3, 7, 64) for c in (1, 5, 12)]
+    for _ in range(400):
+        terms = [(B, [v["d0_0"] for v in values]), (C, [v["d1_0"] for v in values])]
+        terms += [(n, [n] * len(values)) for n in (-3, 0, 2, 4, 15)]
+        for _ in range(5):
+            name = rng.choice(list(OPERATIONS))
+            (a, a_values), (b, b_values) = rng.choice(terms), rng.choice(terms)
+            if name in ("//", "%", "trunc", "rem") and any(v <= 0 for v in b_values):
+                continue
+            result = OPERATIONS[name](a, b)
+            expected = [OPERATIONS[name](x, y) for x, y in zip(a_values, b_values, strict=True)]
+            assert [substitute(result, v) for v in values] == expected, f"({a}) {name} ({b}) = {result}"
+            low, high = size.bounds(result)
+            assert all(low <= number <= high for number in expected), f"({a}) {name} ({b}): {low} to {high}"
+            if isinstance(result, Size):
+                assert parse_sizes(str(result)) == (result,)
+            terms.append((result, expected))
+
+
+def test_equal_expressions_are_equal():
+    assert (B + 1) * (B - 1) == B * B - 1
+    assert B * C - C * B == 0
+    assert (4 * B + 8) // 4 == B + 2
+    assert (6 * B + 3) % 3 == 0
+    assert (B * B * 20) // (B * 4) == 5 * B
+    assert (2 * B + 2) // (B + 1) == 2
+    assert size.mod(4 * B + 3, 4) == 3
+    assert hash(B + C) == hash(C + B)
+    assert B != 1
+    assert sizes_text((B * 3 - 4, 7)) == "3*d0_0-4, 7"
+
+
+def test_truncation_rounds_towards_zero():
+    assert (size.truncdiv(-7, 2), size.remainder(-7, 2)) == (-3, -1)
+    assert substitute(size.truncdiv(-B, 2), {"d0_0": 7}) == -3
+    assert substitute(size.floordiv(-B, 2), {"d0_0": 7}) == -4
+
+
+def test_orders_are_known_or_undecided():
+    assert B > 0
+    assert B > 0
+    assert B * C >= B
+    assert size.maximum(B, 0) is B
+    assert not always_less(B, 2)
+    assert always_at_most(B, 2 * B)
+    with pytest.raises(UndecidedSize, match="d0_0 < 16"):
+        _ = B < 16
+    with pytest.raises(UndecidedSize, match="what number"):
+        range(B)
+    with pytest.raises(UndecidedSize, match="fraction"):
+        _ = B * 0.5
+
+
+def test_values_of_arguments_may_be_negative():
+    assert not always_less(0, symbol("x0_0"))
+    assert always_less(0, symbol("v0_0"))
+
+
+def test_costs_are_decided_by_typical_values():
+    with typical_order():
+        assert B < 1000
+        assert B * 0.5 == 50.0
+    assert estimate(2 * B + 1) == 201
+    assert content(12 * B + 8 * C) == 4
+
+
+@pytest.mark.parametrize("text", ["d0_0 +", "import", "d0_0 ** 2", "f(d0_0)", "b"])
+def test_other_texts_hold_no_sizes(text):
+    with pytest.raises(TypeError, match="holds no sizes"):
+        parse_sizes(text)
