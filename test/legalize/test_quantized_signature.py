@@ -9,6 +9,8 @@ import pytest
 
 import stablehlo_py
 from stablehlo_py.errors import ArgumentError, UnsupportedError
+from stablehlo_py.frontend.load import load
+from stablehlo_py.frontend.refine import refine
 from stablehlo_py.runtime.quantization import Quantization
 
 OPTIONS = stablehlo_py.Options(threads=1, cache_dir=None)
@@ -50,21 +52,30 @@ def test_an_executable_says_how_its_arguments_are_quantized(tmp_path):
         executable(real, stored, np.float32(0))
 
 
-def test_symbolic_shapes_inside_but_not_in_quantized_arguments():
-    module = """!q = !quant.uniform<i8:f32, 0.5:3>
-    func.func @main(%a: tensor<?x3xf32>) -> tensor<?x3xf32> {
-      %0 = stablehlo.uniform_quantize %a : (tensor<?x3xf32>) -> tensor<?x3x!q>
-      %1 = stablehlo.multiply %0, %0 : tensor<?x3x!q>
-      %2 = stablehlo.uniform_dequantize %1 : (tensor<?x3x!q>) -> tensor<?x3xf32>
-      return %2 : tensor<?x3xf32>
-    }"""
-    a = np.arange(-6, 6, dtype=np.float32).reshape(4, 3)
-    np.testing.assert_array_equal(run(module, a)[0], a * a)
-    quantized = module.replace("%a: tensor<?x3xf32>", "%a: tensor<?x3x!q>").replace(
-        "(tensor<?x3xf32>)", "(tensor<?x3x!q>)"
+SYMBOLIC = """!q = !quant.uniform<i8:f32, 0.5:3>
+func.func @main(%a: tensor<?x3x!q>) -> tensor<?x3x!q> {
+  %0 = stablehlo.multiply %a, %a : tensor<?x3x!q>
+  return %0 : tensor<?x3x!q>
+}
+"""
+
+
+def test_symbolic_shapes():
+    executable = stablehlo_py.compile(SYMBOLIC, options=OPTIONS)
+    quantization = executable.inputs[0].quantization
+    assert (
+        quantization == executable.outputs[0].quantization == Quantization("float32", "int8", -128, 127, (0.5,), (3,))
     )
-    with pytest.raises(UnsupportedError, match="symbolic dimensions takes a quantized argument"):
-        run(quantized, a.astype(np.int8))
+    for rows in (4, 2):
+        stored = np.arange(-6, 3 * rows - 6, dtype=np.int8).reshape(rows, 3)
+        (result,) = executable(stored)
+        np.testing.assert_array_equal(result, quantization.quantize(quantization.dequantize(stored) ** 2))
+
+
+def test_quantized_arguments_are_not_refined_to_shapes():
+    module = load(SYMBOLIC)
+    with module.context, pytest.raises(UnsupportedError, match="symbolic dimensions takes a quantized argument"):
+        refine(module, [(4, 3)])
 
 
 ERRORS = {
