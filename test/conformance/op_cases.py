@@ -1,0 +1,423 @@
+"""The per-op cases: files of StableHLO functions with the element type left open, tried with every element type.
+
+A file of `ops/` is sections between `// -----` lines:
+
+    // ops: stablehlo.add stablehlo.multiply
+    // types: i1 small-int int small-uint uint small-float half float complex quantized
+    // values: special
+    // tolerance: 0
+    func.func @vector(%x: tensor<7x$T>, %y: tensor<7x$T>) -> tensor<7x$T> {
+      %0 = "$OP"(%x, %y) : (tensor<7x$T>, tensor<7x$T>) -> tensor<7x$T>
+      return %0 : tensor<7x$T>
+    }
+
+`ops` are the ops that the section is about, one after the other in place of `$OP`. `types` are the types, classes
+of types (see `CLASSES`) or groups of them for which StableHLO accepts the functions; that its verifier accepts no
+others is a test. `values`
+says what the arguments hold (see `values_of`), and an argument's attribute `case.range = [low, high]` what it alone
+does. `tolerance` is in units in the last place of the results (of a complex
+number's modulus; with `measure: largest` of the largest element). `oracle` names what says the right results, in order
+(`reference`, `jax`). Further words: `$P` the part of a complex type (else the type itself), `$C` the complex type of a
+float, `$0` and `$1` the literals of zero and one, `$S` (with a line `also: TYPES...`) all of those types.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.mlir import ir, make_context
+
+FOLDER = Path(__file__).with_name("ops")
+CLASSES = {
+    "i1": ("i1",),
+    "small-int": ("i2", "i4"),
+    "int": ("i8", "i16", "i32", "i64"),
+    "small-uint": ("ui2", "ui4"),
+    "uint": ("ui8", "ui16", "ui32", "ui64"),
+    "small-float": (
+        "f4E2M1FN",
+        "f6E2M3FN",
+        "f6E3M2FN",
+        "f8E3M4",
+        "f8E4M3",
+        "f8E4M3B11FNUZ",
+        "f8E4M3FN",
+        "f8E4M3FNUZ",
+        "f8E5M2",
+        "f8E5M2FNUZ",
+        "f8E8M0FNU",
+    ),
+    "half": ("bf16", "f16"),
+    "float": ("f32", "f64"),
+    "complex": ("complex<f32>", "complex<f64>"),
+    "quantized": ("!quant.uniform<i8:f32, 5.000000e-01:3>",),
+}
+TYPES = tuple(type_ for types in CLASSES.values() for type_ in types)
+CLASS_OF = {type_: name for name, types in CLASSES.items() for type_ in types}
+GROUPS = {
+    "integer": ("small-int", "int", "small-uint", "uint"),
+    "signed": ("small-int", "int"),
+    "real": ("small-float", "half", "float"),
+    "number": ("small-int", "int", "small-uint", "uint", "small-float", "half", "float", "complex"),
+    "any": tuple(name for name in CLASSES if name != "quantized"),
+}
+_HEADER = re.compile(r"^// (\w+): (.*)$", re.MULTILINE)
+# A function and the private ones after it, which it uses.
+_FUNCTION = re.compile(r"^func\.func @(\w+).*?^}$(?:\nfunc\.func private @.*?^}$)*", re.MULTILINE | re.DOTALL)
+_KNOWN_HEADERS = {"ops", "types", "also", "values", "tolerance", "measure", "oracle"}
+
+
+def types_of(words: str) -> tuple[str, ...]:
+    """The types that words name: types, classes, groups of classes. Raises KeyError."""
+    found: dict[str, None] = {}
+    for word in words.split():
+        classes = GROUPS.get(word) or ((word,) if word in CLASSES else ())
+        if not classes and word not in CLASS_OF:
+            raise KeyError(f"no type and no class of types is named {word!r}")
+        found |= dict.fromkeys(type_ for name in classes for type_ in CLASSES[name])
+        if not classes:
+            found[word] = None
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a file: functions, and what they are tried with."""
+
+    family: str
+    ops: tuple[str, ...]
+    types: tuple[str, ...]
+    also: tuple[str, ...]
+    values: str
+    tolerance: int
+    measure: str
+    oracles: tuple[str, ...]
+    functions: dict[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Functions of a section for one op and one element type: one module, `@main` calls all of them.
+
+    Complex and quantized arguments and results of `@main` are taken apart: parts, and expressed values.
+    """
+
+    op: str
+    type: str
+    family: str
+    number: int  # of the section in its file: an op may have several
+    values: str
+    tolerance: int
+    measure: str
+    oracles: tuple[str, ...]
+    functions: dict[str, str] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}#{self.number} {self.op} {self.type}"
+
+    def split(self) -> Iterator[Row]:
+        """One row per function, for when they do not all run."""
+        for name, text in self.functions.items():
+            yield replace(self, functions={name: text})
+
+    @cached_property
+    def _assembled(self) -> tuple[str, list[Spec], dict[str, list[bool]]]:
+        return _assemble(self.functions)
+
+    @property
+    def module(self) -> str:
+        """The text of the module."""
+        return self._assembled[0]
+
+    @property
+    def arguments(self) -> list[np.ndarray]:
+        """Arguments of `@main`; the same ones every time."""
+        specs = self._assembled[1]
+        return [values_of(spec, self.values) for spec in specs]
+
+    @property
+    def part_flags(self) -> dict[str, list[bool]]:
+        """For every function, which of its results of `@main` are parts of a complex number (they come in pairs)."""
+        return self._assembled[2]
+
+
+# --- reading the files ------------------------------------------------------------------------------------------------
+
+
+def sections(folder: Path = FOLDER) -> dict[tuple[str, int], Section]:
+    """The sections of all files, by file name and number. Raises ValueError for one that cannot be read."""
+    return {
+        (path.stem, number): _section(path, text)
+        for path in sorted(folder.glob("*.mlir"))
+        for number, text in enumerate(path.read_text().split("// -----\n"))
+        if _FUNCTION.search(text)
+    }
+
+
+def _section(path: Path, text: str) -> Section:
+    header = dict(_HEADER.findall(text))
+    if unknown := set(header) - _KNOWN_HEADERS:
+        raise ValueError(f"{path}: unknown header {', '.join(sorted(unknown))}")
+    functions = {match[1]: match[0] for match in _FUNCTION.finditer(text)}
+    if len(functions) != text.count("func.func @"):
+        raise ValueError(f"{path}: a function's name is not unique in its section, or its last line is not '}}'")
+    return Section(
+        path.stem,
+        tuple(header["ops"].split()),
+        types_of(header["types"]),
+        types_of(header.get("also", "")),
+        header.get("values", "small"),
+        int(header.get("tolerance", "0")),
+        header.get("measure", "element"),
+        tuple(header.get("oracle", "reference jax").split()),
+        functions,
+    )
+
+
+_COMPLEX = re.compile(r"complex<(\w+)>")
+
+
+def _words(op: str, type_: str) -> dict[str, str]:
+    part = _COMPLEX.match(type_)
+    kind = ("c" if part else "b") if part or type_ == "i1" else "i" if re.match(r"u?i\d", type_) else "f"
+    zero, one = {"c": ("(0.0, 0.0)", "(1.0, 0.0)"), "b": ("false", "true"), "i": ("0", "1"), "f": ("0.0", "1.0")}[kind]
+    return {
+        "$OP": op,
+        "$T": type_,
+        "$P": part[1] if part else type_,
+        "$C": type_ if part else f"complex<{type_}>",
+        "$0": zero,
+        "$1": one,
+    }
+
+
+def instantiate(section: Section, op: str, type_: str) -> dict[str, str]:
+    """The functions of a section with the words filled in."""
+    others = section.also or ("",)
+    filled = {}
+    for name, text in section.functions.items():
+        for number, other in enumerate(others if "$S" in text else [""]):
+            own = f"{name}_{number}" if "$S" in text else name
+            words = {**_words(op, type_), "$S": other, f"@{name}(": f"@{own}("}
+            filled[own] = re.sub("|".join(map(re.escape, words)), lambda match, words=words: words[match[0]], text)
+    return filled
+
+
+def rows(folder: Path = FOLDER) -> Iterator[Row]:
+    """Every op with every type that its sections accept."""
+    for (family, number), section in sections(folder).items():
+        for op in section.ops:
+            for type_ in section.types:
+                functions = instantiate(section, op, type_)
+                yield Row(
+                    op,
+                    type_,
+                    family,
+                    number,
+                    section.values,
+                    section.tolerance,
+                    section.measure,
+                    section.oracles,
+                    functions,
+                )
+
+
+def verifies(functions: dict[str, str], context: ir.Context) -> bool:
+    """Whether StableHLO's verifier accepts functions."""
+    with context:
+        try:
+            return ir.Module.parse("\n".join(functions.values())).operation.verify()
+        except (ir.MLIRError, ValueError):
+            return False
+
+
+# --- a module of several functions ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An argument of `@main`."""
+
+    sizes: tuple[int, ...]
+    dtype: np.dtype
+    range: tuple[int, int] | None
+    is_part: bool
+    seed: int  # the same whether a function is alone in its module or not
+
+
+def _assemble(functions: dict[str, str]) -> tuple[str, list[Spec], dict[str, list[bool]]]:
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    with context, ir.Location.unknown():
+        module = ir.Module.parse("\n".join(functions.values()))
+        arguments: list[str] = []
+        specs: list[Spec] = []
+        body: list[str] = []
+        returned: list[tuple[str, str]] = []
+        flags: dict[str, list[bool]] = {}
+        for function in list(module.body.operations):
+            name = function.attributes["sym_name"].value
+            if name not in functions:
+                continue
+            types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+            attributes = _take_attributes(function, len(types.inputs))
+            function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+            operands = [
+                _argument(type_, limits, f"{name} {number}", arguments, specs, body)
+                for number, (type_, limits) in enumerate(zip(types.inputs, attributes, strict=True))
+            ]
+            results = [f"%{name}_{number}" for number in range(len(types.results))]
+            inputs, outputs = (", ".join(map(str, each)) for each in (types.inputs, types.results))
+            call = f"func.call @{name}({', '.join(operands)}) : ({inputs}) -> ({outputs})"
+            body.append(f"{', '.join(results)} = {call}" if results else call)
+            flags[name] = []
+            for result, type_ in zip(results, types.results, strict=True):
+                taken = _result(result, type_, body)
+                returned += taken
+                flags[name] += [len(taken) == 2] * len(taken)
+        signature = ", ".join(arguments), ", ".join(type_ for _, type_ in returned)
+        values = ", ".join(value for value, _ in returned)
+        lines = [f"func.func @main({signature[0]}) -> ({signature[1]}) {{", *body]
+        lines.append(f"return {values} : {signature[1]}\n}}" if returned else "return\n}")
+        text = "\n".join([*lines, *map(str, module.body.operations)])
+        return text, specs, flags
+
+
+def _take_attributes(function: ir.OpView, count: int) -> list[tuple[int, int] | None]:
+    if "arg_attrs" not in function.attributes:
+        return [None] * count
+    found: list[tuple[int, int] | None] = []
+    for each in function.attributes["arg_attrs"]:
+        if "case.range" in each:
+            low, high = each["case.range"]
+            found.append((low.value, high.value))
+        else:
+            found.append(None)
+    del function.attributes["arg_attrs"]
+    return found
+
+
+def _argument(
+    type_: ir.Type,
+    limits: tuple[int, int] | None,
+    where: str,
+    arguments: list[str],
+    specs: list[Spec],
+    body: list[str],
+) -> str:
+    """The value to pass for an argument of a function; declares the arguments of `@main` that make it."""
+    sizes, element = tuple(type_.shape), type_.element_type
+
+    def declare(text: str, part: str = "") -> str:
+        name = f"%a{len(specs)}"
+        specs.append(
+            Spec(sizes, numpy_dtype(ir.Type.parse(text)), limits, bool(part), zlib.crc32(f"{where}{part}".encode()))
+        )
+        arguments.append(f"{name}: {_tensor(sizes, text)}")
+        return name
+
+    if isinstance(element, ir.ComplexType):
+        part = str(element.element_type)
+        real, imag = declare(part, "re"), declare(part, "im")
+        body.append(f"{real}_c = stablehlo.complex {real}, {imag} : {_tensor(sizes, str(element))}")
+        return f"{real}_c"
+    if "!quant" in str(element):
+        name = declare("f32")
+        body.append(f"{name}_q = stablehlo.uniform_quantize {name} : ({_tensor(sizes, 'f32')}) -> {type_}")
+        return f"{name}_q"
+    return declare(str(element))
+
+
+def _result(name: str, type_: ir.Type, body: list[str]) -> list[tuple[str, str]]:
+    sizes, element = tuple(type_.shape), type_.element_type
+    if isinstance(element, ir.ComplexType):
+        part = _tensor(sizes, str(element.element_type))
+        body.append(f"{name}_re = stablehlo.real {name} : ({type_}) -> {part}")
+        body.append(f"{name}_im = stablehlo.imag {name} : ({type_}) -> {part}")
+        return [(f"{name}_re", part), (f"{name}_im", part)]
+    if "!quant" in str(element):
+        body.append(f"{name}_f = stablehlo.uniform_dequantize {name} : ({type_}) -> {_tensor(sizes, 'f32')}")
+        return [(f"{name}_f", _tensor(sizes, "f32"))]
+    return [(name, str(type_))]
+
+
+def _tensor(sizes: tuple[int, ...], element: str) -> str:
+    return f"tensor<{''.join(f'{size}x' if size >= 0 else '?x' for size in sizes)}{element}>"
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def values_of(spec: Spec, kind: str) -> np.ndarray:
+    """What an argument holds.
+
+    `small`: whole numbers from -4 to 4, so that sums and products are exact in every order. `tiny`: -1, 0 and 1.
+    `normal`: random numbers around 0. `special`: normal ones of all sizes, and zeros, infinities, NaN, subnormals, the
+    greatest and the smallest values among them. `positive`, `unit`: special ones of (0, inf), of [-1, 1]. The parts of
+    complex numbers are never special: what infinities in them mean differs between all implementations.
+    """
+    rng = np.random.default_rng(spec.seed)
+    if spec.is_part and kind in ("special", "positive", "unit"):
+        kind = "normal"
+    count = int(np.prod(spec.sizes))
+    if spec.range is not None:
+        flat = rng.integers(spec.range[0], spec.range[1], count, endpoint=True)
+    elif kind in ("small", "tiny"):
+        limit = 4 if kind == "small" else 1
+        flat = rng.integers(-limit, limit, count, endpoint=True)
+    elif spec.dtype == np.bool_:
+        flat = rng.integers(0, 1, count, endpoint=True)
+    else:
+        return _scattered(spec.dtype, count, kind, rng).reshape(spec.sizes)
+    if spec.dtype.kind == "u" or spec.dtype.name.startswith("uint") or "e8m0" in spec.dtype.name:
+        flat = np.abs(flat) if spec.range is None else np.maximum(flat, 0)
+    if spec.dtype == np.bool_:
+        flat = flat % 2
+    elif _is_integer(spec.dtype):
+        info = ml_dtypes.iinfo(spec.dtype)
+        flat = np.clip(flat, info.min, info.max)
+    return flat.astype(np.float64 if spec.dtype.kind == "V" else spec.dtype).astype(spec.dtype).reshape(spec.sizes)
+
+
+def _is_integer(dtype: np.dtype) -> bool:
+    return dtype.kind in "iu" or dtype.name.lstrip("u").startswith("int")
+
+
+def _scattered(dtype: np.dtype, count: int, kind: str, rng: np.random.Generator) -> np.ndarray:
+    if _is_integer(dtype):
+        info = ml_dtypes.iinfo(dtype)
+        low = 1 if kind == "positive" else int(info.min)
+        special = [each for each in (0, 1, int(info.max), int(info.min), -1, 2, 7) if low <= each <= int(info.max)]
+        wide = rng.integers(low, int(info.max), count, endpoint=True, dtype=np.uint64 if low >= 0 else np.int64)
+        values = np.array([*special, *map(int, wide)][:count] if kind != "normal" else wide)
+        rng.shuffle(values)
+        return values.astype(np.int64 if low < 0 else np.uint64).astype(dtype)
+    info = ml_dtypes.finfo(dtype)
+    if kind == "unit":
+        special = [0.0, -0.0, 1.0, -1.0, 0.5, float("nan")]
+        numbers = rng.uniform(-1, 1, count)
+    elif kind == "positive":
+        special = [1.0, 0.5, 2.0, float(info.max), float(info.smallest_subnormal)]
+        numbers = np.exp(rng.uniform(-3, 3, count))
+    elif kind == "normal":
+        special, numbers = [], rng.standard_normal(count)
+    else:
+        inf, nan = float("inf"), float("nan")
+        special = [0.0, -0.0, inf, -inf, nan, 1.0, -1.0, 0.5, -0.5, 2.5, -3.5]
+        special += [float(info.max), float(info.min), float(info.smallest_normal), float(info.smallest_subnormal)]
+        numbers = rng.standard_normal(count) * np.exp(rng.uniform(-4, 4, count))
+    values = np.where(rng.random(count) < 0.5, rng.choice(special or [0.0], count), numbers) if special else numbers
+    values = np.concatenate([special, values])[:count]
+    rng.shuffle(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(dtype)

@@ -1,0 +1,353 @@
+// ops: stablehlo.convert
+// types: any
+// also: any
+// values: normal
+func.func @normal(%x: tensor<37x$T>) -> tensor<37x$S> {
+  %0 = "$OP"(%x) : (tensor<37x$T>) -> tensor<37x$S>
+  return %0 : tensor<37x$S>
+}
+// -----
+// ops: stablehlo.convert
+// types: any
+// also: any
+// values: small
+func.func @small(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+// -----
+// ops: stablehlo.convert
+// types: small-float half float
+// also: small-float half float
+// values: special
+func.func @between_floats(%x: tensor<131x$T>) -> tensor<131x$S> {
+  %0 = "$OP"(%x) : (tensor<131x$T>) -> tensor<131x$S>
+  return %0 : tensor<131x$S>
+}
+// -----
+// ops: stablehlo.convert
+// types: integer
+// also: any
+// values: special
+func.func @of_integers(%x: tensor<131x$T>) -> tensor<131x$S> {
+  %0 = "$OP"(%x) : (tensor<131x$T>) -> tensor<131x$S>
+  return %0 : tensor<131x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i2 ui2
+// also: i2 ui2
+// values: special
+func.func @same_width(%x: tensor<3x17x$T>) -> tensor<3x17x$S> {
+  %0 = "$OP"(%x) : (tensor<3x17x$T>) -> tensor<3x17x$S>
+  return %0 : tensor<3x17x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i4 ui4 f4E2M1FN
+// also: i4 ui4 f4E2M1FN
+// values: special
+func.func @same_width(%x: tensor<3x17x$T>) -> tensor<3x17x$S> {
+  %0 = "$OP"(%x) : (tensor<3x17x$T>) -> tensor<3x17x$S>
+  return %0 : tensor<3x17x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: f6E2M3FN f6E3M2FN
+// also: f6E2M3FN f6E3M2FN
+// values: special
+func.func @same_width(%x: tensor<3x17x$T>) -> tensor<3x17x$S> {
+  %0 = "$OP"(%x) : (tensor<3x17x$T>) -> tensor<3x17x$S>
+  return %0 : tensor<3x17x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// also: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// values: special
+func.func @same_width(%x: tensor<3x17x$T>) -> tensor<3x17x$S> {
+  %0 = "$OP"(%x) : (tensor<3x17x$T>) -> tensor<3x17x$S>
+  return %0 : tensor<3x17x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i16 ui16 bf16 f16
+// also: i16 ui16 bf16 f16
+// values: special
+func.func @same_width(%x: tensor<3x17x$T>) -> tensor<3x17x$S> {
+  %0 = "$OP"(%x) : (tensor<3x17x$T>) -> tensor<3x17x$S>
+  return %0 : tensor<3x17x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i32 ui32 f32
+// also: i32 ui32 f32
+// values: special
+func.func @same_width(%x: tensor<3x17x$T>) -> tensor<3x17x$S> {
+  %0 = "$OP"(%x) : (tensor<3x17x$T>) -> tensor<3x17x$S>
+  return %0 : tensor<3x17x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i64 ui64 f64
+// also: i64 ui64 f64
+// values: special
+func.func @same_width(%x: tensor<3x17x$T>) -> tensor<3x17x$S> {
+  %0 = "$OP"(%x) : (tensor<3x17x$T>) -> tensor<3x17x$S>
+  return %0 : tensor<3x17x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i2 ui2
+// also: i4 ui4 f4E2M1FN
+// values: special
+func.func @wider(%x: tensor<3x5x2x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x2x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<2x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<2x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i4 ui4 f4E2M1FN
+// also: i2 ui2
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x2x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x2x$S>
+  return %0 : tensor<3x5x2x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i2 ui2
+// also: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// values: special
+func.func @wider(%x: tensor<3x5x4x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x4x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<4x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<4x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// also: i2 ui2
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x4x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x4x$S>
+  return %0 : tensor<3x5x4x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i4 ui4 f4E2M1FN
+// also: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// values: special
+func.func @wider(%x: tensor<3x5x2x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x2x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<2x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<2x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// also: i4 ui4 f4E2M1FN
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x2x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x2x$S>
+  return %0 : tensor<3x5x2x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i4 ui4 f4E2M1FN
+// also: i16 ui16 bf16 f16
+// values: special
+func.func @wider(%x: tensor<3x5x4x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x4x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<4x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<4x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i16 ui16 bf16 f16
+// also: i4 ui4 f4E2M1FN
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x4x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x4x$S>
+  return %0 : tensor<3x5x4x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// also: i16 ui16 bf16 f16
+// values: special
+func.func @wider(%x: tensor<3x5x2x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x2x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<2x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<2x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i16 ui16 bf16 f16
+// also: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x2x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x2x$S>
+  return %0 : tensor<3x5x2x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// also: i32 ui32 f32
+// values: special
+func.func @wider(%x: tensor<3x5x4x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x4x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<4x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<4x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i32 ui32 f32
+// also: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x4x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x4x$S>
+  return %0 : tensor<3x5x4x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// also: i64 ui64 f64
+// values: special
+func.func @wider(%x: tensor<3x5x8x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x8x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<8x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<8x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i64 ui64 f64
+// also: i8 ui8 f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x8x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x8x$S>
+  return %0 : tensor<3x5x8x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i16 ui16 bf16 f16
+// also: i32 ui32 f32
+// values: special
+func.func @wider(%x: tensor<3x5x2x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x2x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<2x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<2x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i32 ui32 f32
+// also: i16 ui16 bf16 f16
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x2x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x2x$S>
+  return %0 : tensor<3x5x2x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i16 ui16 bf16 f16
+// also: i64 ui64 f64
+// values: special
+func.func @wider(%x: tensor<3x5x4x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x4x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<4x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<4x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i64 ui64 f64
+// also: i16 ui16 bf16 f16
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x4x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x4x$S>
+  return %0 : tensor<3x5x4x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i32 ui32 f32
+// also: i64 ui64 f64
+// values: special
+func.func @wider(%x: tensor<3x5x2x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x2x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+func.func @wider_scalar(%x: tensor<2x$T>) -> tensor<$S> {
+  %0 = "$OP"(%x) : (tensor<2x$T>) -> tensor<$S>
+  return %0 : tensor<$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i64 ui64 f64
+// also: i32 ui32 f32
+// values: special
+func.func @narrower(%x: tensor<3x5x$T>) -> tensor<3x5x2x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x2x$S>
+  return %0 : tensor<3x5x2x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: complex<f32>
+// also: complex<f32>
+// values: normal
+func.func @complex_32(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: complex<f64>
+// also: complex<f64>
+// values: normal
+func.func @complex_64(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: i1
+// also: i1
+// values: normal
+func.func @booleans(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x$S>
+  return %0 : tensor<3x5x$S>
+}
+// -----
+// ops: stablehlo.bitcast_convert
+// types: quantized
+// values: normal
+func.func @quantized(%x: tensor<3x5x$T>) -> tensor<3x5x$T> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x$T>
+  return %0 : tensor<3x5x$T>
+}
