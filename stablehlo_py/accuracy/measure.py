@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -17,6 +18,7 @@ from stablehlo_py.api import compile
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
 
+_ATTRIBUTES = re.compile(r"attributes \{.*\}")  # of functions: the CPU they are for
 RECHECKED = 10_000  # of the worst cases that the wide reference finds, so many are computed again in mpmath
 
 
@@ -24,7 +26,7 @@ class Compiled:
     """A function compiled for whole chunks: what a user's program would run.
 
     Attributes:
-        digest: of the generated code's text: a measurement holds as long as it does not change.
+        digest: of the kernel's text, but for the CPU: a measurement holds as long as it is the same.
     """
 
     def __init__(self, function: MathFunction, of: Format, target: str | None = None) -> None:
@@ -134,8 +136,8 @@ def errors_of(function: MathFunction, of: Format, arguments: Sequence[np.ndarray
 def recheck(
     function: MathFunction, of: Format, compiled: Callable[..., np.ndarray], worst: Worst, count: int = RECHECKED
 ) -> tuple[float, tuple[str, ...]]:
-    """The largest error among the worst cases by mpmath, and its arguments. Arguments that are not finite, and results
-    that are of the wrong kind altogether, are judged by the wide reference alone."""
+    """The largest error among the worst cases by mpmath, and its arguments. Arguments and results that are not finite,
+    or should not be, are judged by the wide reference alone."""
     worst.cut(count)
     largest, where = 0.0, tuple("-" for _ in range(function.arity))
     for start in range(0, worst.errors.size, CHUNK):
@@ -145,7 +147,7 @@ def recheck(
             rows = np.stack([argument.astype(np.float64) for argument in part], 1)
         screened = worst.errors[start : start + CHUNK]
         for row, result, error in zip(rows.tolist(), results.tolist(), screened.tolist(), strict=True):
-            if function.exact is not None and np.isfinite(error) and np.isfinite(row).all():
+            if function.exact is not None and np.isfinite([error, result, *row]).all():
                 with mpmath.workprec(2 * of.precision + 64):
                     error = exact_ulps(result, function.exact(*map(mpmath.mpf, row)), of)
             if error > largest:
