@@ -33,6 +33,9 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--stride", type=int, default=4099, metavar="N", help="measure f32 at every N-th bit pattern")
     result.add_argument("--exhaustive", action="store_true", help="measure f32 at all 2^32 bit patterns")
     result.add_argument("--samples", type=int, default=1 << 18, help="samples of f64, and of two arguments")
+    result.add_argument(
+        "--recheck", type=int, default=10_000, metavar="N", help="worst cases computed again in mpmath (default: 10000)"
+    )
     result.add_argument("--journal", type=Path, metavar="FILE", help="keep results, and go on where a run was stopped")
     result.add_argument("--write", metavar="FILE", help="write the page with the best measurements of each function")
     return result
@@ -48,8 +51,8 @@ def _chosen(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     for name in types:
         if name not in TYPES:
             raise OptionError(f"--types has {name!r}", remedy=f"choose from: {', '.join(TYPES)}")
-    if options.stride < 1 or options.samples < 1:
-        raise OptionError("--stride and --samples count from 1", remedy="give a positive number")
+    if min(options.stride, options.samples, options.recheck) < 1:
+        raise OptionError("--stride, --samples and --recheck count from 1", remedy="give a positive number")
     return options.functions or list(FUNCTIONS), types
 
 
@@ -88,6 +91,7 @@ def _measurements(options: argparse.Namespace, console: Console) -> Iterator[Mea
                         compiled=compiled,
                         state=journal.resume(name, element, compiled.digest, stride, of.bits),
                         progress=progress,
+                        rechecked=options.recheck,
                     )
                     journal.finish(known)
                     bars.remove_task(task)
