@@ -18,8 +18,9 @@ arguments and results count like others; a NaN or an infinity where none belongs
 stand here as an infinite error. `at` is the argument of the worst case, as C's `%a` prints it.
 
 f32 results are compared with f64 ones, f64 results with long double or f64 ones; the worst cases of each row (10,000,
-or what --recheck says) are computed again in mpmath, and the table has mpmath's verdict. f16 and bf16 are measured at every argument: they are
-computed in f32 and rounded once, so that 0.502 ulp is allowed. `all` inputs: every one of the 2^16 or 2^32 bit
+or what --recheck says) are computed again in mpmath, and the table has mpmath's verdict. f16 and bf16 are measured at
+every argument: they are computed in f32 and rounded once, so that 0.502 ulp is allowed. `all` inputs: every one of the
+2^16 or 2^32 bit
 patterns; other functions of an f32 at every n-th pattern, and f64 and functions of two arguments at random samples over
 all bit patterns, over the usual range, and close to zeros, poles and seams. Special numbers are always among them.
 
