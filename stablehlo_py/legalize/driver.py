@@ -79,7 +79,7 @@ def _prepare(module: ir.Module) -> list[Problem]:
     if any(name.startswith(_DYNAMIC_PREFIXES) and name not in _STATIC_DYNAMICS for name in names):
         run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
         # With static arguments, shapes that are computed follow from them.
-        if not is_symbolic(module) and any(not result.type.has_static_shape for result in _tensor_results(module)):
+        if any(not result.type.has_static_shape for result in _tensor_results(module)) and not is_symbolic(module):
             refine(module, [tuple(size or 0 for size in sizes) for sizes in symbolic_inputs(module)])
         names = _op_names(module)
     if any(name.startswith("chlo.") for name in names):

@@ -63,10 +63,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A composite that takes the smallest elements is not hlo.top_k.
+// A composite that takes the smallest elements is known as well.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: composite
-// CHECK: stablehlo.slice
+// CHECK-NEXT: stablehlo.composite "chlo.top_k"
 func.func private @smallest(%a: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
   %0 = stablehlo.slice %a [0:2] : (tensor<4xf32>) -> tensor<2xf32>
   %1 = stablehlo.iota dim = 0 : tensor<2xi32>
