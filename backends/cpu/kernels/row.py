@@ -57,7 +57,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     rows = num_elements(items[0].result)
     if rows == 0:
         return empty(fusion, target)
-    if columns == 1:  # nothing to combine
+    if columns in (0, 1):  # nothing to combine
         return loop.emit(fusion, target)
     for item in items:
         if num_elements(item.result) != rows or num_elements(item.operand) != rows * columns:
