@@ -91,7 +91,14 @@ def _declared(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
         return [scope.shape(op.operands[0])]
     if op.name == "stablehlo.rng_bit_generator":
         return [scope.shape(op.operands[0]), _static(op, 1)]
+    if op.name == "stablehlo.dynamic_slice":
+        _require_within(scope, op, i64s(op, "slice_sizes"), scope.shape(op.operands[0]))
     return [_static(op, number) for number in range(len(op.results))]
+
+
+def _require_within(scope: Scope, op: ir.Operation, sizes: Sequence[Number], whole: Sequence[Number]) -> None:
+    for size, bound in zip(sizes, whole, strict=True):
+        scope.require_at_most(size, bound, op)
 
 
 def _static(op: ir.Operation, number: int = 0) -> Shape:
@@ -169,6 +176,7 @@ def _concatenate(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 @_rule("slice")
 def _slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     start, limit, strides = (i64s(op, name) for name in ("start_indices", "limit_indices", "strides"))
+    _require_within(scope, op, limit, scope.shape(op.operands[0]))
     return [infer.slice_shape(start, limit, strides)]
 
 
@@ -198,10 +206,55 @@ def _padded(sizes: Shape, low: Shape, high: Shape, interior: Shape) -> Shape:
     return tuple(size + first + last + maximum(size - 1, 0) * inner for size, first, last, inner in edges)
 
 
-@_rule("dynamic_update_slice", "reverse", "scatter", "sort", "select_and_scatter", "cholesky")
-def _like_operands(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
-    """Each result has the shape of the operand of its number."""
-    return [scope.shape(op.operands[number]) for number in range(len(op.results))]
+@_rule("reverse", "cholesky")
+def _like_operand(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [scope.shape(op.operands[0])]
+
+
+@_rule("dynamic_update_slice")
+def _dynamic_update_slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    operand, update = (scope.shape(value) for value in list(op.operands)[:2])
+    _require_within(scope, op, update, operand)
+    return [operand]
+
+
+@_rule("sort")
+def _sort(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [_united(scope, op, [scope.shape(value) for value in op.operands])] * len(op.results)
+
+
+@_rule("scatter")
+def _scatter(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    """Specification, section scatter, constraints on the shape of updates."""
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    count = len(op.results)
+    shapes = [scope.shape(value) for value in op.operands]
+    operand, indices = _united(scope, op, shapes[:count]), shapes[count]
+    updates = _united(scope, op, shapes[count + 1 :])
+    batching = list(numbers.input_batching_dims), list(numbers.scatter_indices_batching_dims)
+    for ours, theirs in zip(*batching, strict=True):
+        scope.require_equal(operand[ours], indices[theirs], op)
+    window = list(numbers.update_window_dims)
+    places = [size for i, size in enumerate(indices) if i != numbers.index_vector_dim]
+    for place, update in zip(places, (size for i, size in enumerate(updates) if i not in window), strict=True):
+        scope.require_equal(place, update, op)
+    fixed = {*numbers.inserted_window_dims, *batching[0]}
+    free = [size for i, size in enumerate(operand) if i not in fixed]
+    _require_within(scope, op, [updates[i] for i in window], free)
+    return [operand] * count
+
+
+@_rule("select_and_scatter")
+def _select_and_scatter(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    """Specification, section select_and_scatter, C2: one element of source for every window of the operand."""
+    operand, source = (scope.shape(value) for value in list(op.operands)[:2])
+    ones = [1] * len(operand)
+    window, strides = (tuple(optional_i64s(op, name, ones)) for name in ("window_dimensions", "window_strides"))
+    padding = tuple(optional_pairs(op, "padding", len(operand)))
+    windows = window_shape(operand, window, strides, padding, tuple(ones), tuple(ones))
+    for one, other in zip(windows, source, strict=True):
+        scope.require_equal(other, one, op)
+    return [operand]
 
 
 @_rule("triangular_solve")
@@ -209,7 +262,10 @@ def _triangular_solve(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     a, b = (scope.shape(value) for value in op.operands)
     for one, other in zip(a[:-2], b[:-2], strict=True):
         scope.unite(one, other, op)
-    return [scope.shape(op.operands[1])]
+    left = ir.BoolAttr(op.attributes["left_side"]).value
+    scope.require_equal(a[-1], a[-2], op)
+    scope.require_equal(a[-1], b[-2] if left else b[-1], op)
+    return [b]
 
 
 @_rule("bitcast_convert")
@@ -220,14 +276,14 @@ def _bitcast_convert(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 
 @_rule("gather")
 def _gather(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    _require_within(scope, op, i64s(op, "slice_sizes"), scope.shape(op.operands[0]))
     return [_gathered(scope, op, i64s(op, "slice_sizes"))]
 
 
 @_rule("dynamic_gather")
 def _dynamic_gather(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     sizes = scope.elements(op.operands[2])
-    for size, whole in zip(sizes, scope.shape(op.operands[0]), strict=True):
-        scope.require_at_most(size, whole, op)
+    _require_within(scope, op, sizes, scope.shape(op.operands[0]))
     return [_gathered(scope, op, sizes)]
 
 

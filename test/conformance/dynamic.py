@@ -49,16 +49,20 @@ def assignments(text: str) -> list[dict[str, int]]:
 
     def complete(values: Mapping[str, int]) -> dict[str, int] | None:
         result = dict(values)
-        for name, size in solved.items():
-            if name in named and not symbols(size).keys() - values.keys():
-                result[name] = substitute(size, dict(values))
+        for _ in solved:  # what one is solved for may stand in another
+            for name, size in solved.items():
+                if name in named and not symbols(size).keys() - result.keys():
+                    result[name] = substitute(size, result)
         holds = all(substitute(check.condition, result) for check in checks if symbols(check.condition))
         return result if holds else None
 
     found = []
     for numbers in SIZES:
         different = {name: numbers[position % len(numbers)] for position, name in enumerate(free)}
-        chosen = complete(different) or complete(dict.fromkeys(free, numbers[0]))
+        alike = dict.fromkeys(free, numbers[0])
+        # Symbols "x..." are integers that are no dimensions, as of starts: zero fits what others do not.
+        from_zero = {name: 0 if name.startswith("x") else size for name, size in alike.items()}
+        chosen = complete(different) or complete(alike) or complete(from_zero)
         if chosen is None:
             raise ValueError(f"no sizes fit the checks of the module: {[str(check.condition) for check in checks]}")
         found.append(chosen)
@@ -81,7 +85,8 @@ def inputs_for(specs: Sequence[object], values: Mapping[str, int], rng: np.rando
             array = 2 * rng.standard_normal(sizes)
         array = np.asarray(array).astype(spec.dtype)
         for element in range(array.size if array.size <= 8 and kind in "iu" else 0):
-            array.flat[element] = values.get(f"v{number}_{element}", values.get(f"x{number}_{element}", 0))
+            unchecked = next(iter(values.values()), 0)  # maybe the dimension of a result
+            array.flat[element] = values.get(f"v{number}_{element}", values.get(f"x{number}_{element}", unchecked))
         arrays.append(array)
     return arrays
 

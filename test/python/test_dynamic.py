@@ -221,3 +221,48 @@ def test_handles_and_the_cache(tmp_path):
         executable = stablehlo_py.compile(UNEQUAL, options=Options(cache_dir=tmp_path, dynamic="once"))
         assert executable.call([executable.put(x, 0), executable.put(x, 1)])[0].tolist() == (x + x).tolist()
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
+
+
+WINDOWS = {
+    "scatter": """func.func @main(%x: tensor<?x4xf32>, %i: tensor<2x1xi32>, %u: tensor<?x2xf32>) -> tensor<?x4xf32> {
+      %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<
+          update_window_dims = [0], inserted_window_dims = [1], scatter_dims_to_operand_dims = [1],
+          index_vector_dim = 1>}> ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+      }) : (tensor<?x4xf32>, tensor<2x1xi32>, tensor<?x2xf32>) -> tensor<?x4xf32> loc("model.py":7:3)
+      return %0 : tensor<?x4xf32>
+    }""",
+    "slice": """func.func @main(%x: tensor<?x4xf32>) -> tensor<5x4xf32> {
+      %0 = stablehlo.slice %x [0:5, 0:4] : (tensor<?x4xf32>) -> tensor<5x4xf32> loc("model.py":7:3)
+      return %0 : tensor<5x4xf32>
+    }""",
+    "dynamic_slice": """func.func @main(%x: tensor<?x4xf32>, %i: tensor<i32>) -> tensor<5x4xf32> {
+      %0 = stablehlo.dynamic_slice %x, %i, %i, sizes = [5, 4]
+        : (tensor<?x4xf32>, tensor<i32>, tensor<i32>) -> tensor<5x4xf32> loc("model.py":7:3)
+      return %0 : tensor<5x4xf32>
+    }""",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "fitting", "others"),
+    [
+        ("scatter", [(3, 4), (2, 1), (3, 2)], [(3, 4), (2, 1), (5, 2)]),
+        ("slice", [(6, 4)], [(4, 4)]),
+        ("dynamic_slice", [(6, 4), ()], [(4, 4), ()]),
+    ],
+)
+def test_what_must_lie_inside_is_checked(name, fitting, others):
+    executable = stablehlo_py.compile(WINDOWS[name], options=ONCE)
+
+    def arrays(shapes):
+        return [np.ones(shape, spec.dtype) for shape, spec in zip(shapes, executable.inputs, strict=True)]
+
+    executable(*arrays(fitting))
+    with pytest.raises(ArgumentError) as caught:
+        executable(*arrays(others))
+    (problem,) = caught.value.problems
+    assert (problem.op, problem.location) == (f"stablehlo.{name}", "model.py:7:3")
+    assert executable.compilations == 1
