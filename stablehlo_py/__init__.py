@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from stablehlo_py.interrupts import deferred
+
 if TYPE_CHECKING:
     from stablehlo_py.api import compile
     from stablehlo_py.custom_calls import get_include, register_custom_call, unregister_custom_call
@@ -97,7 +99,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        value = getattr(import_module(f"stablehlo_py.{_HOMES[name]}"), name)
+        with deferred():  # Python drops an exception of Ctrl-C where an import happens to run a weakref's callback
+            value = getattr(import_module(f"stablehlo_py.{_HOMES[name]}"), name)
         # `jit` names a function and a submodule: the function is what `shlo.jit` means, also after the import above.
         globals()[name] = value
         return value

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import jax.export
 
 
+@deferred()
 def compile(
     source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module,
     target: str = "cpu",
@@ -50,6 +51,7 @@ def compile(
     return made if isinstance(made, SymbolicExecutable) else executable(made)
 
 
+@deferred()
 def compile_program(
     source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module,
     target: str = "cpu",
@@ -70,7 +72,6 @@ def compile_program(
     return made
 
 
-@deferred()
 def _make(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | SymbolicExecutable:
     backend = get_backend(target)
     key = None
