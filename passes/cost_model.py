@@ -7,8 +7,6 @@ do not predict time.
 
 from __future__ import annotations
 
-import math
-
 #: Flops for one element of ops that are more than one instruction. Everything elementwise that is not here costs 1.
 FLOPS: dict[str, int] = {
     "acos": 80,
@@ -93,14 +91,6 @@ def flops_per_element(name: str) -> int:
 def is_expensive(name: str) -> bool:
     """True for ops that must not be evaluated more than once for an element. Gathers count: their reads are random."""
     return name == "gather" or FLOPS.get(name, 1) >= EXPENSIVE_FLOPS
-
-
-def dot_flops(
-    lhs: tuple[int, ...], rhs: tuple[int, ...], rhs_batch: tuple[int, ...], rhs_contract: tuple[int, ...]
-) -> int:
-    """Multiplications and additions of a general dot product of these shapes."""
-    free = math.prod(size for i, size in enumerate(rhs) if i not in rhs_batch and i not in rhs_contract)
-    return 2 * math.prod(lhs) * free
 
 
 def row_fusion_pays(rows: int, columns: int) -> bool:

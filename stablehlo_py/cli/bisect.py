@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stablehlo_py.cli import debugging
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, status_line
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK
 
 if TYPE_CHECKING:
@@ -31,12 +31,7 @@ A large model goes faster when shlo-reduce has made it small first. docs/wrong-a
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `shlo-bisect`."""
-    parser = argparse.ArgumentParser(
-        prog="shlo-bisect",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = debugging.tool_parser("shlo-bisect", _DESCRIPTION, _EPILOG)
     parser.add_argument("module", help="the model's file, or - for standard input")
     debugging.add_case_options(parser)
     debugging.add_oracle_options(parser)
@@ -48,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from stablehlo_py.debug.workers import Workers
 
     source, inputs = debugging.read_case(arguments)
-    with debugging.progress("bisecting") as show, Workers(arguments.timeout) as workers:
+    with status_line("bisecting") as show, Workers(arguments.timeout) as workers:
         blame = bisect(
             workers,
             source,

@@ -61,17 +61,23 @@ def run_tool(
 
 
 @contextmanager
-def shown_progress(quiet: bool = False) -> Iterator[None]:
-    """Show on stderr, where that is a terminal, what the compilation inside is at."""
+def status_line(title: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A function that shows on stderr what is being done now: a line that moves on a terminal, nothing elsewhere."""
     if quiet or not sys.stderr.isatty():
-        yield
+        yield lambda _: None
         return
     from rich.console import Console
 
+    with Console(stderr=True).status(title) as status:
+        yield lambda text: status.update(f"{title}: {text}")
+
+
+@contextmanager
+def shown_progress(quiet: bool = False) -> Iterator[None]:
+    """Show what the compilation inside is at."""
     from stablehlo_py.progress import listening
 
-    status = Console(stderr=True).status("reading the module")
-    with status, listening(lambda what: status.update(f"compiling: {what}")):
+    with status_line("compiling", quiet) as show, listening(show):
         yield
 
 

@@ -1,10 +1,8 @@
-"""What shlo-bisect, shlo-reduce and shlo-fuzz share: a module with inputs, an oracle, progress on a terminal."""
+"""What shlo-bisect, shlo-reduce and shlo-fuzz share: a module with inputs, an oracle, how a command line is read."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +17,13 @@ ORACLE_HELP = (
     "what is right: reference (StableHLO's interpreter), jax (XLA), or opt0 (this compiler without optimization); "
     "default: %(default)s"
 )
+
+
+def tool_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """A parser whose help is shown as it is written."""
+    return argparse.ArgumentParser(
+        prog=prog, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def add_case_options(parser: argparse.ArgumentParser) -> None:
@@ -92,16 +97,3 @@ def specs_of(source: bytes, entry: str | None) -> list[Spec]:
                     remedy="make it a tensor of a type that NumPy or ml_dtypes has",
                 ) from error
     return specs
-
-
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[str], None]]:
-    """A function that shows what is being done now: a line that moves on a terminal, nothing elsewhere."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status(title) as status:
-        yield lambda text: status.update(f"{title}: {text}")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stablehlo_py.cli import debugging
 from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
 
@@ -35,9 +36,7 @@ _EPILOG = f"""examples:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `shlo-fuzz`."""
-    parser = argparse.ArgumentParser(
-        prog="shlo-fuzz", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = debugging.tool_parser("shlo-fuzz", _DESCRIPTION, _EPILOG)
     add = parser.add_argument
     add("--seed", type=int, metavar="N", help="the first seed (default: 0, or where the journal ends)")
     add("--count", type=int, metavar="N", help="programs to run (default: 1000, without limit with --seconds)")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stablehlo_py.cli import debugging
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, write_output
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, status_line, write_output
 from stablehlo_py.errors import EXIT_OK, OptionError
 
 if TYPE_CHECKING:
@@ -37,12 +37,7 @@ A script gets the paths of a module and of its inputs (.npz), and ends with stat
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `shlo-reduce`."""
-    parser = argparse.ArgumentParser(
-        prog="shlo-reduce",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = debugging.tool_parser("shlo-reduce", _DESCRIPTION, _EPILOG)
     parser.add_argument("module", help="the model's file, or - for standard input")
     parser.add_argument("-o", "--output", default="-", metavar="FILE.mlir", help="default: standard output")
     keep = parser.add_argument_group("what must be kept (default: what the module shows)")
@@ -64,7 +59,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     source, inputs = debugging.read_case(arguments)
     settings = debugging.settings(arguments)
-    with debugging.progress("reducing") as show, Workers(arguments.timeout) as workers:
+    with status_line("reducing") as show, Workers(arguments.timeout) as workers:
         case = case_of(source, inputs, arguments.entry)
         before = case.ops
         shows = _interesting(arguments, workers, case, settings)

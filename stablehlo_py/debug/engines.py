@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stablehlo_py.errors import OptionError
-from stablehlo_py.mlir import ir, make_context, stablehlo
+from stablehlo_py.mlir import ir, make_context, run_upstream, stablehlo
 from stablehlo_py.options import Options
 
 Source = str | bytes
@@ -132,11 +132,12 @@ for _stage in INTERPRETED_STAGES:
 @engine("reference")
 def reference(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
     """StableHLO's reference interpreter. Complex inputs and results, which its bindings cannot pass, travel as their
-    parts."""
+    parts; CHLO, which it does not know, is expanded by upstream's rules."""
     from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
 
     module = static_module(source, inputs, settings.entry)
     with module.context, ir.Location.unknown():
+        run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
         whole = split_complex_results(module)
         parts = split_complex_arguments(module)
         arrays = [each for array, split in zip(inputs, parts, strict=True) if not split for each in (array,)]

@@ -8,9 +8,6 @@ equations hold. A case passes when all agree and one compilation served them.
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -130,53 +127,22 @@ def refined(text: str, inputs: Sequence[np.ndarray]) -> object:
     raise ValueError("the module cannot be refined")
 
 
-def reference() -> None:
-    """The oracle's process: evaluates what comes on stdin with the reference interpreter, until that ends it."""
-    from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
-    from stablehlo_py.mlir import ir, stablehlo
-
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever libraries print
-    while True:
-        try:
-            text, inputs = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        try:
-            module = refined(text, inputs)
-            with module.context, ir.Location.unknown():
-                arguments = [from_numpy(array, element_type_of(array.dtype, module.context)) for array in inputs]
-                answer = [np.array(to_numpy(value)) for value in stablehlo.eval_module(module, arguments)]
-        except Exception as error:  # the judge asks another oracle
-            answer = f"{type(error).__name__}: {error}"
-        pickle.dump(answer, answers)
-        answers.flush()
-
-
 class Oracle:
     """The reference interpreter in a process of its own, XLA where that fails."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen | None = None
+        from stablehlo_py.debug.workers import Workers
 
-    def __call__(self, text: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        if self._process is None:
-            command = [sys.executable, __file__, "--oracle"]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        try:
-            pickle.dump((text, list(inputs)), self._process.stdin)
-            self._process.stdin.flush()
-            answer = pickle.load(self._process.stdout)
-        except (EOFError, BrokenPipeError):
-            self._process.wait()
-            self._process = None
-            answer = "it ended its process"
-        return self._xla(text, inputs) if isinstance(answer, str) else answer
+        self._workers = Workers()
 
-    def _xla(self, text: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        import engines
-
-        return list(engines.xla()(str(refined(text, inputs)), inputs))
+    def __call__(self, text: str, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        static = str(refined(text, inputs))
+        answer = self._workers.run("reference", static, inputs)
+        if not answer.ok:
+            answer = self._workers.run("jax", static, inputs)
+        if not answer.ok:
+            raise ValueError(f"no oracle: {answer.detail}")
+        return answer.results
 
 
 # --- the judge --------------------------------------------------------------------------------------------------------
@@ -220,4 +186,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(reference() if sys.argv[1:] == ["--oracle"] else main())
+    sys.exit(main())

@@ -24,23 +24,22 @@ def shlo() -> Engine:
 
 def xla() -> Engine:
     """XLA:CPU as jaxlib ships it, the yardstick: says which cases the runner, or the case itself, gets wrong."""
-    import jax
-    from jaxlib import _jax, xla_client
-
-    jax.config.update("jax_enable_x64", True)
-    device = jax.devices("cpu")[0]
-    devices = _jax.DeviceList((device,))
-
-    def engine(module: str, arguments: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        executable = device.client.compile_and_load(module, devices, xla_client.CompileOptions())
-        buffers = [jax.device_put(argument, device) for argument in arguments]
-        results = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()
-        return [np.asarray(shards[0]) for shards in results]
-
-    return engine
+    return _of_debug("jax")
 
 
-ENGINES = {"shlo": shlo, "xla": xla}
+def reference() -> Engine:
+    """StableHLO's reference interpreter, which may end its process."""
+    return _of_debug("reference")
+
+
+def _of_debug(name: str) -> Engine:
+    from stablehlo_py.debug.engines import ENGINES as engines
+    from stablehlo_py.debug.engines import Settings
+
+    return lambda module, arguments: engines[name](module, arguments, Settings())
+
+
+ENGINES = {"shlo": shlo, "xla": xla, "reference": reference}
 
 
 def make(name: str) -> Engine:

@@ -60,7 +60,7 @@ class Worker:
         self.stderr = f"{scratch}/stderr-{number}"
         context = multiprocessing.get_context("spawn")
         self.connection, child = context.Pipe()
-        self.process = context.Process(target=serve, args=(child, task, self.stderr), daemon=True)
+        self.process = context.Process(target=serve, args=(child, task, self.stderr))  # has children
         self.process.start()
         child.close()
         self.job: Any = None

@@ -93,13 +93,6 @@ class Arithmetic:
 
         return f.binary("add", f.binary("mul", low(a), low(b)), f.binary("mul", high(a), high(b)))
 
-    @property
-    def lane_sum(self) -> str:
-        """The name of the reduction over lanes (`Function.reduce_lanes`)."""
-        if self.accumulator.is_float:
-            return "fadd"
-        return "or" if self.boolean else "add"
-
     def finish(self, f: Function, of: Element, value: tuple[Value, ...]) -> Lanes:
         """A finished sum as a register value of the product's element type: rounded, narrowed."""
         if self.complex:

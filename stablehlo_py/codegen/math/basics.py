@@ -120,13 +120,6 @@ def fast_two_sum(f: Function, a: Value, b: Value) -> Double:
     return total, f.fsub(b, f.fsub(total, a))
 
 
-def two_sum(f: Function, a: Value, b: Value) -> Double:
-    """a + b exactly (Knuth)."""
-    total = f.fadd(a, b)
-    part = f.fsub(total, a)
-    return total, f.fadd(f.fsub(a, f.fsub(total, part)), f.fsub(b, part))
-
-
 def two_product(f: Function, a: Value, b: Value) -> Double:
     """a * b exactly, but for underflow."""
     product = f.fmul(a, b)
@@ -138,9 +131,3 @@ def multiply_doubles(f: Function, a: Double, b: Double) -> Double:
     product, rest = two_product(f, a[0], b[0])
     rest = f.fma(a[0], b[1], f.fma(a[1], b[0], rest))
     return fast_two_sum(f, product, rest)
-
-
-def scale_double(f: Function, a: Double, by: Value) -> Double:
-    """(a0 + a1) by."""
-    product, rest = two_product(f, a[0], by)
-    return fast_two_sum(f, product, f.fma(a[1], by, rest))
