@@ -1,16 +1,18 @@
 """What a backend is, and how one is found.
 
 XLA splits this interface in four (Compiler, Executable, TransferManager, StreamExecutor); here it is one class,
-registered under the entry point group `stablehlo_py.backends`.
+registered under the entry point group `stablehlo_py.backends`, and what its `load` returns. Nothing outside of
+`backends` knows of a backend by name, but that "cpu" is the default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
-from stablehlo_py.errors import OptionError
+from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:
@@ -18,6 +20,67 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.program import CompiledProgram
 
 GROUP = "stablehlo_py.backends"
+
+
+class Code(Protocol):
+    """A program in this process, ready to be called. Calls are thread-safe.
+
+    Inputs and results are addresses of host memory, dense and row-major; the program's specs say what lies there
+    (`runtime.memory.array_at` makes an array of an address and a spec). A donated input lies where its output does.
+    """
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """One call.
+
+        Raises:
+            CallError: a custom call failed.
+            ResourceError: there is no memory, or there are no threads, for it.
+        """
+
+
+class SizedCode(Code, Protocol):
+    """Code of a program with dynamic dimensions (`CompiledProgram.dynamic`)."""
+
+    def sizes(self, symbols: Sequence[int]) -> Sequence[int]:
+        """The table of a call, from the values of `DynamicLayout.symbols`."""
+
+    def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:
+        """One call, with the table that `sizes` gave for it. Raises as `run`."""
+
+
+class Grid(Protocol):
+    """What the processes of one call share. A process is named by its number, replica * partitions + partition."""
+
+    def run(self, process: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """One process, in the thread that calls; returns early once the grid has failed. Raises as `Code.run`."""
+
+    def stop(self) -> None:
+        """Let the grid fail: every process returns from where it waits."""
+
+    def failed(self) -> bool:
+        """Whether it was stopped, or a process has noticed that it cannot go on."""
+
+    def failure(self) -> tuple[str, int] | None:
+        """What a process has noticed: a sentence with "{}" for that process, and its number."""
+
+    def waits(self, process: int) -> int | None:
+        """How often a process has waited, if it waits now, for something that has not come; None if it can go on."""
+
+    def is_waiting(self, process: int) -> bool:
+        """Whether it waits, also for something that has come by now."""
+
+    def site(self, process: int) -> int:
+        """The op of `GridPlan.sites` that a process is at; their number before the first."""
+
+    def drain(self) -> None:
+        """Free what was sent and not received. When all processes have ended."""
+
+
+class GridCode(Code, Protocol):
+    """Code of a program that runs as a grid of processes (`CompiledProgram.grid`)."""
+
+    def grid(self, transfer: Callable[[int, int, int], None]) -> Grid:
+        """Memory for one call. `transfer(process, port, address)` hands a tensor to the host, or takes one from it."""
 
 
 class Backend(Protocol):
@@ -40,6 +103,20 @@ class Backend(Protocol):
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Code of a scheduled module, ready to be loaded or saved."""
 
+    def load(self, program: CompiledProgram) -> Code:
+        """A program of this backend, in this process: a SizedCode if it has dynamic dimensions, a GridCode if it is a
+        grid.
+
+        Raises:
+            LoadError: it is for another machine, or calls what this process does not have.
+        """
+
+    def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
+        """Texts of stages that a program does not hold, worked out when they are read."""
+
+    def custom_calls(self) -> frozenset[str]:
+        """Targets of custom calls that this backend answers itself."""
+
 
 @cache
 def get_backend(name: str) -> Backend:
@@ -58,3 +135,18 @@ def get_backend(name: str) -> Backend:
     raise OptionError(
         f"there is no backend for target '{name}'", remedy=f"installed: {', '.join(sorted({'cpu', *found}))}"
     )
+
+
+def backend_of(program: CompiledProgram) -> Backend:
+    """The backend that made a program, and loads it.
+
+    Raises:
+        LoadError: it is not installed here.
+    """
+    try:
+        return get_backend(program.backend)
+    except OptionError as error:
+        raise LoadError(
+            f"the program was compiled by the backend '{program.backend}', which is not installed here",
+            remedy="install the package that it comes with",
+        ) from error

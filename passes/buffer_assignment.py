@@ -101,10 +101,8 @@ def memory_plan(module: ir.Module) -> list[Entry]:
             value = program.values[number]
             name = step.op.attributes["callee"].value if step.name == "func.call" else step.name
             kind = f"{name} ({fusions[name].attributes['hlo.fusion'].value})" if name in fusions else name
-            entries.append(
-                Entry(kind, estimate(offset), estimate(size), value.first, value.last, describe(step.op.location))
-            )
-    return sorted(entries, key=lambda entry: (-entry.size, entry.first))
+            entries.append(Entry(kind, offset, size, value.first, value.last, describe(step.op.location)))
+    return sorted(entries, key=lambda entry: (-estimate(entry.size), entry.first))
 
 
 def functions(module: ir.Module) -> tuple[ir.Operation, dict[str, ir.Operation]]:

@@ -9,12 +9,13 @@ from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import bytecode, cache_key, compile_cached, load_cached
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
-from stablehlo_py.frontend.refine import symbolic_inputs
+from stablehlo_py.frontend.refine import is_symbolic
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable, executable
 from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.specializations import compile_once
 from stablehlo_py.runtime.symbolic import SymbolicExecutable
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ def compile(
         options: see `Options`.
 
     Returns:
-        An executable. A module with symbolic dimensions gives one whose specs hold None, and which compiles once per
-        shapes it is called with.
+        An executable. A module with symbolic dimensions gives one whose specs hold None (docs/dynamic-shapes.md).
 
     Raises:
         LoadError: the source is not a StableHLO module (VersionError: written by a newer StableHLO).
@@ -47,8 +47,11 @@ def compile(
         OptionError: target, entry or an option does not exist.
         ResourceError: a file or directory cannot be used, or the model needs more memory than there is.
     """
-    made = _make(source, target, entry, options or Options())
-    return made if isinstance(made, SymbolicExecutable) else executable(made)
+    options = options or Options()
+    found = _program_or_module(source, target, entry, options)
+    if isinstance(found, CompiledProgram):
+        return executable(found)
+    return SymbolicExecutable.of_module(found, target, options)
 
 
 @deferred()
@@ -61,18 +64,23 @@ def compile_program(
     """Compile like `compile`, but load nothing: the program may be for a CPU that this one is not.
 
     Raises:
-        UnsupportedError: the module has symbolic dimensions. Otherwise as `compile`.
+        UnsupportedError: the module has symbolic dimensions, and one program for all shapes cannot be had, or options
+            ask for specializations. Otherwise as `compile`.
     """
-    made = _make(source, target, entry, options or Options())
-    if isinstance(made, SymbolicExecutable):
+    options = options or Options()
+    found = _program_or_module(source, target, entry, options)
+    if isinstance(found, CompiledProgram):
+        return found
+    if options.dynamic == "specialize":
         raise UnsupportedError(
-            "the model has symbolic dimensions: there is no one program to write",
-            remedy="export it with concrete shapes, or use stablehlo_py.compile, which specializes per call",
+            "the model has symbolic dimensions, and Options(dynamic='specialize') makes no program for all shapes",
+            remedy="leave the option out, or export the model with concrete shapes",
         )
-    return made
+    return compile_once(bytecode(found), target, options)
 
 
-def _make(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | SymbolicExecutable:
+def _program_or_module(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | ir.Module:
+    """The program of a static module; a module that has dynamic dimensions."""
     backend = get_backend(target)
     key = None
     if options.cache_dir is not None:
@@ -85,7 +93,4 @@ def _make(source: Any, target: str, entry: str | None, options: Options) -> Comp
             module = ir.Module.parse(bytecode(source))  # compiling changes it, and it is the caller's
     else:
         module = load(source, entry=entry, isolate=options.isolate)
-    shapes = symbolic_inputs(module)
-    if any(None in sizes for sizes in shapes):
-        return SymbolicExecutable(module, shapes, target, options)
-    return compile_cached(module, backend, options, key)
+    return module if is_symbolic(module) else compile_cached(module, backend, options, key)

@@ -52,7 +52,7 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
     get_backend(platform)
     if not isinstance(name, str) or not name:
         raise OptionError(f"a custom call's target is a name, not {name!r}")
-    if name in _built_in():
+    if name in _built_in(platform):
         raise OptionError(
             f"the compiler answers the target '{name}' itself", remedy="register the function under another name"
         )
@@ -80,7 +80,7 @@ def registered_custom_call(name: str, platform: str = "cpu") -> Handler | None:
 
 def known_custom_calls(platform: str = "cpu") -> frozenset[str]:
     """Targets that can be compiled: those that the compiler answers itself, and registered ones."""
-    return _built_in() | {name for where, name in _registered if where == platform}
+    return _built_in(platform) | {name for where, name in _registered if where == platform}
 
 
 def get_include() -> str:
@@ -88,11 +88,11 @@ def get_include() -> str:
     return str(Path(__file__).parent / "include")
 
 
-def _built_in() -> frozenset[str]:
-    from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
+def _built_in(platform: str) -> frozenset[str]:
+    from stablehlo_py.backends.base import get_backend
     from stablehlo_py.legalize.custom_call import legalized_targets
 
-    return known_targets() | legalized_targets()
+    return get_backend(platform).custom_calls() | legalized_targets()
 
 
 def _handler(name: str, function: Any) -> Handler:

@@ -7,14 +7,16 @@ other threads as it goes, then the program that calls them, and describes the re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from stablehlo_py import progress
+from stablehlo_py.backends.cpu.code import CpuCode
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, arena_bytes, emit_program, main_function
 from stablehlo_py.backends.cpu.sizes import emit_sizes
@@ -121,6 +123,24 @@ class CpuBackend:
             grid=_grid_plan(module, main, program, options),
             dynamic=layout,
         )
+
+    def load(self, program: CompiledProgram) -> CpuCode:
+        """Its machine code, in this process. Raises LoadError, ResourceError."""
+        return CpuCode(program)
+
+    def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
+        """LLVM IR, where the kernels are kept, and machine code."""
+        from stablehlo_py.backends.cpu import listing
+
+        derived: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
+        kernels = program.stages.get("kernels")
+        if isinstance(kernels, str):
+            derived = {"llvm": lambda: listing.llvm_ir(kernels), **derived}
+        return derived
+
+    def custom_calls(self) -> frozenset[str]:
+        """Targets that have a kernel."""
+        return known_targets()
 
     def _kernels(
         self,

@@ -14,7 +14,7 @@ from stablehlo_py.codegen.builder import I64, PTR, Function, Value
 from stablehlo_py.codegen.size_table import SizeCode, SizeTable
 from stablehlo_py.dialect.size import Number, Size, symbols
 from stablehlo_py.passes.symbolic.checks import Check
-from stablehlo_py.runtime.program import DynamicCheck, DynamicLayout
+from stablehlo_py.runtime.program import DynamicCheck, DynamicLayout, DynamicSymbol
 
 ENTRY = "shlo_sizes"
 
@@ -54,11 +54,5 @@ def emit_sizes(
         holds = f.binary("and", holds, f.index(code.number(check.condition)))
     f.store(holds, f.table, len(table.slots))
     f.ret()
-    layout = DynamicLayout(tuple(map(_source, names)), len(table.slots), shapes, arena_bytes, described)
+    layout = DynamicLayout(tuple(map(DynamicSymbol.named, names)), len(table.slots), shapes, arena_bytes, described)
     return f, layout
-
-
-def _source(name: str) -> tuple[int, int, int]:
-    """(argument, dimension, divisor) of a symbol; -1 - i for element i of the argument."""
-    argument, position, *divisor = map(int, name[1:].split("_"))
-    return argument, position if name[0] == "d" else -1 - position, divisor[0] if divisor else 1

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.errors import ArgumentError, LoadError
+from stablehlo_py.backends.base import backend_of
+from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert
-from stablehlo_py.runtime.callbacks import failure_of
-from stablehlo_py.runtime.memory import RESULTS, Block, require
+from stablehlo_py.runtime.memory import RESULTS
 from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, PlanEntry, Spec
 from stablehlo_py.runtime.stages import Stages
 
-_ENTRY = ctypes.CFUNCTYPE(
-    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)
-
-
-class Frame:
-    """What one call needs for itself: the arena and the pointer tables."""
-
-    __slots__ = ("arena", "arena_block", "inputs", "inputs_address", "outputs", "outputs_address")
-
-    def __init__(self, arena_bytes: int, inputs: int, outputs: int) -> None:
-        self.arena_block = Block(max(64, arena_bytes))
-        self.arena = self.arena_block.address
-        self.inputs = (ctypes.c_void_p * max(1, inputs))()
-        self.outputs = (ctypes.c_void_p * max(1, outputs))()
-        self.inputs_address = ctypes.addressof(self.inputs)
-        self.outputs_address = ctypes.addressof(self.outputs)
+if TYPE_CHECKING:
+    from stablehlo_py.runtime.symbolic import SymbolicExecutable
 
 
 class Executable:
@@ -49,35 +34,15 @@ class Executable:
     num_replicas = num_partitions = 1
 
     def __init__(self, program: CompiledProgram) -> None:
-        from stablehlo_py.backends.cpu.objects import NativeCode
-        from stablehlo_py.backends.cpu.symbols import bound
-        from stablehlo_py.backends.cpu.threads import pool_for, register_grid_symbols, register_pool_symbols
-
-        require_host(program)
+        backend = backend_of(program)
         self._program = program
         self.inputs: tuple[Spec, ...] = program.inputs
         self.outputs: tuple[Spec, ...] = program.outputs
         self.stages: Mapping[str, str] = stage_texts(program)
-        require(program.arena_bytes, "a call of this model")
-        self._pool = None
-        if program.grid:
-            register_grid_symbols()
-        if program.uses_pool:
-            register_pool_symbols()
-            if program.threads > 1:
-                self._pool = pool_for(program.threads)
-        with bound(program.symbols) as self._bound:
-            self._code = NativeCode(program.objects)
-        self._entry = _ENTRY(self._code.address("shlo_main"))
-        # The copies take the place of the module's own arrays, which would keep the whole module alive.
-        program.constants = self._constants = [aligned_copy(array) for array in program.constants]
-        pointers = [array.__array_interface__["data"][0] for array in self._constants]
-        self._constant_table = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
-        self._constants_address = ctypes.addressof(self._constant_table)
+        self._code = backend.load(program)
         self._donated = dict(program.donations)
         self._results = [_memory_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
-        self._frames: list[Frame] = []
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run on NumPy, ml_dtypes, JAX or DLPack arrays. Strided arrays are copied; donated ones are left untouched.
@@ -98,7 +63,7 @@ class Executable:
                     ready = False
                     break
         prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs)  # type: ignore[assignment]
-        addresses = [array.__array_interface__["data"][0] for array in prepared]
+        addresses = addresses_of(prepared)
         results = []
         for number, (shape, dtype, size) in enumerate(self._results):
             result = RESULTS.array(shape, dtype, size)
@@ -109,7 +74,7 @@ class Executable:
                 np.copyto(result, prepared[source])
                 addresses[source] = result.__array_interface__["data"][0]
             results.append(result)
-        self._run(addresses, results)
+        self._code.run(addresses, addresses_of(results))
         return tuple(results)
 
     def put(self, array: object, position: int | None = None) -> Handle:
@@ -162,37 +127,10 @@ class Executable:
                 results.append(handle.array)
             else:
                 results.append(RESULTS.array(shape, dtype, size))
-        self._run(addresses, results)
+        self._code.run(addresses, addresses_of(results))
         for input_ in self._donated.values():
             handles[input_].array = None
         return tuple(results)
-
-    def _run(self, addresses: list[int], results: list[np.ndarray]) -> None:
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = Frame(self._program.arena_bytes, len(self.inputs), len(self.outputs))
-        inputs, outputs = frame.inputs, frame.outputs
-        for number, address in enumerate(addresses):
-            inputs[number] = address
-        for number, result in enumerate(results):
-            outputs[number] = result.__array_interface__["data"][0]
-        pool = self._pool
-        if pool is None or not pool.acquire():
-            failed = self._entry(
-                frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address, None
-            )
-        else:
-            try:
-                failed = self._entry(
-                    frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address, pool.address
-                )
-            finally:
-                pool.release()
-        error = failure_of(failed) if failed else None
-        self._frames.append(frame)
-        if error is not None:
-            raise error
 
     @property
     def donations(self) -> tuple[tuple[int, int], ...]:
@@ -202,7 +140,7 @@ class Executable:
     @functools.cached_property
     def memory_plan(self) -> MemoryPlan:
         """Where and when every value lives in the arena; worked out from the scheduled stage when asked for."""
-        return memory_plan_of(self._program)
+        return memory_plan_of(self._program, self._program.arena_bytes)
 
     def report(self) -> str:
         """What was compiled, for a person: kernels, kinds, memory, threads, times of the stages."""
@@ -217,32 +155,32 @@ class Executable:
         programs.save(self._program, path)
 
 
-def memory_plan_of(program: CompiledProgram) -> MemoryPlan:
-    """The memory plan that the scheduled stage holds."""
+def memory_plan_of(program: CompiledProgram, arena_bytes: int, symbols: Mapping[str, int] | None = None) -> MemoryPlan:
+    """The memory plan that the scheduled stage holds; `symbols` are what dynamic dimensions are in a call."""
+    from stablehlo_py.dialect.size import substitute
     from stablehlo_py.mlir import ir, make_context
     from stablehlo_py.passes.buffer_assignment import memory_plan
 
     stage = program.stages.get("scheduled")
     if not isinstance(stage, bytes):
-        return MemoryPlan(program.arena_bytes)
-    context = make_context()
+        return MemoryPlan(arena_bytes)
+    context, values = make_context(), symbols or {}
     with context:
-        entries = memory_plan(ir.Module.parse(stage))
-        return MemoryPlan(
-            program.arena_bytes,
-            tuple(PlanEntry(e.value, e.offset, e.size, e.first, e.last, e.source) for e in entries),
-        )
+        entries = [
+            PlanEntry(e.value, substitute(e.offset, values), substitute(e.size, values), e.first, e.last, e.source)
+            for e in memory_plan(ir.Module.parse(stage))
+        ]
+    return MemoryPlan(arena_bytes, tuple(sorted(entries, key=lambda entry: (-entry.size, entry.first))))
 
 
 def stage_texts(program: CompiledProgram) -> Mapping[str, str]:
     """Texts of all stages of a program, rendered when read."""
-    from stablehlo_py.backends.cpu import listing
+    return Stages(program.stages, backend_of(program).listings(program))
 
-    derived: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
-    kernels = program.stages.get("kernels")
-    if isinstance(kernels, str):
-        derived = {"llvm": lambda: listing.llvm_ir(kernels), **derived}
-    return Stages(program.stages, derived)
+
+def addresses_of(arrays: Iterable[np.ndarray]) -> list[int]:
+    """Where the elements of arrays lie."""
+    return [array.__array_interface__["data"][0] for array in arrays]
 
 
 def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
@@ -252,39 +190,23 @@ def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
     return sizes, spec.dtype, math.prod(sizes) * spec.dtype.itemsize
 
 
-def require_host(program: CompiledProgram) -> None:
-    """Refuse what this machine cannot run, before it dies of an illegal instruction.
-
-    Raises:
-        LoadError: the code is for another architecture or system, or for a CPU with more features.
-    """
-    from stablehlo_py.backends.cpu.target import missing_features
-
-    if program.machine != programs.this_machine():
-        raise LoadError(
-            f"this program was compiled for {program.machine}, this machine is {programs.this_machine()}",
-            remedy="compile the model on the machine that runs it",
-        )
-    missing = missing_features(program.features)
-    if missing:
-        raise LoadError(
-            f"this program was compiled for the CPU '{program.target}'; this one lacks {', '.join(missing)}",
-            remedy="compile the model here, or with Options(target=...) set to a CPU that every machine has",
-        )
-
-
-def load_executable(path: str | os.PathLike[str] | bytes) -> Executable:
+def load_executable(path: str | os.PathLike[str] | bytes) -> Executable | SymbolicExecutable:
     """Load an artifact written by `Executable.save` or `shlo-compile`, from its path or its content.
 
     Raises:
-        ResourceError: the file cannot be read. LoadError: it is not an artifact, or was compiled for another kind of
-            machine.
+        ResourceError: the file cannot be read. LoadError: it is not an artifact, was compiled for another kind of
+            machine, or by a backend that is not installed.
     """
-    return executable(programs.deserialize(path))
+    program = programs.deserialize(path)
+    if program.dynamic is None:
+        return executable(program)
+    from stablehlo_py.runtime.symbolic import SymbolicExecutable  # which needs this module first
+
+    return SymbolicExecutable.of_program(program)
 
 
 def executable(program: CompiledProgram) -> Executable:
-    """Load a program into this process."""
+    """Load a static program into this process."""
     if program.grid is None:
         return Executable(program)
     from stablehlo_py.runtime.grid import GridExecutable  # which needs this module first

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
+from stablehlo_py.backends.base import GridCode
 from stablehlo_py.errors import ArgumentError, Problem
 from stablehlo_py.runtime.arguments import Handle, convert
-from stablehlo_py.runtime.executable import Executable, Frame
+from stablehlo_py.runtime.executable import Executable, addresses_of
 from stablehlo_py.runtime.grid_call import GridCall
 from stablehlo_py.runtime.memory import RESULTS
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -101,32 +103,16 @@ class GridExecutable(Executable):
             CallError: a custom call failed in one of them.
         """
         prepared = self._prepare(arguments)
-        call = GridCall(self._plan, {"infeed": self.infeed, "outfeed": self.outfeed}, self._channels)
-        frames = [self._frame() for _ in prepared]
+        feeds = {"infeed": self.infeed, "outfeed": self.outfeed}
+        call = GridCall(cast(GridCode, self._code), self._plan, feeds, self._channels)
         all_results = [self._allocate(arrays) for arrays in prepared]
-        # One process may use the pool's threads; several are threads themselves.
-        pool = self._pool if len(prepared) == 1 and self._pool is not None and self._pool.acquire() else None
-        try:
-            workers = []
-            for number, frame in enumerate(frames):
-                self._fill(frame, prepared[number], all_results[number], call.process(number))
-                places = (frame.inputs_address, frame.outputs_address, frame.arena, self._constants_address)
-                run = (number, self._entry, (*places, pool and pool.address))
-                workers.append(threading.Thread(target=call.run, args=run, daemon=True))
-            call.wait_for(workers, timeout)
-        finally:
-            if pool is not None:
-                pool.release()
-        self._frames += frames
+        workers = [
+            threading.Thread(target=call.run, args=(number, addresses_of(arrays), addresses_of(results)), daemon=True)
+            for number, (arrays, results) in enumerate(zip(prepared, all_results, strict=True))
+        ]
+        call.wait_for(workers, timeout)
         rows = iter([tuple(results) for results in all_results])
         return [[next(rows) for _ in range(self.num_partitions)] for _ in range(self.num_replicas)]
-
-    def _frame(self) -> Frame:
-        """What one process needs for itself; given back by appending it to `_frames`. The process is one more input."""
-        try:
-            return self._frames.pop()
-        except IndexError:
-            return Frame(self._program.arena_bytes, len(self.inputs) + 1, len(self.outputs))
 
     def _prepare(self, arguments: Sequence[Sequence[Sequence[object]]]) -> list[list[np.ndarray]]:
         sizes = [len(row) for row in arguments]
@@ -158,10 +144,3 @@ class GridExecutable(Executable):
                 arrays[self._donated[number]] = result
             results.append(result)
         return results
-
-    def _fill(self, frame: Frame, arrays: list[np.ndarray], results: list[np.ndarray], process: int) -> None:
-        for number, array in enumerate(arrays):
-            frame.inputs[number] = array.__array_interface__["data"][0]
-        frame.inputs[len(arrays)] = process
-        for number, result in enumerate(results):
-            frame.outputs[number] = result.__array_interface__["data"][0]

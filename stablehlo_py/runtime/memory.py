@@ -6,14 +6,20 @@ page faults), so blocks are reused, and large ones ask for huge pages.
 
 from __future__ import annotations
 
+import ctypes
+import math
 import mmap
 import os
 import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stablehlo_py.errors import ResourceError
+
+if TYPE_CHECKING:
+    from stablehlo_py.runtime.program import Spec
 
 ALIGNMENT = 64
 HUGE_PAGE = 2 << 20
@@ -54,6 +60,14 @@ class Block:
         start = np.frombuffer(region, np.uint8).__array_interface__["data"][0]
         self.address = -(-start // HUGE_PAGE) * HUGE_PAGE
         self._owner = region
+
+
+def array_at(address: int, spec: Spec) -> np.ndarray:
+    """The memory at an address as the array that a spec describes; its owner has to outlive it."""
+    sizes = [size for size in spec.shape if size is not None]
+    assert len(sizes) == len(spec.shape)
+    memory = (ctypes.c_char * (math.prod(sizes) * spec.dtype.itemsize)).from_address(address)
+    return np.ndarray(sizes, spec.dtype, memory)  # type: ignore[arg-type]
 
 
 def physical_memory() -> int:

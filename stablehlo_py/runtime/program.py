@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.runtime.cache import write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
-FORMAT = 5
+FORMAT = 6
 
 
 def this_machine() -> str:
@@ -107,6 +108,31 @@ class GridPlan:
 
 
 @dataclass(frozen=True)
+class DynamicSymbol:
+    """A number that a call brings along: dimension `position` of an argument, divided by `divisor`, or (unless
+    `of_shape`) element `position` of an argument of integers. Its `name` stands for it in the texts of stages; one that
+    is `positive` has to be."""
+
+    name: str
+    argument: int
+    position: int
+    divisor: int
+    of_shape: bool
+    positive: bool
+
+    @staticmethod
+    def named(name: str) -> DynamicSymbol:
+        """What a name (passes/symbolize.py) says."""
+        argument, position, *divisor = map(int, name[1:].split("_"))
+        return DynamicSymbol(name, argument, position, divisor[0] if divisor else 1, name[0] == "d", name[0] != "x")
+
+    def value(self, arrays: Sequence[np.ndarray]) -> int:
+        """Its value in a call with these arguments."""
+        array = arrays[self.argument]
+        return (array.shape[self.position] if self.of_shape else int(array.flat[self.position])) // self.divisor
+
+
+@dataclass(frozen=True)
 class DynamicCheck:
     """What must hold in a call of a program with dynamic dimensions (see `DynamicLayout` for numbers).
 
@@ -131,17 +157,21 @@ class DynamicLayout:
     table that the program's `shlo_sizes` fills at the start of a call; any other is itself.
 
     Attributes:
-        symbols: (argument, dimension, divisor) of every symbol; a dimension of -1 - i: element i of the argument,
-            integers.
+        symbols: what the sizes are worked out from.
         slots: slots of the table; behind them is 1 where all checks hold.
         outputs: shapes of the results. arena_bytes: memory a call needs.
     """
 
-    symbols: tuple[tuple[int, int, int], ...]
+    symbols: tuple[DynamicSymbol, ...]
     slots: int
     outputs: tuple[tuple[int, ...], ...]
     arena_bytes: int
     checks: tuple[DynamicCheck, ...]
+
+    @staticmethod
+    def number(table: Sequence[int], number: int) -> int:
+        """What a number stands for in a call."""
+        return table[-1 - number] if number < 0 else number
 
 
 @dataclass
@@ -306,7 +336,7 @@ def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
 
 def _dynamic_from(data: dict[str, Any]) -> DynamicLayout:
     checks = tuple(DynamicCheck(**{**entry, "values": tuple(entry["values"])}) for entry in data["checks"])
-    symbols = tuple((argument, dimension, divisor) for argument, dimension, divisor in data["symbols"])
+    symbols = tuple(DynamicSymbol(**symbol) for symbol in data["symbols"])
     outputs = tuple(map(tuple, data["outputs"]))
     return DynamicLayout(symbols, data["slots"], outputs, data["arena_bytes"], checks)
 

@@ -3,92 +3,80 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from stablehlo_py.backends.base import get_backend
-from stablehlo_py.compiler import bytecode, cache_key, compile_cached, load_cached
+from stablehlo_py.compiler import bytecode
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
 from stablehlo_py.errors import ArgumentError, UnsupportedError
-from stablehlo_py.frontend.refine import refine
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.frontend.entry import main_function
+from stablehlo_py.frontend.refine import symbolic_inputs
+from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
+from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with
-from stablehlo_py.runtime.dynamic import DynamicProgram
-from stablehlo_py.runtime.executable import Executable, executable
-from stablehlo_py.runtime.program import Spec
+from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
+from stablehlo_py.runtime.executable import Executable, memory_plan_of, stage_texts
+from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, Spec
 from stablehlo_py.runtime.quantization import Quantization
-
-Shapes = tuple[tuple[int, ...], ...]
+from stablehlo_py.runtime.specializations import Specializations, compile_once
 
 
 class SymbolicExecutable:
-    """A model whose shapes are known at call time.
+    """A model whose shapes are known at call time: a program for all of them, specializations for what that does not
+    serve, or both. One that was loaded from an artifact has no module to specialize.
 
     Attributes:
         inputs, outputs: specs whose symbolic dimensions are None.
-        compilations: how often it was compiled, loads from the cache included.
-
-    Raises:
-        UnsupportedError: options ask for one program for all shapes, and it cannot be had.
     """
 
     def __init__(
-        self, module: ir.Module, shapes: Sequence[tuple[int | None, ...]], target: str, options: Options
+        self,
+        inputs: tuple[Spec, ...],
+        outputs: tuple[Spec, ...],
+        program: CompiledProgram | None,
+        specializations: Specializations | None,
+        reason: str = "",
     ) -> None:
-        self._bytecode = bytecode(module)
-        self._target = target
-        self._options = options
-        self._known: dict[tuple[Shapes, tuple[tuple[int, int], ...]], Executable] = {}
-        self._dimension_arguments: list[int] | None = None  # known once a specialization was made
-        self._lock = threading.Lock()
-        self.compilations = 0
-        self._once: DynamicProgram | None = None
-        self._reason = "Options(dynamic='specialize')"
+        self.inputs, self.outputs = inputs, outputs
+        self._once = DynamicProgram(program) if program is not None else None
+        self._specializations = specializations
+        self._reason = reason  # why there is no program for all shapes
+
+    @staticmethod
+    def of_program(program: CompiledProgram) -> SymbolicExecutable:
+        """A program for all shapes, without the module that it was made from."""
+        return SymbolicExecutable(program.inputs, program.outputs, program, None)
+
+    @staticmethod
+    def of_module(module: ir.Module, target: str, options: Options) -> SymbolicExecutable:
+        """Compile a module as options ask.
+
+        Raises:
+            UnsupportedError: they insist on one program for all shapes, and it cannot be had.
+        """
+        source = bytecode(module)
+        program, reason = None, "Options(dynamic='specialize')"
         if options.dynamic != "specialize":
             try:
-                self._once = self._compile_once()
+                program = compile_once(source, target, options)
             except UnsupportedError as error:
                 if options.dynamic == "once":
                     raise
-                self._reason = str(error)
-        main = next(
-            op
-            for op in module.body.operations
-            if op.operation.name == "func.func" and op.attributes["sym_name"].value == "main"
-        )
-        arguments = main.regions[0].blocks[0].arguments
-        self.inputs = tuple(
-            _spec(_name(argument, number), sizes, argument.type)
-            for number, (argument, sizes) in enumerate(zip(arguments, shapes, strict=True))
-        )
-        results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
-        self.outputs = tuple(
-            _spec(f"result{number}", tuple(None if size < 0 else size for size in type_.shape), type_)
-            for number, type_ in enumerate(results)
-        )
+                reason = str(error)
+        return SymbolicExecutable(*_specs(module), program, Specializations(source, target, options), reason)
 
-    def _compile_once(self) -> DynamicProgram:
-        options, backend = self._options, get_backend(self._target)
-        key = None
-        self.compilations += 1
-        if options.cache_dir is not None:
-            key = cache_key(self._bytecode, backend, options, "all shapes")
-            program = load_cached(key, options)
-            if program is not None:
-                return DynamicProgram(program)
-        context = make_context()
-        with context, ir.Location.unknown():
-            module = ir.Module.parse(self._bytecode)
-        try:
-            return DynamicProgram(compile_cached(module, backend, options, key))
-        except UnsupportedError:
-            self.compilations -= 1
-            raise
+    @property
+    def compilations(self) -> int:
+        """How often the model was compiled, loads from the cache included."""
+        if self._specializations is None:
+            return 0
+        return (self._once is not None) + len(self._specializations)
 
     def specialize(self, *shapes: Sequence[int], values: Mapping[int, int] | None = None) -> Executable:
         """The executable for these input shapes, compiled at the first request. `values` are those of integer scalar
@@ -96,57 +84,38 @@ class SymbolicExecutable:
 
         Raises:
             ArgumentError: the shapes contradict the model's dimensions.
-            UnsupportedError: shapes depend on data.
+            UnsupportedError: shapes depend on data, or the executable was loaded from an artifact.
         """
-        fixed = tuple(sorted((values or {}).items()))
-        key = tuple(tuple(sizes) for sizes in shapes), fixed
-        with self._lock:
-            if key not in self._known:
-                self._known[key] = self._compile(*key)
-            return self._known[key]
-
-    def _compile(self, shapes: Shapes, values: tuple[tuple[int, int], ...]) -> Executable:
-        options = self._options
-        backend = get_backend(self._target)
-        key = None
-        self.compilations += 1
-        if options.cache_dir is not None:
-            key = cache_key(self._bytecode, backend, options, repr((shapes, values)))
-            program = load_cached(key, options)
-            if program is not None:
-                return executable(program)
-        context = make_context()
-        with context, ir.Location.unknown():
-            module = ir.Module.parse(self._bytecode)
-            refine(module, shapes, dict(values))
-        return executable(compile_cached(module, backend, options, key))
+        if self._specializations is None:
+            raise UnsupportedError("an artifact does not hold the module that it was made from", remedy=_WITHOUT_MODULE)
+        return self._specializations.of(shapes, values or {})
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
-        """Run; a model that has no program for all shapes is compiled for those that are new.
+        """Run. Shapes that the program for all shapes does not serve, or that there is none for, are compiled for.
 
         Raises:
             ArgumentError: the arguments do not fit the specs, or the model's dimensions.
+            UnsupportedError: the executable was loaded from an artifact, whose program does not serve these shapes.
         """
-        return self._run(convert(arrays, self.inputs))
+        prepared = convert(arrays, self.inputs)
+        results = self._served(prepared)
+        return self._specialized(prepared)(*prepared) if results is None else results
 
-    def _run(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        results = self._once.run(arrays) if self._once is not None else None
-        return self._specialized(arrays)(*arrays) if results is None else results
+    def _served(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...] | None:
+        """Results of the program for all shapes, None where a specialization is to run."""
+        if self._once is None:
+            return None
+        try:
+            return self._once.run(arrays)
+        except NotServed as error:
+            if self._specializations is None:
+                problems = [replace(problem, remedy=_WITHOUT_MODULE) for problem in error.problems]
+                raise NotServed("the artifact's program does not serve these shapes", problems=problems) from None
+            return None
 
     def _specialized(self, arrays: Sequence[np.ndarray]) -> Executable:
-        shapes = [array.shape for array in arrays]
-        if self._dimension_arguments is None:
-            try:
-                specialized = self.specialize(*shapes)
-            except UnsupportedError:
-                scalars = [n for n, array in enumerate(arrays) if array.shape == () and array.dtype.kind in "iu"]
-                if not scalars:
-                    raise
-                self._dimension_arguments = scalars
-            else:
-                self._dimension_arguments = []
-                return specialized
-        return self.specialize(*shapes, values={n: int(arrays[n]) for n in self._dimension_arguments})
+        assert self._specializations is not None
+        return self._specializations.for_call(arrays)
 
     def put(self, array: object, position: int | None = None) -> Handle:
         """Prepare an input once, for many calls; see `Executable.put`.
@@ -166,20 +135,79 @@ class SymbolicExecutable:
 
         Raises:
             ArgumentError: wrong number of handles, or shapes that do not fit the model's dimensions.
+            UnsupportedError: as `__call__`.
         """
         if len(handles) != len(self.inputs):
             raise ArgumentError(f"got {len(handles)} handles, the model takes {len(self.inputs)}")
         arrays = [handle.array for handle in handles if handle.array is not None]
         if len(arrays) != len(handles):
             raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
-        results = self._once.run(arrays) if self._once is not None else None
+        results = self._served(arrays)
         return self._specialized(arrays).call(handles) if results is None else results
+
+    def _program(self) -> DynamicProgram:
+        if self._once is None:
+            raise UnsupportedError(
+                f"there is no program for all shapes, because:\n{self._reason}",
+                remedy="use the executable of concrete shapes: exe.specialize(*shapes)",
+            )
+        return self._once
+
+    @property
+    def stages(self) -> Mapping[str, str]:
+        """Stage name to text, of the program for all shapes.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
+        return stage_texts(self._program().program)
+
+    def memory_plan(self, *arrays: object) -> MemoryPlan:
+        """Where and when every value lives in the arena, in a call with these arguments.
+
+        Raises:
+            ArgumentError: the arguments do not fit. UnsupportedError: there is no program for all shapes.
+        """
+        once, prepared = self._program(), convert(arrays, self.inputs)
+        return memory_plan_of(once.program, once.arena_bytes(prepared), once.symbols(prepared))
 
     def report(self) -> str:
         """Which road was taken, and why; what was compiled."""
         if self._once is not None:
             return f"one program for all shapes\n{self._once.program.report}"
-        return f"one program for each shapes ({len(self._known)} so far), because:\n{self._reason}"
+        count = 0 if self._specializations is None else len(self._specializations)
+        return f"one program for each shapes ({count} so far), because:\n{self._reason}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the program for all shapes as an artifact, which `load_executable` loads without compiling.
+
+        Raises:
+            UnsupportedError: there is no such program.
+            ResourceError: the file cannot be written; nothing is left behind.
+        """
+        programs.save(self._program().program, path)
+
+
+_WITHOUT_MODULE = (
+    "compile the model where it runs, with stablehlo_py.compile, or save the executable of these shapes beside it: "
+    "exe.specialize(*shapes).save(path)"
+)
+
+
+def _specs(module: ir.Module) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:
+    """Inputs and outputs of a module that was just loaded."""
+    main = main_function(module)
+    arguments = main.regions[0].blocks[0].arguments
+    inputs = tuple(
+        _spec(_name(argument, number), sizes, argument.type)
+        for number, (argument, sizes) in enumerate(zip(arguments, symbolic_inputs(module), strict=True))
+    )
+    results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+    outputs = tuple(
+        _spec(f"result{number}", tuple(None if size < 0 else size for size in type_.shape), type_)
+        for number, type_ in enumerate(results)
+    )
+    return inputs, outputs
 
 
 def _spec(name: str, sizes: tuple[int | None, ...], type_: ir.Type) -> Spec:

@@ -61,6 +61,18 @@ def test_an_artifact_is_written_next_to_the_module(tool: Tool) -> None:
     assert works("model.shloexe")
 
 
+def test_a_model_with_symbolic_dimensions_is_one_artifact(tool: Tool) -> None:
+    Path("model.mlir").write_text(MODEL.replace("2x3", "?x3"))
+    status, out, err = tool("model.mlir")
+    assert (status, err) == (0, "")
+    assert "wrote model.shloexe" in out
+    loaded = shlo.load_executable("model.shloexe")
+    for rows in (1, 2, 50):
+        x = np.resize(X, (rows, 3))
+        np.testing.assert_allclose(loaded(x)[0], np.sin(2 * x), atol=1e-6)
+    assert loaded.compilations == 0
+
+
 def test_quiet(tool: Tool) -> None:
     assert tool("model.mlir", "--quiet", "-o", "other.bin") == (0, "", "")
     assert works("other.bin")
@@ -126,7 +138,10 @@ def test_from_a_pipe_to_a_process_of_its_own(tmp_path: Path) -> None:
 def test_how_it_ends(tool: Tool, arguments: tuple[str, ...], status: int) -> None:
     Path("broken.mlir").write_text("func.func @main( {")
     Path("symbolic.mlir").write_text(
-        "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
+        """func.func @main(%x: tensor<?xf32>, %n: tensor<1xf32>) -> tensor<?xf32> {
+          %0 = stablehlo.convert %n : (tensor<1xf32>) -> tensor<1xi32>
+          %1 = stablehlo.dynamic_broadcast_in_dim %x, %0, dims = [0] : (tensor<?xf32>, tensor<1xi32>) -> tensor<?xf32>
+          return %1 : tensor<?xf32> }"""
     )
     Path("unsupported.mlir").write_text(MODEL.replace("stablehlo.sine %y", "stablehlo.custom_call @f(%y)").replace(
         "@f(%y) : tensor<2x3xf32>", "@f(%y) : (tensor<2x3xf32>) -> tensor<2x3xf32>"))  # fmt: skip

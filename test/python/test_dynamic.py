@@ -1,5 +1,7 @@
 """Models with dynamic dimensions, compiled once: against JAX at several sizes, and what a call checks."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from jax import export
 
 import stablehlo_py
-from stablehlo_py import Options
+from stablehlo_py import Options, SymbolicExecutable
 from stablehlo_py.errors import ArgumentError, OptionError, UnsupportedError
 
 ONCE = Options(threads=2, cache_dir=None, dynamic="once")
@@ -221,6 +223,67 @@ def test_handles_and_the_cache(tmp_path):
         executable = stablehlo_py.compile(UNEQUAL, options=Options(cache_dir=tmp_path, dynamic="once"))
         assert executable.call([executable.put(x, 0), executable.put(x, 1)])[0].tolist() == (x + x).tolist()
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
+
+
+# --- artifacts --------------------------------------------------------------------------------------------------------
+
+
+def saved(source: object, path: Path) -> SymbolicExecutable:
+    stablehlo_py.compile(source, options=ONCE).save(path)
+    loaded = stablehlo_py.load_executable(path)
+    assert isinstance(loaded, SymbolicExecutable)
+    return loaded
+
+
+def test_an_artifact_serves_all_shapes(tmp_path: Path) -> None:
+    def layer(x, w):
+        return jnp.tanh(x @ w).sum(0)
+
+    weights = np.random.default_rng(0).standard_normal((5, 70)).astype(np.float32)
+    loaded = saved(exported(layer, [("b", 5), (5, 70)], "b"), tmp_path / "model.shlo")
+    assert [spec.shape for spec in loaded.inputs] == [(None, 5), (5, 70)]
+    for rows in (1, 2, 300):
+        x = np.random.default_rng(rows).standard_normal((rows, 5)).astype(np.float32)
+        np.testing.assert_allclose(loaded(x, weights)[0], layer(x, weights), rtol=1e-4, atol=1e-4)
+    handles = [loaded.put(np.ones((2, 5), np.float32)), loaded.put(weights)]
+    np.testing.assert_allclose(loaded.call(handles)[0], layer(np.ones((2, 5)), weights), rtol=1e-4, atol=1e-4)
+    assert loaded.compilations == 0
+    assert "one program for all shapes" in loaded.report()
+    assert '"d0_0, 5"' in loaded.stages["hlo"]
+
+
+def test_an_artifact_checks_shapes_and_says_what_it_cannot_serve(tmp_path: Path) -> None:
+    loaded = saved(UNEQUAL, tmp_path / "model.shlo")
+    x = np.ones((3, 4), np.float32)
+    with pytest.raises(ArgumentError, match="dimension 0 of argument 1 is 5, and must be 3") as wrong:
+        loaded(x, np.ones((5, 4), np.float32))
+    assert wrong.value.location == "model.py:7:3"
+    for call in (lambda: loaded(x[:0], x[:0]), lambda: loaded.specialize((3, 4), (3, 4))):
+        with pytest.raises(UnsupportedError) as refused:
+            call()
+        assert "stablehlo_py.compile" in refused.value.remedy
+    with pytest.raises(UnsupportedError, match="dimension 0 of argument arg0 is 0"):
+        loaded(x[:0], x[:0])
+
+
+def test_what_has_no_program_for_all_shapes_has_no_artifact(tmp_path: Path) -> None:
+    executable = stablehlo_py.compile(DATA_DEPENDENT, options=Options(cache_dir=None))
+    for ask in (lambda: executable.save(tmp_path / "model.shlo"), lambda: executable.stages):
+        with pytest.raises(UnsupportedError, match="depends on data") as error:
+            ask()
+        assert "specialize" in error.value.remedy
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_memory_plan_is_that_of_a_call(tmp_path: Path) -> None:
+    def two_layers(x, w):
+        return (x @ w) @ w
+
+    loaded = saved(exported(two_layers, [("b", 8), (8, 8)], "b"), tmp_path / "model.shlo")
+    for rows in (3, 200):
+        plan = loaded.memory_plan(np.zeros((rows, 8), np.float32), np.zeros((8, 8), np.float32))
+        assert plan.entries[0].size == rows * 8 * 4
+        assert plan.arena_bytes >= max(entry.offset + entry.size for entry in plan.entries)
 
 
 WINDOWS = {

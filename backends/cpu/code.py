@@ -1,0 +1,155 @@
+"""A CPU program in this process: its machine code, and the memory that calls of it need."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu import target as targets
+from stablehlo_py.backends.cpu.grid_memory import GridMemory
+from stablehlo_py.backends.cpu.objects import NativeCode
+from stablehlo_py.backends.cpu.symbols import bound
+from stablehlo_py.backends.cpu.threads import ThreadPool, pool_for, register_grid_symbols, register_pool_symbols
+from stablehlo_py.errors import LoadError
+from stablehlo_py.runtime import program as programs
+from stablehlo_py.runtime.arguments import aligned_copy
+from stablehlo_py.runtime.callbacks import failure_of
+from stablehlo_py.runtime.memory import Block, require
+from stablehlo_py.runtime.program import CompiledProgram
+
+# shlo_main and shlo_sizes (docs/architecture.md, Program).
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_void_p, *(ctypes.c_void_p,) * 5)
+_SIZES = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Frame:
+    """What one call needs for itself: the arena and the tables of pointers. The table of inputs has a place for the
+    one that programs with dynamic dimensions, and processes of a grid, take besides: the last."""
+
+    __slots__ = ("arena", "inputs", "inputs_address", "outputs", "outputs_address")
+
+    def __init__(self, arena_bytes: int, inputs: int, outputs: int) -> None:
+        self.arena = Block(arena_bytes)
+        self.inputs = (ctypes.c_void_p * (inputs + 1))()
+        self.outputs = (ctypes.c_void_p * max(1, outputs))()
+        self.inputs_address = ctypes.addressof(self.inputs)
+        self.outputs_address = ctypes.addressof(self.outputs)
+
+
+class CpuCode:
+    """The machine code of a program. Frames of calls that have ended serve later ones.
+
+    Raises:
+        LoadError: the code is for another machine, or calls what this process does not have.
+        ResourceError: a call needs more memory than there is.
+    """
+
+    def __init__(self, program: CompiledProgram) -> None:
+        _require_host(program)
+        require(program.arena_bytes, "a call of this model")
+        self._program = program
+        self._pool = None
+        if program.grid:
+            register_grid_symbols()
+        if program.uses_pool:
+            register_pool_symbols()
+            if program.threads > 1:
+                self._pool = pool_for(program.threads)
+        with bound(program.symbols) as self._bound:
+            self._code = NativeCode(program.objects)
+        self._entry = _ENTRY(self._code.address("shlo_main"))
+        if program.dynamic is not None:
+            self._layout = program.dynamic
+            self._fill = _SIZES(self._code.address("shlo_sizes"))
+        # The copies take the place of the module's own arrays, which would keep the whole module alive.
+        program.constants = self._constants = [aligned_copy(array) for array in program.constants]
+        pointers = [array.__array_interface__["data"][0] for array in self._constants]
+        self._constant_table = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        self._constants_address = ctypes.addressof(self._constant_table)
+        self._frames: list[Frame] = []
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """One call. Raises CallError, ResourceError."""
+        frame = self._frame(self._program.arena_bytes)
+        self._call(frame, inputs, outputs, self._pool)
+
+    # --- dynamic dimensions -------------------------------------------------------------------------------------------
+
+    def sizes(self, symbols: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+        """The table of a call."""
+        given = (ctypes.c_int64 * max(1, len(symbols)))(*symbols)
+        table = (ctypes.c_int64 * (self._layout.slots + 1))()
+        self._fill(ctypes.addressof(given), ctypes.addressof(table))
+        return table
+
+    def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:
+        """One call; its last input is the table."""
+        assert isinstance(table, ctypes.Array)
+        frame = self._frame(self._layout.number(table, self._layout.arena_bytes))
+        frame.inputs[len(inputs)] = ctypes.addressof(table)
+        self._call(frame, inputs, outputs, self._pool)
+
+    # --- grids --------------------------------------------------------------------------------------------------------
+
+    def grid(self, transfer: Callable[[int, int, int], None]) -> GridMemory:
+        """Memory of one call as a grid."""
+        plan = self._program.grid
+        assert plan is not None
+        pool = self._pool if plan.processes == 1 else None  # several processes are threads themselves
+
+        def run(process: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+            frame = self._frame(self._program.arena_bytes)
+            frame.inputs[len(inputs)] = process
+            self._call(frame, inputs, outputs, pool)
+
+        return GridMemory(plan, run, transfer)
+
+    # --- a call -------------------------------------------------------------------------------------------------------
+
+    def _frame(self, arena_bytes: int) -> Frame:
+        """A frame of an earlier call where it is large enough."""
+        size = max(64, arena_bytes)
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = None
+        if frame is None or frame.arena.size < size:
+            if self._program.dynamic is not None:
+                require(size, "a call of this model with these shapes")
+            frame = Frame(size, len(self._program.inputs), len(self._program.outputs))
+        return frame
+
+    def _call(self, frame: Frame, inputs: Sequence[int], outputs: Sequence[int], pool: ThreadPool | None) -> None:
+        table = frame.inputs
+        for number, address in enumerate(inputs):
+            table[number] = address
+        table = frame.outputs
+        for number, address in enumerate(outputs):
+            table[number] = address
+        places = (frame.inputs_address, frame.outputs_address, frame.arena.address, self._constants_address)
+        if pool is None or not pool.acquire():
+            failed = self._entry(*places, None)
+        else:
+            try:
+                failed = self._entry(*places, pool.address)
+            finally:
+                pool.release()
+        error = failure_of(failed) if failed else None  # its record lies in the frame
+        self._frames.append(frame)
+        if error is not None:
+            raise error
+
+
+def _require_host(program: CompiledProgram) -> None:
+    """Refuse what this machine cannot run, before it dies of an illegal instruction."""
+    if program.machine != programs.this_machine():
+        raise LoadError(
+            f"this program was compiled for {program.machine}, this machine is {programs.this_machine()}",
+            remedy="compile the model on the machine that runs it",
+        )
+    missing = targets.missing_features(program.features)
+    if missing:
+        raise LoadError(
+            f"this program was compiled for the CPU '{program.target}'; this one lacks {', '.join(missing)}",
+            remedy="compile the model here, or with Options(target=...) set to a CPU that every machine has",
+        )

@@ -1,0 +1,120 @@
+"""The memory that the processes of one call share, as the host sees it (layout: backends/cpu/grid.py, channels.py).
+
+What each process waits for stands in its record, and the i32 that is to change is in memory too: so whether it can go
+on is no guess.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.cpu import channels as native_channels
+from stablehlo_py.backends.cpu import grid as native
+from stablehlo_py.backends.cpu.threads import register_grid_symbols
+from stablehlo_py.runtime.memory import Block
+from stablehlo_py.runtime.program import GridPlan
+
+_TRANSFER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_DRAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_FAILURES = {
+    native.MISMATCH: "processes meet at different ops, as process {} noticed",
+    native.MISFIT: "process {} received what does not fit: send and recv of a channel differ in their types",
+    native.NO_MEMORY: "there is no memory for what process {} sends",
+}
+
+
+class GridMemory:
+    """A header, a record and an input for each process, barriers, channels.
+
+    `enter(address of the process's input, inputs, outputs)` makes the foreign call.
+    """
+
+    def __init__(
+        self,
+        plan: GridPlan,
+        enter: Callable[[int, Sequence[int], Sequence[int]], None],
+        transfer: Callable[[int, int, int], None],
+    ) -> None:
+        self._enter = enter
+        self._channel_count = plan.channels * plan.processes
+        sizes = [
+            native.HEADER_BYTES,
+            plan.processes * native.RECORD_BYTES,
+            plan.processes * native.PROCESS_BYTES,
+            plan.barriers * plan.processes * native.BARRIER_BYTES,
+            self._channel_count * native_channels.CHANNEL_BYTES,
+        ]
+        self._block = Block(sum(sizes))
+        self._header = self._block.address
+        ctypes.memset(self._header, 0, sum(sizes))
+        self._records = self._header + sizes[0]
+        self._processes = self._records + sizes[1]
+        self._put(self._header, native.NAP + 8, native.NAP_NANOSECONDS)
+        self._put(self._header, native.RECORDS, self._records)
+        self._put(self._header, native.BARRIERS, self._processes + sizes[2])
+        self._channels = self._processes + sizes[2] + sizes[3]
+        self._put(self._header, native.CHANNELS, self._channels)
+        self._transfer = _TRANSFER(transfer)
+        self._put(self._header, native.TRANSFER, ctypes.cast(self._transfer, ctypes.c_void_p).value or 0)
+        for number in range(plan.processes):
+            self._put(self._record(number), native.HEADER, self._header)
+            self._put(self._process(number), native.NUMBER, number)
+            self._put(self._process(number), native.RECORD, self._record(number))
+
+    @staticmethod
+    def _put(base: int, offset: int, value: int) -> None:
+        ctypes.c_int64.from_address(base + offset).value = value
+
+    @staticmethod
+    def _get(base: int, offset: int) -> int:
+        return ctypes.c_int64.from_address(base + offset).value
+
+    def _record(self, process: int) -> int:
+        return self._records + process * native.RECORD_BYTES
+
+    def _process(self, process: int) -> int:
+        return self._processes + process * native.PROCESS_BYTES
+
+    def run(self, process: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """One process, in the thread that calls."""
+        self._enter(self._process(process), inputs, outputs)
+
+    def stop(self) -> None:
+        """Let every process return from where it waits."""
+        ctypes.c_int32.from_address(self._header + native.FAILED).value = native.STOPPED
+
+    def _failed(self) -> int:
+        return ctypes.c_int32.from_address(self._header + native.FAILED).value
+
+    def failed(self) -> bool:
+        """Whether it was stopped, or a process has noticed that it cannot go on."""
+        return self._failed() != 0
+
+    def failure(self) -> tuple[str, int] | None:
+        """What a process has noticed, and which."""
+        code = self._failed()
+        return (_FAILURES[code], self._get(self._header, native.AT)) if code in _FAILURES else None
+
+    def waits(self, process: int) -> int | None:
+        """How often a process has waited, if it waits for something that has not come."""
+        record = self._record(process)
+        waits, address = self._get(record, native.WAITS), self._get(record, native.WAIT_ADDRESS)
+        if not address or ctypes.c_uint32.from_address(address).value != self._get(record, native.WAIT_VALUE):
+            return None
+        return waits
+
+    def is_waiting(self, process: int) -> bool:
+        """Whether it waits."""
+        return self._get(self._record(process), native.WAIT_ADDRESS) != 0
+
+    def site(self, process: int) -> int:
+        """The op that a process is at."""
+        return self._get(self._record(process), native.SITE)
+
+    def drain(self) -> None:
+        """Free what was sent and not received."""
+        if self._channel_count:
+            drain = _DRAIN(register_grid_symbols().address("shlo_grid_drain"))
+            for number in range(self._channel_count):
+                drain(self._channels + number * native_channels.CHANNEL_BYTES)

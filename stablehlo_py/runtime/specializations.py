@@ -1,0 +1,94 @@
+"""Static programs of a module with dynamic dimensions: one for each shapes that were asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stablehlo_py.backends.base import get_backend
+from stablehlo_py.compiler import cache_key, compile_cached, load_cached
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.frontend.refine import refine
+from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.options import Options
+from stablehlo_py.runtime.executable import Executable, executable
+from stablehlo_py.runtime.program import CompiledProgram
+
+Shapes = tuple[tuple[int, ...], ...]
+Values = tuple[tuple[int, int], ...]
+
+
+def compile_once(source: bytes, target: str, options: Options) -> CompiledProgram:
+    """One program for all shapes of a module, from its bytecode.
+
+    Raises:
+        UnsupportedError: it cannot be had; every reason is named.
+    """
+    return _compile(source, target, options, "all shapes", None)
+
+
+def _compile(
+    source: bytes, target: str, options: Options, variant: str, specialized: tuple[Shapes, Values] | None
+) -> CompiledProgram:
+    backend = get_backend(target)
+    key = None
+    if options.cache_dir is not None:
+        key = cache_key(source, backend, options, variant)
+        program = load_cached(key, options)
+        if program is not None:
+            return program
+    context = make_context()
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(source)
+        if specialized is not None:
+            shapes, values = specialized
+            refine(module, shapes, dict(values))
+    return compile_cached(module, backend, options, key)
+
+
+class Specializations:
+    """The executables that were made; `len` of it is their number, loads from the cache included."""
+
+    def __init__(self, source: bytes, target: str, options: Options) -> None:
+        self._source = source  # MLIR bytecode
+        self._target = target
+        self._options = options
+        self._known: dict[tuple[Shapes, Values], Executable] = {}
+        self._dimension_arguments: list[int] | None = None  # known once a specialization was made
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, shapes: Sequence[Sequence[int]], values: Mapping[int, int]) -> Executable:
+        """The executable for these input shapes, compiled at the first request. `values` are those of integer scalar
+        arguments that hold dimensions, by argument number.
+
+        Raises:
+            ArgumentError: the shapes contradict the model's dimensions.
+            UnsupportedError: shapes depend on data.
+        """
+        key = tuple(tuple(sizes) for sizes in shapes), tuple(sorted(values.items()))
+        with self._lock:
+            if key not in self._known:
+                program = _compile(self._source, self._target, self._options, repr(key), key)
+                self._known[key] = executable(program)
+            return self._known[key]
+
+    def for_call(self, arrays: Sequence[np.ndarray]) -> Executable:
+        """The executable for a call with these arguments. Raises as `of`."""
+        shapes = [array.shape for array in arrays]
+        if self._dimension_arguments is None:
+            try:
+                specialized = self.of(shapes, {})
+            except UnsupportedError:
+                scalars = [n for n, array in enumerate(arrays) if array.shape == () and array.dtype.kind in "iu"]
+                if not scalars:
+                    raise
+                self._dimension_arguments = scalars
+            else:
+                self._dimension_arguments = []
+                return specialized
+        return self.of(shapes, {n: int(arrays[n]) for n in self._dimension_arguments})
