@@ -76,6 +76,12 @@ class Arithmetic:
         product = self._pair_product(f, a, b) if self.pairs else f.binary("mul", a, b)
         return f.binary("add", product, c)
 
+    def add(self, f: Function, a: Value, b: Value) -> Value:
+        """a + b for two sums, lane by lane."""
+        if self.accumulator.is_float:
+            return f.fadd(a, b)
+        return f.binary("or" if self.boolean else "add", a, b)
+
     def _pair_product(self, f: Function, a: Value, b: Value) -> Value:
         """The sum of the products of low and of high halves, modulo 2^32."""
         lanes = a.type.lanes

@@ -8,6 +8,10 @@ One iteration of the phase is a block of row tiles times one panel of lanes, for
                 vectors of B; for each row: broadcast A, multiply-add
             epilogue, store
 
+Where the contracted axes are long, a loop over chunks of them goes around the one over tiles, so that a chunk of the
+panel stays in the cache while all rows meet it. Each chunk's sum is added to a buffer, which also bounds the rounding
+errors of long sums (blocked summation: Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2).
+
 Complex numbers run through the same tile: a row of A becomes two (real and imaginary parts), B stays interleaved, and
 the two sums are combined at the end. The tile's height and width, and what is packed, are decided in tiling.py.
 """
@@ -21,7 +25,7 @@ from typing import Protocol
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Operand
-from stablehlo_py.backends.cpu.kernels.tiling import Plan, TallTiles
+from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split, TallTiles
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
 from stablehlo_py.dialect.size import is_known
@@ -79,7 +83,27 @@ def widen_mask(f: Function, mask: Value, parts: int) -> Value:
     return f.shuffle(mask, mask, [lane // parts for lane in range(parts * mask.type.lanes)])
 
 
-PackPanel = Callable[[Function, Value, Index, Value], None]  # (function, address of B, panel, where to)
+#: (function, address of B, panel, where to, steps of the slowest contracted axis or None for all)
+PackPanel = Callable[[Function, Value, Index, Value, int | None], None]
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """What the row tiles of one iteration share.
+
+    Attributes:
+        outer: the place of the outer axes. panel: the number of the panel of B.
+        places, n: the same as indices of the result; n is the panel's first element.
+        vectors: vectors of the panel. tail: valid elements of the last one (an int), of the whole panel (a value); None
+            where all are.
+    """
+
+    outer: tuple[Index, ...]
+    panel: Index
+    places: tuple[Affine, ...]
+    n: Affine
+    vectors: int
+    tail: Index | None
 
 
 class Gemm:
@@ -93,11 +117,24 @@ class Gemm:
         self.packed_a: Operand | None = None
         self.packed_b: Operand | None = None
         self.pack_panel: PackPanel | None = None  # packed_b holds one panel, made by the iteration that uses it
+        self.sums: Operand | None = None  # the buffer of unfinished sums
         self.vector = vector(plan.lanes, arithmetic.accumulator)
         self.step = plan.lanes // arithmetic.parts  # elements of n per vector
         self.panel = plan.panel(arithmetic)
+        self.width = plan.lanes * plan.vectors
         self.panels = -(-contraction.n.size // self.panel)
         self.blocks = -(-plan.rows.tiles // plan.block)
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether the contracted axes are walked in chunks, all rows of a block within each."""
+        return is_known(self.plan.chunk) and self.plan.chunk < self.contraction.k[0].size
+
+    @property
+    def sums_size(self) -> int:
+        """Scalars of the buffer for unfinished sums of a block of rows."""
+        assert isinstance(self.plan.rows, Split)
+        return self.plan.block * (self.plan.rows.base + bool(self.plan.rows.extra)) * self.width
 
     # --- the range ---------------------------------------------------------------------------------------------------
 
@@ -172,46 +209,84 @@ class Gemm:
     ) -> None:
         """All row tiles of a block against a panel of `vectors` vectors, the last of which has `tail` valid elements;
         a `tail` that is no int counts those of the whole panel."""
-        rows = self.plan.rows
         first: Index = f.imul(block, self.plan.block)
-        last: Index = f.imin(f.iadd(first, self.plan.block), rows.tiles)
+        last: Index = f.imin(f.iadd(first, self.plan.block), self.plan.rows.tiles)
         if self.blocks == 1:
-            first, last = 0, rows.tiles
-        a = self._base(f, self.packed_a or self.contraction.a, outer, "a")
-        if self.packed_b and self.pack_panel:
-            b = f.gep(getattr(f, self.packed_b.pointer), self.packed_b.offset, self.packed_b.element.storage)
-            self.pack_panel(f, self._base(f, self.contraction.b, outer, "b"), panel, b)
-        elif self.packed_b:
-            b = self._base(f, self.packed_b, outer, "b")
-            b = f.gep(b, f.imul(panel, self.panel_size), self.packed_b.element.storage)
-        else:
-            b = self._base(f, self.contraction.b, outer, "b")
-            b = f.gep(b, f.imul(panel, self.panel * self.contraction.n.b), self.contraction.b.element.storage)
+            first, last = 0, self.plan.rows.tiles
+        start = f.imul(panel, self.panel)
+        n = affine_of(start, self.contraction.n.size // self.panel * self.panel - self.panel, self.panel)
         axes = self.contraction.outer
-        n = affine_of(
-            f.imul(panel, self.panel), self.contraction.n.size // self.panel * self.panel - self.panel, self.panel
-        )
-        place = [*(affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)), n]
+        places = [affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)]
+        strip = _Strip(tuple(outer), panel, tuple(places), n, vectors, tail)
+        if self.in_chunks:
+            self._by_chunks(f, strip, first, last)
+            return
+        a, b = self._addresses(f, strip, 0, None)
 
+        def tile(row: Index, m: Affine, height: int) -> None:
+            sums = [f.const(0, self.vector)] * (height * self.arithmetic.parts * vectors)
+            sums = self._products(f, strip, a, b, row, height, sums, self._depths(f, strip.places))
+            self._finish(f, strip, m, sums, height)
+
+        self._each_tile(f, first, last, tile)
+
+    def _by_chunks(self, f: Function, strip: _Strip, first: Index, last: Index) -> None:
+        """All row tiles against one chunk of the panel, then against the next; sums add up in `self.sums`."""
+        rows, parts, lanes = self.plan.rows, self.arithmetic.parts, self.plan.lanes
+        assert isinstance(rows, Split) and self.sums is not None and parts == 1
+        begin, end = (f.iadd(f.imul(tile, rows.base), f.imin(tile, rows.extra)) for tile in (first, last))
+        buffer = f.gep(getattr(f, self.sums.pointer), self.sums.offset, self.arithmetic.accumulator)
+        width = strip.vectors * lanes
+        zero = f.const(0, self.vector)
+
+        def at(row: Index, v: int) -> Index:
+            return f.iadd(f.imul(f.isub(row, begin), width), v * lanes)
+
+        def clear(row: Index) -> None:
+            for v in range(strip.vectors):
+                f.store(zero, buffer, at(row, v))
+
+        def chunk(start: Index, steps: int) -> None:
+            a, b = self._addresses(f, strip, start, steps)
+            sizes: list[Index] = [steps, *(axis.size for axis in self.contraction.k[1:])]
+
+            def tile(row: Index, m: Affine, height: int) -> None:
+                sums = self._products(f, strip, a, b, row, height, [zero] * (height * strip.vectors), sizes, start)
+                places = [at(f.iadd(row, line), v) for line in range(height) for v in range(strip.vectors)]
+                for place, value in zip(places, sums, strict=True):
+                    f.store(self.arithmetic.add(f, f.load(self.vector, buffer, place), value), buffer, place)
+
+            self._each_tile(f, first, last, tile)
+
+        def finish(row: Index) -> None:
+            sums = [f.load(self.vector, buffer, at(row, v)) for v in range(strip.vectors)]
+            self._finish(f, strip, affine_of(row, rows.size - 1), sums, 1)
+
+        steps, rest = self.plan.chunk, self.contraction.k[0].size % self.plan.chunk
+        whole = self.contraction.k[0].size - rest
+        f.loop(begin, end, 1, clear)
+        f.loop(0, whole, steps, lambda start: chunk(start, steps))
+        if rest:
+            chunk(whole, rest)
+        f.loop(begin, end, 1, finish)
+
+    def _each_tile(self, f: Function, first: Index, last: Index, tile: Callable[[Index, Affine, int], None]) -> None:
+        """Call `tile(row, the same as an index of m, height)` for the row tiles first..last."""
+        rows = self.plan.rows
         if isinstance(rows, TallTiles):
             row = f.imul(first, rows.height)
             end = f.imin(f.imul(last, rows.height), rows.size)
             for height in rows.heights:
                 stop = f.iadd(row, f.imul(f.idiv(f.isub(end, row), height), height))
-
-                def low_tile(row: Index, height: int = height) -> None:
-                    m = affine_of(row, rows.size - height)
-                    self._tile(f, a, b, row, [*place[:-1], m, n], height, vectors, tail)
-
-                f.loop(row, stop, height, low_tile)
+                limit = rows.size - height
+                f.loop(row, stop, height, lambda row, h=height, limit=limit: tile(row, affine_of(row, limit), h))
                 row = stop
             return
 
         def tiles(height: int, offset: int, begin: Index, end: Index) -> None:
-            def one(tile: Index) -> None:
-                row = f.iadd(f.imul(tile, height), offset)
-                m = affine_of(row, rows.size - height, math.gcd(height, offset))
-                self._tile(f, a, b, row, [*place[:-1], m, n], height, vectors, tail)
+            def one(number: Index) -> None:
+                row = f.iadd(f.imul(number, height), offset)
+                tile(row, affine_of(row, rows.size - height, math.gcd(height, offset)), height)
 
             f.loop(begin, end, 1, one)
 
@@ -219,7 +294,27 @@ class Gemm:
             tiles(rows.base + 1, 0, first, f.imin(last, rows.extra))
         tiles(rows.base, rows.extra, f.imax(first, rows.extra) if rows.extra else first, last)
 
-    def _base(self, f: Function, operand: Operand, outer: list[Index], side: str) -> Value:
+    def _addresses(self, f: Function, strip: _Strip, start: Index, steps: int | None) -> tuple[Value, Value]:
+        """Where A and the strip's panel of B begin, at step `start` of the slowest contracted axis. A panel that only
+        this iteration uses is packed now: `steps` of that axis, None: all."""
+        contraction, outer = self.contraction, strip.outer
+        slowest, inner = contraction.k[0], math.prod(axis.size for axis in contraction.k[1:])
+        a = self._base(f, self.packed_a or contraction.a, outer, "a")
+        if not self.packed_a:
+            a = f.gep(a, f.imul(start, slowest.a), contraction.a.element.storage)
+        if self.packed_b and not self.pack_panel:
+            b = self._base(f, self.packed_b, outer, "b")
+            offset = f.iadd(f.imul(strip.panel, self.panel_size), f.imul(start, inner * self.width))
+            return a, f.gep(b, offset, self.packed_b.element.storage)
+        b = self._base(f, contraction.b, outer, "b")
+        b = f.gep(b, f.imul(start, slowest.b), contraction.b.element.storage)
+        if self.packed_b and self.pack_panel:
+            panel = f.gep(getattr(f, self.packed_b.pointer), self.packed_b.offset, self.packed_b.element.storage)
+            self.pack_panel(f, b, strip.panel, panel, steps)
+            return a, panel
+        return a, f.gep(b, f.imul(strip.panel, self.panel * contraction.n.b), contraction.b.element.storage)
+
+    def _base(self, f: Function, operand: Operand, outer: Sequence[Index], side: str) -> Value:
         """The operand's address at a place of the outer axes."""
         packed = operand is self.packed_a or operand is self.packed_b
         offset: Index = operand.offset
@@ -237,7 +332,7 @@ class Gemm:
     @property
     def panel_size(self) -> int:
         """Scalars of a packed panel of B."""
-        return self.contraction.depth * self.plan.lanes * self.plan.vectors
+        return self.contraction.depth * self.width
 
     def packed_strides(self, side: str) -> list[int]:
         """Steps of the outer axes in a packed operand: copies along axes that the operand lacks are not made."""
@@ -249,28 +344,31 @@ class Gemm:
 
     # --- the register tile -------------------------------------------------------------------------------------------
 
-    def _tile(
+    def _products(
         self,
         f: Function,
+        strip: _Strip,
         a: Value,
         b: Value,
         row: Index,
-        origin: list[Affine],
         height: int,
-        vectors: int,
-        tail: Index | None,
-    ) -> None:
-        contraction, parts = self.contraction, self.arithmetic.parts
+        sums: Sequence[Value],
+        sizes: Sequence[Index],
+        start: Index = 0,
+    ) -> list[Value]:
+        """`sums` of a tile, and the products of `sizes` steps of the contracted axes from step `start` of the slowest;
+        `b` points there already, `a` where it is not packed."""
+        contraction, parts, vectors, tail = self.contraction, self.arithmetic.parts, strip.vectors, strip.tail
         if self.packed_a:
             operand_a = self.packed_a
-            a = f.gep(a, f.imul(row, contraction.depth * parts), operand_a.element.storage)
             row_stride, steps_a = parts, dense_steps(contraction.k, height * parts)
+            offset = f.iadd(f.imul(row, contraction.depth * parts), f.imul(start, steps_a[0]))
+            a = f.gep(a, offset, operand_a.element.storage)
         else:
             operand_a = contraction.a
             a = f.gep(a, f.imul(row, contraction.m.a), operand_a.element.storage)
             row_stride, steps_a = contraction.m.a, [axis.a for axis in contraction.k]
-        operand_b = self.packed_b or contraction.b
-        width = self.plan.lanes * self.plan.vectors
+        operand_b, width = self.packed_b or contraction.b, self.width
         steps_b = dense_steps(contraction.k, width) if self.packed_b else [axis.b for axis in contraction.k]
         masks = [None if self.packed_b else self._mask(f, tail, v, vectors, parts) for v in range(vectors)]
 
@@ -291,12 +389,8 @@ class Gemm:
                     result[position] = self.arithmetic.multiply_add(f, one, columns[v], result[position])
             return result
 
-        count = height * parts * vectors
-        sizes = self._depths(f, origin)
-        zero = f.const(0, self.vector)
-        unroll = contraction.depth * count <= UNROLLED_PRODUCTS and all(isinstance(size, int) for size in sizes)
-        sums = contract(f, sizes, (a, steps_a, operand_a), (b, steps_b, operand_b), [zero] * count, products, unroll)
-        self._finish(f, origin, sums, height, vectors, tail)
+        unroll = contraction.depth * len(sums) <= UNROLLED_PRODUCTS and all(isinstance(size, int) for size in sizes)
+        return contract(f, sizes, (a, steps_a, operand_a), (b, steps_b, operand_b), sums, products, unroll)
 
     def _mask(self, f: Function, tail: Index | None, v: int, vectors: int, parts: int) -> Value | None:
         """The valid scalars of vector `v` of a panel, `parts` for each element; None: all."""
@@ -318,15 +412,14 @@ class Gemm:
             sizes.append(size)
         return sizes
 
-    def _finish(
-        self, f: Function, origin: list[Affine], sums: list[Value], height: int, vectors: int, tail: Index | None
-    ) -> None:
-        parts, step = self.arithmetic.parts, self.step
+    def _finish(self, f: Function, strip: _Strip, m: Affine, sums: list[Value], height: int) -> None:
+        """Give the tile's finished sums to the epilogue; `m` is its first row."""
+        parts, step, vectors, tail = self.arithmetic.parts, self.step, strip.vectors, strip.tail
         masks = [self._mask(f, tail, v, vectors, 1) for v in range(vectors)]
 
         def store(row: Affine, v: int, value: Parts) -> None:
             lanes = Affine(v * step, lane=1 if step > 1 else 0)
-            place = [*origin[:-2], add(f, origin[-2], row), add(f, origin[-1], lanes)]
+            place = [*strip.places, add(f, m, row), add(f, strip.n, lanes)]
             self.epilogue.store(f, place, value, step, masks[v])
 
         if self.arithmetic.complex:

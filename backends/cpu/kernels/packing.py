@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
@@ -35,14 +36,17 @@ def emit_pack_b(f: Function, gemm: Gemm, number: Value, destination: Operand) ->
     emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target)
 
 
-def emit_panel(f: Function, gemm: Gemm, source: Value, panel: Index, target: Value) -> None:
-    """Pack one panel of the B that begins at `source`."""
+def emit_panel(f: Function, gemm: Gemm, source: Value, panel: Index, target: Value, steps: int | None = None) -> None:
+    """Pack one panel of the B that begins at `source`; only the first `steps` of the slowest contracted axis."""
     contraction, plan = gemm.contraction, gemm.plan
+    axes = contraction.k
+    if steps is not None:
+        axes = (replace(axes[0], size=steps), *axes[1:])
     source = f.gep(source, f.imul(panel, gemm.panel * contraction.n.b), contraction.b.element.storage)
     width = plan.lanes * plan.vectors
     remainder, whole = contraction.n.size % gemm.panel, contraction.n.size // gemm.panel
-    steps = [axis.b for axis in contraction.k]
-    panels = _Panels(f, gemm.arithmetic, contraction.b, contraction.k, steps, contraction.n.b, plan.lanes)
+    strides = [axis.b for axis in axes]
+    panels = _Panels(f, gemm.arithmetic, contraction.b, axes, strides, contraction.n.b, plan.lanes)
 
     if panels.transposes or not is_known(remainder):
         valid = f.imin(f.isub(contraction.n.size, f.imul(panel, gemm.panel)), gemm.panel)

@@ -90,6 +90,8 @@ def emit_product(
             return
     plan = plan or make_plan(contraction, arithmetic, builder.target)
     gemm = Gemm(contraction, plan, arithmetic, epilogue)
+    if gemm.in_chunks:
+        gemm.sums = builder.private.take(gemm.sums_size, gemm.arithmetic.element)
     _pack(builder, gemm)
     builder.phase("", gemm.iterations, gemm.cost, gemm.emit)
 
@@ -107,8 +109,9 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
         return builder.scratch.take(copies * gemm.packed_size(side), gemm.arithmetic.element)
 
     if gemm.plan.pack_b and gemm.plan.pack_inside:
-        gemm.packed_b = builder.private.take(gemm.panel_size, gemm.arithmetic.element)
-        gemm.pack_panel = lambda f, source, panel, target: emit_panel(f, gemm, source, panel, target)
+        share = gemm.panel_size // gemm.contraction.k[0].size * gemm.plan.chunk
+        gemm.packed_b = builder.private.take(share, gemm.arithmetic.element)
+        gemm.pack_panel = lambda f, *where: emit_panel(f, gemm, *where)
     elif gemm.plan.pack_b:
         gemm.packed_b = panels_b = room("b")
         emitters.append((pack_iterations(gemm, "b"), lambda f, number: emit_pack_b(f, gemm, number, panels_b)))

@@ -100,7 +100,8 @@ SHAPES = [
     (128, 48, 64),
     (1, 300, 50),
     (70, 1, 33),
-    (200, 130, 1024),
+    (200, 130, 1024),  # two even chunks of the contracted axis
+    (60, 70, 1031),  # two chunks and a rest
 ]
 
 
@@ -161,6 +162,24 @@ def test_rounding_conversion_is_kept() -> None:
 
     rounded = [v.astype(ml_dtypes.bfloat16).astype(np.float32) for v in (a, b)]
     check([a, b], body, rounded[0] @ rounded[1], AVX512)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("dtype", ["?", "u1", "f2", "f8", "c8"])
+def test_long_sums(dtype: str, target: CpuTarget) -> None:
+    """Sums over chunks of the contracted axis, of every kind of arithmetic; a batch of them, in two places at once."""
+    a, b = random(2, 40, 1100, dtype=dtype), random(2, 1100, 50, dtype=dtype)
+    if dtype == "f2":
+        expected = np.matmul(a, b, dtype=np.float32).astype(dtype)
+    else:
+        expected = a @ b
+    check([a, b], lambda x, y: dot(x, y, ([2], [1]), ([0], [0])), expected, target, 2e-3 if dtype == "f2" else 2e-6)
+
+
+def test_blocked_summation_bounds_rounding_errors() -> None:
+    """One running sum of 2^17 terms is off by 7e-4 here."""
+    a, b = np.full((32, 1 << 17), 0.1, np.float32), np.full((1 << 17, 32), 0.1, np.float32)
+    check([a, b], lambda x, y: dot(x, y, ([1], [0])), a.astype(np.float64) @ b, AVX2, 5e-6)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
