@@ -79,8 +79,9 @@ class Grid(Protocol):
 class GridCode(Code, Protocol):
     """Code of a program that runs as a grid of processes (`CompiledProgram.grid`)."""
 
-    def grid(self, transfer: Callable[[int, int, int], None]) -> Grid:
-        """Memory for one call. `transfer(process, port, address)` hands a tensor to the host, or takes one from it."""
+    def grid(self, transfer: Callable[[int, int, int], None], random_keys: Sequence[int]) -> Grid:
+        """Memory for one call. `transfer(process, port, address)` hands a tensor to the host, or takes one from it;
+        `random_keys` are 64 bits for each process (runtime/random_keys.py)."""
 
 
 class Backend(Protocol):

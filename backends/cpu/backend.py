@@ -31,6 +31,7 @@ from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.legalize.grid import BARRIERS, PROCESS, WHOLE, grid_of_module
+from stablehlo_py.legalize.rng import SITES
 from stablehlo_py.legalize.transfers import CHANNELS, PORTS
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
@@ -304,6 +305,7 @@ def _grid_plan(module: ir.Module, main: ir.OpView, program: Program, options: Op
         whole=WHOLE in module.operation.attributes,
         barriers=len(main.attributes[BARRIERS]) if BARRIERS in main.attributes else 0,
         channels=len(main.attributes[CHANNELS]) if CHANNELS in main.attributes else 0,
+        random_sites=main.attributes[SITES].value if SITES in main.attributes else 0,
         ports=tuple(_port(described) for described in main.attributes[PORTS]) if PORTS in main.attributes else (),
         sites=tuple(program.sites),
     )

@@ -91,7 +91,7 @@ class CpuCode:
 
     # --- grids --------------------------------------------------------------------------------------------------------
 
-    def grid(self, transfer: Callable[[int, int, int], None]) -> GridMemory:
+    def grid(self, transfer: Callable[[int, int, int], None], random_keys: Sequence[int]) -> GridMemory:
         """Memory of one call as a grid."""
         plan = self._program.grid
         assert plan is not None
@@ -102,7 +102,7 @@ class CpuCode:
             frame.inputs[len(inputs)] = process
             self._call(frame, inputs, outputs, pool)
 
-        return GridMemory(plan, run, transfer)
+        return GridMemory(plan, run, transfer, random_keys)
 
     # --- a call -------------------------------------------------------------------------------------------------------
 

@@ -26,9 +26,11 @@ HEADER_BYTES = 64
 STOPPED, MISMATCH, MISFIT, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
 
 # A record: the op that the process is at, its operand, the i32 that it waits for to change (address, 0 when it does not
-# wait, and value), how often it has waited, the header.
-SITE, OPERAND, WAIT_ADDRESS, WAIT_VALUE, WAITS, HEADER = 0, 8, 16, 24, 32, 40
+# wait, and value), how often it has waited, the header; the key of its random numbers, and the address of how often
+# each of its random sites has drawn.
+SITE, OPERAND, WAIT_ADDRESS, WAIT_VALUE, WAITS, HEADER, KEY, DRAWN = 0, 8, 16, 24, 32, 40, 48, 56
 RECORD_BYTES = 64
+COUNT_BYTES = 8  # of what a random site has drawn
 
 # A barrier of one group: what is counted and what is slept on lie on one line, which all members write anyway.
 ARRIVED, GENERATION = 0, 4

@@ -25,7 +25,8 @@ _FAILURES = {
 
 
 class GridMemory:
-    """A header, a record and an input for each process, barriers, channels.
+    """A header, a record and an input for each process, barriers, channels, and for each process how often its random
+    sites have drawn.
 
     `enter(address of the process's input, inputs, outputs)` makes the foreign call.
     """
@@ -35,6 +36,7 @@ class GridMemory:
         plan: GridPlan,
         enter: Callable[[int, Sequence[int], Sequence[int]], None],
         transfer: Callable[[int, int, int], None],
+        random_keys: Sequence[int],
     ) -> None:
         self._enter = enter
         self._channel_count = plan.channels * plan.processes
@@ -44,6 +46,7 @@ class GridMemory:
             plan.processes * native.PROCESS_BYTES,
             plan.barriers * plan.processes * native.BARRIER_BYTES,
             self._channel_count * native_channels.CHANNEL_BYTES,
+            plan.processes * plan.random_sites * native.COUNT_BYTES,
         ]
         self._block = Block(sum(sizes))
         self._header = self._block.address
@@ -57,8 +60,11 @@ class GridMemory:
         self._put(self._header, native.CHANNELS, self._channels)
         self._transfer = _TRANSFER(transfer)
         self._put(self._header, native.TRANSFER, ctypes.cast(self._transfer, ctypes.c_void_p).value or 0)
-        for number in range(plan.processes):
+        drawn = self._channels + sizes[4]
+        for number, key in enumerate(random_keys):
             self._put(self._record(number), native.HEADER, self._header)
+            self._put(self._record(number), native.KEY, key)
+            self._put(self._record(number), native.DRAWN, drawn + number * plan.random_sites * native.COUNT_BYTES)
             self._put(self._process(number), native.NUMBER, number)
             self._put(self._process(number), native.RECORD, self._record(number))
 

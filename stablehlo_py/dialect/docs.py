@@ -24,9 +24,9 @@ The compiler's internal dialect. Names and semantics are those of the
 
     %1 = "hlo.reverse"(%0) {dimensions = array<i64: 1>} : (tensor<4x2xf32>) -> tensor<4x2xf32>
 
-All ops are pure but those of the process grid. Shapes are static. Attributes that are arrays are `array<i64: ...>`,
-numbers `i64`, names strings, flags booleans. Operands that share a type letter below have the same type; `any` is any
-ranked tensor, as far as the op's own rule allows; `...` repeats.
+All ops are pure but those of the process grid and `hlo.random_state`. Shapes are static. Attributes that are arrays are
+`array<i64: ...>`, numbers `i64`, names strings, flags booleans. Operands that share a type letter below have the same
+type; `any` is any ranked tensor, as far as the op's own rule allows; `...` repeats.
 
 Element types ([types.md](types.md)): ELEMENTS. In memory `i1` and
 types of less than a byte take one byte, complex numbers are pairs of their parts.

@@ -409,6 +409,17 @@ class RngBitGenerator(Hlo.Operation, name="rng_bit_generator", traits=PURE):
     verify_invariants = verifier(verify.rng_bit_generator)
 
 
+class RandomState(Hlo.Operation, name="random_state"):
+    """A state for PHILOX that no other draw has: the key of this call of the process, and a counter whose high half
+    is the number of the `site` (an op of the user's) in its upper half and how often this site has drawn in its lower
+    one."""
+
+    process: ext.Operand[Any]
+    state: ext.Result[Any]
+    site: Any = ext.attribute()
+    verify_invariants = verifier(verify_grid.process, verify_grid.random_state)
+
+
 class TopK(Hlo.Operation, name="top_k", traits=PURE):
     """The `k` largest elements of the last dimension, in descending (total) order, ties by lower index; and their i32
     indices."""

@@ -8,6 +8,7 @@ from stablehlo_py.mlir import ir
 
 NOBODY = -1
 PROCESS_WORDS = 2
+STATE_WORDS = 3  # of hlo.random_state: key, low and high half of the counter
 
 
 def process(op: ir.OpView) -> None:
@@ -75,3 +76,10 @@ def one_to_one(name: str) -> Check:
         require(i64(op, "channel") >= 0, "channel must be a number")
 
     return check
+
+
+def random_state(op: ir.OpView) -> None:
+    """The result is a state for PHILOX; the site has a number."""
+    fits = shape(op.results[0]) == (STATE_WORDS,) and str(element_type(op.results[0])) == "ui64"
+    require(fits, f"state must be a tensor<{STATE_WORDS}xui64>")
+    require(i64(op, "site") >= 0, "site must be a number")

@@ -52,11 +52,6 @@ def rng_bit_generator(op: ir.OpView) -> Sequence[ir.Value]:
 
 
 refuse(
-    "draws from a generator that the specification leaves to the implementation",
-    "use jax.random (threefry or rng_bit_generator), whose bits are defined",
-    "stablehlo.rng",
-)
-refuse(
     "computes on quantized types",
     "run the pass legalize-quantized first",
     "stablehlo.uniform_quantize",

@@ -27,6 +27,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     indexing,
     map,
     reduction,
+    rng,
     shape,
     transfers,
     tuples,
@@ -82,8 +83,11 @@ def _prepare(module: ir.Module) -> list[Problem]:
         if any(not result.type.has_static_shape for result in _tensor_results(module)) and not is_symbolic(module):
             refine(module, [tuple(size or 0 for size in sizes) for sizes in symbolic_inputs(module)])
         names = _op_names(module)
+    functions = [*_functions(module, private=False), *_functions(module, private=True)]
+    if "stablehlo.rng" in names:  # becomes CHLO, among others
+        _run_only(functions, ["stablehlo.rng"])
+        names = _op_names(module)
     if any(name.startswith("chlo.") for name in names):
-        functions = [*_functions(module, private=False), *_functions(module, private=True)]
         # Broadcasting ops stand for CHLO ops too.
         _run_only(functions, [name for name in names if name.startswith("chlo.broadcast_")])
         for function in functions:

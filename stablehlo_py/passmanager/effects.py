@@ -1,8 +1,9 @@
 """Which ops have side effects: the one answer that dead code elimination, CSE and the rewrite driver share.
 
-Every hlo op is pure but those that processes of a grid communicate by. Of the kept StableHLO ops those that only
-compute are pure too; a `stablehlo.custom_call` is pure unless it says `has_side_effect`. Ops with regions are as pure
-as what they hold: an `scf.while` without uses goes, as in XLA, even where nobody knows that it ends.
+Every hlo op is pure but those that processes of a grid communicate by, and `hlo.random_state`. Of the kept StableHLO
+ops those that only compute are pure too; a `stablehlo.custom_call` is pure unless it says `has_side_effect`. Ops with
+regions are as pure as what they hold: an `scf.while` without uses goes, as in XLA, even where nobody knows that it
+ends.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _IMPURE_STABLEHLO = frozenset(
         "send"
     ).split()
 )
-# Where processes meet, each must pass as often and in the order as the others do.
-COMMUNICATION = frozenset(
-    f"hlo.{name}" for name in "all_gather all_to_all collective_permute infeed outfeed recv send".split()
+# Where processes meet, each must pass as often and in the order as the others do. `random_state` differs every time.
+_IMPURE_HLO = frozenset(
+    f"hlo.{name}" for name in "all_gather all_to_all collective_permute infeed outfeed random_state recv send".split()
 )
 _REGION_OPS = frozenset({"scf.if", "scf.while", "scf.index_switch", "scf.for"})
 
@@ -53,7 +54,7 @@ def effect_kind(name: str) -> int:
 
 def _classify(name: str) -> int:
     namespace, _, mnemonic = name.partition(".")
-    if name in COMMUNICATION:
+    if name in _IMPURE_HLO:
         return IMPURE
     if name in _PURE or namespace in _PURE_NAMESPACES:
         return PURE

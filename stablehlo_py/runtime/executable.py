@@ -16,6 +16,7 @@ from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert
 from stablehlo_py.runtime.memory import RESULTS
 from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, PlanEntry, Spec
+from stablehlo_py.runtime.random_keys import RandomKeys
 from stablehlo_py.runtime.stages import Stages
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Executable:
         self._donated = dict(program.donations)
         self._results = [_memory_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
+        self.random_keys = RandomKeys()
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run on NumPy, ml_dtypes, JAX or DLPack arrays. Strided arrays are copied; donated ones are left untouched.
@@ -141,6 +143,14 @@ class Executable:
     def memory_plan(self) -> MemoryPlan:
         """Where and when every value lives in the arena; worked out from the scheduled stage when asked for."""
         return memory_plan_of(self._program, self._program.arena_bytes)
+
+    def seed(self, number: int) -> None:
+        """Start the random numbers of `stablehlo.rng` anew (docs/random-numbers.md). A new executable starts with 0.
+
+        Raises:
+            ArgumentError: the number is negative.
+        """
+        self.random_keys.seed(number)
 
     def report(self) -> str:
         """What was compiled, for a person: kernels, kinds, memory, threads, times of the stages."""

@@ -104,7 +104,10 @@ class GridExecutable(Executable):
         """
         prepared = self._prepare(arguments)
         feeds = {"infeed": self.infeed, "outfeed": self.outfeed}
-        call = GridCall(cast(GridCode, self._code), self._plan, feeds, self._channels)
+        keys = [0] * self._plan.processes
+        if self._plan.random_sites:  # where all compute the same, all draw the same
+            keys = self.random_keys.of_next_call(self._plan.processes, alike=self._plan.whole)
+        call = GridCall(cast(GridCode, self._code), self._plan, feeds, self._channels, keys)
         all_results = [self._allocate(arrays) for arrays in prepared]
         workers = [
             threading.Thread(target=call.run, args=(number, addresses_of(arrays), addresses_of(results)), daemon=True)

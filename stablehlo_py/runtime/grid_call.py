@@ -27,14 +27,20 @@ LOOK_SECONDS = 0.05  # between two looks after the processes
 
 
 class GridCall:
-    """The processes of one call: `code` runs each, `feeds` and `channels` are what they exchange with the host."""
+    """The processes of one call: `code` runs each, `feeds` and `channels` are what they exchange with the host,
+    `random_keys` are those of each."""
 
     def __init__(
-        self, code: GridCode, plan: GridPlan, feeds: Mapping[str, Stream], channels: Mapping[int, Stream]
+        self,
+        code: GridCode,
+        plan: GridPlan,
+        feeds: Mapping[str, Stream],
+        channels: Mapping[int, Stream],
+        random_keys: Sequence[int],
     ) -> None:
         self._plan = plan
         self._feeds, self._host_channels = feeds, channels
-        self._grid = code.grid(self._answer)
+        self._grid = code.grid(self._answer, random_keys)
         self._items: dict[int, Item] = {}  # by process: what the op that it is at moves
         self._failure: BaseException | None = None
         self._ended: queue.SimpleQueue[int] = queue.SimpleQueue()

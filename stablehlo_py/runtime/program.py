@@ -20,7 +20,7 @@ from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.runtime.cache import write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
-FORMAT = 6
+FORMAT = 7
 
 
 def this_machine() -> str:
@@ -88,6 +88,7 @@ class GridPlan:
         whole: whether all processes have the same arguments and the same results.
         barriers: how many groups of groups meet.
         channels: how many channels there are between processes.
+        random_sites: how many ops draw random numbers.
         ports: where the program meets the host.
         sites: the ops that communicate, as messages call them.
     """
@@ -98,6 +99,7 @@ class GridPlan:
     whole: bool = False
     barriers: int = 0
     channels: int = 0
+    random_sites: int = 0
     ports: tuple[Port, ...] = ()
     sites: tuple[str, ...] = ()
 

@@ -15,6 +15,7 @@ from stablehlo_py.mlir import ir, make_context
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable, executable
 from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.random_keys import RandomKeys
 
 Shapes = tuple[tuple[int, ...], ...]
 Values = tuple[tuple[int, int], ...]
@@ -49,7 +50,8 @@ def _compile(
 
 
 class Specializations:
-    """The executables that were made; `len` of it is their number, loads from the cache included."""
+    """The executables that were made; `len` of it is their number, loads from the cache included. They share
+    `random_keys`."""
 
     def __init__(self, source: bytes, target: str, options: Options) -> None:
         self._source = source  # MLIR bytecode
@@ -58,6 +60,7 @@ class Specializations:
         self._known: dict[tuple[Shapes, Values], Executable] = {}
         self._dimension_arguments: list[int] | None = None  # known once a specialization was made
         self._lock = threading.Lock()
+        self.random_keys = RandomKeys()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -75,6 +78,7 @@ class Specializations:
             if key not in self._known:
                 program = _compile(self._source, self._target, self._options, repr(key), key)
                 self._known[key] = executable(program)
+                self._known[key].random_keys = self.random_keys
             return self._known[key]
 
     def for_call(self, arrays: Sequence[np.ndarray]) -> Executable:

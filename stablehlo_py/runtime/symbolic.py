@@ -171,6 +171,15 @@ class SymbolicExecutable:
         once, prepared = self._program(), convert(arrays, self.inputs)
         return memory_plan_of(once.program, once.arena_bytes(prepared), once.symbols(prepared))
 
+    def seed(self, number: int) -> None:
+        """As `Executable.seed`, of all specializations together; a program for all shapes draws no random numbers.
+
+        Raises:
+            ArgumentError: the number is negative.
+        """
+        if self._specializations is not None:
+            self._specializations.random_keys.seed(number)
+
     def report(self) -> str:
         """Which road was taken, and why; what was compiled."""
         if self._once is not None:

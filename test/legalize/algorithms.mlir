@@ -22,3 +22,17 @@ func.func @random_bits(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>) {
   %0, %1 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)
   return %0, %1 : tensor<2xui64>, tensor<8xui32>
 }
+
+// Every op has a site of its own; the state says the rest.
+// CHECK-LABEL: func.func @random_numbers(
+// CHECK-SAME: [[P:%arg[0-9]]]: tensor<2xi64> {hlo.process}
+// CHECK-SAME: hlo.random_sites = 2 : i64
+// CHECK: [[S:%[0-9]+]] = "hlo.random_state"([[P]]) {site = 0 : i64} : (tensor<2xi64>) -> tensor<3xui64>
+// CHECK-NEXT: "hlo.rng_bit_generator"([[S]]) {algorithm = "PHILOX"} : (tensor<3xui64>) -> (tensor<3xui64>, tensor<4xui32>)
+// CHECK: "hlo.random_state"([[P]]) {site = 1 : i64}
+// CHECK-NOT: chlo.
+func.func @random_numbers(%a: tensor<f32>, %b: tensor<f32>, %n: tensor<1xi64>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = stablehlo.rng %a, %b, %n, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>
+  %1 = stablehlo.rng %a, %b, %n, distribution = NORMAL : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}

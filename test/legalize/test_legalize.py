@@ -208,9 +208,9 @@ def test_locations_stay(context):
 
 def test_all_unsupported_ops_in_one_error(context):
     module = ir.Module.parse("""
-      func.func @main(%a: tensor<f32>, %s: tensor<1xi64>, %p: tensor<i1>) -> tensor<3xf32> {
-        %0 = stablehlo.rng %a, %a, %s, distribution = UNIFORM
-          : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32> loc("model.py":3:1)
+      func.func @main(%s: tensor<1xf32>, %p: tensor<i1>) -> tensor<3xf32> {
+        %0 = "stablehlo.all_gather"(%s) {all_gather_dim = 0, replica_groups = dense<[[0, 1, 2]]> : tensor<1x3xi64>}
+          : (tensor<1xf32>) -> tensor<3xf32> loc("model.py":3:1)
         %1 = "stablehlo.if"(%p) ({
           %2 = "stablehlo.collective_permute"(%0) {source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}
             : (tensor<3xf32>) -> tensor<3xf32> loc("model.py":4:1)
@@ -225,7 +225,7 @@ def test_all_unsupported_ops_in_one_error(context):
         legalize(module)
     found = [(problem.op, problem.location) for problem in caught.value.problems]
     assert found == [
-        ("stablehlo.rng", "model.py:3:1"),
+        ("stablehlo.all_gather", "model.py:3:1"),
         ("stablehlo.collective_permute", "model.py:4:1"),
         ("stablehlo.composite", "model.py:5:1"),
     ]

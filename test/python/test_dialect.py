@@ -89,6 +89,7 @@ VALID = [
     ("fft", ["tensor<8xf32>"], 'kind = "RFFT", length = array<i64: 8>', "tensor<5xcomplex<f32>>"),
     ("fft", ["tensor<5xcomplex<f32>>"], 'kind = "IRFFT", length = array<i64: 8>', "tensor<8xf32>"),
     ("rng_bit_generator", ["tensor<2xui64>"], 'algorithm = "PHILOX"', "tensor<2xui64>, tensor<3xui8>"),
+    ("random_state", [PROCESS], "site = 0 : i64", "tensor<3xui64>"),
     ("top_k", [F23], "k = 2 : i64", "tensor<2x2xf32>, tensor<2x2xi32>"),
 ]
 INVALID = [
@@ -105,6 +106,9 @@ INVALID = [
     ("all_to_all", [PROCESS, F], GROUPED, F, "first dimension must have `width` blocks"),
     ("collective_permute", [PROCESS, F], f"sources = array<i64: 1, 0>, {GROUPED}", F, "a source for each process"),
     ("collective_permute", [PROCESS, F], f"sources = array<i64: 2, 0, 2>, {GROUPED}", F, "not in the group"),
+    ("random_state", [F], "site = 0 : i64", "tensor<3xui64>", "process must be a tensor<2xi64>"),
+    ("random_state", [PROCESS], "site = 0 : i64", "tensor<2xui64>", "state must be a tensor<3xui64>"),
+    ("random_state", [PROCESS], "site = -1 : i64", "tensor<3xui64>", "site must be a number"),
     ("add", [B4, B4], "", B4, "needs elements of type number, not i1"),
     ("floor", [C4], "", C4, "needs elements of type float"),
     ("popcnt", [F], "", F, "needs elements of type integer"),

@@ -54,3 +54,24 @@ def test_functions(name: str, dtype: type) -> None:
         checked = ~np.isinf(expected)  # upstream's digamma is NaN at its pole at 0
         right = ~checked | (got == low) | (got == high) | (np.isnan(got) & np.isnan(low))
         assert right.all(), (op, exact[~right], got[~right], expected[~right])
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("f4E2M1FN", ml_dtypes.float4_e2m1fn),
+        ("f6E2M3FN", ml_dtypes.float6_e2m3fn),
+        ("f6E3M2FN", ml_dtypes.float6_e3m2fn),
+    ],
+)
+def test_next_after_of_all_pairs(name: str, dtype: type) -> None:
+    """Bit for bit as ml_dtypes, zeros' signs included."""
+    codes = np.arange(1 << ml_dtypes.finfo(dtype).bits, dtype=np.uint8).view(dtype)
+    x, y = (each.ravel() for each in np.meshgrid(codes, codes))
+    type_ = f"tensor<{x.size}x{name}>"
+    module = f"""func.func @main(%x: {type_}, %y: {type_}) -> {type_} {{
+      %0 = chlo.next_after %x, %y : {type_}, {type_} -> {type_}
+      return %0 : {type_}
+    }}"""
+    (result,) = shlo.compile(module, options=shlo.Options(threads=1, cache_dir=None))(x, y)
+    np.testing.assert_array_equal(result.view(np.uint8), np.nextafter(x, y).view(np.uint8))
