@@ -30,8 +30,9 @@ _EPILOG = f"""examples:
   shlo-fuzz --journal fuzz.jsonl --count 10000    goes on where the journal ends
   shlo-fuzz --journal fuzz.jsonl --summary docs/fuzzing.md
   shlo-fuzz --journal fuzz.jsonl --explain 4711 "why this difference is none"
+  shlo-fuzz --coverage 2000                       which ops and types these programs hold
 
-{EXIT_STATUS_HELP} (1: there are findings without an explanation)"""
+{EXIT_STATUS_HELP} (1: there are findings without an explanation, or ops that no program holds)"""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -50,14 +51,19 @@ def build_parser() -> argparse.ArgumentParser:
     add("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
     add("--print", dest="show", action="store_true", help="print every program and what became of it")
     group = parser.add_argument_group("the journal instead of programs")
-    group.add_argument("--summary", type=Path, metavar="FILE.md", help="write the page of the journal's run")
-    group.add_argument("--explain", nargs=2, metavar=("SEED", "TEXT"), help="record why a finding is none")
+    page = "write the page of the journal, and the journal as short as it can be"
+    group.add_argument("--summary", type=Path, metavar="FILE.md", help=page)
+    why = "record why a finding is none, or what became of it; GENERATOR:SEED for one of an earlier generator"
+    group.add_argument("--explain", nargs=2, metavar=("SEED", "TEXT"), help=why)
+    group.add_argument("--coverage", type=int, metavar="N", help="print which ops and types N programs hold")
     return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from stablehlo_py.debug.journal import Journal
 
+    if arguments.coverage:
+        return _coverage(range(arguments.seed or 0, (arguments.seed or 0) + arguments.coverage))
     journal = Journal(arguments.journal)
     if arguments.summary or arguments.explain:
         if arguments.journal is None:
@@ -78,16 +84,31 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _about(arguments: argparse.Namespace, journal: Journal) -> int:
     from stablehlo_py.debug.fuzz_page import write_page
+    from stablehlo_py.debug.generate import VERSION
 
     if arguments.explain:
-        seed, text = arguments.explain
-        if not seed.isdigit():
-            raise OptionError(f"'{seed}' is no seed", remedy="--explain SEED TEXT")
-        journal.explain(int(seed), text)
+        named, text = arguments.explain
+        generator, _, seed = named.rpartition(":")
+        if not seed.isdigit() or not (generator.isdigit() or generator == ""):
+            raise OptionError(f"'{named}' is no seed", remedy="--explain SEED TEXT")
+        journal.explain((int(generator or VERSION), int(seed)), text)
     summary = journal.read()
     if arguments.summary:
         write_page(arguments.summary, summary)
+        journal.compact()
     return EXIT_MISMATCH if summary.unexplained else EXIT_OK
+
+
+def _coverage(seeds: range) -> int:
+    from stablehlo_py.debug.generate.coverage import NOT_DRAWN, coverage, missing, table
+
+    found = coverage(seeds)
+    print(table(found))
+    for name, reason in NOT_DRAWN.items():
+        print(f"not drawn: {name} ({reason})")
+    if missing(found):
+        print(f"in none of these programs: {', '.join(missing(found))}")
+    return EXIT_MISMATCH if missing(found) else EXIT_OK
 
 
 def _campaign(arguments: argparse.Namespace, fuzzer: Fuzzer, journal: Journal, seeds: range) -> int:

@@ -59,7 +59,8 @@ def widened(array: np.ndarray) -> np.ndarray:
     """The values in double precision; integers stay what they are."""
     if is_exact(array.dtype):
         return array.astype(np.int64) if array.dtype.kind not in "iub" else array
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is made quiet
+        return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def largest(array: np.ndarray) -> float:

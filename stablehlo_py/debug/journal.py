@@ -1,13 +1,21 @@
-"""The record of a fuzzing campaign: a file of JSON lines that a stopped run goes on from.
+"""The record of all fuzzing: a file of JSON lines that a stopped run goes on from.
 
-Lines are checkpoints `{"version", "from", "to", "date", "counts"}` (counts of programs by status since the last one),
-outcomes that are not "same" `{"seed", "status", "detail" ...}`, and explanations `{"seed", "explanation"}`.
+Lines, all with the `version` of the generator that made the programs:
+
+- `{"from", "to", "date", "counts"}`: programs with seeds in [from, to), by status;
+- `{"seed", "status", "detail", ...}`: an outcome that is not "same";
+- `{"status", "reason", "number", "seed"}`: so many outcomes that need no explanation, and the seed of one of them;
+- `{"seed", "explanation"}`: why a finding is none, or what became of it.
+
+`compact` makes the file of a long campaign short: seeds are joined, and of outcomes that need no explanation only the
+numbers are kept.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -19,29 +27,65 @@ from stablehlo_py.debug.generate import VERSION
 from stablehlo_py.errors import LoadError, ResourceError
 
 CHECKPOINT = 100  # programs
+# Of an error's text: where it starts, and what to do about it.
+_FRAME = re.compile(r"^error\[\w+\]: [^:]*?(?=<text>)|<text>:\d+:\d+: |\s*help: .*|from stack.*|=> .*")
+
+Key = tuple[int, int]  # generator, seed
+
+
+@dataclass
+class Campaign:
+    """Programs of one generator with seeds in [first, following)."""
+
+    version: int
+    first: int
+    following: int
+    date: str
+    counts: Counter[str]
 
 
 @dataclass
 class Summary:
-    """What a journal says: programs by status, findings by seed, and which of them are explained."""
+    """What a journal says.
 
-    counts: Counter[str] = field(default_factory=Counter)
-    first: int | None = None
-    following: int = 0
-    date: str = ""
-    findings: dict[int, dict[str, Any]] = field(default_factory=dict)
-    others: list[dict[str, Any]] = field(default_factory=list)
-    explanations: dict[int, str] = field(default_factory=dict)
+    Attributes:
+        campaigns: in the order of their generators and seeds; neighbours are joined.
+        findings: the outcomes that are defects until explained, by generator and seed.
+        others: of the rest that is not "same": how many, and the seed of one, by generator, status and reason.
+        explanations: of findings.
+    """
+
+    campaigns: list[Campaign] = field(default_factory=list)
+    findings: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    others: dict[tuple[int, str, str], tuple[int, int]] = field(default_factory=dict)
+    explanations: dict[Key, str] = field(default_factory=dict)
 
     @property
     def programs(self) -> int:
         """Programs that were run."""
-        return self.counts.total()
+        return sum(campaign.counts.total() for campaign in self.campaigns)
 
     @property
-    def unexplained(self) -> list[int]:
-        """Seeds of findings without an explanation."""
-        return [seed for seed in self.findings if seed not in self.explanations]
+    def following(self) -> int:
+        """The first seed after those of the present generator."""
+        return max((each.following for each in self.campaigns if each.version == VERSION), default=0)
+
+    @property
+    def unexplained(self) -> list[Key]:
+        """Findings without an explanation."""
+        return [key for key in self.findings if key not in self.explanations]
+
+    def count(self, campaign: Campaign) -> None:
+        """Add a campaign, joined with the one that it continues."""
+        before = next(
+            (a for a in self.campaigns if (a.version, a.following) == (campaign.version, campaign.first)), None
+        )
+        if before is None:
+            self.campaigns.append(campaign)
+            self.campaigns.sort(key=lambda each: (each.version, each.first))
+            return
+        before.following, before.date = campaign.following, campaign.date
+        before.counts.update(campaign.counts)
 
 
 class Journal:
@@ -57,17 +101,17 @@ class Journal:
         """Everything in the file so far. Raises ResourceError, LoadError."""
         summary = Summary()
         for line in self._lines():
+            version = line["version"]
             if "counts" in line:
-                summary.counts.update(line["counts"])
-                summary.first = line["from"] if summary.first is None else min(summary.first, line["from"])
-                summary.following = max(summary.following, line["to"])
-                summary.date = line["date"]
+                summary.count(Campaign(version, line["from"], line["to"], line["date"], Counter(line["counts"])))
             elif "explanation" in line:
-                summary.explanations[line["seed"]] = line["explanation"]
+                summary.explanations[version, line["seed"]] = line["explanation"]
             elif line["status"] in FINDINGS:
-                summary.findings[line["seed"]] = line
+                summary.findings[version, line["seed"]] = line
             else:
-                summary.others.append(line)
+                key = version, line["status"], line.get("reason") or reason(line["status"], line)
+                number, seed = summary.others.get(key, (0, line["seed"]))
+                summary.others[key] = number + line.get("number", 1), seed
         return summary
 
     def _lines(self) -> Iterator[dict[str, Any]]:
@@ -76,18 +120,14 @@ class Journal:
         for number, text in enumerate(self.path.read_text().splitlines(), 1):
             try:
                 line = json.loads(text)
-            except json.JSONDecodeError as error:
+                if not isinstance(line, dict) or "version" not in line:
+                    raise ValueError("it has no version")
+            except ValueError as error:
                 raise LoadError(
-                    f"not a line of a journal: {error.msg}",
+                    f"not a line of a journal: {error}",
                     location=f"{self.path}:{number}",
                     remedy="delete the line, or give another --journal",
                 ) from error
-            if line.get("version", VERSION) != VERSION:
-                raise LoadError(
-                    f"the journal is of version {line['version']} of the generator, this is {VERSION}",
-                    location=f"{self.path}:{number}",
-                    remedy="begin another journal: a seed means another program now",
-                )
             yield line
 
     def add(self, outcome: Outcome) -> None:
@@ -100,34 +140,65 @@ class Journal:
         if outcome.is_finding or self._counts.total() >= CHECKPOINT:
             self.checkpoint()
 
-    def explain(self, seed: int, explanation: str) -> None:
+    def explain(self, key: Key, explanation: str) -> None:
         """Record why a finding is none. Raises LoadError for a seed that is no finding."""
-        if seed not in self.read().findings:
+        version, seed = key
+        if key not in self.read().findings:
             raise LoadError(
-                f"the journal has no finding with seed {seed}", remedy="explain the seeds that --summary lists"
+                f"the journal has no finding with seed {seed} of generator {version}",
+                remedy="explain the seeds that --summary lists",
             )
-        self._write({"seed": seed, "explanation": explanation})
+        self._write({"version": version, "seed": seed, "explanation": explanation})
 
     def checkpoint(self) -> None:
         """Write the counts since the last checkpoint."""
         if self._from is None:
             return
-        self._write(
-            {
-                "version": VERSION,
-                "from": self._from,
-                "to": self._to,
-                "date": datetime.date.today().isoformat(),
-                "counts": dict(self._counts),
-            }
-        )
+        date = datetime.date.today().isoformat()
+        self._write({"from": self._from, "to": self._to, "date": date, "counts": dict(self._counts)})
         self._counts, self._from = Counter(), None
 
+    def compact(self) -> None:
+        """Write the file anew, as short as what it says allows. Raises ResourceError, LoadError."""
+        summary = self.read()
+        lines: list[dict[str, Any]] = []
+        for each in summary.campaigns:
+            lines.append(
+                {
+                    "version": each.version,
+                    "from": each.first,
+                    "to": each.following,
+                    "date": each.date,
+                    "counts": dict(each.counts),
+                }
+            )
+        for (version, status, why), (number, seed) in sorted(summary.others.items()):
+            lines.append({"version": version, "status": status, "reason": why, "number": number, "seed": seed})
+        for key, finding in sorted(summary.findings.items()):
+            explained = key in summary.explanations
+            lines.append({name: value for name, value in finding.items() if name != "reduced" or not explained})
+            if explained:
+                lines.append({"version": key[0], "seed": key[1], "explanation": summary.explanations[key]})
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        if self.path is not None:
+            _write_text(self.path, text)
+
     def _write(self, line: dict[str, Any]) -> None:
-        if self.path is None:
-            return
-        try:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            raise ResourceError(f"{self.path} cannot be written: {error.strerror}", remedy="check the path") from error
+        if self.path is not None:
+            _write_text(self.path, json.dumps({"version": VERSION, **line}) + "\n", "a")
+
+
+def _write_text(path: Path, text: str, mode: str = "w") -> None:
+    try:
+        with open(path, mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ResourceError(f"{path} cannot be written: {error.strerror}", remedy="check the path") from error
+
+
+def reason(status: str, outcome: dict[str, Any]) -> str:
+    """What outcomes that need no explanation are counted by: the oracle that stands alone, the first problem of an
+    error."""
+    if status == "oracle alone":
+        return outcome.get("oracle", "")
+    return _FRAME.sub("", outcome.get("detail", "")).strip()[:120]

@@ -6,6 +6,8 @@ implementation may round differently (transcendental functions), and before ever
 rounding only; nothing is assumed about the program. D. S. Parker, "Monte Carlo Arithmetic", 1997; the same idea in
 Verrou (Fevotte and Lathuiliere, 2016).
 
+A zero that is a sum may have either sign: the specification lets initial values be added any number of times.
+
 An op that the specification defines to the bit, such as a real addition, is not perturbed: its results must be equal.
 """
 
@@ -57,7 +59,7 @@ def bounds(
     Args:
         run: evaluates a module, None where it cannot.
         scale: multiplies the errors that are put in.
-        all_ops: real arithmetic is perturbed as well (for an oracle that does not keep its bits).
+        all_ops: real arithmetic is perturbed as well, and subnormal numbers become zero (for XLA, which keeps neither).
     """
     found: list[np.ndarray] = [np.zeros(array.shape) for array in exact]
     for sample in range(samples):
@@ -87,8 +89,10 @@ def perturbed(module: str, seed: int, scale: float = 1.0, all_ops: bool = False)
     with context(), ir.Location.unknown():
         parsed = ir.Module.parse(module)
         for function in parsed.body.operations:
-            for block in function.regions[0].blocks:
-                _perturb_block(block, random, scale, all_ops)
+            block = function.regions[0].blocks[0]
+            _perturb_block(block, random, scale, all_ops)
+            if all_ops:
+                _flush_arguments(block, random)
         return str(parsed)
 
 
@@ -110,12 +114,48 @@ def _perturb_block(block: ir.Block, random: np.random.Generator, scale: float, a
                     ulps = scale * math.sqrt(1 + math.prod(operand.type.shape))
                     op.operands[number] = _noisy(operand, ulps, random, ir.InsertionPoint(op))
         for result in op.results:
+            if not _is_inexact(result.type):
+                continue
             ulps = scale * _ulps(name, op, result.type, all_ops)
+            zeros = all_ops or (name in SUMS and _adds(op))
+            users = [(use.owner, use.operand_number) for use in result.uses]
+            disturbed, point = result, ir.InsertionPoint(following)
             if ulps:
-                users = [(use.owner, use.operand_number) for use in result.uses]
-                noisy = _noisy(result, ulps, random, ir.InsertionPoint(following))
-                for user, number in users:
-                    user.operands[number] = noisy
+                disturbed = _noisy(disturbed, ulps, random, point)
+            if zeros:
+                disturbed = _flushed(disturbed, random, point, subnormal=all_ops)
+            for user, number in users:
+                user.operands[number] = disturbed
+
+
+def _flush_arguments(block: ir.Block, random: np.random.Generator) -> None:
+    point = ir.InsertionPoint(block.operations[0])
+    for argument in block.arguments:
+        if _is_inexact(argument.type):
+            users = [(use.owner, use.operand_number) for use in argument.uses]
+            flushed = _flushed(argument, random, point)
+            for user, number in users:
+                user.operands[number] = flushed
+
+
+def _flushed(
+    value: ir.Value, random: np.random.Generator, point: ir.InsertionPoint, subnormal: bool = True
+) -> ir.Value:
+    """The value with zeros of random signs for its zeros, and for its subnormal numbers."""
+    element, sizes = value.type.element_type, list(value.type.shape)
+    if isinstance(element, ir.ComplexType):
+        parts = (_flushed(_create(part, point, value), random, point, subnormal) for part in ("real", "imag"))
+        return _create("complex", point, *parts)
+    dtype = numpy_dtype(element)
+    info = ml_dtypes.finfo(dtype)
+    bound = np.full(sizes, float(info.smallest_normal if subnormal else info.smallest_subnormal))
+    zeros = np.where(random.random(sizes) < 0.5, 0.0, -0.0)
+    less = {"comparison_direction": ir.Attribute.parse("#stablehlo<comparison_direction LT>")}
+    operands = [_create("abs", point, value), _constant(bound, element, point)]
+    small = ir.Operation.create(
+        "stablehlo.compare", operands=operands, attributes=less, infer_type=True, ip=point
+    ).result
+    return _create("select", point, small, _constant(zeros, element, point), value)
 
 
 def _adds(op: ir.Operation) -> bool:
@@ -170,7 +210,10 @@ def _errors(
     dtype = numpy_dtype(element)
     eps = float(ml_dtypes.finfo(dtype).eps)
     signs = random.choice([-1.0, 1.0], size=tuple(sizes))
-    array = np.asarray(center + signs * ulps * eps).astype(dtype)
-    value = from_numpy(array, element)
-    type_ = ir.RankedTensorType.get(list(sizes), element)
+    return _constant(center + signs * ulps * eps, element, point)
+
+
+def _constant(array: np.ndarray, element: ir.Type, point: ir.InsertionPoint) -> ir.Value:
+    value = from_numpy(np.asarray(array).astype(numpy_dtype(element)), element)
+    type_ = ir.RankedTensorType.get(list(np.shape(array)), element)
     return ir.Operation.create("stablehlo.constant", [type_], attributes={"value": value}, ip=point).result

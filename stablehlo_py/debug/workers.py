@@ -6,6 +6,7 @@ milliseconds.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -19,10 +20,12 @@ from types import TracebackType
 
 import numpy as np
 
-from stablehlo_py.debug.engines import ENGINES, Settings, Source
+from stablehlo_py.debug.engines import ENGINES, Settings, Source, context
 from stablehlo_py.errors import ShloError, UnsupportedError
 
 TIMEOUT_S = 120.0
+# Modules that share a context.
+CONTEXT_MODULES = 250
 # What stands for a failure of the engine or of the module, next to "ok".
 FAILURES = ("unsupported", "error", "crash", "timeout")
 
@@ -60,12 +63,14 @@ def _serve(connection: Connection, stderr: str) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends its children
-    while True:
+    for number in itertools.count(1):
         try:
             request = connection.recv()
         except EOFError:
             return
         connection.send(answer_of(*request))
+        if number % CONTEXT_MODULES == 0:
+            context.cache_clear()
 
 
 class Worker:
@@ -87,10 +92,10 @@ class Worker:
 
     def _start(self) -> Connection:
         if self._connection is None:
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(["stablehlo_py", "stablehlo_py.compiler", "stablehlo_py.debug.engines"])
-            self._connection, child = context.Pipe()
-            self._process = context.Process(target=_serve, args=(child, str(self._stderr)), daemon=True)
+            server = multiprocessing.get_context("forkserver")
+            server.set_forkserver_preload(["stablehlo_py", "stablehlo_py.compiler", "stablehlo_py.debug.engines"])
+            self._connection, child = server.Pipe()
+            self._process = server.Process(target=_serve, args=(child, str(self._stderr)), daemon=True)
             self._process.start()
             child.close()
         return self._connection

@@ -229,7 +229,7 @@ def _nested(anchor: str, inner: str, element: str) -> str:
 def parse_pass(name: str, options: str = "") -> Pass:
     """One of our passes with options in the form "{a=1 b=x,y}" (or empty). Raises OptionError."""
     cls = get_pass(name)
-    types_ = typing.get_type_hints(cls)
+    types_ = typing.get_type_hints(cls) if options else {}  # evaluating annotations takes long
     known = {field.name.replace("_", "-"): field.name for field in fields(cls)}
     values: dict[str, object] = {}
     if options and not (options.startswith("{") and options.endswith("}")):

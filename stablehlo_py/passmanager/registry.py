@@ -61,6 +61,11 @@ def get_pass(name: str) -> type[Pass]:
         return _loaded[name]
     if name not in _modules():
         raise OptionError(f"there is no pass '{name}'", remedy=near_miss(name, list_passes()))
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> type[Pass]:
     module = importlib.import_module(_modules()[name])
     found = _passes_of(module).get(name)
     if found is None:

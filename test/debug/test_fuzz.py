@@ -22,7 +22,7 @@ from stablehlo_py.debug.edits import Case
 from stablehlo_py.debug.engines import Settings, reference
 from stablehlo_py.debug.fuzz import FINDINGS, Fuzzer, Outcome
 from stablehlo_py.debug.fuzz_page import write_page
-from stablehlo_py.debug.generate import Program, generate
+from stablehlo_py.debug.generate import VERSION, Program, generate
 from stablehlo_py.debug.generate.families import FAMILIES
 from stablehlo_py.debug.journal import Journal
 from stablehlo_py.debug.workers import Workers
@@ -142,6 +142,33 @@ def test_sums_may_be_taken_in_any_order() -> None:
     assert largest == 0
 
 
+def test_a_sum_of_zero_has_any_sign() -> None:
+    module = """func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+      %d = stablehlo.dot_general %x, %y, batching_dims = [0] x [0], contracting_dims = [] x []
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %r = stablehlo.rsqrt %d : tensor<4xf32>
+      return %d, %r : tensor<4xf32>, tensor<4xf32>
+    }"""
+    inputs = (np.array([0, 0, 0, 4], np.float32), np.ones(4, np.float32))
+    exact = run_reference(module, inputs)
+    total, root = rounding.bounds(module, inputs, exact, run_reference, samples=6)
+    assert not differences([-exact[0][:3]], [exact[0][:3]], [total[:3]])
+    assert np.isinf(root[:3]).any()  # 1 / sqrt(-0) is -inf
+    assert root[3] < 1e-5
+
+
+def test_subnormal_numbers_are_zero_to_xla() -> None:
+    module = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %s = stablehlo.sign %x : tensor<2xf32>
+      return %s : tensor<2xf32>
+    }"""
+    inputs = (np.array([1e-40, 1], np.float32),)
+    exact = run_reference(module, inputs)
+    (bound,) = rounding.bounds(module, inputs, exact, run_reference, all_ops=True)
+    assert bound[0] >= 1
+    assert bound[1] == 0
+
+
 # --- the journal and its page ----------------------------------------------------------------------------------------
 
 
@@ -152,33 +179,50 @@ def test_a_journal_goes_on_where_it_ended(tmp_path: Path) -> None:
         journal.add(Outcome(seed, status, detail="" if status == "same" else "off by 1"))
     journal.checkpoint()
     summary = Journal(journal.path).read()
-    assert (summary.programs, summary.first, summary.following) == (250, 0, 250)
-    assert summary.counts == {"same": 248, "difference": 1, "unsupported": 1}
-    assert summary.unexplained == [3]
-    journal.explain(3, "the oracle is wrong")
+    assert (summary.programs, summary.following) == (250, 250)
+    (campaign,) = summary.campaigns
+    assert campaign.counts == {"same": 248, "difference": 1, "unsupported": 1}
+    assert summary.unexplained == [(VERSION, 3)]
+    journal.explain((VERSION, 3), "the oracle is wrong")
     assert journal.read().unexplained == []
     with pytest.raises(LoadError, match="no finding with seed 4"):
-        journal.explain(4, "?")
+        journal.explain((VERSION, 4), "?")
     journal.path.write_text("{")
     with pytest.raises(LoadError, match="not a line of a journal"):
         journal.read()
-    journal.path.write_text(json.dumps({"version": 0, "counts": {}}))
-    with pytest.raises(LoadError, match="begin another journal"):
+    journal.path.write_text(json.dumps({"counts": {}}))
+    with pytest.raises(LoadError, match="it has no version"):
         journal.read()
 
 
-def test_the_page_keeps_other_campaigns(tmp_path: Path) -> None:
-    page = tmp_path / "fuzzing.md"
-    for first, count in ((0, 30), (100, 20), (0, 50)):
-        journal = Journal(tmp_path / f"{first}-{count}.jsonl")
-        for seed in range(first, first + count):
-            journal.add(Outcome(seed, "difference" if seed == 104 else "same"))
-        journal.checkpoint()
-        write_page(page, journal.read())
+def test_a_compact_journal_says_the_same(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "fuzz.jsonl")
+    for seed in range(500):
+        reason = "error[unsupported]: 1 op   <text>:3:4: no such thing   help: do without"
+        status = "difference" if seed in (3, 4) else "unsupported" if seed % 50 == 7 else "same"
+        journal.add(Outcome(seed, status, detail="" if status == "same" else reason, reduced="module {}"))
+    journal.explain((VERSION, 3), "fixed")
+    before, lines = journal.read(), journal.path.read_text().count("\n")
+    journal.compact()
+    after = journal.read()
+    assert (after.campaigns, after.others, after.explanations) == (before.campaigns, before.others, before.explanations)
+    assert after.others == {(VERSION, "unsupported", "no such thing"): (10, 7)}
+    assert after.unexplained == [(VERSION, 4)]
+    assert journal.path.read_text().count("\n") == 5 < lines
+    assert journal.path.read_text().count("module {}") == 1  # the reduced module of what is not explained
+
+
+def test_the_page(tmp_path: Path) -> None:
+    page, journal = tmp_path / "fuzzing.md", Journal(tmp_path / "fuzz.jsonl")
+    journal.path.write_text('{"version": 0, "from": 100, "to": 120, "date": "2026-01-01", "counts": {"same": 20}}\n')
+    for seed in range(50):
+        journal.add(Outcome(seed, "difference" if seed == 4 else "same"))
+    journal.checkpoint()
+    write_page(page, journal.read())
     text = page.read_text()
-    assert re.findall(r"\| (\d+-\d+) \|", text) == ["0-49", "100-119"]
+    assert re.findall(r"\| (\d+-\d+) \|", text) == ["100-119", "0-49"]
     assert "Programs in all: 70." in text
-    assert "- seed 104, generator" in text
+    assert f"- generator {VERSION}, seed 4: difference: not explained yet" in text
     with pytest.raises(LoadError, match="no programs"):
         write_page(page, Journal(None).read())
 

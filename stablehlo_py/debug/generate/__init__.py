@@ -22,8 +22,9 @@ from stablehlo_py.options import Options
 __all__ = ["VERSION", "Program", "contractions", "control", "elementwise", "generate", "regions", "shapes"]
 
 # A seed means the same program for as long as this number does not change.
-VERSION = 1
+VERSION = 2
 MAX_RESULTS = 8
+LENGTHS, LENGTH_WEIGHTS = ((2, 8), (6, 15), (12, 26)), (0.6, 0.3, 0.1)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def generate(seed: int) -> Program:
         draft = Draft(random, block, ir.InsertionPoint(block))
         for _ in range(draft.whole(1, 4)):
             draft.fresh(draft.shape(), draft.element())
-        made = control.add_ops(draft, draft.whole(4, 22))
+        made = control.add_ops(draft, _length(draft))
         unused = [value for value in made if not any(True for _ in value.uses)]
         used = [value for value in made if draft.chance(0.05)]
         returned = list(dict.fromkeys([*unused, *used]))[:MAX_RESULTS] or draft.pool[:1]
@@ -71,6 +72,13 @@ def generate(seed: int) -> Program:
         assert module.operation.verify(), f"seed {seed} makes an invalid program"
         case = Case(str(module), tuple(draft.inputs))
     return Program(seed, case, _options(random), frozenset(ops))
+
+
+def _length(draft: Draft) -> int:
+    """How many ops are drawn: mostly few, since a program costs what its kernels cost; sometimes enough to fill
+    fusions."""
+    low, high = LENGTHS[int(draft.random.choice(len(LENGTHS), p=LENGTH_WEIGHTS))]
+    return draft.whole(low, high)
 
 
 def _options(random: np.random.Generator) -> Options:
