@@ -48,17 +48,21 @@ def refine(module: ir.Module, shapes: Sequence[tuple[int, ...]], dimensions: Map
       ArgumentError: number, rank or sizes do not fit the signature, the shapes contradict each other, or a shape
         assertion of the export fails (with its message). The module is not usable afterwards unless the signature was
         at fault.
-      UnsupportedError: a shape depends on values, so that it stays dynamic; an argument is quantized.
+      UnsupportedError: a shape depends on values, so that it stays dynamic; there is an argument of dynamic shape and a
+        quantized one.
     """
     types = _refined_types(module, shapes)
-    if any(quantized_of(type_) for type_ in types):  # upstream's option parser splits their names at spaces
+    known = types == _input_types(module)
+    # Upstream's option parser splits the names of quantized types at spaces.
+    if not known and any(quantized_of(type_) for type_ in types):
         raise UnsupportedError(
             "a model with symbolic dimensions takes a quantized argument",
             remedy="export it with concrete shapes, or let it take floats and begin with stablehlo.uniform_quantize",
         )
     for number, value in (dimensions or {}).items():
         _fix_dimension(module, number, value)
-    _run(module, f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}},inline,symbol-dce,{_REFINE}")
+    arguments = "" if known else f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}},"
+    _run(module, f"{arguments}inline,symbol-dce,{_REFINE}")
     with module.context, ir.Location.unknown():
         # An op made static can make the next one refinable. Each round must leave fewer dynamic ops.
         remaining = len(_dynamic(module))

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect.types import is_tensor, user_location
 from stablehlo_py.errors import Problem, UnsupportedError
-from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
     batch_norm,
@@ -32,6 +31,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     transfers,
     tuples,
 )
+from stablehlo_py.legalize.dynamism import make_static, op_names
 from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
 from stablehlo_py.legalize.structure import flatten
 from stablehlo_py.mlir import ir, run_upstream
@@ -39,8 +39,6 @@ from stablehlo_py.mlir import ir, run_upstream
 # What may be there before or after: our own ops, control flow that is already in normal form, terminators, calls of
 # functions.
 _LEGAL_DIALECTS = frozenset({"hlo", "scf", "func", "tensor", "arith"})
-_DYNAMIC_PREFIXES = ("stablehlo.dynamic_", "stablehlo.real_dynamic_slice", "stablehlo.set_dimension_size")
-_STATIC_DYNAMICS = frozenset({"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"})
 
 
 def legalize(module: ir.Module) -> None:
@@ -76,25 +74,20 @@ def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
 def _prepare(module: ir.Module) -> list[Problem]:
     """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin, dynamic twins of
     static ops. Then tuples, tokens and futures go, after which upstream's verifiers would object."""
-    names = _op_names(module)
-    if any(name.startswith(_DYNAMIC_PREFIXES) and name not in _STATIC_DYNAMICS for name in names):
-        run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
-        # With static arguments, shapes that are computed follow from them.
-        if any(not result.type.has_static_shape for result in _tensor_results(module)) and not is_symbolic(module):
-            refine(module, [tuple(size or 0 for size in sizes) for sizes in symbolic_inputs(module)])
-        names = _op_names(module)
+    make_static(module)
+    names = op_names(module)
     functions = [*_functions(module, private=False), *_functions(module, private=True)]
     if "stablehlo.rng" in names:  # becomes CHLO, among others
         _run_only(functions, ["stablehlo.rng"])
-        names = _op_names(module)
+        names = op_names(module)
     if any(name.startswith("chlo.") for name in names):
         # Broadcasting ops stand for CHLO ops too.
         _run_only(functions, [name for name in names if name.startswith("chlo.broadcast_")])
         for function in functions:
             chlo.compute_in_f32(function)
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
-        _run_only(functions, [name for name in _op_names(module) if name.startswith("chlo.")])
-        if any(name.startswith("chlo.") for name in _op_names(module)):  # a rule may leave an op, as of complex numbers
+        _run_only(functions, [name for name in op_names(module) if name.startswith("chlo.")])
+        if any(name.startswith("chlo.") for name in op_names(module)):  # a rule may leave an op, as of complex numbers
             run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
     return flatten(module, names)
 
@@ -105,28 +98,6 @@ def _run_only(functions: Sequence[ir.OpView], names: Sequence[str]) -> None:
         run = _Run(only)
         for function in functions:
             run.function(function)
-
-
-def _tensor_results(module: ir.Module) -> list[ir.Value]:
-    found: list[ir.Value] = []
-
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        found.extend(result for result in op.results if is_tensor(result))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect)
-    return found
-
-
-def _op_names(module: ir.Module) -> set[str]:
-    names: set[str] = set()
-
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        names.add(op.name)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect)
-    return names
 
 
 class _Run:

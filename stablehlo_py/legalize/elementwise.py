@@ -7,13 +7,13 @@ import math
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.formats import FORMATS, Specials
-from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, rank, shape
-from stablehlo_py.legalize.rules import RENAMED, Results, keyword, rule
+from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, is_unsigned, rank, shape
+from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, keyword, rule
 from stablehlo_py.mlir import ir
 
 _SAME_NAME = """
     abs atan2 cbrt ceil complex cosine count_leading_zeros divide exponential exponential_minus_one floor is_finite log
-    log_plus_one logistic not popcnt power remainder round_nearest_afz round_nearest_even rsqrt shift_left
+    log_plus_one logistic not popcnt power round_nearest_afz round_nearest_even rsqrt shift_left
     shift_right_arithmetic shift_right_logical sign sine sqrt tan tanh
 """
 RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in _SAME_NAME.split()})
@@ -77,20 +77,48 @@ def negate(op: ir.OpView) -> ir.Value:
     return build.like("negate", operand)
 
 
+@rule("stablehlo.remainder")
+def remainder(op: ir.OpView) -> ir.Value:
+    """The same op."""
+    if is_complex(element_type(op.operands[0])):
+        raise Unsupported("is not defined for complex numbers", "divide, and subtract what was divided")
+    return build.like("remainder", *op.operands)
+
+
 @rule("stablehlo.compare")
 def compare(op: ir.OpView) -> ir.Value:
-    """`compare_type` matters for the total order of floats only: else the element type says how to compare."""
+    """The element type says how to compare, and `compare_type` whether floats are in total order (spec, section
+    compare, C3)."""
     lhs, rhs = op.operands
-    attributes: dict[str, ir.Attribute] = {
-        "direction": ir.StringAttr.get(keyword(op.attributes["comparison_direction"]))
-    }
-    if (
-        is_float(element_type(lhs))
-        and "compare_type" in op.attributes
-        and keyword(op.attributes["compare_type"]) == "TOTALORDER"
-    ):
-        attributes["total_order"] = ir.UnitAttr.get()
-    return build.value("compare", op.results[0].type, lhs, rhs, **attributes)
+    element, flags = element_type(lhs), op.results[0].type
+    direction = keyword(op.attributes["comparison_direction"])
+    kind = keyword(op.attributes["compare_type"]) if "compare_type" in op.attributes else "NOTYPE"
+    if kind not in ("NOTYPE", *_compare_types(element)):
+        raise Unsupported(f"compares elements of type {element} as {kind}", f"use {_compare_types(element)[0]}")
+    if is_complex(element) and direction not in ("EQ", "NE"):
+        return _lexicographic(direction, lhs, rhs, flags)
+    attributes = {"total_order": ir.UnitAttr.get()} if kind == "TOTALORDER" else {}
+    return build.value("compare", flags, lhs, rhs, direction=direction, **attributes)
+
+
+def _compare_types(element: ir.Type) -> tuple[str, ...]:
+    if is_complex(element):
+        return ("FLOAT",)
+    if is_float(element):
+        return ("FLOAT", "TOTALORDER")
+    return ("UNSIGNED", "SIGNED") if is_bool(element) else ("UNSIGNED",) if is_unsigned(element) else ("SIGNED",)
+
+
+def _lexicographic(direction: str, lhs: ir.Value, rhs: ir.Value, flags: ir.Type) -> ir.Value:
+    """Complex numbers by their real parts, those with equal ones by their imaginary parts."""
+    part = build.tensor(shape(lhs), element_type(lhs).element_type)
+    (real, other_real), (imaginary, other_imaginary) = (
+        [build.value(name, part, operand) for operand in (lhs, rhs)] for name in ("real", "imag")
+    )
+    first = build.value("compare", flags, real, other_real, direction=direction[0] + "T")
+    same = build.value("compare", flags, real, other_real, direction="EQ")
+    second = build.value("compare", flags, imaginary, other_imaginary, direction=direction)
+    return build.like("or", first, build.like("and", same, second))
 
 
 @rule("stablehlo.select")

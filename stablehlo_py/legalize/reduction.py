@@ -3,12 +3,20 @@ inside."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.types import element_type, i64s, rank, shape
-from stablehlo_py.legalize.captures import close_reduction, close_sort, kept
+from stablehlo_py.legalize.captures import captured, close_reduction, close_sort, kept
+from stablehlo_py.legalize.indexing import scatter
 from stablehlo_py.legalize.regions import isolate, simple_combiner, single_combiner
-from stablehlo_py.legalize.rules import Results, block_of, optional_i64s, optional_pairs, rule
+from stablehlo_py.legalize.rules import Results, Rule, block_of, optional_i64s, optional_pairs, rule, terminator
 from stablehlo_py.mlir import ir
+
+_WINDOW = ("window_dimensions", "window_strides", "padding")
 
 
 def _promote(op: ir.OpView) -> list[ir.Value]:
@@ -72,6 +80,69 @@ def sort(op: ir.OpView) -> Results:
 
 
 @rule("stablehlo.select_and_scatter")
-def select_and_scatter(op: ir.OpView) -> None:
-    """Kept, with hlo ops in the regions."""
+def select_and_scatter(op: ir.OpView) -> Results:
+    """Kept, with hlo ops in the regions; with scalars from outside, for which the op has no operands, two ops that
+    have."""
+    if captured(op):
+        return _select_then_scatter(op)
     isolate(op)
+    return None
+
+
+def _select_then_scatter(op: ir.OpView) -> ir.Value:
+    """The places that `select` chooses, by a reduction of windows, and a scatter to them (spec, section
+    select_and_scatter). Places are those of the flat operand, -1 where a window has no element."""
+    operand, source, init = op.operands
+    sizes, windows, element = shape(operand), shape(source), element_type(operand)
+    count, places = math.prod(sizes), math.prod(windows)
+    index = ir.IntegerType.get_signless(64)
+    nowhere = build.constant(np.array(-1), index)
+    place = build.reshape(build.value("iota", build.tensor([count], index), dimension=0), sizes)
+    no_value = build.splat(0, build.tensor([], element))
+    types = [build.tensor(windows, each) for each in (element, index)]
+    window = {name: op.attributes[name] for name in _WINDOW if name in op.attributes}
+    chosen = build.op("stablehlo.reduce_window", types, [operand, place, no_value, nowhere], window, regions=1).opview
+    _choose(block_of(op, 0), chosen.regions[0])
+    where = _legal(reduce_window, chosen)[1]
+    numbers = "#stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
+    flat = build.broadcast(init, [count], [])
+    scattered = build.op(
+        "stablehlo.scatter",
+        [flat.type],
+        [flat, build.reshape(where, [places, 1]), build.reshape(source, [places])],
+        {"scatter_dimension_numbers": ir.Attribute.parse(numbers)},
+        regions=1,
+    ).opview
+    block_of(op, 1).append_to(scattered.regions[0])
+    return build.reshape(_legal(scatter, scattered)[0], sizes)
+
+
+def _choose(select: ir.Block, region: ir.Region) -> None:
+    """The combiner of (best, its place) and (element, its place): an element outside of the operand is never chosen."""
+    scalar = select.arguments[0].type
+    index = build.tensor([], ir.IntegerType.get_signless(64))
+    block = region.blocks.append(scalar, index, scalar, index)
+    best, best_at, value, value_at = block.arguments
+    for argument, replacement in zip(select.arguments, (best, value), strict=True):
+        argument.replace_all_uses_with(replacement)
+    (stays,) = terminator(select).operands
+    for inner in list(select.operations)[:-1]:
+        block.append(inner)
+    with ir.InsertionPoint(block):
+        zero = build.constant(np.array(0), index.element_type)
+        is_inside, is_outside = (
+            build.value("compare", stays.type, at, zero, direction=direction)
+            for at, direction in ((best_at, "GE"), (value_at, "LT"))
+        )
+        stays = build.like("and", is_inside, build.like("or", stays, is_outside))
+        pairs = ((best, value), (best_at, value_at))
+        build.op("stablehlo.return", [], [build.value("select", a.type, stays, a, b) for a, b in pairs])
+
+
+def _legal(legalize: Rule, op: ir.OpView) -> Sequence[ir.Value]:
+    """The values for the results of an op made here, by its rule."""
+    values = legalize(op)
+    if values is None:
+        return list(op.results)
+    op.operation.erase()
+    return [values] if isinstance(values, ir.Value) else values

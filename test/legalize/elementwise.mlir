@@ -45,6 +45,20 @@ func.func @select_by_scalar(%p: tensor<i1>, %a: tensor<4xf32>, %b: tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
+// Lexicographic (spec, section compare): a < b || a == b && c <= d.
+// CHECK-LABEL: func.func @compare_complex
+// CHECK: [[FIRST:%[0-9]+]] = "hlo.compare"([[A:%[0-9]+]], [[B:%[0-9]+]]) {direction = "LT"}
+// CHECK-NEXT: [[SAME:%[0-9]+]] = "hlo.compare"([[A]], [[B]]) {direction = "EQ"}
+// CHECK-NEXT: [[LAST:%[0-9]+]] = "hlo.compare"({{%[0-9]+}}, {{%[0-9]+}}) {direction = "LE"}
+// CHECK-NEXT: [[BOTH:%[0-9]+]] = "hlo.and"([[SAME]], [[LAST]])
+// CHECK-NEXT: "hlo.or"([[FIRST]], [[BOTH]])
+// CHECK: "hlo.compare"(%arg0, %arg1) {direction = "NE"}
+func.func @compare_complex(%a: tensor<4xcomplex<f32>>, %b: tensor<4xcomplex<f32>>) -> (tensor<4xi1>, tensor<4xi1>) {
+  %0 = stablehlo.compare LE, %a, %b : (tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>) -> tensor<4xi1>
+  %1 = stablehlo.compare NE, %a, %b : (tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>) -> tensor<4xi1>
+  return %0, %1 : tensor<4xi1>, tensor<4xi1>
+}
+
 // CHECK-LABEL: func.func @compare
 // CHECK: "hlo.compare"(%arg0, %arg0) {direction = "LT"} :
 // CHECK: "hlo.compare"(%arg0, %arg0) {direction = "GE", total_order} :

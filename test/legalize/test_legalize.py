@@ -260,6 +260,15 @@ UNSUPPORTED = {
         stablehlo.return %2 : tensor<f32>
       }
       return %0 : tensor<f32> }""",
+    "not defined for complex numbers": """func.func @main(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+      %0 = stablehlo.remainder %a, %a : tensor<4xcomplex<f32>>
+      return %0 : tensor<4xcomplex<f32>> }""",
+    "compares elements of type complex<f32> as TOTALORDER": """func.func @main(%a: tensor<complex<f32>>) -> tensor<i1> {
+      %0 = stablehlo.compare EQ, %a, %a, TOTALORDER : (tensor<complex<f32>>, tensor<complex<f32>>) -> tensor<i1>
+      return %0 : tensor<i1> }""",
+    "compares elements of type ui8 as SIGNED": """func.func @main(%a: tensor<ui8>) -> tensor<i1> {
+      %0 = stablehlo.compare EQ, %a, %a, SIGNED : (tensor<ui8>, tensor<ui8>) -> tensor<i1>
+      return %0 : tensor<i1> }""",
     "mixes kinds of numbers": """func.func @main(%a: tensor<4xf16>) -> tensor<i32> {
       %0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4xf16>, tensor<4xf16>) -> tensor<i32>
       return %0 : tensor<i32> }""",

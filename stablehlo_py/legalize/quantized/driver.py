@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stablehlo_py.dialect.quantized import QUANTIZED, Quantized, quantized_of, storage_type
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.legalize.dynamism import make_static
 from stablehlo_py.legalize.quantized import elementwise, movement, products, reductions  # noqa: F401 - fill the table
 from stablehlo_py.legalize.quantized.rules import RULES
 from stablehlo_py.legalize.rules import Unsupported
@@ -24,6 +25,7 @@ def legalize_quantized(module: ir.Module) -> None:
     with module.context, ir.Location.unknown():
         if not _has_quantized(module):
             return
+        make_static(module)
         run = _Run()
         for function in module.body.operations:
             if function.operation.name == "func.func":

@@ -1,0 +1,43 @@
+"""Static shapes for modules whose arguments are static: dynamic twins of static ops become those ops."""
+
+from __future__ import annotations
+
+from stablehlo_py.dialect.types import is_tensor
+from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
+from stablehlo_py.mlir import ir, run_upstream
+
+_PREFIXES = ("stablehlo.dynamic_", "stablehlo.real_dynamic_slice", "stablehlo.set_dimension_size")
+_STATIC = frozenset({"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"})
+
+
+def make_static(module: ir.Module) -> None:
+    """Work out the shapes of a module that has dynamic twins, as far as they follow from constants and from the
+    arguments' shapes. A module with symbolic arguments keeps its dynamic shapes."""
+    if not any(name.startswith(_PREFIXES) and name not in _STATIC for name in op_names(module)):
+        return
+    run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
+    if any(not type_.has_static_shape for type_ in _tensor_types(module)) and not is_symbolic(module):
+        refine(module, [tuple(size or 0 for size in sizes) for sizes in symbolic_inputs(module)])
+
+
+def op_names(module: ir.Module) -> set[str]:
+    """The names of all ops of a module."""
+    names: set[str] = set()
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        names.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    return names
+
+
+def _tensor_types(module: ir.Module) -> list[ir.RankedTensorType]:
+    found: list[ir.RankedTensorType] = []
+
+    def collect(op: ir.Operation) -> ir.WalkResult:
+        found.extend(result.type for result in op.results if is_tensor(result))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect)
+    return found
