@@ -15,15 +15,19 @@ FLOPS: dict[str, int] = {
     "asinh": 80,
     "atan2": 40,
     "atanh": 80,
+    "bessel_i1e": 100,
     "cbrt": 30,
     "cosh": 60,
     "cosine": 30,
     "count_leading_zeros": 2,
     "divide": 6,
+    "digamma": 400,
     "erf": 30,
+    "erf_inv": 60,
     "erfc": 100,
     "exponential": 14,
     "exponential_minus_one": 18,
+    "lgamma": 400,
     "log": 16,
     "log_plus_one": 20,
     "logistic": 20,
@@ -42,11 +46,11 @@ FLOPS: dict[str, int] = {
 
 #: Elementwise ops: one result element needs one element, at the same index, of every operand.
 ELEMENTWISE = frozenset(
-    """abs acos acosh add and asin asinh atan2 atanh bitcast_convert cbrt ceil compare complex convert copy cosh cosine
-    count_leading_zeros divide erf erfc exponential exponential_minus_one floor imag is_finite log log_plus_one
-    logistic maximum minimum multiply negate not or popcnt power real reduce_precision remainder round_nearest_afz
-    round_nearest_even rsqrt select shift_left shift_right_arithmetic shift_right_logical sign sine sinh sqrt
-    subtract tan tanh xor""".split()
+    """abs acos acosh add and asin asinh atan2 atanh bessel_i1e bitcast_convert cbrt ceil compare complex convert copy
+    cosh cosine count_leading_zeros digamma divide erf erf_inv erfc exponential exponential_minus_one floor imag
+    is_finite lgamma log log_plus_one logistic maximum minimum multiply negate not or popcnt power real
+    reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic
+    shift_right_logical sign sine sinh sqrt subtract tan tanh xor""".split()
 )
 #: Ops that compute nothing: index arithmetic alone. They are cloned into every fusion that uses them.
 FREE = frozenset(("broadcast", "constant", "iota", "reshape", "size", "slice"))

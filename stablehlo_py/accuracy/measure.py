@@ -57,6 +57,7 @@ class Worst:
     errors: np.ndarray = field(default_factory=lambda: np.empty(0))
     arguments: list[np.ndarray] = field(default_factory=list)
     floor: float = -1.0
+    keep: int = RECHECKED
 
     def add(self, errors: np.ndarray, arguments: Sequence[np.ndarray]) -> None:
         """Take in a chunk."""
@@ -67,11 +68,12 @@ class Worst:
         new = [argument[chosen] for argument in arguments]
         old = self.arguments or [argument[:0] for argument in new]
         self.arguments = [np.concatenate(pair) for pair in zip(old, new, strict=True)]
-        if self.errors.size > 4 * RECHECKED:
+        if self.errors.size > 4 * self.keep:
             self.cut()
 
-    def cut(self, keep: int = RECHECKED) -> None:
+    def cut(self, keep: int | None = None) -> None:
         """Forget all but the worst."""
+        keep = self.keep if keep is None else keep
         if self.errors.size > keep:
             order = np.argpartition(self.errors, -keep)[-keep:]
             self.errors, self.arguments = self.errors[order], [argument[order] for argument in self.arguments]
@@ -167,7 +169,8 @@ def _chunks(
             yield stop, [chunk]
         return
     for position in range(start, count, CHUNK):
-        yield position + CHUNK, samples(function, of, CHUNK, position)
+        stop = min(count, position + CHUNK)
+        yield stop, samples(function, of, stop - position, position)
 
 
 def stride_of(function: MathFunction, element: str, stride: int) -> int:
@@ -201,6 +204,8 @@ def measure(
     """
     of, stride = FORMATS[element], stride_of(function, element, stride)
     compiled, state = compiled or Compiled(function, of), state or State()
+    if element == "f64" and not function.screened:
+        rechecked = state.worst.keep = count + CHUNK  # all samples and special arguments
     for position, arguments in _chunks(function, of, stride, count, state.position):
         for low in range(0, arguments[0].size, CHUNK):
             part = [argument[low : low + CHUNK] for argument in arguments]

@@ -181,6 +181,15 @@ def _through_f64(function: Callable[[float], float]) -> Callable[[Array], Array]
     return apply
 
 
+def _special(name: str) -> Callable[[Array], Array]:
+    def apply(x: Array) -> Array:
+        from scipy import special  # takes a tenth of a second, and folding does not evaluate these
+
+        return getattr(special, name)(x.astype(np.float64)).astype(x.dtype)
+
+    return apply
+
+
 def _complex(real: Array, imag: Array) -> Array:
     result = np.empty(real.shape, np.complex64 if real.dtype == np.float32 else np.complex128)
     result.real, result.imag = real, imag
@@ -203,8 +212,12 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "hlo.asin": np.arcsin,
     "hlo.asinh": np.arcsinh,
     "hlo.atanh": np.arctanh,
+    "hlo.bessel_i1e": _special("i1e"),
     "hlo.cosh": np.cosh,
+    "hlo.digamma": _special("psi"),
+    "hlo.erf_inv": _special("erfinv"),
     "hlo.erfc": _through_f64(math.erfc),
+    "hlo.lgamma": _special("gammaln"),
     "hlo.sinh": np.sinh,
     "hlo.erf": _through_f64(math.erf),
     "hlo.exponential": np.exp,

@@ -20,7 +20,7 @@ RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in _SAME_NAME.split(
 RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in ("and", "or", "xor")})
 RENAMED.update({"chlo.erf": "hlo.erf", "chlo.tan": "hlo.tan"})
 # CHLO functions with an accurate expansion of ours for real numbers; complex ones are left to upstream's.
-REAL_FUNCTIONS = "acos acosh asin asinh atanh cosh erfc sinh".split()
+REAL_FUNCTIONS = "acos acosh asin asinh atanh bessel_i1e cosh digamma erf_inv erfc lgamma sinh".split()
 
 
 @rule(*(f"chlo.{name}" for name in REAL_FUNCTIONS))
@@ -31,27 +31,17 @@ def real_function(op: ir.OpView) -> Results:
     return build.like(op.operation.name.removeprefix("chlo."), op.operands[0])
 
 
-# Arguments at which upstream's expansions must be exact and are not: zeros, and at 0 the argument itself, -0 included.
-_ZEROS = {"chlo.bessel_i1e": (0.0,), "chlo.erf_inv": (0.0,), "chlo.lgamma": (1.0, 2.0)}
-
-
 # Upstream's expansions of these are accurate in f64, but lose many bits where their f32 terms cancel.
-@rule("chlo.bessel_i1e", "chlo.digamma", "chlo.erf_inv", "chlo.lgamma", "chlo.polygamma", "chlo.zeta")
+@rule("chlo.polygamma", "chlo.zeta")
 def through_f64(op: ir.OpView) -> Results:
     """The same op on f64, rounded once."""
-    name, operand = op.operation.name, op.operands[0]
-    double = ir.F64Type.get()
-    if element_type(operand) == double and name not in _ZEROS:
+    operand, double = op.operands[0], ir.F64Type.get()
+    if element_type(operand) == double:
         return None
     wide = build.tensor(shape(operand), double)
-    operands = [value if value.type == wide else build.value("convert", wide, value) for value in op.operands]
-    result = ir.Operation.create(name, results=[wide], operands=operands).result
-    flags = build.tensor(shape(operand), ir.IntegerType.get_signless(1))
-    for number in _ZEROS.get(name, ()):
-        there = build.value("compare", flags, operands[0], build.splat(number, wide), direction="EQ")
-        zero = build.splat(0, wide) if number else operands[0]
-        result = build.value("select", wide, there, zero, result)
-    return result if wide == operand.type else build.value("convert", operand.type, result)
+    operands = [build.value("convert", wide, value) for value in op.operands]
+    result = ir.Operation.create(op.operation.name, results=[wide], operands=operands).result
+    return build.value("convert", operand.type, result)
 
 
 # Spec, sections add, multiply, maximum, minimum: on booleans these are or, and, or, and. Subtraction modulo 2 is xor.

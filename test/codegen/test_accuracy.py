@@ -18,7 +18,8 @@ STRIDE = 131_101  # 32,761 of the 2^32 f32 bit patterns
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_errors_stay_within_the_target(name: str, element: str) -> None:
     function = FUNCTIONS[name]
-    result = measure(function, element, stride=STRIDE, count=1 << 15, rechecked=100)
+    count = 1 << 15 if function.screened or element == "f32" else 500
+    result = measure(function, element, stride=STRIDE, count=count, rechecked=100)
     if element in function.missed:
         assert not result.met, "the target is met now: remove the entry in `missed`"
         return

@@ -9,6 +9,7 @@ Everything works on f32 and f64 of any number of lanes, and gives a lane the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import wraps
 from typing import TypeAlias
 
@@ -120,6 +121,13 @@ def fast_two_sum(f: Function, a: Value, b: Value) -> Double:
     return total, f.fsub(b, f.fsub(total, a))
 
 
+def two_sum(f: Function, a: Value, b: Value) -> Double:
+    """a + b exactly, whichever is larger (Knuth)."""
+    total = f.fadd(a, b)
+    part = f.fsub(total, a)
+    return total, f.fadd(f.fsub(a, f.fsub(total, part)), f.fsub(b, part))
+
+
 def two_product(f: Function, a: Value, b: Value) -> Double:
     """a * b exactly, but for underflow."""
     product = f.fmul(a, b)
@@ -131,3 +139,30 @@ def multiply_doubles(f: Function, a: Double, b: Double) -> Double:
     product, rest = two_product(f, a[0], b[0])
     rest = f.fma(a[0], b[1], f.fma(a[1], b[0], rest))
     return fast_two_sum(f, product, rest)
+
+
+def divide_doubles(f: Function, a: Double, b: Double) -> Double:
+    """(a0 + a1) / (b0 + b1), relative error about 2^-102 in f64."""
+    quotient = f.fdiv(a[0], b[0])
+    minus = f.fneg(quotient)
+    residual = f.fadd(f.fma(minus, b[0], a[0]), f.fma(minus, b[1], a[1]))
+    return fast_two_sum(f, quotient, f.fdiv(residual, b[0]))
+
+
+def polynomial_double(f: Function, x: Double, head: Sequence[float], tail: Sequence[tuple[float, float]]) -> Double:
+    """Horner's scheme, highest power first, whose later coefficients, those of the `tail`, are unevaluated sums of two
+    numbers; for |x| <= 1/2 and coefficients of about one size."""
+    high = polynomial(f, x[0], head)
+    low = const(f, high, 0.0)
+    for coefficient, rest in tail:
+        product, lost = two_product(f, high, x[0])
+        small = f.fma(low, x[0], f.fma(high, x[1], f.fadd(lost, const(f, high, rest))))
+        high, error = two_sum(f, const(f, high, coefficient), product)
+        low = f.fadd(small, error)
+    return fast_two_sum(f, high, low)
+
+
+def split_fraction(numerator: int, denominator: int) -> tuple[float, float]:
+    """numerator / denominator as an unevaluated sum of two f64 numbers."""
+    high = numerator / denominator
+    return high, float(Fraction(numerator, denominator) - Fraction(high))

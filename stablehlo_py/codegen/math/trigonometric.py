@@ -126,6 +126,17 @@ def _circular(f: Function, x: Value, quarter: int) -> Value:
     return f.bitcast(f.binary("xor", bits(f, chosen), sign), x.type)
 
 
+def sin_of_pi(f: Function, x: Value) -> Value:
+    """|sin(pi x)| for |x| <= 1/2."""
+    size, quarter = absolute(f, x), const(f, x, 0.25)
+    near = f.cmp("ole", size, quarter)
+    turn = f.select(near, size, f.fsub(const(f, x, 0.5), size))
+    high, low = (const(f, x, 2 * part) for part in _HALF_PI[x.type.element][:2])
+    r, lost = two_product(f, turn, high)
+    low = f.fma(turn, low, lost)
+    return f.select(near, _sine(f, r, low), _cosine(f, r, low))
+
+
 def _zeros_kept(f: Function, x: Value, result: Value) -> Value:
     return f.select(f.cmp("oeq", x, const(f, x, 0.0)), x, result)
 

@@ -1,0 +1,213 @@
+"""Minimax polynomials for the elementary functions of codegen/math/.
+
+    python tools/minimax.py                    # the names of the fits
+    python tools/minimax.py erf_inv_tail_f64   # coefficients, highest power first, and the error they leave
+
+A fit minimizes the largest weighted error over an interval by Remez's exchange algorithm, on a grid of Chebyshev points
+and in multiple precision. On an interval that starts at zero, coefficients are rounded to the type one after the other,
+from the lowest power up; after each rounding the rest is fitted anew, so that later coefficients make up for it. On
+others, where powers vanish within, all are rounded at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+from mpmath import mpf
+
+Real = Callable[[Any], Any]
+PRECISION = 240  # bits to compute with: differences of nearly equal numbers are divided by powers of small ones
+GRID = 40  # grid points for each coefficient
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A polynomial p with p(x) ~ target(x) on an interval.
+
+    Attributes:
+        weight: the error is weight(x) * (p(x) - target(x)).
+        interval: least and greatest x.
+        degree: of p.
+        bits: the precision of the type of the coefficients.
+        doubled: so many coefficients, of the lowest powers, are unevaluated sums of two numbers of the type.
+    """
+
+    target: Real
+    weight: Real
+    interval: tuple[Any, Any]
+    degree: int
+    bits: int
+    doubled: int = 0
+
+
+def _grid(fit: Fit) -> list[Any]:
+    low, high = map(mpf, fit.interval)
+    count = GRID * (fit.degree + 2)
+    return [(low + high) / 2 - (high - low) / 2 * mpmath.cospi(mpf(k) / (count - 1)) for k in range(count)]
+
+
+def _remez(xs: Sequence[Any], values: Sequence[Any], weights: Sequence[Any], lowest: int, degree: int) -> list[Any]:
+    """Coefficients of the powers from `lowest` to `degree` with the least maximum of |weight (value - p(x))|."""
+    powers = range(lowest, degree + 1)
+    size = len(powers) + 1
+    chosen = [round(k * (len(xs) - 1) / (size - 1)) for k in range(size)]
+    # Chebyshev points are dense at the ends already: equal steps in their index are Chebyshev points.
+    coefficients: list[Any] = []
+    for _ in range(40):
+        rows = [[xs[i] ** power for power in powers] + [(-1) ** k / weights[i]] for k, i in enumerate(chosen)]
+        *coefficients, level = mpmath.lu_solve(mpmath.matrix(rows), mpmath.matrix([values[i] for i in chosen]))
+        ascending = list(reversed(coefficients))
+        errors = [
+            weight * (value - x**lowest * mpmath.polyval(ascending, x))
+            for x, value, weight in zip(xs, values, weights, strict=True)
+        ]
+        # The largest error of each run of errors of one sign; of more than are needed, the largest in a row.
+        peaks: list[int] = []
+        for i, error in enumerate(errors):
+            if peaks and (error > 0) == (errors[peaks[-1]] > 0):
+                if abs(error) > abs(errors[peaks[-1]]):
+                    peaks[-1] = i
+            else:
+                peaks.append(i)
+        while len(peaks) > size:
+            peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
+        if len(peaks) < size or max(map(abs, errors)) <= abs(level) * mpf(1.01):
+            break
+        chosen = peaks
+    return coefficients
+
+
+def _rounded(number: Any, bits: int) -> Any:
+    with mpmath.workprec(bits):
+        return +number
+
+
+def solve(name: str) -> tuple[list[float | tuple[float, float]], Any]:
+    """(coefficients, highest power first; the largest weighted error)."""
+    with mpmath.workprec(PRECISION):
+        fit = FITS[name]()
+        xs = [x for x in _grid(fit) if x != 0]
+        targets, weights = [fit.target(x) for x in xs], [fit.weight(x) for x in xs]
+        left = list(targets)
+        found: list[float | tuple[float, float]] = []
+        best: list[Any] = []
+        for power in range(fit.degree + 1):
+            if power == 0 or fit.interval[0] == 0:
+                best = _remez(xs, left, weights, power, fit.degree)
+            head, *best = best
+            coefficient = _rounded(head, fit.bits)
+            if power < fit.doubled:
+                rest = _rounded(head - coefficient, fit.bits)
+                found.append((float(coefficient), float(rest)))
+                coefficient += rest
+            else:
+                found.append(float(coefficient))
+            left = [value - coefficient * x**power for x, value in zip(xs, left, strict=True)]
+        error = max(abs(weight * value) for weight, value in zip(weights, left, strict=True))
+        return found[::-1], error
+
+
+# --- the inverse of the error function (inverse_error.py) ------------------------------------------------------------
+
+
+def _erf_inv_ratio(x: Any) -> Any:
+    return mpmath.erfinv(x) / x
+
+
+def _erf_inv_center(bits: int, degree: int) -> Fit:
+    """(erfinv(x) / x - sqrt(pi)/2) / x^2 in t = x^2 up to x = 1/2; relative error of erfinv."""
+
+    def ratio(t: Any) -> Any:
+        return _erf_inv_ratio(mpmath.sqrt(t))
+
+    slope = mpmath.sqrt(mpmath.pi) / 2
+    return Fit(lambda t: (ratio(t) - slope) / t, lambda t: t / ratio(t), (0, 0.25), degree, bits)
+
+
+def _erf_inv_tail(bits: int, degree: int, center: float, least: int) -> Fit:
+    """erfinv(1 - e^(-s^2)) / s in (s - center) / (s + center), for e^(-s^2) from 1/2 down to 2^least; relative
+    error of erfinv."""
+
+    def ratio(t: Any) -> Any:
+        s = center * (1 + t) / (1 - t)
+        return mpmath.erfinv(1 - mpmath.exp(-s * s)) / s
+
+    ends = [mpmath.sqrt(-power * mpmath.log(2)) for power in (-1, least)]
+    low, high = ((s - center) / (s + center) for s in ends)
+    return Fit(ratio, lambda t: 1 / ratio(t), (low, high), degree, bits, doubled=1)
+
+
+# --- Bessel's function (bessel.py) -----------------------------------------------------------------------------------
+
+
+def _i1(x: Any) -> Any:
+    return mpmath.besseli(1, x)
+
+
+def _bessel_near(t: Any) -> Any:
+    """I1(x) / x in t = x^2."""
+    return _i1(mpmath.sqrt(t)) / mpmath.sqrt(t)
+
+
+def _bessel_middle(v: Any) -> Any:
+    """I1(x) e^-x in v = x - 5.5."""
+    return _i1(v + 5.5) * mpmath.exp(-v - 5.5)
+
+
+def _bessel_far(v: Any) -> Any:
+    """sqrt(x) I1(x) e^-x in v = 16/x - 1."""
+    x = 16 / (v + 1)
+    return _i1(x) * mpmath.exp(-x) * mpmath.sqrt(x)
+
+
+def _relative(function: Real, low: Any, high: Any, degree: int, doubled: int = 0) -> Fit:
+    """The function itself in f64, relative error."""
+    return Fit(function, lambda x: 1 / function(x), (low, high), degree, 53, doubled)
+
+
+# --- the reciprocal of the gamma function (gamma.py) -----------------------------------------------------------------
+
+
+def _reciprocal_gamma(d: Any) -> Any:
+    """(1/gamma(1 + d) - 1) / d."""
+    return (mpmath.rgamma(1 + d) - 1) / d
+
+
+def _reciprocal_gamma_slope(d: Any) -> Any:
+    """The derivative of 1/gamma(1 + d)."""
+    return -mpmath.digamma(1 + d) * mpmath.rgamma(1 + d)
+
+
+def _one(x: Any) -> Any:
+    return mpf(1)
+
+
+FITS: dict[str, Callable[[], Fit]] = {
+    "erf_inv_center_f32": lambda: _erf_inv_center(24, 5),
+    "erf_inv_center_f64": lambda: _erf_inv_center(53, 12),
+    "erf_inv_tail_f32": lambda: _erf_inv_tail(24, 10, 1.25, -24),
+    "erf_inv_tail_f64": lambda: _erf_inv_tail(53, 24, 1.25, -53),
+    "bessel_near": lambda: _relative(_bessel_near, 0, 9, 10),
+    "bessel_middle": lambda: _relative(_bessel_middle, -2.5, 2.5, 22),
+    "bessel_far": lambda: _relative(_bessel_far, mpf(2) ** -60 - 1, 1, 25, doubled=1),
+    "reciprocal_gamma": lambda: Fit(_reciprocal_gamma, _one, (-0.5, 0.5), 27, 53, doubled=18),
+    "reciprocal_gamma_slope": lambda: Fit(_reciprocal_gamma_slope, _one, (-0.5, 0.5), 27, 53, doubled=19),
+}
+
+
+def main(names: Sequence[str]) -> None:
+    """Print the fits of these names, or all names."""
+    for name in names:
+        coefficients, error = solve(name)
+        print(f"# {name}: error 2^{float(mpmath.log(error, 2)):.1f}")
+        print("\n".join(f"{coefficient!r}," for coefficient in coefficients))
+    if not names:
+        print("\n".join(FITS))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
