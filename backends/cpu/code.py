@@ -61,6 +61,8 @@ class CpuCode:
         if program.dynamic is not None:
             self._layout = program.dynamic
             self._fill = _SIZES(self._code.address("shlo_sizes"))
+            self._symbols_type = ctypes.c_int64 * max(1, len(program.dynamic.symbols))
+            self._table_type = ctypes.c_int64 * (program.dynamic.slots + 1)
         # The copies take the place of the module's own arrays, which would keep the whole module alive.
         program.constants = self._constants = [aligned_copy(array) for array in program.constants]
         pointers = [array.__array_interface__["data"][0] for array in self._constants]
@@ -77,8 +79,7 @@ class CpuCode:
 
     def sizes(self, symbols: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
         """The table of a call."""
-        given = (ctypes.c_int64 * max(1, len(symbols)))(*symbols)
-        table = (ctypes.c_int64 * (self._layout.slots + 1))()
+        given, table = self._symbols_type(*symbols), self._table_type()
         self._fill(ctypes.addressof(given), ctypes.addressof(table))
         return table
 

@@ -44,6 +44,18 @@ def as_array(value: object, spec: Spec) -> np.ndarray:
     return np.asarray(value)
 
 
+def _fits(sizes: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    if sizes == wanted:
+        return True
+    return len(sizes) == len(wanted) and all(b is None or a == b for a, b in zip(sizes, wanted, strict=True))
+
+
+def _is_ready(array: np.ndarray, spec: Spec) -> bool:
+    """Whether an array can be used as it is: most are."""
+    flags = array.flags
+    return array.dtype == spec.dtype and flags.c_contiguous and flags.aligned and _fits(array.shape, spec.shape)
+
+
 def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
     """What keeps an array from being this input, or None."""
     if array.dtype != spec.dtype:
@@ -54,10 +66,7 @@ def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
         if spec.quantization and array.dtype.name == spec.quantization.expressed:
             remedy = "pass its stored integers: executable.inputs[i].quantization.quantize(array)"
         return Problem(f"argument {spec.name} has dtype {array.dtype}, the model wants {spec.dtype}", remedy=remedy)
-    fits = len(array.shape) == len(spec.shape) and all(
-        wanted is None or size == wanted for size, wanted in zip(array.shape, spec.shape, strict=True)
-    )
-    if not fits:
+    if not _fits(array.shape, spec.shape):
         return Problem(
             f"argument {spec.name} has shape {tuple(array.shape)}, the model wants {spec.shape}",
             remedy="shapes are fixed when a model is exported; export it with symbolic dimensions to vary them",
@@ -76,6 +85,9 @@ def convert(values: Sequence[object], specs: Sequence[Spec]) -> list[np.ndarray]
         raise ArgumentError(f"got {len(values)} arguments, the model takes {len(specs)}", remedy=f"pass ({listed})")
     arrays, problems = [], []
     for value, spec in zip(values, specs, strict=True):
+        if type(value) is np.ndarray and _is_ready(value, spec):
+            arrays.append(value)
+            continue
         try:
             array = as_array(value, spec)
         except (TypeError, ValueError, RuntimeError, BufferError, OverflowError) as error:

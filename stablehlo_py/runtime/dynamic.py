@@ -31,6 +31,12 @@ class DynamicProgram:
         self._layout = program.dynamic
         self._code = cast(SizedCode, backend_of(program).load(program))
         self._donated = dict(program.donations)
+        self._symbols = [(each.of_shape, each.argument, each.position, each.divisor) for each in self._layout.symbols]
+        # Of every result: its shape, where the call does not say it, its dtype and the size of an element.
+        self._results = [
+            (sizes, None if any(size < 0 for size in sizes) else sizes, spec.dtype, spec.dtype.itemsize)
+            for sizes, spec in zip(self._layout.outputs, program.outputs, strict=True)
+        ]
 
     def run(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results.
@@ -43,9 +49,9 @@ class DynamicProgram:
         table = self._table(arrays)
         addresses = [array.__array_interface__["data"][0] for array in arrays]
         results, places = [], []
-        for number, (sizes, spec) in enumerate(zip(self._layout.outputs, self.program.outputs, strict=True)):
-            shape = tuple([self._layout.number(table, size) for size in sizes])
-            result = RESULTS.array(shape, spec.dtype, math.prod(shape) * spec.dtype.itemsize)
+        for number, (sizes, known, dtype, width) in enumerate(self._results):
+            shape = known or tuple([table[-1 - size] if size < 0 else size for size in sizes])
+            result = RESULTS.array(shape, dtype, math.prod(shape) * width)
             place = result.__array_interface__["data"][0]
             if number in self._donated:  # updated in place: see Executable
                 source = self._donated[number]
@@ -65,7 +71,12 @@ class DynamicProgram:
         return {symbol.name: symbol.value(arrays) for symbol in self._layout.symbols}
 
     def _table(self, arrays: Sequence[np.ndarray]) -> Sequence[int]:
-        table = self._code.sizes([symbol.value(arrays) for symbol in self._layout.symbols])
+        table = self._code.sizes(
+            [
+                (arrays[number].shape[position] if of_shape else int(arrays[number].flat[position])) // divisor
+                for of_shape, number, position, divisor in self._symbols
+            ]
+        )
         if not table[self._layout.slots]:
             self._refuse(table, arrays)
         return table

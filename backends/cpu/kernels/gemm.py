@@ -21,14 +21,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Operand
-from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split, TallTiles
+from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
+from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import Number, is_known
 
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
 
@@ -85,6 +87,8 @@ def widen_mask(f: Function, mask: Value, parts: int) -> Value:
 
 #: (function, address of B, panel, where to, steps of the slowest contracted axis or None for all)
 PackPanel = Callable[[Function, Value, Index, Value, int | None], None]
+#: (row, the same as an index of m, height, rows that another tile has already or None)
+_Tile = Callable[[Index, Affine, int, Index | None], None]
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,10 @@ class Gemm:
         self.epilogue = epilogue
         self.packed_a: Operand | None = None
         self.packed_b: Operand | None = None
-        self.pack_panel: PackPanel | None = None  # packed_b holds one panel, made by the iteration that uses it
+        # Where `inside` is 1, `own_panel` holds one panel of B, made by the iteration that uses it.
+        self.inside: Number = 0
+        self.own_panel: Operand | None = None
+        self.pack_panel: PackPanel | None = None
         self.sums: Operand | None = None  # the buffer of unfinished sums
         self.vector = vector(plan.lanes, arithmetic.accumulator)
         self.step = plan.lanes // arithmetic.parts  # elements of n per vector
@@ -155,7 +162,11 @@ class Gemm:
     @property
     def cost(self) -> float:
         """Nanoseconds of one iteration, at one multiply-add of a vector per cycle."""
-        rows = self.contraction.m.size / self.blocks * self.arithmetic.parts
+        tall = self.plan.rows
+        if isinstance(tall, TallTiles):
+            rows: float = min(tall.typical, self.plan.block * tall.height) * self.arithmetic.parts
+        else:
+            rows = self.contraction.m.size / self.blocks * self.arithmetic.parts
         vectors = self.contraction.n.size / self.step / self.panels
         return (rows * vectors * (self.contraction.depth + 3) + 30) / 3.0
 
@@ -223,10 +234,11 @@ class Gemm:
             return
         a, b = self._addresses(f, strip, 0, None)
 
-        def tile(row: Index, m: Affine, height: int) -> None:
+        def tile(row: Index, m: Affine, height: int, skip: Index | None) -> None:
             sums = [f.const(0, self.vector)] * (height * self.arithmetic.parts * vectors)
-            sums = self._products(f, strip, a, b, row, height, sums, self._depths(f, strip.places))
-            self._finish(f, strip, m, sums, height)
+            packed_row = f.iadd(row, skip or 0) if self.packed_a else row
+            sums = self._products(f, strip, a, b, packed_row, height, sums, self._depths(f, strip.places))
+            self._finish(f, strip, m, sums, height, skip)
 
         self._each_tile(f, first, last, tile)
 
@@ -250,7 +262,7 @@ class Gemm:
             a, b = self._addresses(f, strip, start, steps)
             sizes: list[Index] = [steps, *(axis.size for axis in self.contraction.k[1:])]
 
-            def tile(row: Index, m: Affine, height: int) -> None:
+            def tile(row: Index, m: Affine, height: int, _: Index | None) -> None:
                 sums = self._products(f, strip, a, b, row, height, [zero] * (height * strip.vectors), sizes, start)
                 places = [at(f.iadd(row, line), v) for line in range(height) for v in range(strip.vectors)]
                 for place, value in zip(places, sums, strict=True):
@@ -270,23 +282,22 @@ class Gemm:
             chunk(whole, rest)
         f.loop(begin, end, 1, finish)
 
-    def _each_tile(self, f: Function, first: Index, last: Index, tile: Callable[[Index, Affine, int], None]) -> None:
-        """Call `tile(row, the same as an index of m, height)` for the row tiles first..last."""
+    def _each_tile(self, f: Function, first: Index, last: Index, tile: _Tile) -> None:
+        """Call `tile` for the row tiles first..last."""
         rows = self.plan.rows
         if isinstance(rows, TallTiles):
-            row = f.imul(first, rows.height)
             end = f.imin(f.imul(last, rows.height), rows.size)
-            for height in rows.heights:
-                stop = f.iadd(row, f.imul(f.idiv(f.isub(end, row), height), height))
-                limit = rows.size - height
-                f.loop(row, stop, height, lambda row, h=height, limit=limit: tile(row, affine_of(row, limit), h))
-                row = stop
+
+            def tall(row: Index, height: int, skip: Index | None) -> None:
+                tile(row, affine_of(row, rows.size - height), height, skip)
+
+            rows.emit(f, f.imul(first, rows.height), end, tall)
             return
 
         def tiles(height: int, offset: int, begin: Index, end: Index) -> None:
             def one(number: Index) -> None:
                 row = f.iadd(f.imul(number, height), offset)
-                tile(row, affine_of(row, rows.size - height, math.gcd(height, offset)), height)
+                tile(row, affine_of(row, rows.size - height, math.gcd(height, offset)), height, None)
 
             f.loop(begin, end, 1, one)
 
@@ -302,17 +313,30 @@ class Gemm:
         a = self._base(f, self.packed_a or contraction.a, outer, "a")
         if not self.packed_a:
             a = f.gep(a, f.imul(start, slowest.a), contraction.a.element.storage)
-        if self.packed_b and not self.pack_panel:
-            b = self._base(f, self.packed_b, outer, "b")
+        shared = None
+        if self.packed_b:
+            shared = self._base(f, self.packed_b, outer, "b")
             offset = f.iadd(f.imul(strip.panel, self.panel_size), f.imul(start, inner * self.width))
-            return a, f.gep(b, offset, self.packed_b.element.storage)
+            shared = f.gep(shared, offset, self.packed_b.element.storage)
+            if not self.own_panel:
+                return a, shared
         b = self._base(f, contraction.b, outer, "b")
         b = f.gep(b, f.imul(start, slowest.b), contraction.b.element.storage)
-        if self.packed_b and self.pack_panel:
-            panel = f.gep(getattr(f, self.packed_b.pointer), self.packed_b.offset, self.packed_b.element.storage)
-            self.pack_panel(f, b, strip.panel, panel, steps)
-            return a, panel
-        return a, f.gep(b, f.imul(strip.panel, self.panel * contraction.n.b), contraction.b.element.storage)
+        if not (self.own_panel and self.pack_panel):
+            return a, f.gep(b, f.imul(strip.panel, self.panel * contraction.n.b), contraction.b.element.storage)
+        own = f.gep(getattr(f, self.own_panel.pointer), self.own_panel.offset, self.own_panel.element.storage)
+        pack = partial(self.pack_panel, f, b, strip.panel, own, steps)
+        if shared is None:
+            pack()
+            return a, own
+        is_inside = f.cmp("ne", f.index(self.inside), f.const(0))
+        f.if_(is_inside, pack)
+        return a, f.select(is_inside, own, shared)
+
+    @property
+    def is_b_packed(self) -> bool:
+        """Whether tiles read packed panels of B."""
+        return self.packed_b is not None or self.own_panel is not None
 
     def _base(self, f: Function, operand: Operand, outer: Sequence[Index], side: str) -> Value:
         """The operand's address at a place of the outer axes."""
@@ -326,7 +350,9 @@ class Gemm:
     def packed_size(self, side: str) -> int:
         """Scalars of a packed operand at one place of the outer axes."""
         if side == "a":
-            return self.contraction.m.size * self.contraction.depth * self.arithmetic.parts
+            tall = self.plan.rows
+            rows = tall.tiles * tall.height if isinstance(tall, TallTiles) else self.contraction.m.size
+            return rows * self.contraction.depth * self.arithmetic.parts
         return self.panels * self.panel_size
 
     @property
@@ -357,7 +383,8 @@ class Gemm:
         start: Index = 0,
     ) -> list[Value]:
         """`sums` of a tile, and the products of `sizes` steps of the contracted axes from step `start` of the slowest;
-        `b` points there already, `a` where it is not packed."""
+        `b` points there already, `a` where it is not packed. `row` is the tile's first, in a packed A the first that no
+        other tile has."""
         contraction, parts, vectors, tail = self.contraction, self.arithmetic.parts, strip.vectors, strip.tail
         if self.packed_a:
             operand_a = self.packed_a
@@ -368,9 +395,9 @@ class Gemm:
             operand_a = contraction.a
             a = f.gep(a, f.imul(row, contraction.m.a), operand_a.element.storage)
             row_stride, steps_a = contraction.m.a, [axis.a for axis in contraction.k]
-        operand_b, width = self.packed_b or contraction.b, self.width
-        steps_b = dense_steps(contraction.k, width) if self.packed_b else [axis.b for axis in contraction.k]
-        masks = [None if self.packed_b else self._mask(f, tail, v, vectors, parts) for v in range(vectors)]
+        operand_b, width = self.packed_b or self.own_panel or contraction.b, self.width
+        steps_b = dense_steps(contraction.k, width) if self.is_b_packed else [axis.b for axis in contraction.k]
+        masks = [None if self.is_b_packed else self._mask(f, tail, v, vectors, parts) for v in range(vectors)]
 
         def products(a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
             if self.plan.prefetch and operand_b is contraction.b:
@@ -412,8 +439,10 @@ class Gemm:
             sizes.append(size)
         return sizes
 
-    def _finish(self, f: Function, strip: _Strip, m: Affine, sums: list[Value], height: int) -> None:
-        """Give the tile's finished sums to the epilogue; `m` is its first row."""
+    def _finish(
+        self, f: Function, strip: _Strip, m: Affine, sums: list[Value], height: int, skip: Index | None = None
+    ) -> None:
+        """Give the tile's finished sums, but those of the first `skip` rows, to the epilogue; `m` is its first row."""
         parts, step, vectors, tail = self.arithmetic.parts, self.step, strip.vectors, strip.tail
         masks = [self._mask(f, tail, v, vectors, 1) for v in range(vectors)]
 
@@ -423,16 +452,23 @@ class Gemm:
             self.epilogue.store(f, place, value, step, masks[v])
 
         if self.arithmetic.complex:
-            for row in range(height):
+
+            def store_row(row: int) -> None:
                 for v in range(vectors):
                     by_real, by_imaginary = (sums[(row * parts + part) * vectors + v] for part in range(2))
                     store(Affine(row), v, combine_complex(f, by_real, by_imaginary))
+
+            for row in range(height):
+                if skip is None:
+                    store_row(row)
+                else:
+                    f.if_(f.cmp("sge", f.const(row), f.index(skip)), partial(store_row, row))
             return
-        if self.epilogue.inline or height == 1:
+        if skip is None and (self.epilogue.inline or height == 1):
             for position, value in enumerate(sums):
                 store(Affine(position // vectors), position % vectors, (value,))
             return
-        # A long epilogue is emitted once: the tile goes through a buffer in the L1 cache.
+        # A long epilogue is emitted once, and rows are left out: the tile goes through a buffer in the L1 cache.
         lanes, element = self.plan.lanes, self.arithmetic.accumulator
         buffer = f.alloca(height * vectors * lanes, element)
         for position, value in enumerate(sums):
@@ -443,7 +479,7 @@ class Gemm:
                 offset = f.iadd(f.imul(row, vectors * lanes), v * lanes)
                 store(affine_of(row, height - 1), v, (f.load(self.vector, buffer, offset),))
 
-        f.loop(0, height, 1, row_loop)
+        f.loop(skip or 0, height, 1, row_loop)
 
 
 def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:

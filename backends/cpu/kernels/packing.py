@@ -14,7 +14,7 @@ from dataclasses import replace
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.gemm import Gemm, dense_steps
-from stablehlo_py.backends.cpu.kernels.tiling import Split
+from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.dialect.size import is_known
 
@@ -73,7 +73,6 @@ def emit_panel(f: Function, gemm: Gemm, source: Value, panel: Index, target: Val
 def emit_pack_a(f: Function, gemm: Gemm, number: Value, destination: Operand) -> None:
     """Pack tile `number` of A."""
     contraction, rows, parts = gemm.contraction, gemm.plan.rows, gemm.arithmetic.parts
-    assert isinstance(rows, Split)  # rows that a call brings along are not packed
     tile, outer = f.irem(number, rows.tiles), f.idiv(number, rows.tiles)
     source = _outer_address(f, gemm, contraction.a, "a", outer)
     target = f.gep(
@@ -84,6 +83,16 @@ def emit_pack_a(f: Function, gemm: Gemm, number: Value, destination: Operand) ->
     steps = [axis.a for axis in contraction.k]
     panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes)
 
+    if isinstance(rows, TallTiles):
+        row = f.imul(tile, rows.height)
+        first = f.imin(row, f.isub(rows.size, rows.height))
+        start = f.gep(source, f.imul(first, contraction.m.a), contraction.a.element.storage)
+        place = f.gep(target, f.imul(row, contraction.depth * parts), destination.element.storage)
+        if panels.transposes:
+            panels.copy_transposed(start, place, rows.height, rows.height)
+        else:
+            panels.copy(start, place, rows.height, rows.height * parts)
+        return
     if panels.transposes:
         height: Index = rows.base
         if rows.extra:

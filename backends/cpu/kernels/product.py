@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Phase
@@ -13,13 +14,16 @@ from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lane
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, emit_panel, pack_iterations
-from stablehlo_py.backends.cpu.kernels.tiling import Plan, make_plan, symbolic_plan
+from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, make_plan, symbolic_plan
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.types import Element
-from stablehlo_py.dialect.size import estimate
+from stablehlo_py.dialect.size import TYPICAL, Number, bounds, equal, estimate, is_known, less, select
 
 MAKE_THREADS_PAY = 20_000.0  # nanoseconds of work that a range given to a thread should have
+# Where the number of rows comes with the call there is code for one row, for few, such as 8, and for more than 28, the
+# tallest tile, such as 4096. Packing B pays for the latter: it is read often.
+FEW_ROWS, MOST_FEW_ROWS, MANY_ROWS = 8, TALLEST, 4096
 
 
 class Scratch:
@@ -50,15 +54,27 @@ class KernelBuilder:
         self.phases: list[Phase] = []
         self.scratch = Scratch("shared")
         self.private = Scratch("private")
+        self._variant, self._condition = "", 1
+
+    @contextmanager
+    def only(self, variant: str, condition: Number) -> Iterator[None]:
+        """Within it, phases have iterations only in calls where `condition` is 1, not 0. `variant` is in their
+        names."""
+        before = self._variant, self._condition
+        self._variant, self._condition = variant, condition
+        try:
+            yield
+        finally:
+            self._variant, self._condition = before
 
     def phase(self, suffix: str, iterations: int, cost: float, emit: Callable[[Function], None]) -> None:
         """Add a phase: `emit` writes the whole body, with its loop over begin..end and its return."""
-        symbol = f"{self.name}_{suffix}" if suffix else self.name
+        symbol = "_".join(filter(None, (self.name, self._variant, suffix)))
         f = self.make(symbol)
         emit(f)
         self.functions.append(f)
         grain = max(1, min(estimate(iterations), math.ceil(MAKE_THREADS_PAY / max(cost, 0.1))))
-        self.phases.append(Phase(symbol, iterations, grain, cost))
+        self.phases.append(Phase(symbol, select(self._condition, iterations, 0), grain, cost))
 
 
 def with_best_lanes(contraction: Contraction, arithmetic: Arithmetic) -> Contraction:
@@ -81,14 +97,52 @@ def emit_product(
         shared = SharedLanes(contraction, arithmetic, epilogue, builder.target)
         builder.phase("", shared.iterations, shared.cost, shared.emit)
         return
+    if plan is None and not is_known(contraction.m.size):
+        _emit_by_rows(builder, contraction, arithmetic, epilogue)
+        return
+    if plan is None and _emit_few_rows(builder, contraction, arithmetic, epilogue):
+        return
     if plan is None and not contraction.is_known:
-        plan = symbolic_plan(contraction, arithmetic, builder.target)
-    for few_rows in (RowStream, LaneSums):
-        if plan is None and few_rows.fits(contraction, arithmetic, builder.target):
+        plan = symbolic_plan(contraction, arithmetic, builder.target, TYPICAL, 1)
+    _emit_gemm(builder, contraction, arithmetic, epilogue, plan or make_plan(contraction, arithmetic, builder.target))
+
+
+def _emit_few_rows(
+    builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue
+) -> bool:
+    """Add the phase of a product that is bound by reading B, if it is one."""
+    for few_rows in (RowStream, LaneSums) if contraction.is_known else ():
+        if few_rows.fits(contraction, arithmetic, builder.target):
             phase = few_rows(contraction, arithmetic, epilogue, builder.target)
             builder.phase("", phase.iterations, phase.cost, phase.emit)
-            return
-    plan = plan or make_plan(contraction, arithmetic, builder.target)
+            return True
+    return False
+
+
+def _emit_by_rows(builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue) -> None:
+    """Add the phases for a number of rows that a call brings along: code for one row, for few, for many. Those that a
+    call has no use for get no iterations."""
+
+    def plan(rows: int, least: int) -> Plan:
+        return symbolic_plan(contraction, arithmetic, builder.target, rows, least)
+
+    m = contraction.m
+    least, _ = bounds(m.size)
+    one = 0
+    if least <= 1:
+        single = replace(contraction, m=replace(m, size=1))
+        with builder.only("one", equal(m.size, 1)):
+            one = equal(m.size, 1) if _emit_few_rows(builder, single, arithmetic, epilogue) else 0
+    if least <= MOST_FEW_ROWS:
+        with builder.only("few", less(m.size, MOST_FEW_ROWS + 1) - one):
+            _emit_gemm(builder, contraction, arithmetic, epilogue, plan(FEW_ROWS, 1))
+    with builder.only("many", less(MOST_FEW_ROWS, m.size)):
+        _emit_gemm(builder, contraction, arithmetic, epilogue, plan(MANY_ROWS, MOST_FEW_ROWS + 1))
+
+
+def _emit_gemm(
+    builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, plan: Plan
+) -> None:
     gemm = Gemm(contraction, plan, arithmetic, epilogue)
     if gemm.in_chunks:
         gemm.sums = builder.private.take(gemm.sums_size, gemm.arithmetic.element)
@@ -108,11 +162,12 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
         elements += copies * gemm.packed_size(side)
         return builder.scratch.take(copies * gemm.packed_size(side), gemm.arithmetic.element)
 
-    if gemm.plan.pack_b and gemm.plan.pack_inside:
+    if gemm.plan.pack_b and gemm.plan.pack_inside != 0:
+        gemm.inside = gemm.plan.pack_inside
         share = gemm.panel_size // gemm.contraction.k[0].size * gemm.plan.chunk
-        gemm.packed_b = builder.private.take(share, gemm.arithmetic.element)
+        gemm.own_panel = builder.private.take(share, gemm.arithmetic.element)
         gemm.pack_panel = lambda f, *where: emit_panel(f, gemm, *where)
-    elif gemm.plan.pack_b:
+    if gemm.plan.pack_b and gemm.plan.pack_inside != 1:
         gemm.packed_b = panels_b = room("b")
         emitters.append((pack_iterations(gemm, "b"), lambda f, number: emit_pack_b(f, gemm, number, panels_b)))
     if gemm.plan.pack_a:
@@ -120,7 +175,10 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
         emitters.append((pack_iterations(gemm, "a"), lambda f, number: emit_pack_a(f, gemm, number, panels_a)))
     if not emitters:
         return
+    panels = sum(count for count, _ in emitters)
     first, emit_first = emitters[0]
+    if gemm.packed_b:
+        first = select(gemm.plan.pack_inside, 0, first)
 
     def emit(f: Function) -> None:
         def one(number: Value) -> None:
@@ -128,10 +186,10 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
                 emit_first(f, number)
                 return
             rest = f.index(f.isub(number, first))
-            f.if_(f.cmp("slt", number, f.const(first)), lambda: emit_first(f, number), lambda: emitters[1][1](f, rest))
+            f.if_(f.cmp("slt", number, f.index(first)), lambda: emit_first(f, number), lambda: emitters[1][1](f, rest))
 
         f.loop(f.begin, f.end, 1, one)
         f.ret()
 
-    iterations = sum(count for count, _ in emitters)
-    builder.phase("pack", iterations, 0.3 * elements / iterations, emit)
+    iterations = first + sum(count for count, _ in emitters[1:])
+    builder.phase("pack", iterations, 0.3 * elements / panels, emit)

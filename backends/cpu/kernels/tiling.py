@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import Contraction
+from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import Number, is_known, less
 
 PAGE = 4096
+TALLEST = 28  # rows of a register tile
 CHUNK_DEPTH = 512  # products of an element between two visits to the sums' buffer
 
 
@@ -36,24 +38,6 @@ class Split:
 
 
 @dataclass(frozen=True)
-class TallTiles:
-    """A number of rows that a call brings along: tiles of `height` rows, what is left in lower ones."""
-
-    size: int
-    height: int
-
-    @property
-    def tiles(self) -> int:
-        """Tiles of full height, and one for the rest."""
-        return -(-self.size // self.height)
-
-    @property
-    def heights(self) -> tuple[int, ...]:
-        """Heights of the tiles that a range of rows is cut into, from the tallest."""
-        return tuple(height for height in (self.height, 4, 1) if height <= self.height)
-
-
-@dataclass(frozen=True)
 class Plan:
     """How a contraction is computed.
 
@@ -62,7 +46,8 @@ class Plan:
         rows: the cut of the m axis into tiles. block: tiles per iteration.
         panels_outside: the panel of B is the slow loop (it stays in the cache while A streams).
         pack_a, pack_b: operands are first copied into panels.
-        pack_inside: a panel of B is packed by the one iteration that uses it, so it is read from the cache.
+        pack_inside: where it is 1, a panel of B is packed by the one iteration that uses it, so it is read from the
+            cache.
         chunk: steps of the slowest contracted axis that all rows of a block take before the next ones, so that what
             they share of B stays in the cache.
         prefetch: fetch the next panel of an unpacked B while this one is used.
@@ -75,7 +60,7 @@ class Plan:
     panels_outside: bool
     pack_a: bool
     pack_b: bool
-    pack_inside: bool
+    pack_inside: Number
     chunk: int
     prefetch: bool
 
@@ -97,7 +82,7 @@ def tile_cost(rows: int, vectors: int, depth: int) -> float:
 
 
 def choose_tile(
-    m: int, n: int, depth: int, lanes: int, target: CpuTarget, parts: int, tallest: int = 28
+    m: int, n: int, depth: int, lanes: int, target: CpuTarget, parts: int, tallest: int = TALLEST
 ) -> tuple[int, int]:
     """(rows per tile, vectors) with the least estimated time; n counts scalars, rows count elements of m."""
     best = (math.inf, 1, 1)
@@ -165,16 +150,30 @@ def choose_chunk(contraction: Contraction, tiles: int) -> int:
     return min(even, key=lambda size: abs(size - ideal), default=ideal)
 
 
-def symbolic_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Plan:
-    """The plan of a contraction with sizes that a call brings along: what typical ones ask for, as far as it holds for
-    all."""
-    plan = make_plan(contraction.typical(), arithmetic, target)
-    m, n = contraction.m, contraction.n
+def symbolic_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget, rows: int, least: int) -> Plan:
+    """The plan of a contraction with sizes that a call brings along: what typical ones, and `rows` rows where their
+    number is among them, ask for, as far as it holds for all from `least` rows on."""
+    typical, m = contraction.typical(), contraction.m
+    if not is_known(m.size):
+        typical = replace(typical, m=replace(typical.m, size=rows))
+    plan = replace(make_plan(typical, arithmetic, target), chunk=contraction.k[0].size)
+    if not is_known(contraction.n.size):
+        plan = replace(plan, pack_b=contraction.n.b != arithmetic.parts)
+    if is_known(m.size):
+        return plan
     assert isinstance(plan.rows, Split)
-    pack_b = plan.pack_b if is_known(n.size) else n.b != arithmetic.parts
-    rows = plan.rows if is_known(m.size) else TallTiles(m.size, plan.rows.base + bool(plan.rows.extra))
-    pack_a = plan.pack_a and is_known(m.size)
-    return replace(plan, rows=rows, pack_a=pack_a, pack_b=pack_b, chunk=contraction.k[0].size)
+    tallest = plan.rows.base + bool(plan.rows.extra)
+    pack_a = plan.pack_a and least >= tallest
+    lower = () if pack_a else (4, 2, 1) if least < 4 else (8, 4)
+    heights = (tallest, *(height for height in lower if height < tallest))
+    tall = TallTiles(m.size, heights, rows)
+    inside = less(tall.tiles, plan.block + 1) if _one_place(contraction) else 0
+    return replace(plan, rows=tall, pack_a=pack_a, pack_inside=inside)
+
+
+def _one_place(contraction: Contraction) -> bool:
+    """Whether no two places of the outer axes share a B."""
+    return all(axis.b or axis.size == 1 for axis in contraction.outer)
 
 
 def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget) -> Plan:
@@ -202,6 +201,6 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     block = -(-rows.tiles // -(-rows.tiles // block))
     # Per multiply-add, streaming B costs 1 / rows of a block, streaming A costs 1 / width of a panel.
     panels_outside = b_bytes > target.l2 // 2 and block * height * parts < width
-    one_user = block == rows.tiles and all(axis.b or axis.size == 1 for axis in contraction.outer)
+    one_user = block == rows.tiles and _one_place(contraction)
     prefetch = not pack_b and b_bytes > target.l1
-    return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, one_user, chunk, prefetch)
+    return Plan(lanes, vectors, rows, block, panels_outside, pack_a, pack_b, int(one_user), chunk, prefetch)

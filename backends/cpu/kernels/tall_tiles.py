@@ -1,0 +1,62 @@
+"""Rows whose number comes with the call, cut into tiles of few heights.
+
+Code is made for each height, so there can be no tile for every rest. Instead the last tile overlaps the one before it:
+it computes some rows again, and stores only those that are new. Rows past the end are neither read nor written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stablehlo_py.codegen.builder import I64, Function, Index
+from stablehlo_py.dialect.size import always_at_most
+
+TileBody = Callable[[Index, int, "Index | None"], None]
+
+
+@dataclass(frozen=True)
+class TallTiles:
+    """`size` rows in tiles of `heights[0]`; `heights`, from the tallest, also serve the rest, and fewer rows than that.
+    `typical` is how many rows there may be, for estimates of cost."""
+
+    size: int
+    heights: tuple[int, ...]
+    typical: int
+
+    @property
+    def height(self) -> int:
+        """Of the tiles that most rows are in."""
+        return self.heights[0]
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of full height, and one for the rest."""
+        return -(-self.size // self.height)
+
+    def emit(self, f: Function, first: Index, end: Index, body: TileBody) -> None:
+        """The tiles of rows first..end, where `first` is a multiple of the full height, and `end` another one or the
+        last row. `body(row, height, skip)` emits one that begins at `row`, and whose first `skip` rows were in another
+        tile already (None: none)."""
+        done = first
+        for height, following in zip(self.heights, (*self.heights[1:], 0), strict=True):
+            left = f.isub(end, done)
+            whole, rest = f.idiv(left, height), f.irem(left, height)
+            stop = f.iadd(done, f.imul(whole, height))
+            more = f.cmp("sgt", f.index(rest), f.const(following))  # than a lower tile would hold
+            if not always_at_most(height, self.size):
+                more = f.binary("and", more, f.cmp("sge", f.index(end), f.const(height)))
+            if height == self.height:
+                f.loop(done, stop, height, lambda row, height=height: body(row, height, None))
+                f.if_(more, lambda: body(f.isub(end, height), height, f.isub(height, rest)))  # noqa: B023 - run at once
+            elif height == 1:
+                f.loop(done, end, 1, lambda row: body(row, 1, None))
+            else:
+                limit = f.iadd(stop, f.imul(f.cast("zext", more, I64), height))
+
+                def overlapping(row: Index, height: int = height) -> None:
+                    start = f.imin(row, f.isub(end, height))
+                    body(start, height, f.isub(row, start))
+
+                f.loop(done, limit, height, overlapping)
+            done = f.select(more, f.index(end), f.index(stop))
