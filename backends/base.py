@@ -92,6 +92,10 @@ class Backend(Protocol):
         """The name that `compile(target=...)` takes."""
 
     @property
+    def platform(self) -> str:
+        """What JAX calls it: the name in `jax.export.export(..., platforms=[...])`."""
+
+    @property
     def stages(self) -> tuple[str, ...]:
         """Names of the stages after `scheduled`."""
 

@@ -17,6 +17,7 @@ from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError, ResourceError
+from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.source import read
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.legalize.grid import declare_grid
@@ -213,6 +214,7 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
     """Compile a loaded, static module. The module is consumed."""
     times: list[tuple[str, float]] = []
     snapshots = Snapshots()
+    leaves = leaves_of(module)
     instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
     with module.context, ir.Location.unknown():
         begin = ""
@@ -228,6 +230,7 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
         started = time.perf_counter()
         program = backend.compile(module, options)
         times.append(("code", time.perf_counter() - started))
+    program.leaves = leaves
     program.stages = {**snapshots.stages, **program.stages}
     listed = ", ".join(f"{stage} {1e3 * seconds:.0f}" for stage, seconds in times)
     program.report += f"\ncompile time, ms: {listed}"
@@ -241,7 +244,7 @@ def cache_key(source: object, backend: Backend, options: Options, variant: str =
     Raises:
         ResourceError: the source's file cannot be read. LoadError: it holds nothing that is known.
     """
-    content = bytecode(source) if isinstance(source, ir.Module) else read(source).data
+    content = bytecode(source) if isinstance(source, ir.Module) else read(source).key
     return key_of(content, backend.name, backend.describe(options), variant, options.key)
 
 

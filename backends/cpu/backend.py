@@ -45,6 +45,7 @@ class CpuBackend:
     """Native code for x86-64 (AVX-512, AVX2, baseline) and other CPUs that LLVM knows."""
 
     name = "cpu"
+    platform = "cpu"
     stages = ("kernels", "llvm", "object")
 
     def target(self, options: Options) -> CpuTarget:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stablehlo_py.frontend.entry import select_entry
+from stablehlo_py.frontend.jax_export import attach
 from stablehlo_py.frontend.parse import parse, readable_names
 from stablehlo_py.frontend.source import identify, read
 from stablehlo_py.interrupts import deferred
@@ -49,8 +51,10 @@ def load(
         # Not at the top: the child runs this module's package before it runs `isolate` as its main module.
         from stablehlo_py.frontend.isolate import parse_isolated
 
-        found = identify(parse_isolated(found), found.name)
+        found = replace(identify(parse_isolated(found), found.name), export=found.export)
     module = parse(found, context)
     with readable_names(found):
         select_entry(module, entry)
+    if found.export is not None:
+        attach(module, found.export)
     return module

@@ -1,24 +1,19 @@
 """What a source is: reading it, and telling a portable artifact, bytecode, a `jax.export` file and text apart.
 
-Nothing here calls MLIR: a few header bytes decide. `jax.export.Exported.serialize()` writes a flatbuffer; the one
-field that matters here (the module) is read directly, some twenty lines, so that neither jax nor the flatbuffers
-package is needed to load one.
+Nothing here calls MLIR: a few header bytes decide.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from stablehlo_py.errors import LoadError, ResourceError
+from stablehlo_py.frontend.jax_export import Export, read_flatbuffer
 
 BYTECODE_MAGIC = b"ML\xefR"
-# Slot of `mlir_module_serialized` in the vtable of jax's `Exported` table; stable since the format's first version
-# (2023).
-_MODULE_SLOT = 30
 _LOOKS_LIKE_TEXT = re.compile(r"\s*(//|module\s*(@|attributes\b|\{)|func\.func\s|\"builtin\.module\"|[#!][\w.]+\s*=)")
 _ARTIFACT_VERSION = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\Z")
 _FOREIGN = (
@@ -44,7 +39,8 @@ class Source:
     """The bytes of one module.
 
     `name` is what messages call it, `path` the file that `data` is the unchanged content of (None when the module was
-    inside something else), `version` the StableHLO version that a portable artifact was written for.
+    inside something else), `version` the StableHLO version that a portable artifact was written for, `export` what
+    `jax.export` says beside the module.
     """
 
     name: str
@@ -52,6 +48,12 @@ class Source:
     format: Format
     path: str | None = None
     version: tuple[int, int, int] | None = None
+    export: Export | None = None
+
+    @property
+    def key(self) -> bytes:
+        """What tells this source from others."""
+        return self.data if self.export is None else self.data + repr(self.export).encode()
 
 
 def read(source: object) -> Source:
@@ -70,7 +72,8 @@ def read(source: object) -> Source:
     # Known by name: importing jax to ask isinstance would cost a second, and jax may not be installed.
     if type(source).__name__ == "Exported" and type(source).__module__.split(".")[0] == "jax":
         name = f"<jax.export of {getattr(source, 'fun_name', 'a function')}>"
-        return identify(bytes(source.mlir_module_serialized), name)  # type: ignore[attr-defined]
+        found = identify(bytes(source.mlir_module_serialized), name)  # type: ignore[attr-defined]
+        return replace(found, export=Export.of(source))
     raise TypeError(
         f"cannot load a {type(source).__name__}: expected a path, text, bytes or a jax.export.Exported "
         "(for a JAX function: jax.export.export(jax.jit(f))(*shapes))"
@@ -84,9 +87,9 @@ def identify(data: bytes, name: str, path: str | None = None) -> Source:
     if data.startswith(BYTECODE_MAGIC):
         version = artifact_version(data, name)
         return Source(name, data, Format.ARTIFACT if version else Format.BYTECODE, path, version)
-    module = _module_of_jax_export(data)
-    if module is not None:
-        return identify(module, name)
+    exported = read_flatbuffer(data)
+    if exported is not None and exported[0].startswith(BYTECODE_MAGIC):
+        return replace(identify(exported[0], name), export=exported[1])
     for magic, what, remedy in _FOREIGN:
         if data.startswith(magic):
             raise LoadError(f"this is {what}, not a StableHLO module", location=name, remedy=remedy)
@@ -140,28 +143,3 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _module_of_jax_export(data: bytes) -> bytes | None:
-    """The module inside `Exported.serialize()`'s flatbuffer; None when `data` is no such flatbuffer.
-
-    A flatbuffer starts with the offset of its root table; a table starts with the distance back to its vtable, which
-    holds the offset of every field (flatbuffers.dev/internals). Every step is checked, since `data` may be anything.
-    """
-    try:
-        (root,) = struct.unpack_from("<I", data, 0)
-        (distance,) = struct.unpack_from("<i", data, root)
-        vtable = root - distance
-        (vtable_size,) = struct.unpack_from("<H", data, vtable) if vtable >= 0 else (0,)
-        if vtable_size < _MODULE_SLOT + 2:
-            return None
-        (offset,) = struct.unpack_from("<H", data, vtable + _MODULE_SLOT)
-        if offset == 0:
-            return None
-        (relative,) = struct.unpack_from("<I", data, root + offset)
-        vector = root + offset + relative
-        (length,) = struct.unpack_from("<I", data, vector)
-    except struct.error:  # an offset that points outside: not a flatbuffer
-        return None
-    module = data[vector + 4 : vector + 4 + length]
-    return module if module.startswith(BYTECODE_MAGIC) else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from stablehlo_py.errors import ArgumentError, Problem
 from stablehlo_py.runtime.memory import RESULTS
-from stablehlo_py.runtime.program import Spec
+from stablehlo_py.runtime.program import Leaves, Spec
 
 
 class Handle:
@@ -74,15 +75,34 @@ def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
     return None
 
 
-def convert(values: Sequence[object], specs: Sequence[Spec]) -> list[np.ndarray]:
+T = TypeVar("T")
+
+
+def taken(values: Sequence[T], specs: Sequence[Spec], leaves: Leaves | None, what: str = "arguments") -> Sequence[T]:
+    """The values that a model takes, one for each spec, of those or of all leaves of the call that it was exported
+    from.
+
+    Raises:
+        ArgumentError: there are as many as neither has.
+    """
+    if len(values) == len(specs):
+        return values
+    if leaves is not None and len(values) == leaves.count:
+        return [values[position] for position in leaves.kept]
+    takes = f"the model takes {len(specs)}"
+    if leaves is not None and leaves.dropped:
+        takes += f" (or {leaves.count}, with those of the exported call that it does not use)"
+    listed = ", ".join(str(spec) for spec in specs)
+    raise ArgumentError(f"got {len(values)} {what}, {takes}", remedy=f"pass ({listed})")
+
+
+def convert(values: Sequence[object], specs: Sequence[Spec], leaves: Leaves | None = None) -> list[np.ndarray]:
     """All arguments of a call, checked together.
 
     Raises:
         ArgumentError: naming every argument that does not fit.
     """
-    if len(values) != len(specs):
-        listed = ", ".join(str(spec) for spec in specs)
-        raise ArgumentError(f"got {len(values)} arguments, the model takes {len(specs)}", remedy=f"pass ({listed})")
+    values = taken(values, specs, leaves)
     arrays, problems = [], []
     for value, spec in zip(values, specs, strict=True):
         if type(value) is np.ndarray and _is_ready(value, spec):

@@ -13,7 +13,7 @@ import numpy as np
 from stablehlo_py.backends.base import backend_of
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import program as programs
-from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert
+from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert, taken
 from stablehlo_py.runtime.memory import RESULTS
 from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, PlanEntry, Spec
 from stablehlo_py.runtime.random_keys import RandomKeys
@@ -41,6 +41,7 @@ class Executable:
         self.outputs: tuple[Spec, ...] = program.outputs
         self.stages: Mapping[str, str] = stage_texts(program)
         self._code = backend.load(program)
+        self._leaves = program.leaves
         self._donated = dict(program.donations)
         self._results = [_memory_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
@@ -64,7 +65,7 @@ class Executable:
                 if not (flags.c_contiguous and flags.aligned):
                     ready = False
                     break
-        prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs)  # type: ignore[assignment]
+        prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs, self._leaves)  # type: ignore[assignment]
         addresses = addresses_of(prepared)
         results = []
         for number, (shape, dtype, size) in enumerate(self._results):
@@ -104,8 +105,7 @@ class Executable:
         Raises:
             ArgumentError: wrong number of handles, wrong specs, or a spent handle.
         """
-        if len(handles) != len(self.inputs):
-            raise ArgumentError(f"got {len(handles)} handles, the model takes {len(self.inputs)}")
+        handles = taken(handles, self.inputs, self._leaves, "handles")
         addresses = []
         for handle, spec in zip(handles, self.inputs, strict=True):
             if handle.array is None:

@@ -129,7 +129,7 @@ class GridExecutable(Executable):
         for replica, row in enumerate(arguments):
             for partition, values in enumerate(row):
                 try:
-                    prepared.append(convert(values, self.inputs))
+                    prepared.append(convert(values, self.inputs, self._leaves))
                 except ArgumentError as error:
                     where = f"process ({replica}, {partition})"
                     problems += [Problem(f"{where}: {each.reason}", remedy=each.remedy) for each in error.problems]

@@ -20,7 +20,7 @@ from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.runtime.cache import write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
-FORMAT = 7
+FORMAT = 8
 
 
 def this_machine() -> str:
@@ -42,6 +42,20 @@ class Spec:
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
         quantized = f" ({self.quantization})" if self.quantization else ""
         return f"{self.name}: {self.dtype}[{sizes}]{quantized}"
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The arguments of the call that a model was exported from (the leaves of their trees): how many there are, and
+    which of them the model takes. JAX drops those that are not used."""
+
+    count: int
+    kept: tuple[int, ...]
+
+    @property
+    def dropped(self) -> int:
+        """How many the model does not take."""
+        return self.count - len(self.kept)
 
 
 @dataclass(frozen=True)
@@ -194,6 +208,7 @@ class CompiledProgram:
         stages: text of stages (or MLIR bytecode, rendered when asked for).
         grid: for a program that runs as several processes, or exchanges data with the host while it runs.
         dynamic: of a program with dynamic dimensions, what a call works out.
+        leaves: which arguments of the call that was exported are the inputs, where that is known.
     """
 
     backend: str
@@ -213,6 +228,7 @@ class CompiledProgram:
     grid: GridPlan | None = None
     symbols: tuple[str, ...] = ()
     dynamic: DynamicLayout | None = None
+    leaves: Leaves | None = None
 
 
 def _dtype_name(dtype: np.dtype) -> str:
@@ -263,6 +279,7 @@ def serialize(program: CompiledProgram) -> bytes:
         "report": program.report,
         "grid": _grid_json(program.grid) if program.grid else None,
         "dynamic": asdict(program.dynamic) if program.dynamic else None,
+        "leaves": asdict(program.leaves) if program.leaves else None,
         "stages": [[name, isinstance(text, bytes)] for name, text in program.stages.items()],
     }
     buffer = io.BytesIO()
@@ -333,6 +350,7 @@ def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
         report=metadata["report"],
         grid=_grid_from(metadata["grid"]) if metadata["grid"] else None,
         dynamic=_dynamic_from(metadata["dynamic"]) if metadata["dynamic"] else None,
+        leaves=Leaves(metadata["leaves"]["count"], tuple(metadata["leaves"]["kept"])) if metadata["leaves"] else None,
     )
 
 

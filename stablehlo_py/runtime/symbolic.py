@@ -15,14 +15,15 @@ from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
 from stablehlo_py.errors import ArgumentError, UnsupportedError
 from stablehlo_py.frontend.entry import main_function
+from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.refine import symbolic_inputs
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import program as programs
-from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with
+from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with, taken
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
 from stablehlo_py.runtime.executable import Executable, memory_plan_of, stage_texts
-from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, Spec
+from stablehlo_py.runtime.program import CompiledProgram, Leaves, MemoryPlan, Spec
 from stablehlo_py.runtime.quantization import Quantization
 from stablehlo_py.runtime.specializations import Specializations, compile_once
 
@@ -42,16 +43,18 @@ class SymbolicExecutable:
         program: CompiledProgram | None,
         specializations: Specializations | None,
         reason: str = "",
+        leaves: Leaves | None = None,
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
         self._once = DynamicProgram(program) if program is not None else None
         self._specializations = specializations
+        self._leaves = leaves
         self._reason = reason  # why there is no program for all shapes
 
     @staticmethod
     def of_program(program: CompiledProgram) -> SymbolicExecutable:
         """A program for all shapes, without the module that it was made from."""
-        return SymbolicExecutable(program.inputs, program.outputs, program, None)
+        return SymbolicExecutable(program.inputs, program.outputs, program, None, leaves=program.leaves)
 
     @staticmethod
     def of_module(module: ir.Module, target: str, options: Options) -> SymbolicExecutable:
@@ -69,7 +72,8 @@ class SymbolicExecutable:
                 if options.dynamic == "once":
                     raise
                 reason = str(error)
-        return SymbolicExecutable(*_specs(module), program, Specializations(source, target, options), reason)
+        specializations = Specializations(source, target, options)
+        return SymbolicExecutable(*_specs(module), program, specializations, reason, leaves_of(module))
 
     @property
     def compilations(self) -> int:
@@ -97,7 +101,7 @@ class SymbolicExecutable:
             ArgumentError: the arguments do not fit the specs, or the model's dimensions.
             UnsupportedError: the executable was loaded from an artifact, whose program does not serve these shapes.
         """
-        prepared = convert(arrays, self.inputs)
+        prepared = convert(arrays, self.inputs, self._leaves)
         results = self._served(prepared)
         return self._specialized(prepared)(*prepared) if results is None else results
 
@@ -137,8 +141,7 @@ class SymbolicExecutable:
             ArgumentError: wrong number of handles, or shapes that do not fit the model's dimensions.
             UnsupportedError: as `__call__`.
         """
-        if len(handles) != len(self.inputs):
-            raise ArgumentError(f"got {len(handles)} handles, the model takes {len(self.inputs)}")
+        handles = taken(handles, self.inputs, self._leaves, "handles")
         arrays = [handle.array for handle in handles if handle.array is not None]
         if len(arrays) != len(handles):
             raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
@@ -168,7 +171,7 @@ class SymbolicExecutable:
         Raises:
             ArgumentError: the arguments do not fit. UnsupportedError: there is no program for all shapes.
         """
-        once, prepared = self._program(), convert(arrays, self.inputs)
+        once, prepared = self._program(), convert(arrays, self.inputs, self._leaves)
         return memory_plan_of(once.program, once.arena_bytes(prepared), once.symbols(prepared))
 
     def seed(self, number: int) -> None:

@@ -33,6 +33,7 @@ from stablehlo_py.runtime.program import CompiledProgram, Spec
 
 class ToyBackend:
     name = "toy"
+    platform = "toy"
     stages = ("bytes",)
 
     def describe(self, options):

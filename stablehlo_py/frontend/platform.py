@@ -1,0 +1,99 @@
+"""Modules that were exported for several platforms: the one that they are compiled for is chosen.
+
+Such a module's functions take the number of the platform in an argument, marked as a global constant, and branch on it
+where the platforms' lowerings differ: to custom calls that only one of them has, for instance. So the branches of the
+others go before anything else looks at the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stablehlo_py.dialect.constants import constant_value, from_numpy
+from stablehlo_py.dialect.types import element_type
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.frontend.entry import main_function
+from stablehlo_py.frontend.jax_export import platforms_of
+from stablehlo_py.mlir import ir
+
+_MARK, _PLATFORM_INDEX = "jax.global_constant", "_platform_index"
+
+
+def choose_platform(module: ir.Module, platform: str) -> None:
+    """Put the number of `platform` for the arguments that ask for it, inline the branches that it takes, and remove the
+    argument of `@main`. Modules that were exported for one platform, or that nobody knows the platforms of, stay as
+    they are.
+
+    Raises:
+        UnsupportedError: the module was exported for other platforms.
+    """
+    functions = [op for op in module.body.operations if op.operation.name == "func.func" and op.regions[0].blocks]
+    asking = [(function, number) for function in functions for number in _platform_arguments(function)]
+    platforms = platforms_of(module)
+    if not asking or not platforms:
+        return
+    if platform not in platforms:
+        raise UnsupportedError(
+            f"the model was exported for {', '.join(platforms)}, not for {platform}",
+            remedy=f"name it in the export: platforms=['{platform}', ...]",
+        )
+    main = main_function(module)
+    with module.context, ir.Location.unknown():
+        for function, number in asking:
+            block = function.regions[0].blocks[0]
+            argument = block.arguments[number]
+            value = from_numpy(np.array(platforms.index(platform)), element_type(argument.type))
+            with ir.InsertionPoint.at_block_begin(block):
+                constant = ir.Operation.create("stablehlo.constant", [argument.type], attributes={"value": value})
+            argument.replace_all_uses_with(constant.result)
+            _inline_branches(function.operation)
+            if function == main:
+                _erase_argument(function, number)
+
+
+def _platform_arguments(function: ir.OpView) -> Iterator[int]:
+    if "arg_attrs" not in function.attributes:
+        return
+    for number, described in enumerate(ir.ArrayAttr(function.attributes["arg_attrs"])):
+        mark = ir.DictAttr(described)
+        if _MARK in mark and ir.StringAttr(mark[_MARK]).value == _PLATFORM_INDEX:
+            yield number
+
+
+def _inline_branches(op: ir.Operation) -> None:
+    """Replace every `case` inside whose index is a constant by the branch that it takes, outer ones first."""
+    for region in op.regions:
+        for block in region.blocks:
+            waiting = [each.operation for each in block.operations]
+            for each in waiting:  # grows: what was inlined may branch too
+                index = each.operands[0].owner if each.name == "stablehlo.case" else block
+                if not isinstance(index, ir.Block) and index.name == "stablehlo.constant":
+                    waiting += _inline_branch(each, int(constant_value(index)))
+                else:
+                    _inline_branches(each)
+
+
+def _inline_branch(case: ir.Operation, index: int) -> list[ir.Operation]:
+    """Put a branch's ops where its `case` is; the last one is taken for an index out of range (spec, section case)."""
+    count = len(case.regions)
+    (block,) = case.regions[index if 0 <= index < count else count - 1].blocks
+    *moved, terminator = [each.operation for each in block.operations]
+    for each in moved:
+        each.move_before(case)
+    for result, value in zip(case.results, terminator.operands, strict=True):
+        result.replace_all_uses_with(value)
+    case.erase()
+    return moved
+
+
+def _erase_argument(function: ir.OpView, number: int) -> None:
+    signature = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    types = [type_ for position, type_ in enumerate(signature.inputs) if position != number]
+    described = [
+        each for position, each in enumerate(ir.ArrayAttr(function.attributes["arg_attrs"])) if position != number
+    ]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, signature.results))
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(described)
+    function.regions[0].blocks[0].erase_argument(number)
