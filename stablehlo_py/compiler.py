@@ -50,6 +50,7 @@ def stage_passes(stage: str, options: Options) -> list[str]:
             "simplify-loops",
             "unroll-loops",
             "licm",
+            "block-factorizations",
             LOCAL_RULES,
             "canonicalize-convolution",
             "cse",
