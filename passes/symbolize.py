@@ -44,6 +44,7 @@ from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import CHECKS, Check, attribute_of, bounded, solved
+from stablehlo_py.passes.symbolic.custom_calls import shape_operands, size_operands, without_shape_operands
 from stablehlo_py.passes.symbolic.equations import Equations, solve
 from stablehlo_py.passes.symbolic.shapes import Shape, result_shapes
 from stablehlo_py.passes.symbolic.values import Elements, evaluate, followed
@@ -109,6 +110,12 @@ def _bounds_of(type_: ir.RankedTensorType) -> list[int | None]:
     return [None if entry.strip() == "?" else int(entry) for entry in listed]
 
 
+def _size_operands(op: ir.Operation) -> tuple[int, ...]:
+    if op.name == "stablehlo.custom_call":
+        return size_operands(op)
+    return _SIZE_OPERANDS.get(op.name, ())
+
+
 def _check(condition: Number, message: str, values: tuple[Number, ...], op: ir.Operation) -> Check:
     return Check(condition, True, message, values, op.name, describe(op.location) or "")
 
@@ -127,6 +134,7 @@ class _Walk:
         self._elements: dict[ir.Value, Elements] = {}
         self._asserting: list[ir.Operation] = []
         self._sizes: list[ir.Operation] = []  # with operands, or a result, that hold sizes
+        self._shaped: list[ir.Operation] = []  # custom calls with operands that hold the shapes of results
 
     # --- what rules ask ----------------------------------------------------------------------------------------------
 
@@ -220,8 +228,10 @@ class _Walk:
         elif followed(op.results[0].type):
             found = evaluate(op, [self._elements.get(value) for value in op.operands])
             self._elements[op.results[0]] = found
-        if op.name in _SIZE_OPERANDS:
+        if _size_operands(op):
             self._sizes.append(op)
+        if shape_operands(op):
+            self._shaped.append(op)
 
     def _assertion(self, op: ir.Operation) -> None:
         found = [self._elements.get(value) for value in op.operands]
@@ -269,8 +279,10 @@ class _Walk:
                 op.results[0].replace_all_uses_with(self._size(op, op.results[0]))
                 op.erase()
                 continue
-            for number in _SIZE_OPERANDS[op.name]:
+            for number in _size_operands(op):
                 op.operands[number] = self._size(op, op.operands[number])
+        for op in self._shaped:
+            without_shape_operands(op)
         for op in self._asserting:
             op.erase()
         block = self.main.regions[0].blocks[0]

@@ -41,8 +41,6 @@ class Scope(Protocol):
 
 Rule = Callable[[Scope, ir.Operation], Sequence[Shape]]
 RULES: dict[str, Rule] = {}
-# Custom calls that hand on their operand.
-_ANNOTATIONS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"))
 
 
 def result_shapes(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
@@ -84,11 +82,9 @@ def _elementwise(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 # --- sources and shapes given as values ------------------------------------------------------------------------------
 
 
-@_rule("constant", "iota", "rng_bit_generator", "reshape", "custom_call", "dynamic_slice", "rng", "fft")
-def _declared(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+@_rule("constant", "iota", "rng_bit_generator", "reshape", "dynamic_slice", "rng")
+def declared(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """Ops whose static form says the shape: their types must."""
-    if op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value in _ANNOTATIONS:
-        return [scope.shape(op.operands[0])]
     if op.name == "stablehlo.rng_bit_generator":
         return [scope.shape(op.operands[0]), _static(op, 1)]
     if op.name == "stablehlo.dynamic_slice":
@@ -106,6 +102,13 @@ def _static(op: ir.Operation, number: int = 0) -> Shape:
     if not type_.has_static_shape:
         raise UnsupportedError(f"has a result of dynamic shape, {type_}, that no rule explains", op=op.name)
     return tuple(type_.shape)
+
+
+@_rule("fft")
+def _fft(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    """Specification, section fft, C4 to C6: dimensions before the transformed ones are those of the operand."""
+    length = i64s(op, "fft_length")
+    return [(*scope.shape(op.operands[0])[: -len(length)], *op.results[0].type.shape[-len(length) :])]
 
 
 @_rule("dynamic_reshape")

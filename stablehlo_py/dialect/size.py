@@ -102,6 +102,9 @@ class Size(_Integer):
 
     __int__ = __index__
 
+    def bit_length(self) -> int:
+        raise UndecidedSize(f"how many bits {self} has")
+
     # --- arithmetic --------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Number) -> Number:
@@ -466,8 +469,27 @@ def select(condition: Number, a: Number, b: Number) -> Number:
         return a if condition else b
     if a == b:
         return a
+    rounded = _rounded_down(condition, a, b)
+    if rounded is not None:
+        return rounded
     (low, high), (least, most) = bounds(a), bounds(b)
     return _call("select", (condition, a, b), min(low, least), max(high, most))
+
+
+def _rounded_down(condition: Number, a: Number, b: Number) -> Number | None:
+    """The floordiv or mod that exporters of JAX write as a choice between what rounding towards zero gives, `b`, and a
+    correction of it, `a`, for quotients below zero that are not whole."""
+    quotients = {atom for atoms, _ in _terms(b) for atom in atoms if atom.function == "truncdiv"}
+    for x, y in (atom.arguments for atom in quotients):
+        rest = remainder(x, y)
+        is_whole = equal(rest, 0)
+        if b == truncdiv(x, y) and a == b - 1:
+            signs = (less(0, each) - less(each, 0) for each in (x, y))
+            if condition == (1 - equal(*signs)) * (1 - is_whole):
+                return floordiv(x, y)
+        if b == rest and a == b + y and condition == (1 - equal(less(rest, 0), less(y, 0))) * (1 - is_whole):
+            return mod(x, y)
+    return None
 
 
 def content(number: Number) -> int:

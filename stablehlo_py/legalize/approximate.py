@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.custom_call import configuration
-from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.dialect.types import element_type, shape, text
 from stablehlo_py.legalize.elementwise import compare
+from stablehlo_py.legalize.regions import called_computation
 from stablehlo_py.legalize.rules import Unsupported, terminator
 from stablehlo_py.mlir import ir
 
@@ -21,7 +22,8 @@ def approx_top_k(op: ir.OpView) -> Sequence[ir.Value]:
     """A stable sort and slices of its results."""
     entries = configuration(op)
     count = len(op.results)
-    if "reduction_dim" not in entries or len(op.operands) != 2 * count:
+    dynamic = text(op, "call_target_name") == "stablehlo.dynamic_approx_top_k"  # whose last operand is k
+    if "reduction_dim" not in entries or len(op.operands) != 2 * count + dynamic:
         raise Unsupported("is not an ApproxTopK as JAX writes it", "use jax.lax.approx_max_k or approx_min_k")
     operands = list(op.operands)[:count]
     dimension = entries["reduction_dim"].value % len(shape(operands[0]))
@@ -41,18 +43,12 @@ def approx_top_k(op: ir.OpView) -> Sequence[ir.Value]:
 
 def _order(op: ir.OpView) -> ir.OpView:
     """The comparison that the called computation is."""
-    module = op.operation
-    while module.parent is not None:
-        module = module.parent.operation
-    (name, *_) = [symbol.value for symbol in op.attributes["called_computations"]]
-    for function in module.regions[0].blocks[0].operations:
-        if function.operation.name == "func.func" and function.attributes["sym_name"].value == name:
-            block = function.regions[0].blocks[0]
-            first, last = block.operations[0], terminator(block)
-            compares = first.operation.name == "stablehlo.compare" and list(first.operands) == list(block.arguments)[:2]
-            if compares and list(last.operands) == [first.operation.result]:
-                return first
-    raise Unsupported(f"has an order ({name}) that is not one comparison", "use jax.lax.top_k")
+    block = called_computation(op).regions[0].blocks[0]
+    first, last = block.operations[0], terminator(block)
+    compares = first.operation.name == "stablehlo.compare" and list(first.operands) == list(block.arguments)[:2]
+    if compares and list(last.operands) == [first.operation.result]:
+        return first
+    raise Unsupported("has an order that is not one comparison", "use jax.lax.top_k")
 
 
 def _first(value: ir.Value, sizes: Sequence[int]) -> ir.Value:

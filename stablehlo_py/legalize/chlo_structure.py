@@ -125,8 +125,14 @@ def _write(whole: ir.Value, value: ir.Value, place: ir.Value, zero: ir.Value, di
 
 
 def smallest(op: ir.OpView, k: int) -> Results:
-    """The `k` smallest elements of the last dimension, in ascending order, ties by lower index: a stable sort."""
-    (operand,) = op.operands
+    """The `k` smallest elements of the last dimension, in ascending order, ties by lower index."""
+    return first_sorted(op, k, "LT")
+
+
+def first_sorted(op: ir.OpView, k: int, direction: str) -> Results:
+    """`k` elements of the first operand's last dimension and their places: the first ones of a stable sort, in total
+    order."""
+    operand = op.operands[0]
     sizes, element = shape(operand), element_type(operand)
     last = len(sizes) - 1
     number = element_type(op.results[1])
@@ -143,7 +149,7 @@ def smallest(op: ir.OpView, k: int) -> Results:
     with ir.InsertionPoint(block):
         order = {"total_order": ir.UnitAttr.get()} if is_float(element) else {}
         flag = build.tensor([], ir.IntegerType.get_signless(1))
-        less = build.value("compare", flag, *list(block.arguments)[:2], direction="LT", **order)
+        less = build.value("compare", flag, *list(block.arguments)[:2], direction=direction, **order)
         build.op("stablehlo.return", [], [less])
     bounds = {"start": [0] * len(sizes), "limit": [*sizes[:-1], k], "strides": [1] * len(sizes)}
     return [

@@ -14,6 +14,7 @@ from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, SITE
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
 from stablehlo_py.legalize.approximate import approx_top_k
 from stablehlo_py.legalize.chlo_structure import smallest
+from stablehlo_py.legalize.dynamic_calls import dynamic_reduce_window, dynamic_rng_bit_generator, dynamic_top_k
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -90,7 +91,7 @@ def _in_memory_order(op: ir.OpView) -> Results:
 
 
 def _permuted(type_: ir.Type, order: Sequence[int]) -> ir.Type:
-    return build.tensor([type_.shape[dimension] for dimension in order], type_.element_type) if order else type_
+    return build.tensor([shape(type_)[dimension] for dimension in order], type_.element_type) if order else type_
 
 
 # --- LAPACK and BLAS, as JAX calls them on CPU: what has an op of its own ---------------------------------------------
@@ -183,6 +184,10 @@ _TARGETS: dict[str, Callable[[ir.OpView], Results]] = {
     "AllocateBuffer": _zeros,
     "ApproxTopK": approx_top_k,
     "shape_assertion": _dropped,
+    "stablehlo.dynamic_approx_top_k": approx_top_k,
+    "stablehlo.dynamic_reduce_window": dynamic_reduce_window,
+    "stablehlo.dynamic_rng_bit_generator": dynamic_rng_bit_generator,
+    "stablehlo.dynamic_top_k": dynamic_top_k,
     "mhlo.erf": _unary("erf"),
     "mhlo.tan": _unary("tan"),
     "mhlo.topk": _top_k,

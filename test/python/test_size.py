@@ -108,3 +108,32 @@ def test_costs_are_decided_by_typical_values():
 def test_other_texts_hold_no_sizes(text):
     with pytest.raises(TypeError, match="holds no sizes"):
         parse_sizes(text)
+
+
+def jax_floor_divide(x, y):
+    """As JAX writes it in StableHLO, with a division that rounds towards zero."""
+    quotient = size.truncdiv(x, y)
+    sign = [size.less(0, each) - size.less(each, 0) for each in (x, y)]
+    correct = (1 - size.equal(*sign)) * (1 - size.equal(size.remainder(x, y), 0))
+    return size.select(correct, quotient - 1, quotient)
+
+
+def jax_remainder(x, y):
+    rest = size.remainder(x, y)
+    correct = (1 - size.equal(size.less(rest, 0), size.less(y, 0))) * (1 - size.equal(rest, 0))
+    return size.select(correct, rest + y, rest)
+
+
+@pytest.mark.parametrize("x", [B - 3, -B, 7 - B * C, B])
+@pytest.mark.parametrize("y", [2, 3, C])
+def test_rounding_down_as_jax_writes_it_is_one_function(x, y):
+    assert jax_floor_divide(x, y) == size.floordiv(x, y)
+    assert jax_remainder(x, y) == size.mod(x, y)
+    for number in range(-9, 9):
+        assert (jax_floor_divide(number, 2), jax_remainder(number, 2)) == divmod(number, 2)
+
+
+def test_another_choice_stays_a_choice():
+    quotient = size.truncdiv(B - 3, 2)
+    chosen = size.select(size.less(B, C), quotient - 1, quotient)
+    assert str(chosen).startswith("select(")

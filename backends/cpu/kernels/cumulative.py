@@ -17,6 +17,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.size import always_at_most, always_less, estimate
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 
@@ -29,7 +30,8 @@ def cumulative_dimension(windows: Sequence[Window]) -> int | None:
     if len(moving) != 1:
         return None
     window = windows[moving[0]]
-    plain = window.stride == window.base_dilation == window.dilation == 1 and window.width >= window.size > 0
+    plain = window.stride == window.base_dilation == window.dilation == 1
+    plain = plain and always_at_most(window.size, window.width) and always_less(0, window.size)
     ends = (window.low, window.high) in ((window.width - 1, 0), (0, window.width - 1))
     return moving[0] if plain and ends else None
 
@@ -54,7 +56,7 @@ def emit_cumulative(
     if inner > 1 and not any(of.is_complex for of in elements):
         lanes = target.lanes(max(of.storage.bits for of in elements))
     blocks = -(-inner // lanes)
-    backwards = window.low == 0 and length > 1
+    backwards = window.low == 0 and length != 1
 
     def walk(i: Value) -> None:
         column: Index = f.imul(f.irem(i, blocks), lanes)
@@ -75,6 +77,6 @@ def emit_cumulative(
 
     f.loop(f.begin, f.end, 1, walk)
     f.ret()
-    cost = STEP_COST * length
+    cost = STEP_COST * estimate(length)
     phase = Phase(fusion.name, math.prod(sizes[:dimension]) * blocks, max(1, int(4000 / cost)), cost)
     return Kernel((f.text(target.function_attributes),), (phase,))

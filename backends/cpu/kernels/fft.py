@@ -24,6 +24,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Value
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, element
+from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import i64s, num_elements, shape, tensor_bytes, text
 
 WORK_OF_A_THREAD = 5000.0  # nanoseconds that a range given to a thread should have
@@ -150,10 +151,11 @@ class FourierPlan:
             return
         lanes = self._fitting(n, self.lanes)
         halves = _split(n)
-        if halves and (lanes < self.lanes or outer < self.lanes):
+        known = is_known(outer)  # else there may be fewer rows than lanes
+        if halves and (not known or lanes < self.lanes or outer < self.lanes):
             self._four_steps(source, target, outer, halves, inverse, scale)
             return
-        lanes = min(lanes, 1 << (outer.bit_length() - 1))
+        lanes = min(lanes, 1 << (outer.bit_length() - 1)) if known else 1
         self._transform(
             "rows", source, target, n, 1, outer, lanes, source_rows=True, target_rows=True, inverse=inverse, scale=scale
         )

@@ -21,6 +21,7 @@ from stablehlo_py.codegen.arith import ARITH, rounded
 from stablehlo_py.codegen.builder import I1, Function, Index, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.size import always_at_most, estimate, is_known
 from stablehlo_py.dialect.types import shape, text
 from stablehlo_py.mlir import ir
 
@@ -41,10 +42,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     combine = _combine(f, op)
     last = len(sizes) - 1
     lanes = 1
-    if windows and sizes[last] > 1 and not any(of.is_complex for of in elements):
+    if windows and sizes[last] != 1 and not any(of.is_complex for of in elements):
         lanes = target.lanes(max(of.storage.bits for of in elements))
         if not windows[last].trivial:
-            lanes = sliding_lanes(windows[last], sizes[last], lanes)
+            lanes = sliding_lanes(windows[last], sizes[last], lanes) if is_known(sizes[last]) else 1
     sliding = (
         Sliding(f, windows[last], lanes, inputs, elements, combine) if lanes > 1 and not windows[last].trivial else None
     )
@@ -75,7 +76,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     f.loop(f.begin, f.end, 1, position)
     f.ret()
-    cost = 1.0 * math.prod(window.width for window in windows) + 2
+    cost = 1.0 * estimate(math.prod(window.width for window in windows)) + 2
     iterations = math.prod(outer) * blocks
     return Kernel(
         (f.text(target.function_attributes),), (Phase(fusion.name, iterations, max(1, int(4000 / cost)), cost),)
@@ -121,7 +122,7 @@ def over_window(
         low: Index = 0
         high: Index = window.width
         if window.base_dilation == 1 and window.dilation == 1:
-            padded = window.low > 0 or window.high > 0
+            padded = not (always_at_most(window.low, 0) and always_at_most(window.high, 0))
             low = f.imax(0, f.isub(0, start)) if padded else 0
             high = f.imin(window.width, f.isub(window.size, start)) if padded else window.width
         results = f.loop(low, high, 1, lambda number, *flat: inner(number, list(flat)), flattened(values))
@@ -136,7 +137,7 @@ def _guarded(
     """Run `inside` where a dilated position falls on an operand element."""
     position = f.index(spot)
     reach = (window.size - 1) * window.base_dilation
-    good = f.binary("and", f.cmp("sge", position, f.const(0)), f.cmp("sle", position, f.const(reach)))
+    good = f.binary("and", f.cmp("sge", position, f.const(0)), f.cmp("sle", position, f.index(reach)))
     if window.base_dilation > 1:
         on_element = f.cmp("eq", f.index(f.irem(position, window.base_dilation)), f.const(0))
         good = f.binary("and", good, on_element)

@@ -114,7 +114,7 @@ def _load_state(f: Function, state: Value, number: int) -> Value:
 
 def _emit_state(f: Function, state: Value, out: Value, op: ir.OpView, counters: int) -> None:
     key, low = _load_state(f, state, 0), _load_state(f, state, 1)
-    grown = f.binary("add", low, f.const(counters))
+    grown = f.binary("add", low, f.index(counters))
     f.store(key, out, 0)
     f.store(grown, out, 1)
     if shape(op.operands[0])[0] == 3:
@@ -153,7 +153,7 @@ def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _La
             left = f.imul(f.isub(layout.kept or 0, at), stored.bits // 8)
             f.copy_memory(f.gep(out, at, stored), buffer, left)
 
-        whole = f.cmp("sle", f.index(f.iadd(at, lanes * layout.words)), f.const(layout.kept))
+        whole = f.cmp("sle", f.index(f.iadd(at, lanes * layout.words)), f.index(layout.kept))
         f.if_(whole, lambda: f.store(sequence, out, at), some)
 
     f.loop(f.begin, f.end, 1, group)

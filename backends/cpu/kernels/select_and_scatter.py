@@ -18,6 +18,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 
@@ -53,7 +54,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
     f.ret()
     functions.append(f.text(target.function_attributes))
-    cost = 3.0 * math.prod(source_sizes[parallel:]) * math.prod(window.width for window in windows) + slice_elements
+    visits = estimate(math.prod(source_sizes[parallel:])) * math.prod(window.width for window in windows)
+    cost = 3.0 * visits + estimate(slice_elements)
     phases.append(Phase(symbol, iterations, 1, cost / (4 if not of.is_complex else 1)))
     return Kernel(tuple(functions), tuple(phases))
 
@@ -68,7 +70,7 @@ def _emit(
     out = f.parameters["out0"]
     select, scatter = combiner(f, op, 0), combiner(f, op, 1)
     last = len(sizes) - 1
-    vectorized = bool(windows) and windows[last].trivial and sizes[last] > 1 and not of.is_complex
+    vectorized = bool(windows) and windows[last].trivial and sizes[last] != 1 and not of.is_complex
     lanes = target.lanes(of.storage.bits) if vectorized else 1
     inner_windows = windows[parallel:last] if vectorized else windows[parallel:]
     inner_sizes = source_sizes[parallel:last] if vectorized else source_sizes[parallel:]

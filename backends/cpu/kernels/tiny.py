@@ -26,6 +26,7 @@ from stablehlo_py.codegen.index import row_major_strides
 from stablehlo_py.codegen.region import simple_combiner
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
@@ -75,7 +76,7 @@ class _Emitter:
     def run(self) -> None:
         for number, value in enumerate(self.fusion.inputs):
             pointer, of = self.f.parameters[f"in{number}"], element(value)
-            if num_elements(value) > MAX_REGISTERS:
+            if not always_at_most(num_elements(value), MAX_REGISTERS):
                 self.held[value] = Memory(shape(value), of, pointer)
             else:
                 self.held[value] = registers.load(self.f, shape(value), of, num_elements(value), pointer)
@@ -168,7 +169,7 @@ class _Emitter:
     def _broadcast(self, op: ir.OpView) -> None:
         result = op.results[0]
         count = num_elements(result)
-        if count > MAX_REGISTERS:
+        if not always_at_most(count, MAX_REGISTERS):
             self._fill(op)
             return
         source, dimensions = self.registers(op.operands[0]), i64s(op, "dimensions")

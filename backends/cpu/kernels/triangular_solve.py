@@ -19,6 +19,7 @@ from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic, subtract_product
 from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import flag, shape, text
 
 MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients
@@ -71,7 +72,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f.loop(f.begin, f.end, 1, lambda number: group.solve(number, groups, known, out))
         private = 0 if left else n * lanes * of.bytes
     f.ret()
-    cost = n * n * 0.5 * vectors
+    cost = estimate(n) ** 2 * 0.5 * vectors
     iterations = systems.batch * groups if n else 0
     phase = Phase(fusion.name, iterations, max(1, int(5000 / max(cost, 1))), cost)
     return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=private)

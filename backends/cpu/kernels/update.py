@@ -102,7 +102,7 @@ class _Update:
             origin = start_indices(e, starts, sizes, window)
             for size, part, first, index in zip(sizes, window, origin, regroup(f, place, window, e.lanes), strict=True):
                 del part
-                if size > 1:
+                if size != 1:
                     moved.append((size, add(f, index, first)))
             return self._target(f, number), tuple(moved)
 
