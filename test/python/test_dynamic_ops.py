@@ -75,10 +75,7 @@ OPS: dict[str, tuple[Callable[..., Any], tuple[Shape, ...], Sequence[tuple[int, 
 def exported(function: Callable[..., Any], shapes: Sequence[Shape]) -> tuple[export.Exported, list[str]]:
     names = sorted({size for shape in shapes for size in shape if isinstance(size, str)})
     symbols = dict(zip(names, export.symbolic_shape(", ".join(names)), strict=True))
-    specs = [
-        jax.ShapeDtypeStruct(tuple(symbols.get(size, size) for size in shape), jnp.float32)
-        for shape in shapes
-    ]
+    specs = [jax.ShapeDtypeStruct(tuple(symbols.get(size, size) for size in shape), jnp.float32) for shape in shapes]
     return export.export(jax.jit(function))(*specs), names
 
 
@@ -91,8 +88,7 @@ def test_one_program_serves_all_sizes(name: str) -> None:
     for numbers in every:
         sizes = dict(zip(names, numbers, strict=True))
         arrays = [
-            random.standard_normal([sizes.get(size, size) for size in shape]).astype(np.float32)
-            for shape in shapes
+            random.standard_normal([sizes.get(size, size) for size in shape]).astype(np.float32) for shape in shapes
         ]
         for got, wanted in zip(executable(*arrays), jax.tree.leaves(jax.jit(function)(*arrays)), strict=True):
             assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
