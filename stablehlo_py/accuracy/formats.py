@@ -100,8 +100,10 @@ def exact_ulps(result: float, exact: Any, of: Format) -> float:
     top = mpmath.ldexp(1, of.greatest + 1)
     ours = mpmath.mpf(result) if np.isfinite(result) else mpmath.sign(result) * top
     exact = max(-top, min(top, exact))
-    if exact == 0:
-        exponent = of.least
-    else:
-        exponent = max(of.least, min(of.greatest, mpmath.frexp(exact)[1] - 1))
-    return float(abs(ours - exact) / mpmath.ldexp(1, exponent - of.precision + 1))
+    return float(abs(ours - exact) / exact_ulp(exact, of))
+
+
+def exact_ulp(exact: Any, of: Format) -> Any:
+    """The unit in the last place of an mpmath number."""
+    exponent = of.least if exact == 0 else max(of.least, min(of.greatest, mpmath.frexp(exact)[1] - 1))
+    return mpmath.ldexp(1, exponent - of.precision + 1)

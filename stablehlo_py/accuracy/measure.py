@@ -40,13 +40,18 @@ class Compiled:
         run = compile(text, options=Options(threads=1, target=target, cache_dir=None))
         assert isinstance(run, Executable)
         self._run = run
-        self.digest = sha256(self._run.stages["kernels"].encode()).hexdigest()[:16]
+        self.digest = digest_of(run)
 
     def __call__(self, *arguments: np.ndarray) -> np.ndarray:
         """The function on arrays of at most CHUNK elements."""
         count = arguments[0].size
         padded = [np.concatenate([a, np.ones(CHUNK - count, a.dtype)]) if count < CHUNK else a for a in arguments]
         return self._run(*padded)[0][:count]
+
+
+def digest_of(run: Executable) -> str:
+    """A digest of an executable's kernels, but for the CPU."""
+    return sha256(run.stages["kernels"].encode()).hexdigest()[:16]
 
 
 @dataclass
@@ -102,6 +107,8 @@ class Measurement:
         error, where: the largest error in ulps, and its arguments; an infinite error is a NaN, an infinity or a zero's
             sign that is wrong.
         target: the largest error allowed.
+        part, part_where: of complex functions, whose error is the distance to the exact number in ulps of its larger
+            part, the largest error of a part in ulps of its own.
     """
 
     function: str
@@ -112,6 +119,8 @@ class Measurement:
     error: float
     where: tuple[str, ...]
     target: float
+    part: float | None = None
+    part_where: tuple[str, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -124,7 +133,7 @@ class Measurement:
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Measurement:
         """Out of a journal."""
-        return cls(**{**entry, "where": tuple(entry["where"])})
+        return cls(**{**entry, "where": tuple(entry["where"]), "part_where": tuple(entry.get("part_where", ()))})
 
 
 def errors_of(function: MathFunction, of: Format, arguments: Sequence[np.ndarray], result: np.ndarray) -> np.ndarray:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, write_output
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
 
 if TYPE_CHECKING:  # mpmath and SciPy are imported when there is something to measure
+    from stablehlo_py.accuracy.complex_functions import ComplexFunction
+    from stablehlo_py.accuracy.functions import MathFunction
+    from stablehlo_py.accuracy.journal import Journal
     from stablehlo_py.accuracy.measure import Measurement
 
-TYPES = ("f32", "f64", "f16", "bf16")
+TYPES = ("f32", "f64", "f16", "bf16", "c64", "c128")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,6 +35,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--stride", type=int, default=4099, metavar="N", help="measure f32 at every N-th bit pattern")
     result.add_argument("--exhaustive", action="store_true", help="measure f32 at all 2^32 bit patterns")
     result.add_argument("--samples", type=int, default=1 << 18, help="samples of f64, and of two arguments")
+    result.add_argument("--complex-samples", type=int, default=1 << 13, help="samples of c64 and c128, all in mpmath")
     result.add_argument(
         "--recheck", type=int, default=10_000, metavar="N", help="worst cases computed again in mpmath (default: 10000)"
     )
@@ -42,26 +45,31 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    from stablehlo_py.accuracy.functions import FUNCTIONS
-
+    known = _names()
     for name in options.functions:
-        if name not in FUNCTIONS:
-            raise OptionError(f"no function is named {name!r}", remedy=f"choose from: {', '.join(FUNCTIONS)}")
+        if name not in known:
+            raise OptionError(f"no function is named {name!r}", remedy=f"choose from: {', '.join(known)}")
     types = options.types.split(",")
     for name in types:
         if name not in TYPES:
             raise OptionError(f"--types has {name!r}", remedy=f"choose from: {', '.join(TYPES)}")
-    if min(options.stride, options.samples, options.recheck) < 1:
+    if min(options.stride, options.samples, options.complex_samples, options.recheck) < 1:
         raise OptionError("--stride, --samples and --recheck count from 1", remedy="give a positive number")
-    return options.functions or list(FUNCTIONS), types
+    return options.functions or known, types
+
+
+def _names() -> list[str]:
+    from stablehlo_py.accuracy.complex_functions import COMPLEX_FUNCTIONS
+    from stablehlo_py.accuracy.functions import FUNCTIONS
+
+    return [*FUNCTIONS, *(name for name in COMPLEX_FUNCTIONS if name not in FUNCTIONS)]
 
 
 def _measurements(options: argparse.Namespace, console: Console) -> Iterator[Measurement]:
     """One measurement after the other, from the journal where it has as good a one."""
-    from stablehlo_py.accuracy.formats import FORMATS
+    from stablehlo_py.accuracy.complex_functions import COMPLEX_FUNCTIONS, PARTS
     from stablehlo_py.accuracy.functions import FUNCTIONS
     from stablehlo_py.accuracy.journal import Journal
-    from stablehlo_py.accuracy.measure import Compiled, State, measure, stride_of
 
     names, types = _chosen(options)
     journal = Journal(options.journal)
@@ -69,44 +77,68 @@ def _measurements(options: argparse.Namespace, console: Console) -> Iterator[Mea
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         for name in names:
             for element in types:
-                function, of = FUNCTIONS[name], FORMATS[element]
-                compiled = Compiled(function, of)
-                stride = stride_of(function, element, 1 if options.exhaustive else options.stride)
-                total = of.count if stride else options.samples
-                known = journal.covers(name, element, compiled.digest, total // max(1, stride))
-                if known is None:
-                    task = bars.add_task(f"{name} {element}", total=total)
+                if element in PARTS:
+                    if name in COMPLEX_FUNCTIONS:
+                        yield _complex(COMPLEX_FUNCTIONS[name], element, options, journal)
+                elif name in FUNCTIONS:
+                    yield _real(FUNCTIONS[name], element, options, journal, bars)
 
-                    save = partial(journal.progress, name, element, compiled.digest, stride)
 
-                    def progress(state: State, save: Callable = save, task: TaskID = task) -> None:
-                        bars.update(task, completed=state.position)
-                        save(state)
+def _complex(function: ComplexFunction, element: str, options: argparse.Namespace, journal: Journal) -> Measurement:
+    from stablehlo_py.accuracy.complex_functions import PARTS, CompiledComplex, measure_complex
+    from stablehlo_py.accuracy.formats import FORMATS
 
-                    known = measure(
-                        function,
-                        element,
-                        stride=stride,
-                        count=options.samples,
-                        compiled=compiled,
-                        state=journal.resume(name, element, compiled.digest, stride, of.bits),
-                        progress=progress,
-                        rechecked=options.recheck,
-                    )
-                    journal.finish(known)
-                    bars.remove_task(task)
-                yield journal.best(name, element, compiled.digest) or known
+    compiled = CompiledComplex(function, FORMATS[PARTS[element]])
+    known = journal.best(function.name, element, compiled.digest)
+    # Samples at poles are not counted.
+    if known is None or known.inputs < 0.8 * options.complex_samples:
+        known = measure_complex(function, element, count=options.complex_samples, compiled=compiled)
+        journal.finish(known)
+    return known
+
+
+def _real(
+    function: MathFunction, element: str, options: argparse.Namespace, journal: Journal, bars: Progress
+) -> Measurement:
+    from stablehlo_py.accuracy.formats import FORMATS
+    from stablehlo_py.accuracy.measure import Compiled, State, measure, stride_of
+
+    of = FORMATS[element]
+    compiled = Compiled(function, of)
+    stride = stride_of(function, element, 1 if options.exhaustive else options.stride)
+    total = of.count if stride else options.samples
+    known = journal.covers(function.name, element, compiled.digest, total // max(1, stride))
+    if known is None:
+        task = bars.add_task(f"{function.name} {element}", total=total)
+        key = (function.name, element, compiled.digest, stride)
+
+        def progress(state: State) -> None:
+            bars.update(task, completed=state.position)
+            journal.progress(*key, state)
+
+        known = measure(
+            function,
+            element,
+            stride=stride,
+            count=options.samples,
+            compiled=compiled,
+            state=journal.resume(*key, of.bits),
+            progress=progress,
+            rechecked=options.recheck,
+        )
+        journal.finish(known)
+        bars.remove_task(task)
+    return journal.best(function.name, element, compiled.digest) or known
 
 
 def tool(options: argparse.Namespace) -> int:
     """Measure, print, write."""
     if find_spec("mpmath") is None:
         raise OptionError("mpmath is not installed", remedy="pip install 'stablehlo-py[test]'")
-    from stablehlo_py.accuracy.functions import FUNCTIONS
     from stablehlo_py.accuracy.report import COLUMNS, cells, markdown
 
     if options.list:
-        print("\n".join(FUNCTIONS))
+        print("\n".join(_names()))
         return EXIT_OK
     console = Console() if sys.stdout.isatty() else Console(width=160)
     results = []

@@ -206,7 +206,7 @@ def _abs(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
 def _sign(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     (a,) = operands
     if isinstance(a, tuple):
-        return complex_math.sign(f, a)
+        return complex_math.UNARY["sign"](f, a)
     zero = _zero(f, a)
     if a.type.is_float:
         keeps = f.cmp("ueq", a, zero)  # zeros and NaN

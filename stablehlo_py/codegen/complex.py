@@ -1,14 +1,17 @@
-"""Complex arithmetic on pairs (real, imaginary) of lanes. Formulas are the standard ones, arranged against overflow
-(Kahan's and Smith's forms, as in C99 Annex G where it matters).
+"""Complex arithmetic on pairs (real, imaginary) of lanes. Formulas are the standard ones (Kahan's and Smith's, as in C99
+Annex G where it matters), arranged so that nothing overflows or underflows on the way to a result that is in range.
+docs/accuracy.md has their errors.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen import math as real_math
 from stablehlo_py.codegen.builder import F32, F64, Function, Value
+from stablehlo_py.codegen.math.basics import BIAS
+from stablehlo_py.codegen.math.exponential import FAR_OVERFLOW, UNDERFLOW, exp_double, scaled
 
 Pair = tuple[Value, Value]
 
@@ -32,6 +35,35 @@ def _multiply(f: Function, a: Pair, b: Pair) -> Pair:
 
 
 def _divide(f: Function, a: Pair, b: Pair) -> Pair:
+    if a[0].type.element is F32:
+        real, imaginary = _divide_in_double(f, _wide(f, a), _wide(f, b))
+        return f.cast("fptrunc", real, F32), f.cast("fptrunc", imaginary, F32)
+    (a, a_back), (b, b_back) = _scale(f, a, root=2), _scale(f, b, root=2)
+    factor = f.fdiv(a_back, b_back)
+    real, imaginary = (f.fmul(f.fmul(part, factor), factor) for part in _smith(f, a, b))
+    return real, imaginary
+
+
+def _divide_in_double(f: Function, a: Pair, b: Pair) -> Pair:
+    """a times the conjugate of b by |b|^2, for numbers of f32: f64 has range and bits to spare."""
+    zero = _k(f, a[0], 0.0)
+    square = real_math.muladd(f, b[0], b[0], f.fmul(b[1], b[1]))
+    real, imaginary = _multiply(f, a, (b[0], f.fneg(b[1])))
+    null, endless = f.cmp("oeq", square, zero), f.cmp("oeq", square, _k(f, square, math.inf))
+    inverse = f.fdiv(_k(f, square, 1.0), square)
+    # Zero divides either part; infinity makes zeros of finite ones.
+    real, imaginary = (
+        f.fmul(f.select(f.binary("or", null, endless), part, product), inverse)
+        for part, product in zip(a, (real, imaginary), strict=True)
+    )
+    return real, imaginary
+
+
+def _wide(f: Function, a: Pair) -> Pair:
+    return f.cast("fpext", a[0], F64), f.cast("fpext", a[1], F64)
+
+
+def _smith(f: Function, a: Pair, b: Pair) -> Pair:
     # Smith's algorithm: scale by the larger part of the divisor; swap instead of branching.
     x, y = real_math.absolute(f, b[0]), real_math.absolute(f, b[1])
     swap = f.cmp("olt", x, y)
@@ -46,25 +78,48 @@ def _divide(f: Function, a: Pair, b: Pair) -> Pair:
     return real, f.select(swap, f.fneg(imaginary), imaginary)
 
 
-def absolute(f: Function, a: Pair) -> Value:
-    """|a|, without overflow in between."""
+_UP, _DOWN = 600, 516  # exponents of two, with whole halves and thirds
+
+
+def _scale(f: Function, a: Pair, root: int = 1) -> tuple[Pair, Value]:
+    """(a times a power of two, the root of the inverse of that power) for f64, so that squares of parts neither
+    overflow nor lose bits."""
     x, y = real_math.absolute(f, a[0]), real_math.absolute(f, a[1])
-    swap = f.cmp("olt", x, y)
-    large, small = f.select(swap, y, x), f.select(swap, x, y)
-    zero, one, infinity = _k(f, x, 0.0), _k(f, x, 1.0), _k(f, x, math.inf)
-    ratio = f.fdiv(small, large)
-    result = f.fmul(large, f.intrinsic("sqrt", real_math.muladd(f, ratio, ratio, one)))
-    result = f.select(f.cmp("oeq", large, zero), large, result)
-    endless = f.binary("or", f.cmp("oeq", x, infinity), f.cmp("oeq", y, infinity))
-    return f.select(endless, infinity, result)
+    large = f.select(f.cmp("olt", x, y), y, x)
+    one = _k(f, x, 1.0)
+    up, down = f.cmp("olt", large, _k(f, x, 2.0**-500)), f.cmp("ogt", large, _k(f, x, 2.0**500))
+    scale = f.select(up, _k(f, x, 2.0**_UP), f.select(down, _k(f, x, 2.0**-_DOWN), one))
+    back = f.select(up, _k(f, x, 2.0 ** -(_UP // root)), f.select(down, _k(f, x, 2.0 ** (_DOWN // root)), one))
+    return (f.fmul(a[0], scale), f.fmul(a[1], scale)), back
 
 
-def sign(f: Function, a: Pair) -> Pair:
-    """a / |a|, and 0 for 0."""
-    size = absolute(f, a)
-    zero = _k(f, size, 0.0)
-    null = f.cmp("oeq", size, zero)
-    real, imaginary = (f.select(null, part, f.fdiv(part, size)) for part in a)
+def _is_infinite(f: Function, a: Pair) -> Value:
+    infinity = _k(f, a[0], math.inf)
+    first, second = (f.cmp("oeq", real_math.absolute(f, part), infinity) for part in a)
+    return f.binary("or", first, second)
+
+
+def _size(f: Function, a: Pair) -> Value:
+    """|a| of parts whose squares are in range."""
+    return f.intrinsic("sqrt", real_math.muladd(f, a[0], a[0], f.fmul(a[1], a[1])))
+
+
+def absolute(f: Function, a: Pair) -> Value:
+    """|a|, without overflow in between; f32 by way of f64."""
+    endless, infinity = _is_infinite(f, a), _k(f, a[0], math.inf)
+    if a[0].type.element is F32:
+        size = f.cast("fptrunc", _size(f, _wide(f, a)), F32)
+    else:
+        scaled, back = _scale(f, a)
+        size = f.fmul(_size(f, scaled), back)
+    return f.select(endless, infinity, size)
+
+
+def _sign(f: Function, a: Pair) -> Pair:
+    scaled, _ = _scale(f, a)
+    size = _size(f, scaled)
+    null = f.cmp("oeq", size, _k(f, size, 0.0))
+    real, imaginary = (f.select(null, part, f.fdiv(by, size)) for part, by in zip(a, scaled, strict=True))
     return real, imaginary
 
 
@@ -88,12 +143,24 @@ def _angle(f: Function, a: Pair) -> Value:
     return real_math.atan2(f, a[1], a[0])
 
 
+def _times_exp(f: Function, x: Value, factors: Sequence[Value], halved: bool = False) -> list[Value]:
+    """e^x times each of the factors (or half of it), which may be small enough that the product does not overflow where
+    e^x does. A factor of 0 gives 0, and far down everything is 0: C's e^(-inf + i y) for any y."""
+    y, rest, n = exp_double(f, x)
+    if halved:
+        n = f.binary("sub", n, f.const(1, n.type))
+    element = x.type.element
+    beyond = f.select(f.cmp("ogt", x, _k(f, x, FAR_OVERFLOW[element])), _k(f, x, 2.0 ** BIAS[element]), _k(f, x, 1.0))
+    below = f.cmp("olt", x, _k(f, x, UNDERFLOW[element]))
+    products = [real_math.muladd(f, y, factor, f.fmul(rest, factor)) for factor in factors]
+    return [f.select(below, _k(f, x, 0.0), f.fmul(scaled(f, product, n), beyond)) for product in products]
+
+
 def exp(f: Function, a: Pair) -> Pair:
     """e^a."""
-    size = real_math.exp(f, a[0])
-    flat = f.cmp("oeq", a[1], _k(f, size, 0.0))  # keeps inf * 0 out
-    imaginary = f.select(flat, a[1], f.fmul(size, real_math.sin(f, a[1])))
-    return f.select(flat, size, f.fmul(size, real_math.cos(f, a[1]))), imaginary
+    real, imaginary = _times_exp(f, a[0], [real_math.cos(f, a[1]), real_math.sin(f, a[1])])
+    # A real number stays one, NaN included.
+    return real, f.select(f.cmp("oeq", a[1], _k(f, a[1], 0.0)), a[1], imaginary)
 
 
 def log(f: Function, a: Pair) -> Pair:
@@ -123,7 +190,15 @@ def _log_size(f: Function, a: Pair) -> Value:
     excess = f.fadd(f.fadd(f.fsub(square, _k(f, x, 1.0)), other), f.fadd(lost, other_lost))
     close = f.fmul(real_math.log1p(f, excess), _k(f, x, 0.5))
     near = f.binary("and", f.cmp("ogt", large, _k(f, x, 0.5)), f.cmp("olt", large, _k(f, x, 2.0)))
-    return f.select(near, close, real_math.log(f, absolute(f, a)))
+    scaled, back = _scale(f, a)
+    exponent = f.select(
+        f.cmp("ogt", back, _k(f, x, 1.0)),
+        _k(f, x, _DOWN * math.log(2)),
+        f.select(f.cmp("olt", back, _k(f, x, 1.0)), _k(f, x, -_UP * math.log(2)), _k(f, x, 0.0)),
+    )
+    far = f.fadd(real_math.log(f, _size(f, scaled)), exponent)
+    far = f.select(_is_infinite(f, a), _k(f, x, math.inf), far)
+    return f.select(near, close, far)
 
 
 def _log1p(f: Function, a: Pair) -> Pair:
@@ -148,65 +223,92 @@ def _expm1(f: Function, a: Pair) -> Pair:
     # e^x cos y - 1 = expm1(x) cos y - 2 sin(y/2)^2
     half = real_math.sin(f, f.fmul(a[1], _k(f, a[1], 0.5)))
     grown = f.fmul(real_math.expm1(f, a[0]), real_math.cos(f, a[1]))
-    return f.fsub(grown, f.fmul(_k(f, half, 2.0), f.fmul(half, half))), exp(f, a)[1]
+    near = f.fsub(grown, f.fmul(_k(f, half, 2.0), f.fmul(half, half)))
+    real, imaginary = exp(f, a)
+    return f.select(f.cmp("ogt", a[0], _k(f, a[0], 100.0)), real, near), imaginary
 
 
 def sqrt(f: Function, a: Pair) -> Pair:
     """Principal square root."""
-    half, zero = _k(f, a[0], 0.5), _k(f, a[0], 0.0)
-    size = absolute(f, a)
-    # sqrt((|a| + |re|) / 2), halved before the sum so that it does not overflow.
-    t = f.intrinsic("sqrt", f.fadd(f.fmul(size, half), f.fmul(real_math.absolute(f, a[0]), half)))
-    other = f.fdiv(f.fmul(real_math.absolute(f, a[1]), half), t)
-    other = f.select(f.cmp("oeq", t, zero), zero, other)
-    right = f.cmp("oge", a[0], zero)
-    real, imaginary = f.select(right, t, other), f.select(right, other, t)
-    endless = f.cmp("oeq", real_math.absolute(f, a[1]), _k(f, size, math.inf))
-    real = f.select(endless, _k(f, size, math.inf), real)
-    imaginary = f.select(endless, _k(f, size, math.inf), imaginary)
+    root, _, _ = _root_and_size(f, a)
+    infinity = _k(f, a[0], math.inf)
+    endless = f.cmp("oeq", real_math.absolute(f, a[1]), infinity)
+    real, imaginary = (f.select(endless, infinity, part) for part in root)
     return real, f.intrinsic("copysign", imaginary, a[1])
 
 
+def _root_and_size(f: Function, a: Pair) -> tuple[Pair, Value, Value]:
+    """(square root of a, but for the sign of the imaginary part; |a| divided by a power of two; that power)."""
+    zero = _k(f, a[0], 0.0)
+    (x, y), back = _scale(f, a, root=2)
+    size = _size(f, (x, y))
+    # sqrt((|a| + |re|) / 2) is the larger part.
+    t = f.intrinsic("sqrt", f.fmul(f.fadd(size, real_math.absolute(f, x)), _k(f, size, 0.5)))
+    t = f.fmul(t, back)
+    other = f.fdiv(real_math.absolute(f, a[1]), f.fadd(t, t))
+    other = f.select(f.cmp("oeq", t, zero), zero, other)
+    right = f.cmp("oge", x, zero)
+    return (f.select(right, t, other), f.select(right, other, t)), size, f.fmul(back, back)
+
+
 def _rsqrt(f: Function, a: Pair) -> Pair:
-    root = sqrt(f, a)
-    return _divide(f, (_k(f, root[0], 1.0), _k(f, root[0], 0.0)), root)
+    # 1 / sqrt(a) is the conjugate of sqrt(a) by |a|.
+    root, size, power = _root_and_size(f, a)
+    zero, infinity = _k(f, size, 0.0), _k(f, size, math.inf)
+    endless = _is_infinite(f, a)
+    real, imaginary = (f.select(endless, zero, f.fdiv(f.fdiv(part, size), power)) for part in root)
+    real = f.select(f.cmp("oeq", size, zero), infinity, real)
+    return real, f.fneg(f.intrinsic("copysign", imaginary, a[1]))
 
 
-def _sinh_cosh(f: Function, x: Value) -> tuple[Value, Value]:
-    half = _k(f, x, 0.5)
-    up, down = real_math.expm1(f, x), real_math.expm1(f, f.fneg(x))
-    return f.fmul(half, f.fsub(up, down)), f.fadd(f.fmul(half, f.fadd(up, down)), _k(f, x, 1.0))
+def _hyperbolic_products(f: Function, x: Value, by_sinh: Value, by_cosh: Value) -> Pair:
+    """(by_sinh sinh x, by_cosh cosh x), which overflow only where the products do."""
+    near = f.fmul(by_sinh, real_math.sinh(f, x)), f.fmul(by_cosh, real_math.cosh(f, x))
+    size = real_math.absolute(f, x)
+    far = _times_exp(f, size, [f.intrinsic("copysign", by_sinh, f.fmul(by_sinh, x)), by_cosh], halved=True)
+    is_far = f.cmp("ogt", size, _k(f, x, 100.0))
+    return f.select(is_far, far[0], near[0]), f.select(is_far, far[1], near[1])
 
 
 def _sine(f: Function, a: Pair) -> Pair:
-    sinh, cosh = _sinh_cosh(f, a[1])
-    return f.fmul(real_math.sin(f, a[0]), cosh), f.fmul(real_math.cos(f, a[0]), sinh)
+    imaginary, real = _hyperbolic_products(f, a[1], real_math.cos(f, a[0]), real_math.sin(f, a[0]))
+    return real, imaginary
 
 
 def _cosine(f: Function, a: Pair) -> Pair:
-    sinh, cosh = _sinh_cosh(f, a[1])
-    return f.fmul(real_math.cos(f, a[0]), cosh), f.fneg(f.fmul(real_math.sin(f, a[0]), sinh))
+    imaginary, real = _hyperbolic_products(f, a[1], real_math.sin(f, a[0]), real_math.cos(f, a[0]))
+    return real, f.fneg(imaginary)
+
+
+def _sinh(f: Function, a: Pair) -> Pair:
+    return _hyperbolic_products(f, a[0], real_math.cos(f, a[1]), real_math.sin(f, a[1]))
+
+
+def _cosh(f: Function, a: Pair) -> Pair:
+    imaginary, real = _hyperbolic_products(f, a[0], real_math.sin(f, a[1]), real_math.cos(f, a[1]))
+    return real, imaginary
 
 
 def tanh(f: Function, a: Pair) -> Pair:
-    """tanh, Kahan's form: with t = tan(im), s = sinh(re): (s sqrt(1 + s^2) (1 + t^2) + i t) / (1 + (1 + t^2) s^2)."""
-    one = _k(f, a[0], 1.0)
-    bound = _k(f, a[0], 20.0)
-    x = f.select(f.cmp("ogt", a[0], bound), bound, a[0])
-    x = f.select(f.cmp("olt", x, f.fneg(bound)), f.fneg(bound), x)
-    t, (s, c) = real_math.tan(f, a[1]), _sinh_cosh(f, x)
+    """tanh. Up to |re| = 1 Kahan's form: with t = tan(im), s = sinh(re): (s sqrt(1 + s^2) (1 + t^2) + i t) / (1 + (1 +
+    t^2) s^2). Beyond, 1 - 2 / (1 + e^2a)."""
+    one, zero = _k(f, a[0], 1.0), _k(f, a[0], 0.0)
+    size = real_math.absolute(f, a[0])
+    far = f.cmp("ogt", size, one)
+    x = f.select(far, one, size)
+    t, s, c = real_math.tan(f, a[1]), real_math.sinh(f, x), real_math.cosh(f, x)
     beta = real_math.muladd(f, t, t, one)
     below = real_math.muladd(f, beta, f.fmul(s, s), one)
     real, imaginary = f.fdiv(f.fmul(f.fmul(beta, c), s), below), f.fdiv(t, below)
-    # At a pole of the tangent beta is huge or infinite: the limits are c/s and 1/(t s^2).
+    # At a pole of the tangent beta is infinite: the limits are c/s and 0.
     steep = f.cmp("oeq", beta, _k(f, t, math.inf))
-    real, imaginary = f.select(steep, f.fdiv(c, s), real), f.select(steep, _k(f, t, 0.0), imaginary)
-    # Far out the real part is 1 and the imaginary part 2 sin(2 im) e^(-2 |re|) = 4 t / (1 + t^2) e^(-2 |re|).
-    size = real_math.absolute(f, a[0])
-    fading = real_math.exp(f, f.fmul(size, _k(f, size, -2.0)))
-    small = f.fmul(f.fmul(f.select(steep, _k(f, t, 0.0), f.fdiv(t, beta)), _k(f, t, 4.0)), fading)
-    far = f.cmp("oge", size, bound)
-    return f.select(far, f.intrinsic("copysign", one, a[0]), real), f.select(far, small, imaginary)
+    real, imaginary = f.select(steep, f.fdiv(c, s), real), f.select(steep, zero, imaginary)
+    minus_two = _k(f, size, -2.0)
+    cosine, sine = real_math.cos(f, a[1]), real_math.sin(f, a[1])
+    twice = f.fmul(f.fmul(minus_two, sine), cosine)
+    small = _logistic_left(f, f.fmul(size, minus_two), cosine, twice)
+    real = f.select(far, real_math.muladd(f, minus_two, small[0], one), real)
+    return f.intrinsic("copysign", real, a[0]), f.select(far, f.fmul(minus_two, small[1]), imaginary)
 
 
 def _tan(f: Function, a: Pair) -> Pair:
@@ -216,9 +318,27 @@ def _tan(f: Function, a: Pair) -> Pair:
 
 
 def _logistic(f: Function, a: Pair) -> Pair:
-    one, zero = _k(f, a[0], 1.0), _k(f, a[0], 0.0)
-    grown = exp(f, (f.fneg(a[0]), f.fneg(a[1])))
-    return _divide(f, (one, zero), (f.fadd(one, grown[0]), grown[1]))
+    # On the right the real part is one minus that of the reflected number, on the left.
+    x, one = a[0], _k(f, a[0], 1.0)
+    down = f.fneg(real_math.absolute(f, x))
+    cosine = real_math.cos(f, f.fmul(a[1], _k(f, x, 0.5)))
+    real, imaginary = _logistic_left(f, down, cosine, real_math.sin(f, a[1]))
+    return f.select(f.cmp("olt", x, _k(f, x, 0.0)), real, f.fsub(one, real)), imaginary
+
+
+def _logistic_left(f: Function, x: Value, cosine: Value, sine: Value) -> Pair:
+    """1 / (1 + e^-a) for re <= 0, of the real part, cos(im / 2) and sin(im). With p = e^re and m = 1 - p it is
+    p (2 c^2 - m + i sin(im)) / (m^2 + 4 p c^2): near the poles the denominator is no small difference. Far from them it
+    is nearly 1, as 1 + p (p - 2 + 4 c^2). Where p is 0 so is the result, for any imaginary part."""
+    p, m = real_math.exp(f, x), f.fneg(real_math.expm1(f, x))
+    two, square = _k(f, x, 2.0), f.fmul(f.fadd(cosine, cosine), cosine)
+    near = real_math.muladd(f, m, m, f.fmul(f.fmul(p, square), two))
+    far = real_math.muladd(f, p, real_math.muladd(f, two, square, f.fsub(p, two)), _k(f, x, 1.0))
+    below = f.select(f.cmp("olt", p, _k(f, x, 0.25)), far, near)
+    zero = _k(f, x, 0.0)
+    gone = f.cmp("oeq", p, zero)
+    real, imaginary = (f.fdiv(f.fmul(p, part), below) for part in (f.fsub(square, m), sine))
+    return f.select(gone, zero, real), f.select(gone, zero, imaginary)
 
 
 def _power(f: Function, a: Pair, b: Pair) -> Pair:
@@ -232,8 +352,12 @@ def _power(f: Function, a: Pair, b: Pair) -> Pair:
 
 
 def _cbrt(f: Function, a: Pair) -> Pair:
-    third = _k(f, a[0], 1.0 / 3.0)
-    return _power(f, a, (third, _k(f, a[0], 0.0)))
+    a, back = _scale(f, a, root=3)
+    size = f.fmul(real_math.cbrt(f, _size(f, a)), back)
+    angle = f.fmul(_angle(f, a), _k(f, size, 1.0 / 3.0))
+    imaginary = f.fmul(size, real_math.sin(f, angle))
+    flat = f.cmp("oeq", angle, _k(f, size, 0.0))  # keeps infinity * 0 out
+    return f.fmul(size, real_math.cos(f, angle)), f.select(flat, a[1], imaginary)
 
 
 def _atan2(f: Function, y: Pair, x: Pair) -> Pair:
@@ -250,7 +374,7 @@ def _in_double(function: Callable[..., Pair]) -> Callable[..., Pair]:
     def widened(f: Function, *operands: Pair) -> Pair:
         if operands[0][0].type.element is not F32:
             return function(f, *operands)
-        real, imaginary = function(f, *((f.cast("fpext", a, F64), f.cast("fpext", b, F64)) for a, b in operands))
+        real, imaginary = function(f, *(_wide(f, operand) for operand in operands))
         return f.cast("fptrunc", real, F32), f.cast("fptrunc", imaginary, F32)
 
     return widened
@@ -266,6 +390,7 @@ BINARY: dict[str, Callable[[Function, Pair, Pair], Pair]] = {
 }
 UNARY: dict[str, Callable[[Function, Pair], Pair]] = {
     "cbrt": _in_double(_cbrt),
+    "cosh": _in_double(_cosh),
     "cosine": _in_double(_cosine),
     "exponential": exp,
     "exponential_minus_one": _in_double(_expm1),
@@ -273,7 +398,9 @@ UNARY: dict[str, Callable[[Function, Pair], Pair]] = {
     "log_plus_one": _in_double(_log1p),
     "logistic": _in_double(_logistic),
     "rsqrt": _in_double(_rsqrt),
+    "sign": _in_double(_sign),
     "sine": _in_double(_sine),
+    "sinh": _in_double(_sinh),
     "sqrt": _in_double(sqrt),
     "tan": _in_double(_tan),
     "tanh": _in_double(tanh),

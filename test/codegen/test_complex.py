@@ -100,6 +100,35 @@ def test_tanh_far_from_the_imaginary_axis(dtype: type) -> None:
     np.testing.assert_allclose(ours.imag, fading.astype(ours.real.dtype), rtol=1e-5, atol=float(np.finfo(dtype).tiny))
 
 
+@every_type
+def test_nothing_overflows_or_underflows_on_the_way(dtype: type) -> None:
+    largest, least = float(np.finfo(dtype).max), float(np.finfo(dtype).smallest_subnormal)
+    edge = np.log(largest) + 1
+    cases: list[tuple[str, list[complex], complex]] = [
+        ("sqrt", [complex(largest, largest)], np.sqrt(largest) * np.sqrt(complex(1, 1))),
+        ("sqrt", [complex(4 * least, 0)], 2 * np.sqrt(least)),
+        ("rsqrt", [complex(0, -largest)], np.sqrt(complex(0, 1)) / np.sqrt(largest)),
+        ("cbrt", [complex(-largest, largest)], np.cbrt(largest) * complex(-1, 1) ** (1 / 3)),
+        ("sign", [complex(largest, largest)], np.exp(0.25j * np.pi)),
+        ("sign", [complex(least, -least)], np.exp(-0.25j * np.pi)),
+        ("exponential", [complex(edge, 1.5)], complex(largest * (np.e * np.cos(1.5)), np.inf)),
+        ("sine", [complex(1e-6, edge)], complex(largest * (0.5e-6 * np.e), np.inf)),
+        ("cosh", [complex(edge, 1e-6)], complex(np.inf, largest * (0.5e-6 * np.e))),
+        ("tanh", [complex(np.inf, np.inf)], 1),
+        ("tanh", [complex(largest, 1)], 1),
+        ("logistic", [complex(-largest, 3)], 0),
+        ("logistic", [complex(largest, -3)], 1),
+        ("divide", [complex(largest, largest), complex(largest, largest)], 1),
+        ("divide", [complex(least, least), complex(least, -least)], 1j),
+        ("power", [complex(0.5, 0), complex(largest, largest)], 0),
+    ]
+    for op, arguments, expected in cases:
+        (ours,) = evaluate(op, TARGETS[-1], *(np.array([argument], dtype) for argument in arguments))
+        parts, right = [ours.real, ours.imag], [complex(expected).real, complex(expected).imag]
+        rounding = 1e-6 * max(abs(part) for part in right if np.isfinite(part))
+        np.testing.assert_allclose(parts, right, rtol=1e-4, atol=rounding, err_msg=f"{op} {arguments}")
+
+
 @pytest.mark.parametrize("element", ["complex<f32>", "complex<f64>"])
 @pytest.mark.parametrize("size", [3, 400])
 def test_a_scalar_constant_keeps_both_parts(element: str, size: int) -> None:

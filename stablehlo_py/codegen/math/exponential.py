@@ -57,10 +57,12 @@ _EXPM1_TAIL = {
     F64: _TAIL[F64],
 }
 _DEGREE = {element: len(tail) + 1 for element, tail in _TAIL.items()}
-_OVERFLOW = {F32: 89.0, F64: 712.0}  # the second one past where e^x / 2 overflows, for sinh
+_OVERFLOW = {F32: 89.0, F64: 712.0}
+# exp_double's callers may multiply by something small before the result is scaled.
+FAR_OVERFLOW = {F32: 170.0, F64: 1400.0}
 # From here results are so far below the denormal numbers that the last product is an exact 0: one that rounds to a
 # denormal number costs a hundred cycles on many CPUs, and softmax meets e^-inf all the time.
-_UNDERFLOW = {F32: -150.0, F64: -1200.0}
+UNDERFLOW = {F32: -150.0, F64: -1200.0}
 
 
 def _reduced(f: Function, x: Value, offset: int, halved: bool = False) -> tuple[Value, Value, Value]:
@@ -104,7 +106,7 @@ def scaled(f: Function, y: Value, n: Value) -> Value:
 def exp(f: Function, x: Value) -> Value:
     """e^x."""
     element = x.type.element
-    x = at_least(f, at_most(f, x, _OVERFLOW[element]), _UNDERFLOW[element])
+    x = at_least(f, at_most(f, x, _OVERFLOW[element]), UNDERFLOW[element])
     n, _, r = _reduced(f, x, 2 * BIAS[element])
     return scaled(f, muladd(f, _series(f, r), r, const(f, x, 1.0)), n)
 
@@ -113,7 +115,7 @@ def exp_double(f: Function, x: Value, low: Value | None = None) -> tuple[Value, 
     """(y, rest, n): e^(x + low) = (y + rest) 2^k with the low bits of n holding k + 2 bias, for `scaled`. `low` is at
     most an ulp of x. The rest is what rounding y lost; what is left is the error of the series, a fifth of an ulp."""
     element = x.type.element
-    x = at_least(f, at_most(f, x, _OVERFLOW[element]), _UNDERFLOW[element])
+    x = at_least(f, at_most(f, x, FAR_OVERFLOW[element]), UNDERFLOW[element])
     n, multiple, r = _reduced(f, x, 2 * BIAS[element])
     lost = _lost(f, x, multiple, r)
     if low is not None:
