@@ -1,5 +1,5 @@
-"""Complex arithmetic on pairs (real, imaginary) of lanes. Formulas are the standard ones (Kahan's and Smith's, as in C99
-Annex G where it matters), arranged so that nothing overflows or underflows on the way to a result that is in range.
+"""Complex arithmetic on pairs (real, imaginary) of lanes. Formulas are the standard ones (Kahan's and Smith's, as in
+C99 Annex G where it matters), arranged so that nothing overflows or underflows on the way to a result that is in range.
 docs/accuracy.md has their errors.
 """
 

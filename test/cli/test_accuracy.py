@@ -26,9 +26,14 @@ def test_the_page_and_the_journal(tmp_path, capsys) -> None:
 
 def test_a_missed_target_is_the_exit_status(tmp_path) -> None:
     page = tmp_path / "accuracy.md"
-    options = ["lgamma", "--types", "f64", "--samples", "20000", "--write", str(page)]
+    journal = tmp_path / "journal.json"
+    options = ["abs", "power", "--types", "c128", "--complex-samples", "300", "--journal", str(journal)]
+    assert accuracy.main([*options, "--write", str(page)]) == EXIT_MISMATCH
+    assert "power of c128" in page.read_text() and "**no**" in page.read_text()
+    assert "## Complex functions" in page.read_text() and "| abs | c128 |" in page.read_text()
+    finished = json.loads(journal.read_text())["finished"]
     assert accuracy.main(options) == EXIT_MISMATCH
-    assert "lgamma of f64" in page.read_text() and "**no**" in page.read_text()
+    assert json.loads(journal.read_text())["finished"] == finished
 
 
 @pytest.mark.parametrize("options", [["no_such_function"], ["sqrt", "--types", "f8"], ["sqrt", "--stride", "0"]])
