@@ -147,6 +147,8 @@ class _Loop:
 
     def _kept_in_place(self, block: ir.Block, argument: ir.Value, number: int) -> bool:
         """A big carry may be read, then updated once, and is yielded in its own place."""
+        *_, terminator = block.operations
+        yielded = terminator.operands[number + (terminator.operation.name == "scf.condition")]
         value = argument
         while True:
             update = None
@@ -165,7 +167,7 @@ class _Loop:
                 else:
                     return False
             if update is None:
-                return True
+                return yielded == value
             if any(reader.block != block or not reader.is_before_in_block(update) for reader in readers):
                 return False
             if any(use.owner.operation.name == "scf.yield" for use in value.uses):

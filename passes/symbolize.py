@@ -47,6 +47,7 @@ from stablehlo_py.passes.symbolic.checks import CHECKS, Check, attribute_of, bou
 from stablehlo_py.passes.symbolic.custom_calls import shape_operands, size_operands, without_shape_operands
 from stablehlo_py.passes.symbolic.equations import Equations, solve
 from stablehlo_py.passes.symbolic.shapes import Shape, result_shapes
+from stablehlo_py.passes.symbolic.tuples import take_tuples_apart
 from stablehlo_py.passes.symbolic.values import Elements, evaluate, followed
 from stablehlo_py.passmanager.base import Pass
 
@@ -79,6 +80,7 @@ class Symbolize(Pass):
         main = main_function(module).operation
         if not any(_is_dynamic(argument.type) for argument in main.regions[0].blocks[0].arguments):
             return
+        take_tuples_apart(main.regions[0].blocks[0])
         equations = Equations()
         assertions: list[Check] | None = None
         while True:
@@ -214,6 +216,8 @@ class _Walk:
             return
         if not len(op.results):
             return
+        if not all(isinstance(result.type, ir.RankedTensorType) for result in op.results):
+            raise UnsupportedError("its result is no tensor", op=op.name)
         for result, shape in zip(op.results, result_shapes(self, op), strict=True):
             for size in shape:
                 self.equations.is_dimension(size)

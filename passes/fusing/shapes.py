@@ -80,7 +80,10 @@ def apply_view(view: Strided, node: Node) -> Strided | None:
 
 
 def _reshape(sizes: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> Strided | None:
-    """Reshape without a copy, as NumPy decides it: groups of source dimensions that split or merge with one stride."""
+    """Reshape without a copy, as NumPy decides it: groups of source dimensions that split or merge with one stride.
+    What is empty has no strides to keep."""
+    if 0 in target:
+        return None
     source = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size != 1]
     result: list[int] = []
     position = 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen import math as real_math
 from stablehlo_py.codegen.builder import F32, F64, Function, Value
-from stablehlo_py.codegen.math.basics import BIAS
+from stablehlo_py.codegen.math.basics import BIAS, where_rare
 from stablehlo_py.codegen.math.exponential import FAR_OVERFLOW, UNDERFLOW, exp_double, scaled
 
 Pair = tuple[Value, Value]
@@ -76,6 +76,58 @@ def _smith(f: Function, a: Pair, b: Pair) -> Pair:
     real = f.fdiv(f.fadd(p, f.fmul(q, ratio)), scale)
     imaginary = f.fdiv(f.fsub(q, f.fmul(p, ratio)), scale)
     return real, f.select(swap, f.fneg(imaginary), imaginary)
+
+
+def divide(f: Function, a: Pair, b: Pair) -> Pair:
+    """a / b; where one of them is infinite, or b zero, what C99 Annex G.5.1 says: an infinite quotient of an infinite
+    dividend and by zero, zero by an infinite divisor."""
+    real, imaginary = _divide(f, a, b)
+    zero = _k(f, real, 0.0)
+    lost = f.binary("and", f.cmp("uno", real, real), f.cmp("uno", imaginary, imaginary))
+    null = f.binary("and", f.cmp("oeq", b[0], zero), f.cmp("oeq", b[1], zero))
+
+    def special() -> Pair:
+        endless = f.intrinsic("copysign", _k(f, real, math.inf), b[0])
+        by_zero = (f.fmul(endless, part) for part in a)
+        x, y = (
+            f.select(null, quotient, other) for quotient, other in zip(by_zero, _divide_infinite(f, a, b), strict=True)
+        )
+        return x, y
+
+    rare = f.binary("or", f.binary("or", lost, null), _is_infinite(f, b))
+    real, imaginary = where_rare(f, rare, special, (real, imaginary))
+    return real, imaginary
+
+
+def _divide_infinite(f: Function, a: Pair, b: Pair) -> Pair:
+    """The quotient where one of the two is infinite and the other finite, NaN elsewhere: the infinite one counts by its
+    direction, parts of size 1 where they are infinite and 0 elsewhere."""
+    infinity = _k(f, a[0], math.inf)
+    sizes = [real_math.absolute(f, part) for part in (*a, *b)]
+    infinite = [f.cmp("oeq", size, infinity) for size in sizes]
+    finite = [f.cmp("olt", size, infinity) for size in sizes]
+    one, zero, nan = (_k(f, a[0], number) for number in (1.0, 0.0, math.nan))
+
+    def direction(part: Value, is_infinite: Value) -> Value:
+        return f.intrinsic("copysign", f.select(is_infinite, one, zero), part)
+
+    def products(a: Pair, b: Pair) -> Pair:
+        return (
+            f.fadd(f.fmul(a[0], b[0]), f.fmul(a[1], b[1])),
+            f.fsub(f.fmul(a[1], b[0]), f.fmul(a[0], b[1])),
+        )
+
+    dividend = f.binary("or", infinite[0], infinite[1])
+    divisor = f.binary("or", infinite[2], infinite[3])
+    endless = f.binary("and", dividend, f.binary("and", finite[2], finite[3]))
+    vanishing = f.binary("and", divisor, f.binary("and", finite[0], finite[1]))
+    grown = products((direction(a[0], infinite[0]), direction(a[1], infinite[1])), b)
+    shrunk = products(a, (direction(b[0], infinite[2]), direction(b[1], infinite[3])))
+    real, imaginary = (
+        f.select(endless, f.fmul(infinity, up), f.select(vanishing, f.fmul(zero, down), nan))
+        for up, down in zip(grown, shrunk, strict=True)
+    )
+    return real, imaginary
 
 
 _UP, _DOWN = 600, 516  # exponents of two, with whole halves and thirds
@@ -383,7 +435,7 @@ def _in_double(function: Callable[..., Pair]) -> Callable[..., Pair]:
 BINARY: dict[str, Callable[[Function, Pair, Pair], Pair]] = {
     "add": _add,
     "atan2": _in_double(_atan2),
-    "divide": _divide,
+    "divide": divide,
     "multiply": _multiply,
     "power": _in_double(_power),
     "subtract": _subtract,

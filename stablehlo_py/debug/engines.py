@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,17 @@ class Settings:
         entry: the function to run, where that is not `@main`.
         options: options of our compiler; other engines have none.
         pass_files: Python files whose passes are loaded first (`--load-pass`).
+        source: what our compiler compiles instead of the module: the same program with sizes left open, or that of one
+            process.
+        grid: replicas and partitions that our compiler's program runs as; the inputs, and the results, are those of one
+            process after the other.
     """
 
     entry: str | None = None
     options: Options = field(default_factory=lambda: Options(threads=1, cache_dir=None))
     pass_files: tuple[str, ...] = ()
+    source: Source | None = None
+    grid: tuple[int, int] | None = None
 
 
 Engine = Callable[[Source, Sequence[np.ndarray], Settings], list[np.ndarray]]
@@ -63,7 +69,9 @@ def require_oracle(name: str) -> str:
 def context() -> ir.Context:
     """One context for all modules of this process: making one takes 10 ms. It keeps every type and attribute that it
     has seen: `context.cache_clear()` now and then, between two modules, gives that memory back."""
-    return make_context()
+    made = make_context()
+    stablehlo.register_interpreter_dialect(made)
+    return made
 
 
 def static_module(source: Source, inputs: Sequence[np.ndarray], entry: str | None = None) -> ir.Module:
@@ -81,14 +89,26 @@ def static_module(source: Source, inputs: Sequence[np.ndarray], entry: str | Non
 @engine("ours")
 def ours(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
     """This compiler."""
+    for file in settings.pass_files:
+        load_passes(file)
+    executable = _compiled(settings.source or source, settings.entry, settings.options)
+    if settings.grid is None:
+        return [result.copy() for result in executable(*inputs)]
+    replicas, partitions = settings.grid
+    each = len(inputs) // (replicas * partitions)
+    parts = iter([inputs[begin : begin + each] for begin in range(0, each * replicas * partitions, each or 1)])
+    arguments = [[next(parts, ()) for _ in range(partitions)] for _ in range(replicas)]
+    rows = executable.call_grid(arguments)
+    return [result.copy() for row in rows for results in row for result in results]
+
+
+@lru_cache(maxsize=1)
+def _compiled(source: Source, entry: str | None, options: Options) -> Any:
+    """The executable of a source, the last one of which is kept: it may be called with other shapes."""
     import stablehlo_py
     from stablehlo_py.frontend.load import load
 
-    for file in settings.pass_files:
-        load_passes(file)
-    module = load(source, entry=settings.entry, context=context())
-    executable = stablehlo_py.compile(module, options=settings.options)
-    return [result.copy() for result in executable(*inputs)]
+    return stablehlo_py.compile(load(source, entry=entry, context=context()), options=options)
 
 
 @engine("opt0")
@@ -136,11 +156,13 @@ for _stage in INTERPRETED_STAGES:
 @engine("reference")
 def reference(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
     """StableHLO's reference interpreter. Complex inputs and results, which its bindings cannot pass, travel as their
-    parts; CHLO, which it does not know, is expanded by upstream's rules; what else it gets wrong: `rewrites.py`."""
+    parts; what it does not know is expanded by upstream's rules; what it gets wrong: `rewrites.py`."""
     from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
 
     module = static_module(source, inputs, settings.entry)
     with module.context, ir.Location.unknown():
+        if "!quant" in str(module):
+            run_upstream(module, "func.func(stablehlo-legalize-quant-to-math)")
         run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
         rewrite_for_reference(module)
         whole = split_complex_results(module)

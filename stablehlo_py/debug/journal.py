@@ -28,7 +28,7 @@ from stablehlo_py.errors import LoadError, ResourceError
 
 CHECKPOINT = 100  # programs
 # Of an error's text: where it starts, and what to do about it.
-_FRAME = re.compile(r"^error\[\w+\]: [^:]*?(?=<text>)|<text>:\d+:\d+: |\s*help: .*|from stack.*|=> .*")
+_FRAME = re.compile(r"^error\[\w+\]: [^:]*?(?=<text>)|<text>:\d+:\d+: |-:\d+:\d+: |\s*help: .*|from stack.*|=> .*")
 
 Key = tuple[int, int]  # generator, seed
 

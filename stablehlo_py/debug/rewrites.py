@@ -2,26 +2,33 @@
 
 It ends its process on convolutions in most layouts (input [0, f, b], say): operands and result are transposed around
 the op instead. It compares floats in their total order as in the partial one: integers that are ordered like them are
-compared instead (the specification's `totalOrder` is that of IEEE-754).
+compared instead (the specification's `totalOrder` is that of IEEE-754). Ops of older exporters it does not know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from stablehlo_py.mlir import ir, stablehlo
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.mlir import ir, run_upstream, stablehlo
 
 
 def rewrite_for_reference(module: ir.Module) -> None:
     """Rewrite a module in place."""
+    names: set[str] = set()
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
+        names.add(op.name)
         if op.name in _REWRITES:
             found.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
+    if names & _OLD and "stablehlo.map" not in names:  # which the pass takes for old, and cannot rewrite
+        found.clear()
+        run_upstream(module, "func.func(stablehlo-legalize-deprecated-ops)")
+        module.operation.walk(visit)
     for op in found:
         _REWRITES[op.name](op)
 
@@ -86,6 +93,20 @@ def _ordered_bits(value: ir.Value, point: ir.InsertionPoint) -> ir.Value:
     return _create("select", point, [negative, turned, bits])
 
 
+def _real_dynamic_slice(op: ir.Operation) -> None:
+    """A slice, where its bounds are constants; the interpreter does not know the dynamic one."""
+    makers = [bound.owner for bound in list(op.operands)[1:]]
+    if not all(not isinstance(maker, ir.Block) and maker.name == "stablehlo.constant" for maker in makers):
+        return
+    names = ("start_indices", "limit_indices", "strides")
+    attributes = {
+        name: ir.DenseI64ArrayAttr.get(constant_value(maker).tolist())
+        for name, maker in zip(names, makers, strict=True)
+    }
+    op.results[0].replace_all_uses_with(_create("slice", ir.InsertionPoint(op), [op.operands[0]], attributes))
+    op.erase()
+
+
 def _create(
     name: str,
     point: ir.InsertionPoint,
@@ -97,7 +118,10 @@ def _create(
     ).result
 
 
+# Ops that only older exporters write; upstream has a pass for them.
+_OLD = frozenset(f"stablehlo.{name}" for name in ("broadcast", "dot", "einsum", "unary_einsum"))
 _REWRITES: dict[str, Callable[[ir.Operation], None]] = {
     "stablehlo.convolution": _convolution,
     "stablehlo.compare": _compare,
+    "stablehlo.real_dynamic_slice": _real_dynamic_slice,
 }

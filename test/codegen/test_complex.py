@@ -28,6 +28,17 @@ def evaluate(op: str, target: object, *arrays: np.ndarray) -> np.ndarray:
     return run_kernel(text, arrays, target)[0]
 
 
+def absolute(z: np.ndarray, target: object) -> np.ndarray:
+    part = "f32" if z.dtype == np.complex64 else "f64"
+    text = f"""
+    func.func private @fusion(%z: tensor<{z.size}xcomplex<{part}>>) -> tensor<{z.size}x{part}>
+        attributes {{hlo.fusion = "loop"}} {{
+      %0 = "hlo.abs"(%z) : (tensor<{z.size}xcomplex<{part}>>) -> tensor<{z.size}x{part}>
+      return %0 : tensor<{z.size}x{part}>
+    }}"""
+    return run_kernel(text, (z,), target)[0]
+
+
 def samples(dtype: type) -> np.ndarray:
     rng = np.random.default_rng(0)
     spread = [
@@ -65,6 +76,40 @@ def test_error(op: str, dtype: type, target: object) -> None:
     exact = function(z.astype(np.clongdouble))
     error = np.abs(evaluate(op, target, z) - exact) / np.abs(exact) / np.finfo(dtype).eps
     assert np.nanmax(error) < limit
+
+
+SPECIAL = np.array([0, -0.0, 1, -2, np.inf, -np.inf, np.nan])
+SPECIAL_COMPLEX = np.array([complex(real, imaginary) for real in SPECIAL for imaginary in SPECIAL])
+
+
+@every_target
+@every_type
+def test_absolute_value_of_special_numbers(dtype: type, target: object) -> None:
+    """C99's hypot: infinite if a part is, else NaN if a part is, also where the other is zero."""
+    z = SPECIAL_COMPLEX.astype(dtype)
+    np.testing.assert_array_equal(absolute(z, target), np.hypot(z.real, z.imag))
+
+
+@every_target
+@every_type
+def test_quotients_of_infinities_and_by_zero(dtype: type, target: object) -> None:
+    """C99 Annex G.5.1: finite by infinite is zero, infinite by finite and anything by zero infinite."""
+    a, b = (part.astype(dtype).ravel() for part in np.meshgrid(SPECIAL_COMPLEX, SPECIAL_COMPLEX))
+    quotient = evaluate("divide", target, a, b)
+    infinite = np.isinf(quotient.real) | np.isinf(quotient.imag)
+    infinite_a, infinite_b = (np.isinf(x.real) | np.isinf(x.imag) for x in (a, b))
+    assert np.all(quotient[np.isfinite(a) & infinite_b] == 0)
+    assert np.all(infinite[infinite_a & np.isfinite(b)])
+    assert np.all(infinite[(b == 0) & (a != 0) & ~np.isnan(a)])
+    assert np.all(np.isnan(quotient[infinite_a & infinite_b]))
+
+
+@every_target
+def test_the_signs_of_quotients_are_those_of_directions(target: object) -> None:
+    a = np.array([1j, complex(np.inf, 1), -2], np.complex64)
+    b = np.array([complex(np.inf, -np.inf), 2, -0.0], np.complex64)
+    parts = evaluate("divide", target, a, b).view(np.float32).tolist()
+    assert str(parts) == "[-0.0, 0.0, inf, nan, inf, nan]"
 
 
 @every_target

@@ -23,6 +23,8 @@ from stablehlo_py.debug.engines import Settings, reference
 from stablehlo_py.debug.fuzz import FINDINGS, Fuzzer, Outcome
 from stablehlo_py.debug.fuzz_page import write_page
 from stablehlo_py.debug.generate import VERSION, Program, generate
+from stablehlo_py.debug.generate.coverage import NOT_DRAWN, coverage, missing, table, universe
+from stablehlo_py.debug.generate.draft import ELEMENTS
 from stablehlo_py.debug.generate.families import FAMILIES
 from stablehlo_py.debug.journal import Journal
 from stablehlo_py.debug.workers import Workers
@@ -74,12 +76,24 @@ def test_a_seed_is_one_program() -> None:
     assert generate(8).case.module != first.case.module
 
 
-def test_every_family_is_drawn() -> None:
-    ops = frozenset().union(*(generate(seed).ops for seed in range(150)))
-    names = "while if case reduce sort scatter gather convolution dot_general dynamic_slice reduce_window pad map"
-    assert {f"stablehlo.{name}" for name in names.split()} <= ops
-    assert len(ops) > 70
+def test_every_op_is_drawn() -> None:
+    found = coverage(range(1000))
+    assert missing(found) == []
+    assert set(NOT_DRAWN) <= universe()
+    assert not set(NOT_DRAWN) & set(found)
+    assert "| stablehlo.add |" in table(found)
+    elements = frozenset().union(*found.values())
+    assert set(ELEMENTS) | {"quantized"} <= elements
     assert len({each.name for each in FAMILIES}) == len(FAMILIES)
+
+
+def test_programs_of_every_kind() -> None:
+    variants = [program.variant for program in map(generate, range(60)) if program.variant]
+    assert any(variant.grid for variant in variants)
+    (symbolic, *_) = (program for program in map(generate, range(60)) if program.more)
+    assert "?x" in symbolic.variant.source
+    assert "?x" not in symbolic.case.module
+    assert len({tuple(array.shape for array in case.inputs) for case in symbolic.cases}) > 1
 
 
 @pytest.mark.parametrize(("planted", "status"), [("planted.py", "difference"), ("crash.py", "crash")])

@@ -41,3 +41,16 @@ func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = stablehlo.negate %x : tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+
+// -----
+
+// The elements of a tuple have the sizes that they had.
+// CHECK-LABEL: func.func {{.*}}@main
+// CHECK-NOT: tuple
+// CHECK: stablehlo.add %{{.*}}, %{{.*}} : tensor<?xf32, "d0_0">
+func.func public @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = stablehlo.tuple %x, %y : tuple<tensor<?xf32>, tensor<?xf32>>
+  %1 = stablehlo.get_tuple_element %0[1] : (tuple<tensor<?xf32>, tensor<?xf32>>) -> tensor<?xf32>
+  %2 = stablehlo.add %1, %x : tensor<?xf32>
+  return %2 : tensor<?xf32>
+}

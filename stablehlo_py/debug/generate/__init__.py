@@ -6,7 +6,7 @@ MLIR infers result types and refuses what the specification does not allow: a re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,27 +14,64 @@ from stablehlo_py.debug.edits import Case, remove_unused
 from stablehlo_py.debug.engines import context, set_signature
 
 # Importing these fills the table of families.
-from stablehlo_py.debug.generate import contractions, control, elementwise, regions, shapes
-from stablehlo_py.debug.generate.draft import Draft
+from stablehlo_py.debug.generate import (
+    chlo,
+    collectives,
+    contractions,
+    control,
+    dynamic,
+    elementwise,
+    models,
+    quantized,
+    regions,
+    shapes,
+    structure,
+)
+from stablehlo_py.debug.generate.draft import DYNAMIC, Draft
+from stablehlo_py.debug.generate.variants import Variant, at_sizes, on_grid
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 
-__all__ = ["VERSION", "Program", "contractions", "control", "elementwise", "generate", "regions", "shapes"]
+__all__ = [
+    "VERSION",
+    "Program",
+    "chlo",
+    "collectives",
+    "contractions",
+    "control",
+    "dynamic",
+    "elementwise",
+    "generate",
+    "models",
+    "quantized",
+    "regions",
+    "shapes",
+    "structure",
+]
 
 # A seed means the same program for as long as this number does not change.
-VERSION = 2
+VERSION = 6
 MAX_RESULTS = 8
+GRIDS = ((2, 1), (1, 2), (2, 1), (1, 2), (2, 2))
 LENGTHS, LENGTH_WEIGHTS = ((2, 8), (6, 15), (12, 26)), (0.6, 0.3, 0.1)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A random program, and how it is compiled."""
+    """A random program, and how it is compiled. A program with a variant is that, and has a case for each of its
+    sizes."""
 
     seed: int
     case: Case
     options: Options
     ops: frozenset[str]
+    variant: Variant | None = None
+    more: tuple[Case, ...] = ()
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """What the oracles run."""
+        return (self.case, *self.more)
 
 
 def generate(seed: int) -> Program:
@@ -53,8 +90,9 @@ def generate(seed: int) -> Program:
         )
         block = function.regions[0].blocks.append()
         draft = Draft(random, block, ir.InsertionPoint(block))
+        _choose_kind(draft)
         for _ in range(draft.whole(1, 4)):
-            draft.fresh(draft.shape(), draft.element())
+            draft.fresh(_first_shape(draft), draft.element())
         made = control.add_ops(draft, _length(draft))
         unused = [value for value in made if not any(True for _ in value.uses)]
         used = [value for value in made if draft.chance(0.05)]
@@ -71,7 +109,37 @@ def generate(seed: int) -> Program:
         function.walk(visit)
         assert module.operation.verify(), f"seed {seed} makes an invalid program"
         case = Case(str(module), tuple(draft.inputs))
-    return Program(seed, case, _options(random), frozenset(ops))
+        options = _options(random)
+    return _program(seed, draft, case, options, frozenset(ops))
+
+
+def _choose_kind(draft: Draft) -> None:
+    if draft.chance(0.06):
+        draft.kind, draft.grid = "grid", GRIDS[draft.whole(0, len(GRIDS))]
+    elif draft.chance(0.06):
+        draft.kind, draft.open_size = "symbolic", draft.whole(2, 9)
+
+
+def _first_shape(draft: Draft) -> list[int]:
+    """A shape for a first input; with open sizes in a symbolic program."""
+    shape = draft.shape()
+    if draft.kind == "symbolic":
+        shape = [size or 1 for size in shape[:3]] or [1]
+        shape[draft.whole(0, len(shape))] = DYNAMIC
+    return shape
+
+
+def _program(seed: int, draft: Draft, case: Case, options: Options, ops: frozenset[str]) -> Program:
+    if draft.grid is not None:
+        replicas, partitions = draft.grid
+        options = replace(options, num_replicas=replicas, num_partitions=partitions)
+        whole = on_grid(case.module, case.inputs, replicas, partitions)
+        return Program(seed, whole, options, ops, Variant(case.module, draft.grid))
+    if any("?" in line for line in case.module.splitlines() if "func.func @main" in line):
+        sizes = (draft.open_size, 1, draft.open_size // 2)
+        first, *more = at_sizes(case.module, case.inputs, sizes)
+        return Program(seed, first, options, ops, Variant(case.module), tuple(more))
+    return Program(seed, case, options, ops)
 
 
 def _length(draft: Draft) -> int:

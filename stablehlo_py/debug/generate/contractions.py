@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, letter, sizes
+from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, letter, letter_of, sizes
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import padding
 from stablehlo_py.mlir import ir
@@ -12,10 +12,13 @@ MAX_PRODUCTS = 20_000
 
 @family(5)
 def dot_general(d: Draft) -> Made:
-    """Batch and contracting dimensions anywhere."""
+    """Batch and contracting dimensions anywhere. Complex numbers are finite: the specification does not say which parts
+    of a product of infinite ones are infinite, and which are NaN."""
     x = d.value("sufc", low=1)
     if x is None:
         return None
+    if letter(x) == "c":
+        x = moderate(d, x)
     rank = len(sizes(x))
     order = [int(axis) for axis in d.random.permutation(rank)]
     batches = d.whole(0, min(2, rank) + 1)
@@ -26,6 +29,8 @@ def dot_general(d: Draft) -> Made:
     places = [wanted[int(number)] for number in d.random.permutation(len(wanted))]
     shape = [place if kind == "f" else sizes(x)[place] for kind, place in places]
     y = d.fresh(shape, x.type.element_type)
+    if letter(x) == "c":
+        y = moderate(d, y)
     rhs_batch = [places.index(("b", axis)) for axis in batch]
     rhs_contract = [places.index(("c", axis)) for axis in contract]
     kept = [size for axis, size in enumerate(sizes(x)) if axis not in (*batch, *contract)]
@@ -44,9 +49,10 @@ def dot_general(d: Draft) -> Made:
 
 @family(2.5)
 def convolution(d: Draft) -> Made:
-    """One to three spatial dimensions, groups, strides, dilations of both sides, reversal, any layout."""
+    """One to three spatial dimensions, groups, strides, dilations of both sides, reversal, any layout. Numbers are
+    finite: products with padding are zero, whether they are formed or not."""
     element = d.element()
-    if not isinstance(element, ir.FloatType | ir.IntegerType) or element.width in (1, 2, 4) or "f8" in str(element):
+    if letter_of(element) not in "suf" or element.width < 8:
         return None
     spatial = d.whole(1, 4)
     groups, batch_groups = (int(n) for n in d.one_of([(1, 1)] * 5 + [(2, 1), (3, 1), (1, 2)]))  # type: ignore[attr-defined]
@@ -74,8 +80,7 @@ def convolution(d: Draft) -> Made:
     reverse = ", ".join(str(d.chance(0.2)).lower() for _ in range(spatial))
     made = d.op(
         "convolution",
-        d.fresh(lhs, element),
-        d.fresh(rhs, element),
+        *(_finite(d, d.fresh(each, element)) for each in (lhs, rhs)),
         results=[d.tensor(shape, element)],
         window_strides=strides,
         padding=padding(edges),
@@ -109,6 +114,10 @@ def moderate(d: Draft, x: ir.Value) -> ir.Value:
         return d.op("complex", *(moderate(d, d.op(part, x)) for part in ("real", "imag")))
     is_number = d.op("compare", x, x, comparison_direction="#stablehlo<comparison_direction EQ>")
     return d.op("clamp", d.splat(-4.0, x), d.op("select", is_number, x, d.splat(1.0, x)), d.splat(4.0, x))
+
+
+def _finite(d: Draft, x: ir.Value) -> ir.Value:
+    return moderate(d, x) if d.special and letter(x) == "f" else x
 
 
 @family(0.15, in_regions=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stablehlo_py.debug.generate.draft import Draft
-from stablehlo_py.debug.generate.families import FAMILIES, Made, family
+from stablehlo_py.debug.generate.families import Made, family, table
 from stablehlo_py.mlir import MLIRError, ir
 
 MAX_DEPTH = 2
@@ -13,16 +13,15 @@ MAX_DEPTH = 2
 
 def add_ops(d: Draft, count: int) -> list[ir.Value]:
     """Draw families until `count` have made values; those are returned, and in the pool."""
-    # By name: what a seed means must not depend on the order of imports.
-    table = sorted((each for each in FAMILIES if each.in_regions or not d.depth), key=lambda each: each.name)
-    weights = np.array([each.weight for each in table])
+    families = table(d.kind, bool(d.depth))
+    weights = np.array([each.weight for each in families])
     weights /= weights.sum()
     made: list[ir.Value] = []
     successes = 0
     for _ in range(4 * count):
         if successes == count:
             break
-        chosen = table[int(d.random.choice(len(table), p=weights))]
+        chosen = families[int(d.random.choice(len(families), p=weights))]
         try:
             result = chosen.draw(d)
         except MLIRError:  # the specification does not allow this one; what it has made so far is dead code

@@ -16,22 +16,25 @@ ELEMENTS = {
     "f32": 10, "f64": 3, "bf16": 3, "f16": 3, "i32": 5, "i8": 2, "i16": 1, "i64": 2, "ui8": 2, "ui16": 1, "ui32": 2,
     "ui64": 1, "i1": 2, "complex<f32>": 2, "complex<f64>": 1, "i4": 0.7, "ui4": 0.5, "i2": 0.3, "ui2": 0.2,
     "f8E4M3FN": 0.3, "f8E5M2": 0.3, "f8E4M3": 0.1, "f8E3M4": 0.1, "f8E4M3FNUZ": 0.1, "f8E5M2FNUZ": 0.1,
-    "f8E4M3B11FNUZ": 0.1,
+    "f8E4M3B11FNUZ": 0.1, "f8E8M0FNU": 0.1, "f6E2M3FN": 0.15, "f6E3M2FN": 0.15, "f4E2M1FN": 0.2,
 }  # fmt: skip
 SIZES = (0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 SIZE_WEIGHTS = np.array([0.15, 1, 1, 1, 2, 2, 2, 2, 2, 2, 1, 1, 1, 0.6, 0.6, 0.3])
 MAX_ELEMENTS = 1200
 SPECIAL_FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e-3, -3.5, 100.0)
 
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
 Fits = Callable[[ir.Value], bool]
 
 
 def letter_of(element: ir.Type) -> str:
-    """b, s, u, f, c, or 8 for floats of fewer than 16 bits: the classes that tables of ops speak of."""
+    """b, s, u, f, c, 8 for floats of fewer than 16 bits, or e for those that are powers of two only (f8E8M0FNU): the
+    classes that tables of ops speak of."""
     if isinstance(element, ir.ComplexType):
         return "c"
     if isinstance(element, ir.FloatType):
-        return "8" if element.width < 16 else "f"
+        return "f" if element.width >= 16 else "e" if "E8M0" in str(element) else "8"
     return "b" if element.width == 1 else "u" if element.is_unsigned else "s"
 
 
@@ -58,6 +61,12 @@ class Draft:
         self.inputs: list[np.ndarray] = []
         self.pool: list[ir.Value] = []
         self.depth = 0  # of regions around
+        # "plain"; "grid", for this many replicas and partitions; "symbolic", with a size left open that is this one in
+        # the inputs.
+        self.kind = "plain"
+        self.grid: tuple[int, int] | None = None
+        self.open_size = 0
+        self.channels = 0  # of collectives so far
         names, weights = list(ELEMENTS), np.array(list(ELEMENTS.values()))
         chosen = random.choice(len(names), size=2, replace=False, p=weights / weights.sum())
         # A program is about two types, so that its values meet; i1 and i32 come by comparing and indexing.
@@ -130,9 +139,9 @@ class Draft:
 
     def argument(self, shape: Sequence[int], element: ir.Type) -> ir.Value:
         """A new input of `@main`; inside a region a constant instead."""
-        if self.depth or (letter_of(element) != "c" and self.chance(0.15)):
+        if self.depth or (letter_of(element) != "c" and DYNAMIC not in shape and self.chance(0.15)):
             return self.constant(self.array(shape, element), element)
-        self.inputs.append(self.array(shape, element))
+        self.inputs.append(self.array([self.open_size if size == DYNAMIC else size for size in shape], element))
         return self.block.add_argument(ir.RankedTensorType.get(list(shape), element), ir.Location.unknown())
 
     def constant(self, array: np.ndarray | float | int, element: ir.Type) -> ir.Value:
@@ -180,7 +189,7 @@ class Draft:
     # --- ops ---------------------------------------------------------------------------------------------------------
 
     def op(
-        self, name: str, *operands: ir.Value, results: Sequence[ir.Type] | None = None, **attributes: object
+        self, name: str, /, *operands: ir.Value, results: Sequence[ir.Type] | None = None, **attributes: object
     ) -> ir.Value:
         """Make an op with one result. Raises MLIRError where the specification does not allow it."""
         return self.make(name, operands, results, attributes).results[0]
@@ -205,9 +214,26 @@ class Draft:
         )
 
     def broadcast(self, value: ir.Value, shape: Sequence[int], dimensions: Sequence[int] = ()) -> ir.Value:
-        """`broadcast_in_dim`."""
+        """`broadcast_in_dim`, dynamic where a size is open."""
         type_ = ir.RankedTensorType.get(list(shape), value.type.element_type)
+        if DYNAMIC in shape:
+            return self.op(
+                "dynamic_broadcast_in_dim",
+                value,
+                self._sizes(shape),
+                results=[type_],
+                broadcast_dimensions=list(dimensions),
+            )
         return self.op("broadcast_in_dim", value, results=[type_], broadcast_dimensions=list(dimensions))
+
+    def _sizes(self, shape: Sequence[int]) -> ir.Value:
+        """A shape as a value; its open size is that of an input."""
+        i32 = ir.IntegerType.get_signless(32)
+        of = next(value for value in self.block.arguments if DYNAMIC in value.type.shape)
+        measured = self.op("get_dimension_size", of, dimension=list(of.type.shape).index(DYNAMIC))
+        parts = [measured if size == DYNAMIC else self.constant(np.asarray(size), i32) for size in shape]
+        flat = [self.op("reshape", part, results=[self.tensor([1], i32)]) for part in parts]
+        return self.op("concatenate", *flat, dimension=0)
 
     def splat(self, number: float, like: ir.Value) -> ir.Value:
         """A number in the shape and type of a value."""

@@ -69,7 +69,7 @@ def compare(d: Draft) -> Made:
 @family(2)
 def select(d: Draft) -> Made:
     """A choice by elements, or of whole tensors."""
-    x = d.value("bsufc8")
+    x = d.value("bsufc8e")
     if x is None:
         return None
     bool_ = ir.IntegerType.get_signless(1)
@@ -91,13 +91,15 @@ def clamp(d: Draft) -> Made:
 @family(3)
 def convert(d: Draft) -> Made:
     """Any type to any other. Floats are brought into the range of an integer first: the rest is not specified."""
-    x = d.value("bsufc8")
+    x = d.value("bsufc8e")
     if x is None:
         return None
     names = ("f32", "f64", "bf16", "f16", "i32", "i8", "ui8", "i64", "i1", "ui32", "i4", "complex<f32>", "i16")
     element = d.element() if d.chance(0.5) else ir.Type.parse(str(d.one_of(names)))
     if letter(x) == "c" and letter_of(element) != "c":
         x = d.op("real", x)
+    if letter(x) == "e" and letter_of(element) in "su":
+        x = d.op("convert", x, results=[d.tensor(sizes(x), ir.F32Type.get())])
     if letter(x) in "f8" and letter_of(element) in "su":
         x = within(d, x, element)
     return d.op("convert", x, results=[d.tensor(sizes(x), element)])
@@ -151,7 +153,7 @@ def reduce_precision(d: Draft) -> Made:
 def iota(d: Draft) -> Made:
     """Counting along a dimension."""
     element = d.element()
-    if letter_of(element) in "b8":
+    if letter_of(element) in "b8e":
         return None
     shape = d.shape(d.whole(1, 4))
     return d.op("iota", results=[d.tensor(shape, element)], iota_dimension=d.whole(0, len(shape)))

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.debug.generate.contractions import moderate
-from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, letter, sizes
+from stablehlo_py.debug.generate.draft import DYNAMIC, MAX_ELEMENTS, Draft, elements, letter, sizes
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import padding
 from stablehlo_py.dialect.constants import numpy_dtype
@@ -16,7 +16,7 @@ from stablehlo_py.mlir import ir
 
 # Commutative and associative (up to rounding): the order is not specified. Combiner -> classes of types.
 COMBINERS = {
-    "add": "sufc", "multiply": "sufc", "maximum": "suf", "minimum": "suf", "and": "bsu", "or": "bsu", "xor": "bsu",
+    "add": "sufc", "multiply": "suf", "maximum": "suf", "minimum": "suf", "and": "bsu", "or": "bsu", "xor": "bsu",
 }  # fmt: skip
 Body = Callable[[list[ir.Value], ir.InsertionPoint], list[ir.Value]]
 
@@ -128,6 +128,35 @@ def reduce_pairs(d: Draft) -> Made:
     return list(made.results)
 
 
+@family(1)
+def reduce_several(d: Draft) -> Made:
+    """Two operands, combined each by itself: of one shape, not of one type."""
+    x = d.value("sufc", low=1)
+    if x is None:
+        return None
+    y = d.like(x, d.element() if d.chance(0.5) else None)
+    names = [combiner(d, value) for value in (x, y)]
+    if None in names:
+        return None
+    axes = d.axes(x)
+    kept = [size for axis, size in enumerate(sizes(x)) if axis not in axes]
+    inits = [initial(d, str(name), value.type.element_type) for name, value in zip(names, (x, y), strict=True)]
+    types = [d.tensor(kept, value.type.element_type) for value in (x, y)]
+    made = d.make("reduce", [x, y, *inits], types, {"dimensions": axes}, regions=1)
+    body(made, 0, [scalar_type(x), scalar_type(y)] * 2, _each(names))
+    return list(made.results)
+
+
+def _each(names: Sequence[str | None]) -> Body:
+    """The body that combines every operand by an op of its own."""
+    count = len(names)
+
+    def make(arguments: list[ir.Value], point: ir.InsertionPoint) -> list[ir.Value]:
+        return [scalar(str(name), point, arguments[i], arguments[count + i]) for i, name in enumerate(names)]
+
+    return make
+
+
 @family(3)
 def reduce_window(d: Draft) -> Made:
     """Windows with strides, dilations and padding; cumulative sums among them."""
@@ -155,10 +184,12 @@ def reduce_window(d: Draft) -> Made:
         "window_dilations": dilations,
         "padding": padding(edges),
     }
-    init = initial(d, name, x.type.element_type)
-    made = d.make("reduce_window", [x, init], [d.tensor(shape, x.type.element_type)], attributes, regions=1)
-    body(made, 0, [scalar_type(x)] * 2, applies(name))
-    return made.result if elements(made.result) <= MAX_ELEMENTS else None
+    values = [x, d.like(x)] if d.chance(0.2) else [x]
+    inits = [initial(d, name, x.type.element_type) for _ in values]
+    types = [d.tensor(shape, x.type.element_type) for _ in values]
+    made = d.make("reduce_window", [*values, *inits], types, attributes, regions=1)
+    body(made, 0, [scalar_type(x)] * (2 * len(values)), _each([name] * len(values)))
+    return list(made.results) if elements(made.results[0]) <= MAX_ELEMENTS else None
 
 
 def _windows(size: int, window: int, stride: int, base: int, dilation: int, edges: tuple[int, int]) -> int:
@@ -193,7 +224,7 @@ def sort(d: Draft) -> Made:
         return None
     x, total = orderable(d, x)
     values = [x, d.like(x)] if d.chance(0.4) else [x]
-    if d.chance(0.3):
+    if d.chance(0.3) and DYNAMIC not in sizes(x):
         i32 = ir.IntegerType.get_signless(32)
         values.append(d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=len(sizes(x)) - 1))
     attributes = {"dimension": d.whole(0, len(sizes(x))), "is_stable": True}
@@ -259,6 +290,54 @@ def scatter(d: Draft) -> Made:
     numbers = (
         f"#stablehlo.scatter<update_window_dims = {list(range(len(batch), len(batch) + rank - 1))}, "
         f"inserted_window_dims = [{axis}], scatter_dims_to_operand_dims = [{axis}], index_vector_dim = {len(batch)}>"
+    )
+    attributes = {"scatter_dimension_numbers": numbers, "indices_are_sorted": False, "unique_indices": False}
+    if d.chance(0.2):  # two operands, each with its updates
+        other, others = d.like(x), d.fresh(sizes(updates), x.type.element_type)
+        made = d.make("scatter", [x, other, indices, updates, others], [x.type] * 2, attributes, regions=1)
+        body(made, 0, [scalar_type(x)] * 4, _each([name, name]))
+        return list(made.results)
+    made = d.make("scatter", [x, indices, updates], [x.type], attributes, regions=1)
+    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    return made.result
+
+
+@family(1)
+def gather_batched(d: Draft) -> Made:
+    """One place in each batch (batching dimensions): what `take_along_axis` becomes."""
+    x = d.value("bsufc8", low=2)
+    if x is None or 0 in sizes(x):
+        return None
+    batch, axis = (int(number) for number in d.random.permutation(len(sizes(x)))[:2])
+    count = d.whole(1, 5)
+    indices = d.indices([sizes(x)[batch], count, 1], sizes(x)[axis])
+    kept = [number for number in range(len(sizes(x))) if number not in (batch, axis)]
+    numbers = (
+        f"#stablehlo.gather<offset_dims = {list(range(2, 2 + len(kept)))}, collapsed_slice_dims = [{axis}], "
+        f"operand_batching_dims = [{batch}], start_indices_batching_dims = [0], start_index_map = [{axis}], "
+        "index_vector_dim = 2>"
+    )
+    slices = [1 if number in (batch, axis) else size for number, size in enumerate(sizes(x))]
+    made = d.op("gather", x, indices, dimension_numbers=numbers, slice_sizes=slices, indices_are_sorted=False)
+    return made if elements(made) <= MAX_ELEMENTS else None
+
+
+@family(1)
+def scatter_batched(d: Draft) -> Made:
+    """One update to each batch, at places of its own."""
+    x = d.value("bsuf", low=2)
+    name = None if x is None else combiner(d, x)
+    if x is None or name is None or 0 in sizes(x):
+        return None
+    batch, axis = (int(number) for number in d.random.permutation(len(sizes(x)))[:2])
+    count = d.whole(1, 4)
+    indices = d.indices([sizes(x)[batch], count, 1], sizes(x)[axis])
+    kept = [size for number, size in enumerate(sizes(x)) if number not in (batch, axis)]
+    updates = d.fresh([sizes(x)[batch], count, *kept], x.type.element_type)
+    numbers = (
+        f"#stablehlo.scatter<update_window_dims = {list(range(2, 2 + len(kept)))}, inserted_window_dims = [{axis}], "
+        f"input_batching_dims = [{batch}], scatter_indices_batching_dims = [0], "
+        f"scatter_dims_to_operand_dims = [{axis}], index_vector_dim = 2>"
     )
     attributes = {"scatter_dimension_numbers": numbers, "indices_are_sorted": False, "unique_indices": False}
     made = d.make("scatter", [x, indices, updates], [x.type], attributes, regions=1)

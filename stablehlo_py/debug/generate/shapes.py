@@ -8,7 +8,7 @@ from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, siz
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.mlir import ir
 
-ANY = "bsufc8"
+ANY = "bsufc8e"
 
 
 def padding(pairs: list[tuple[int, int]]) -> ir.Attribute:

@@ -1,0 +1,79 @@
+"""Programs that are more than one run: on a grid of processes, or at several sizes of a dimension that is left open.
+
+Our compiler gets the program as it is (`Variant.source`); the oracles get cases that they can run: the whole grid as
+one module of the reference interpreter, the program with each of the sizes filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stablehlo_py.debug.edits import Case
+from stablehlo_py.debug.engines import context, main_of, static_module
+from stablehlo_py.debug.generate.draft import DYNAMIC
+from stablehlo_py.mlir import ir
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What our compiler compiles instead of a case's module: `source`, for a grid of this many replicas and partitions
+    (None: one process)."""
+
+    source: str
+    grid: tuple[int, int] | None = None
+
+
+def on_grid(module: str, inputs: Sequence[np.ndarray], replicas: int, partitions: int) -> Case:
+    """`@main` of every process, by the interpreter's `run_parallel`: the arguments and results of one process after the
+    other. Each process gets the inputs turned by its number."""
+    count = replicas * partitions
+    with context(), ir.Location.unknown():
+        parsed = ir.Module.parse(module)
+        program = main_of(parsed)
+        program.attributes["sym_name"] = ir.StringAttr.get("program")
+        signature = ir.FunctionType(ir.TypeAttr(program.attributes["function_type"]).value)
+        arguments, results = list(signature.inputs) * count, list(signature.results) * count
+        main = ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get("main"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get(arguments, results)),
+            },
+            regions=1,
+            ip=ir.InsertionPoint(parsed.body),
+        )
+        block = main.regions[0].blocks.append(*arguments)
+        row = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get("program")] * partitions)
+        with ir.InsertionPoint(block):
+            parallel = ir.Operation.create(
+                "interpreter.run_parallel",
+                results=results,
+                operands=list(block.arguments),
+                attributes={"programs": ir.ArrayAttr.get([row] * replicas)},
+            )
+            ir.Operation.create("func.return", operands=list(parallel.results))
+        turned = [np.roll(array.ravel(), number).reshape(array.shape) for number in range(count) for array in inputs]
+        return Case(str(parsed), tuple(turned))
+
+
+def at_sizes(module: str, inputs: Sequence[np.ndarray], sizes: Sequence[int]) -> list[Case]:
+    """The program with its open dimensions filled in, once for each size; the inputs are cut to it.
+
+    Raises ShloError where the sizes cannot be filled in.
+    """
+    with context():
+        parsed = ir.Module.parse(module)
+        shapes = [list(argument.type.shape) for argument in main_of(parsed).regions[0].blocks[0].arguments]
+        open_dimensions = [[axis for axis, size in enumerate(shape) if size == DYNAMIC] for shape in shapes]
+    cases = []
+    for size in sizes:
+        cut = [
+            array[tuple(slice(size) if axis in axes else slice(None) for axis in range(array.ndim))]
+            for array, axes in zip(inputs, open_dimensions, strict=True)
+        ]
+        with context():
+            cases.append(Case(str(static_module(module, cut)), tuple(array.copy() for array in cut)))
+    return cases
