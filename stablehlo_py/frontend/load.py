@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stablehlo_py.frontend.entry import select_entry
+from stablehlo_py.frontend.gspmd import expand
 from stablehlo_py.frontend.jax_export import attach
 from stablehlo_py.frontend.parse import parse, readable_names
 from stablehlo_py.frontend.source import identify, read
@@ -55,6 +56,7 @@ def load(
     module = parse(found, context)
     with readable_names(found):
         select_entry(module, entry)
+    expand(module)
     if found.export is not None:
         attach(module, found.export)
     return module

@@ -24,8 +24,7 @@ import numpy as np
 
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import UnsupportedError
-
-_CHANNEL = "#stablehlo.channel_handle<handle = 1, type = 0>"
+from stablehlo_py.frontend.shards import Shards, groups_along
 
 
 class ManualComputation:
@@ -98,62 +97,17 @@ class ManualComputation:
     # --- values ------------------------------------------------------------------------------------------------------
 
     def _shard(self, value: Any, sharding: Any) -> Any:
-        sizes = list(value.type.shape)
-        split = self._axes(sharding, len(sizes))
-        if not any(split):
-            return value
-        names, devices = self._mesh(sharding)
-        partition = self._make("partition_id", self._tensor([], self._ir.IntegerType.get_unsigned(32)))
-        starts = []
-        for dimension, axes in enumerate(split):
-            groups = _groups(names, devices, axes)
-            sizes[dimension] //= groups.shape[1]
-            table = np.zeros(self._partitions, np.int32)
-            table[groups] = np.arange(groups.shape[1], dtype=np.int32) * sizes[dimension]
-            starts.append(self._looked_up(table, partition))
-        attributes = {"slice_sizes": self._ir.DenseI64ArrayAttr.get(sizes)}
-        type_ = self._tensor(sizes, value.type.element_type)
-        return self._make("dynamic_slice", type_, [value, *starts], attributes)
-
-    def _looked_up(self, table: np.ndarray, partition: Any) -> Any:
-        """table[partition], tensor<i32>."""
-        element = self._ir.IntegerType.get_signless(32)
-        value = self._ir.DenseElementsAttr.get(table)
-        constant = self._make("constant", self._tensor([len(table)], element), attributes={"value": value})
-        sizes = {"slice_sizes": self._ir.DenseI64ArrayAttr.get([1])}
-        found = self._make("dynamic_slice", self._tensor([1], element), [constant, partition], sizes)
-        return self._make("reshape", self._tensor([], element), [found])
+        groups = self._groups(sharding, value.type.rank)
+        return Shards(self._ir, self._partitions).own(value, groups) if groups else value
 
     def _gathered(self, value: Any, sharding: Any) -> Any:
-        for dimension, axes in enumerate(self._axes(sharding, value.type.rank)):
-            if not axes:
-                continue
-            groups = _groups(*self._mesh(sharding), axes)
-            sizes = list(value.type.shape)
-            sizes[dimension] *= groups.shape[1]
-            attributes = {
-                "all_gather_dim": self._ir.IntegerAttr.get(self._ir.IntegerType.get_signless(64), dimension),
-                "replica_groups": self._ir.DenseElementsAttr.get(np.ascontiguousarray(groups, np.int64)),
-                "channel_handle": self._ir.Attribute.parse(_CHANNEL),
-                "use_global_device_ids": self._ir.UnitAttr.get(),
-            }
-            value = self._make("all_gather", self._tensor(sizes, value.type.element_type), [value], attributes)
-        return value
+        groups = self._groups(sharding, value.type.rank)
+        return Shards(self._ir, self._partitions).whole(value, groups)
 
-    def _tensor(self, sizes: Sequence[int], element: Any) -> Any:
-        return self._ir.RankedTensorType.get(list(sizes), element)
-
-    def _make(
-        self, name: str, type_: Any, operands: Sequence[Any] = (), attributes: dict[str, Any] | None = None
-    ) -> Any:
-        return self._ir.Operation.create(
-            f"stablehlo.{name}", results=[type_], operands=list(operands), attributes=attributes
-        ).results[0]
-
-
-def _groups(names: Sequence[str], devices: np.ndarray, axes: Sequence[str]) -> np.ndarray:
-    """Rows of the devices that differ along `axes` only, in the order of their shards."""
-    varying = [names.index(axis) for axis in axes]
-    fixed = [dimension for dimension in range(devices.ndim) if dimension not in varying]
-    width = int(np.prod([devices.shape[dimension] for dimension in varying]))
-    return devices.transpose([*fixed, *varying]).reshape(-1, width)
+    def _groups(self, sharding: Any, rank: int) -> list[np.ndarray]:
+        """For every dimension the groups of devices along it; nothing where none is split."""
+        split = self._axes(sharding, rank)
+        if not any(split):
+            return []
+        names, devices = self._mesh(sharding)
+        return [groups_along(devices, [names.index(axis) for axis in axes]) for axes in split]

@@ -1,4 +1,4 @@
-"""JAX programs on shards, exported and run on four devices: `python sharded.py`, a pickle of the results on stdout.
+"""JAX programs on shards, exported and run on four devices: `python sharded.py shardy` writes a pickle of the results.
 
 It runs in a process of its own: how many devices JAX has on a CPU is decided when it starts.
 """
@@ -25,10 +25,10 @@ class Model:
     results: list[np.ndarray]
 
 
-def models() -> dict[str, Model]:
-    """All models, by name."""
+def models(partitioner: str) -> dict[str, Model]:
+    """All models, by name, as exported for a partitioner: shardy or gspmd."""
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, __file__], capture_output=True, check=False, env=environment)
+    done = subprocess.run([sys.executable, __file__, partitioner], capture_output=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr.decode()
     return {name: Model(*parts) for name, parts in pickle.loads(done.stdout).items()}
 
@@ -108,6 +108,7 @@ def main() -> None:
     import jax
     from jax import export
 
+    jax.config.update("jax_use_shardy_partitioner", sys.argv[1] == "shardy")
     random = np.random.default_rng(0)
     found = {}
     for name, (function, shapes) in _functions().items():

@@ -16,7 +16,13 @@ NAMES = ("product", "moves", "ring", "two axes", "partly manual", "training step
 
 @pytest.fixture(scope="module")
 def models(sharded: ModuleType) -> dict[str, Any]:
-    return sharded.models()
+    return sharded.models("shardy")
+
+
+@pytest.fixture(scope="module")
+def older_models(sharded: ModuleType) -> dict[str, Any]:
+    """The same, exported for the partitioner before Shardy."""
+    return sharded.models("gspmd")
 
 
 def test_every_model_is_tested(models: dict[str, Any]) -> None:
@@ -24,8 +30,9 @@ def test_every_model_is_tested(models: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_as_jax(name: str, models: dict[str, Any]) -> None:
-    model = models[name]
+@pytest.mark.parametrize("exports", ["models", "older_models"])
+def test_as_jax(name: str, exports: str, request: pytest.FixtureRequest) -> None:
+    model = request.getfixturevalue(exports)[name]
     made = shlo.compile(model.exported, options=shlo.Options(verify=True))
     assert isinstance(made, shlo.GridExecutable) == (name != "annotated only")
     results = made(*model.arguments)
@@ -71,3 +78,40 @@ def test_a_part_of_an_axis_is_refused() -> None:
     with pytest.raises(shlo.UnsupportedError, match="splits an axis of the mesh") as caught:
         shlo.compile(text)
     assert caught.value.op == "sdy.manual_computation"
+
+
+SHARDED = """module attributes {{mhlo.num_partitions = 4 : i32}} {{
+  func.func public @main(%arg0: tensor<8x6xf32>) -> tensor<8x6xf32> {{
+    %0 = stablehlo.custom_call @Sharding(%arg0) {{mhlo.sharding = "{there}"}} : (tensor<8x6xf32>) -> tensor<8x6xf32>
+    %1 = stablehlo.custom_call @SPMDFullToShardShape(%0) {{mhlo.sharding = "{{manual}}"}}
+      : (tensor<8x6xf32>) -> tensor<4x3xf32>
+    %2 = stablehlo.add %1, %1 : tensor<4x3xf32>
+    %3 = stablehlo.custom_call @Sharding(%2) {{mhlo.sharding = "{{manual}}"}} : (tensor<4x3xf32>) -> tensor<4x3xf32>
+    %4 = stablehlo.custom_call @SPMDShardToFullShape(%3) {{mhlo.sharding = "{back}"}}
+      : (tensor<4x3xf32>) -> tensor<8x6xf32> loc("model.py":7:3)
+    return %4 : tensor<8x6xf32>
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("devices", ["<=[4]", "<=[2,2]T(1,0)", "2,0,3,1"])
+def test_tiles_as_gspmd_writes_them(devices: str) -> None:
+    sharding = f"{{devices=[2,2]{devices}}}"
+    made = shlo.compile(SHARDED.format(there=sharding, back=sharding))
+    assert (made.num_replicas, made.num_partitions) == (1, 4)
+    x = np.arange(48, dtype=np.float32).reshape(8, 6)
+    np.testing.assert_array_equal(made(x)[0], 2 * x)
+
+
+@pytest.mark.parametrize(
+    ("back", "reason"),
+    [
+        ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "does not make tensor<4x3xf32> of tensor<8x6xf32>"),
+        ("{devices=[4,2]<=[8]}", "is not one of rank 2 over 4 partitions"),
+        ("{manual}", "has no tiles"),
+    ],
+)
+def test_tiles_that_do_not_fit_are_refused(back: str, reason: str) -> None:
+    with pytest.raises(shlo.UnsupportedError, match=reason) as caught:
+        shlo.compile(SHARDED.format(there="{devices=[2,2]<=[4]}", back=back))
+    assert caught.value.location == "model.py:7:3"
