@@ -9,6 +9,7 @@ embedding's gradient).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import (
@@ -128,10 +129,13 @@ def _emit_updates(
     def one(place: list[Index]) -> None:
         starts = starts_at(place)
         bounds: list[tuple[Index, Index]] = []
+        inside: list[Value] = []  # for windows that are one element wide, a test instead of a loop
         for dimension in range(rank):
             low: Index = 0
             high: Index = layout.window(dimension)
-            if dimension in layout.index_of:
+            if dimension in layout.index_of and high == 1:
+                inside.append(f.cmp("ult", f.index(starts[dimension]), f.index(layout.operand[dimension])))
+            elif dimension in layout.index_of:
                 low = f.imax(0, f.isub(0, starts[dimension]))
                 high = f.imin(high, f.isub(layout.operand[dimension], starts[dimension]))
             bounds.append((low, high))
@@ -154,7 +158,10 @@ def _emit_updates(
             else:
                 element_at(to, source, None)
 
-        nest(f, outer, row)
+        if inside:
+            f.if_(reduce(partial(f.binary, "and"), inside), lambda: nest(f, outer, row))
+        else:
+            nest(f, outer, row)
 
     def element_at(to: Index, source: Index, remaining: Index | None) -> None:
         mask = f.tail_mask(remaining, lanes) if remaining is not None and lanes > 1 else None
