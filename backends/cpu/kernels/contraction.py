@@ -47,6 +47,7 @@ class Axis:
 
 
 UNIT = Axis(1)
+HALF_VECTOR = 8  # elements of the commonest type
 FULL_ROWS = 12  # a register tile of that many rows does well
 
 
@@ -130,6 +131,21 @@ def _row_axis(axes: list[Axis]) -> Axis:
     return max(axes, key=lambda axis: (min(axis.size, FULL_ROWS), -abs(axis.a), axis.size), default=UNIT)
 
 
+def _lane_axis(m_axes: list[Axis], n_axes: list[Axis]) -> Axis | None:
+    """The axis that stores of C are contiguous along; where it fills less than half a vector (the channels of an image,
+    say) the longest one that can be loaded whole, and is stored with gaps."""
+    unit = next((axis for axis in (*m_axes, *n_axes) if axis.c == 1), None)
+    if unit is None or not is_known(unit.size) or unit.size >= HALF_VECTOR:
+        return unit
+    loaded = [axis for axis in m_axes if axis.a == 1] + [axis for axis in n_axes if axis.b == 1]
+    long = [axis for axis in loaded if is_known(axis.size) and axis.size >= 2 * HALF_VECTOR]
+    return max(long, key=lambda axis: axis.size, default=unit)
+
+
+def _elements(axes: Iterable[Axis]) -> int:
+    return math.prod(axis.size for axis in axes)
+
+
 def normalize(
     batch: Sequence[Axis],
     m: Sequence[Axis],
@@ -138,16 +154,16 @@ def normalize(
     a: Operand,
     b: Operand,
 ) -> Contraction:
-    """Collapse the axes and choose rows and lanes: lanes run along the free axis that is contiguous in C.
+    """Collapse the axes and choose rows and lanes: lanes run along the free axis that is contiguous in C, or along one
+    that is contiguous in its operand where that is too short.
 
     Without such an axis (C has one element along m and n, or its contiguous axis is a batch axis) the longer side
     becomes the lanes.
     """
     m_axes, n_axes = collapse(m), collapse(n)
     k_axes = collapse(k)
-    m_unit = any(axis.c == 1 for axis in m_axes)
-    n_unit = any(axis.c == 1 for axis in n_axes)
-    if not n_unit and (m_unit or math.prod(x.size for x in m_axes) > math.prod(x.size for x in n_axes)):
+    lanes = _lane_axis(m_axes, n_axes)
+    if lanes in m_axes if lanes else _elements(m_axes) > _elements(n_axes):
         return normalize(
             [axis.swapped() for axis in batch],
             [axis.swapped() for axis in n_axes],
@@ -156,9 +172,7 @@ def normalize(
             b,
             a,
         )
-    lanes = next((axis for axis in n_axes if axis.c == 1), None) or max(
-        n_axes, key=lambda axis: axis.size, default=UNIT
-    )
+    lanes = lanes or max(n_axes, key=lambda axis: axis.size, default=UNIT)
     rows = _row_axis(m_axes)
     outer = collapse(batch)
     outer += [axis for axis in m_axes if axis is not rows] + [axis for axis in n_axes if axis is not lanes]
