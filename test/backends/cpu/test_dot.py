@@ -239,6 +239,17 @@ def test_transposed_result(target: CpuTarget) -> None:
     check([a, b], lambda x, y: build.transpose(dot(x, y, ([1], [0])), [1, 0]), (a @ b).T, target)
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_few_channels(target: CpuTarget) -> None:
+    """An image resized along its columns: lanes run along those, stores leave gaps for the channels."""
+    image, weights = random(5, 20, 3), random(20, 37)
+
+    def body(x: ir.Value, w: ir.Value) -> ir.Value:
+        return build.transpose(dot(x, w, ([1], [0])), [0, 2, 1])
+
+    check([image, weights], body, np.einsum("ikc,kn->inc", image, weights), target)
+
+
 def test_result_with_the_batch_innermost_goes_through_scratch() -> None:
     a, b = random(6, 5, 7), random(6, 7, 9)
 
