@@ -36,9 +36,9 @@ from stablehlo_py.dialect.size import (
     always_less,
     equal,
     less,
-    sizes_text,
     symbol,
 )
+from stablehlo_py.dialect.size_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, i64, is_bool
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.entry import main_function

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.size import Number, equal, minimum, parse_sizes, sizes_text, symbol, symbols
+from stablehlo_py.dialect.size import Number, equal, minimum, symbol, symbols
+from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.equations import Equation
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stablehlo_py.codegen.values import I64, Index, Value
-from stablehlo_py.dialect.size import Atom, Number, Size, is_known
+from stablehlo_py.dialect.polynomial import Atom
+from stablehlo_py.dialect.size import Number, Size, is_known
 from stablehlo_py.errors import InternalError
 
 if TYPE_CHECKING:

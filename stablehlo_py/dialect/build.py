@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stablehlo_py.dialect.constants import from_numpy
-from stablehlo_py.dialect.size import is_known, sizes_text
+from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, element_type, shape
 from stablehlo_py.mlir import ir
 

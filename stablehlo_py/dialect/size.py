@@ -10,30 +10,37 @@ An atom is a symbol (a dimension of an argument) or a function that no polynomia
 An order is a bool only where it holds, or fails, for every value that the symbols may take: `b > 0` is True, `b < 16`
 raises `UndecidedSize`. `always_less` asks without raising; `estimate` gives a number to decide about costs by.
 
-The normal form of sums of products is that of every computer algebra system; exact division is by the leading
-monomial, as in long division of polynomials (Knuth, The Art of Computer Programming 2, 4.6.1).
+polynomial.py has the normal form, size_text.py reads and writes sizes.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import math
-import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from stablehlo_py.dialect.polynomial import (
+    CONSTANT,
+    INFINITE,
+    Atom,
+    Terms,
+    bounds_of,
+    close_bounds_of,
+    combined,
+    divided,
+    is_constant,
+    multiplied,
+    ordered,
+    text_of,
+)
 from stablehlo_py.errors import UnsupportedError
 
 Number: TypeAlias = int  # or a Size
 TYPICAL = 100  # the value of a symbol where only costs depend on it
 SPECIALIZE = "specialize to concrete shapes: Options(dynamic='specialize')"
-_INF = math.inf
-_SYMBOL = re.compile(r"[duvx]\d+_\d+(_\d+)?")
 
 
 class UndecidedSize(UnsupportedError):
@@ -44,24 +51,6 @@ class UndecidedSize(UnsupportedError):
             f"one program for all shapes would have to know whether {question}",
             remedy=SPECIALIZE,
         )
-
-
-@dataclass(frozen=True)
-class Atom:
-    """What a polynomial is made of. `text` identifies it; `low` and `high` bound its value."""
-
-    text: str
-    function: str = ""  # of `arguments`; "" for a symbol
-    arguments: tuple[Number, ...] = ()
-    low: float = 1
-    high: float = _INF
-
-    def __lt__(self, other: Atom) -> bool:
-        return self.text < other.text
-
-
-Monomial: TypeAlias = tuple[Atom, ...]  # a product, sorted
-_Terms: TypeAlias = dict[Monomial, int]
 
 
 # To the type checker a Size is an int: it stands where one does. At run time it is none, so that C++ refuses it.
@@ -76,9 +65,9 @@ class Size(_Integer):
 
     __slots__ = ("_hash", "terms", "text")
 
-    def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms = tuple(sorted(terms.items(), key=lambda term: (-len(term[0]), [atom.text for atom in term[0]])))
-        self.text = _text(self.terms)
+    def __init__(self, terms: Terms) -> None:
+        self.terms = tuple(ordered(terms))
+        self.text = text_of(self.terms)
         self._hash = hash(self.text)
 
     def __str__(self) -> str:
@@ -129,12 +118,7 @@ class Size(_Integer):
             return _typical(self) * other  # type: ignore[return-value]
         if not _is_number(other):
             return NotImplemented
-        result: _Terms = {}
-        for left, a in self.terms:
-            for right, b in _terms(other):
-                key = tuple(sorted(left + right))
-                result[key] = result.get(key, 0) + a * b
-        return _number(result)
+        return _number(multiplied(_terms(self), _terms(other)))
 
     __rmul__ = __mul__
 
@@ -173,10 +157,7 @@ class Size(_Integer):
             return _typical(self) + sign * other  # type: ignore[return-value]
         if not _is_number(other):
             return NotImplemented
-        result = dict(self.terms)
-        for key, coefficient in _terms(other):
-            result[key] = result.get(key, 0) + sign * coefficient
-        return _number(result)
+        return _number(combined(_terms(self), _terms(other), sign))
 
     # --- order -------------------------------------------------------------------------------------------------------
 
@@ -195,7 +176,7 @@ class Size(_Integer):
 
 def symbol(name: str) -> Size:
     """A symbol. Dimensions are at least 1 (calls with an empty one are specialized); one named x... is any number."""
-    return Size({(Atom(name, low=-_INF if name.startswith("x") else 1),): 1})
+    return Size({(Atom(name, low=-INFINITE if name.startswith("x") else 1),): 1})
 
 
 def is_known(*numbers: Number) -> bool:
@@ -210,28 +191,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, Size))
 
 
-def _terms(number: Number) -> Iterable[tuple[Monomial, int]]:
-    return number.terms if isinstance(number, Size) else (((), int(number)),)
+def _terms(number: Number) -> Terms:
+    if isinstance(number, Size):
+        return dict(number.terms)
+    return {CONSTANT: int(number)} if number else {}
 
 
-def _number(terms: Mapping[Monomial, int]) -> Number:
-    kept = {key: coefficient for key, coefficient in terms.items() if coefficient}
-    if not kept.keys() - {()}:
-        return kept.get((), 0)
-    return Size(kept)
-
-
-def _text(terms: Sequence[tuple[Monomial, int]]) -> str:
-    parts = []
-    for atoms, coefficient in terms:
-        product = "*".join(atom.text for atom in atoms)
-        if not atoms:
-            parts.append(f"{coefficient:+d}")
-        elif abs(coefficient) == 1:
-            parts.append(("+" if coefficient > 0 else "-") + product)
-        else:
-            parts.append(f"{coefficient:+d}*{product}")
-    return "".join(parts).removeprefix("+")
+def _number(terms: Terms) -> Number:
+    return terms.get(CONSTANT, 0) if is_constant(terms) else Size(terms)
 
 
 def _call(function: str, arguments: Sequence[Number], low: float, high: float) -> Number:
@@ -246,62 +213,19 @@ def _call(function: str, arguments: Sequence[Number], low: float, high: float) -
 
 def bounds(number: Number) -> tuple[float, float]:
     """Numbers that the value is between; infinite where there is none."""
-    if not isinstance(number, Size):
-        return number, number
-    low = high = 0.0
-    for atoms, coefficient in number.terms:
-        ends = _product([(atom.low, atom.high) for atom in atoms])
-        a, b = (_times(coefficient, end) for end in ends)
-        low, high = low + min(a, b), high + max(a, b)
-    return low, high
-
-
-def _product(factors: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    low, high = 1.0, 1.0
-    for a, b in factors:
-        ends = [_times(x, y) for x in (low, high) for y in (a, b)]
-        low, high = min(ends), max(ends)
-    return low, high
-
-
-def _times(a: float, b: float) -> float:
-    return 0.0 if a == 0 or b == 0 else a * b  # 0 * inf is a bound of 0 here
+    return bounds_of(_terms(number)) if isinstance(number, Size) else (number, number)
 
 
 def _sign(difference: Number, strict: bool) -> bool | None:
     """Whether a number is positive (strict) or not negative, for all values of the symbols; None where that depends."""
     if isinstance(difference, float):  # of estimates: see typical_order
         return difference > 0 if strict else difference >= 0
-    low, high = _shifted_bounds(difference)
+    low, high = close_bounds_of(_terms(difference))
     if low > 0 or (low == 0 and not strict):
         return True
     if high < 0 or (high == 0 and strict):
         return False
     return None
-
-
-def _shifted_bounds(number: Number) -> tuple[float, float]:
-    """Bounds that also see that b*c - b is never negative: each symbol is written as its lowest value plus a rest."""
-    low, high = bounds(number)
-    if not isinstance(number, Size) or (low > -_INF and high < _INF):
-        return low, high
-    rests = {
-        atom: _rest(atom) + int(atom.low) for atoms, _ in number.terms for atom in atoms if math.isfinite(atom.low)
-    }
-    if not rests:
-        return low, high
-    total: Number = 0
-    for atoms, coefficient in number.terms:
-        product: Number = coefficient
-        for atom in atoms:
-            product = product * rests.get(atom, Size({(atom,): 1}))
-        total = total + product
-    a, b = bounds(total)
-    return max(low, a), min(high, b)
-
-
-def _rest(atom: Atom) -> Size:
-    return Size({(Atom(f"rest({atom.text})", low=0, high=atom.high - atom.low),): 1})
 
 
 _by_estimate: ContextVar[bool] = ContextVar("by_estimate", default=False)
@@ -349,7 +273,7 @@ def always_at_most(a: Number, b: Number) -> bool:
 def floordiv(a: Number, b: Number) -> Number:
     """a // b, rounded towards minus infinity."""
     if is_known(a, b):
-        return a // b if b else _call("floordiv", (a, b), -_INF, _INF)
+        return a // b if b else _call("floordiv", (a, b), -INFINITE, INFINITE)
     exact, rest = _divide(a, b)
     if rest == 0:
         return exact
@@ -357,8 +281,8 @@ def floordiv(a: Number, b: Number) -> Number:
     if low >= 0 and always_less(rest, b):
         return exact
     if least <= 0:
-        return exact + _call("floordiv", (rest, b), -_INF, _INF)
-    ends = [_floor(end / divisor) if abs(end) < _INF else end for end in (low, high) for divisor in (least, most)]
+        return exact + _call("floordiv", (rest, b), -INFINITE, INFINITE)
+    ends = [_floor(end / divisor) if abs(end) < INFINITE else end for end in (low, high) for divisor in (least, most)]
     return exact + _call("floordiv", (rest, b), min(ends), max(ends))
 
 
@@ -378,46 +302,25 @@ def mod(a: Number, b: Number) -> Number:
     least, most = bounds(b)
     if is_known(rest, b):
         return rest % b
-    return _call("mod", (rest, b), 0 if least > 0 else -_INF, most - 1 if least > 0 else _INF)
+    return _call("mod", (rest, b), 0 if least > 0 else -INFINITE, most - 1 if least > 0 else INFINITE)
 
 
 def _divide(a: Number, b: Number) -> tuple[Number, Number]:
     """(q, r) with a == q * b + r: what of a the leading term of b divides goes into q."""
-    (leading, factor), *_ = _terms(b)
-    quotient: _Terms = {}
-    rest = a
-    kept: Number = 0
-    while rest != 0:
-        (atoms, coefficient), *_ = _terms(rest)
-        left = list(atoms)
-        try:
-            for atom in leading:
-                left.remove(atom)
-        except ValueError:
-            left = None  # type: ignore[assignment]
-        share = int(math.copysign(abs(coefficient) // abs(factor), coefficient * factor)) if left is not None else 0
-        if left is None or share == 0 or (isinstance(b, Size) and coefficient % factor):
-            term = _number({atoms: coefficient})
-            kept, rest = kept + term, rest - term
-            continue
-        key = tuple(sorted(left))
-        quotient[key] = quotient.get(key, 0) + share
-        taken = _number({key: share}) * b
-        rest = rest - taken
-        if not isinstance(b, Size):  # what is left of this term is smaller than b: it stays
-            term = _number({atoms: coefficient - share * factor})
-            kept, rest = kept + term, rest - term
-    return _number(quotient), kept
+    quotient, rest = divided(_terms(a), _terms(b))
+    return _number(quotient), _number(rest)
 
 
 def truncdiv(a: Number, b: Number) -> Number:
     """a / b, rounded towards zero (StableHLO's divide)."""
     if is_known(a, b):
-        return int(math.copysign(1, a * b)) * (abs(a) // abs(b)) if b else _call("truncdiv", (a, b), -_INF, _INF)
+        return (
+            int(math.copysign(1, a * b)) * (abs(a) // abs(b)) if b else _call("truncdiv", (a, b), -INFINITE, INFINITE)
+        )
     if always_at_most(0, a) and always_less(0, b):
         return floordiv(a, b)
     exact, rest = _divide(a, b)
-    return exact if rest == 0 else _call("truncdiv", (a, b), -_INF, _INF)
+    return exact if rest == 0 else _call("truncdiv", (a, b), -INFINITE, INFINITE)
 
 
 def remainder(a: Number, b: Number) -> Number:
@@ -479,7 +382,7 @@ def select(condition: Number, a: Number, b: Number) -> Number:
 def _rounded_down(condition: Number, a: Number, b: Number) -> Number | None:
     """The floordiv or mod that exporters of JAX write as a choice between what rounding towards zero gives, `b`, and a
     correction of it, `a`, for quotients below zero that are not whole."""
-    quotients = {atom for atoms, _ in _terms(b) for atom in atoms if atom.function == "truncdiv"}
+    quotients = {atom for atoms in _terms(b) for atom in atoms if atom.function == "truncdiv"}
     for x, y in (atom.arguments for atom in quotients):
         rest = remainder(x, y)
         is_whole = equal(rest, 0)
@@ -494,7 +397,7 @@ def _rounded_down(condition: Number, a: Number, b: Number) -> Number | None:
 
 def content(number: Number) -> int:
     """The largest int that is known to divide a number: the greatest common divisor of its coefficients."""
-    return abs(number) if is_known(number) else math.gcd(*(coefficient for _, coefficient in _terms(number)))
+    return abs(number) if is_known(number) else math.gcd(*_terms(number).values())
 
 
 def largest(numbers: Iterable[Number], default: int = 0) -> Number:
@@ -507,7 +410,7 @@ def product(numbers: Iterable[Number]) -> Number:
     return functools.reduce(lambda a, b: a * b, numbers, 1)
 
 
-_FUNCTIONS: dict[str, Callable[..., Number]] = {
+FUNCTIONS: dict[str, Callable[..., Number]] = {
     "floordiv": floordiv,
     "mod": mod,
     "truncdiv": truncdiv,
@@ -532,7 +435,7 @@ def substitute(number: Number, values: Mapping[str, Number]) -> Number:
         for atom in atoms:
             if atom.function:
                 arguments = [substitute(argument, values) for argument in atom.arguments]
-                term = term * _FUNCTIONS[atom.function](*arguments)
+                term = term * FUNCTIONS[atom.function](*arguments)
             else:
                 term = term * values.get(atom.text, Size({(atom,): 1}))
         total = total + term
@@ -542,7 +445,7 @@ def substitute(number: Number, values: Mapping[str, Number]) -> Number:
 def symbols(number: Number) -> dict[str, Atom]:
     """The symbols in a number, by name."""
     found: dict[str, Atom] = {}
-    for atoms, _ in _terms(number):
+    for atoms in _terms(number):
         for atom in atoms:
             if not atom.function:
                 found[atom.text] = atom
@@ -556,47 +459,3 @@ def estimate(number: Number) -> int:
     if not isinstance(number, Size):
         return number
     return int(substitute(number, dict.fromkeys(symbols(number), TYPICAL)))
-
-
-# --- text ------------------------------------------------------------------------------------------------------------
-
-
-def sizes_text(numbers: Sequence[Number]) -> str:
-    """Several numbers as the text that types and attributes hold."""
-    return ", ".join(map(str, numbers))
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def parse_sizes(text: str) -> tuple[Number, ...]:
-    """The numbers of a text that `sizes_text` wrote.
-
-    Raises:
-        TypeError: it is no such text.
-    """
-    if not text:
-        return ()
-    try:
-        parsed: Any = ast.parse(f"({text},)", mode="eval").body
-        return tuple(_read(element) for element in parsed.elts)
-    except (SyntaxError, AttributeError, KeyError, TypeError) as error:
-        raise TypeError(f"'{text}' holds no sizes") from error
-
-
-def _read(node: Any) -> Number:
-    if isinstance(node, ast.Constant):
-        return int(node.value)  # type: ignore[arg-type]
-    if isinstance(node, ast.Name) and _SYMBOL.fullmatch(node.id):
-        return symbol(node.id)
-    if isinstance(node, ast.UnaryOp):
-        return -_read(node.operand)
-    if isinstance(node, ast.Call):
-        name: Any = node.func
-        return _FUNCTIONS[name.id](*map(_read, node.args))
-    return _OPERATORS[type(node.op)](_read(node.left), _read(node.right))
-
-
-_OPERATORS: dict[type, Callable[[Number, Number], Number]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-}

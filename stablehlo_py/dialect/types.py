@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.dialect.size import parse_sizes
+from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, quant
 

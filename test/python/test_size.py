@@ -12,12 +12,11 @@ from stablehlo_py.dialect.size import (
     always_less,
     content,
     estimate,
-    parse_sizes,
-    sizes_text,
     substitute,
     symbol,
     typical_order,
 )
+from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
 
 B, C = symbol("d0_0"), symbol("d1_0")
 
