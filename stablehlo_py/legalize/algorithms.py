@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
-from stablehlo_py.legalize.rules import keyword, refuse, rule
+from stablehlo_py.dialect.types import shape
+from stablehlo_py.legalize.rules import Unsupported, keyword, refuse, rule
 from stablehlo_py.mlir import ir
 
 
@@ -47,6 +48,10 @@ def fft(op: ir.OpView) -> ir.Value:
 def rng_bit_generator(op: ir.OpView) -> Sequence[ir.Value]:
     """Enums become words."""
     algorithm = keyword(op.attributes["rng_algorithm"])
+    lengths = (2,) if algorithm == "THREE_FRY" else (2, 3)
+    if shape(op.operands[0])[0] not in lengths:
+        allowed = " or ".join(f"tensor<{length}xui64>" for length in lengths)
+        raise Unsupported(f"asks for {algorithm} with a state of type {op.operands[0].type}", f"use {allowed}")
     types = [result.type for result in op.results]
     return list(build.op("hlo.rng_bit_generator", types, list(op.operands), {"algorithm": algorithm}).results)
 

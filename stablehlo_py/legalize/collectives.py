@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.types import element_type, i64, num_elements, shape
+from stablehlo_py.dialect.types import element_type, i64, is_bool, num_elements, shape
+from stablehlo_py.dialect.verify_grid import NOBODY
+from stablehlo_py.legalize.elementwise import ON_BOOLEANS
 from stablehlo_py.legalize.grid import (
     Groups,
     channel,
@@ -31,6 +33,7 @@ from stablehlo_py.legalize.rules import Results, Unsupported, block_of, rule
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import ELEMENTWISE
 
+ZEROS = "hlo.zeros"  # on an op whose operands were quantized: the zero point of every result
 # From this many elements on, the members of a group share the work of an all_reduce.
 SHARED_REDUCTION = 1 << 14
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
@@ -58,6 +61,14 @@ def all_reduce(op: ir.OpView) -> Results:
     groups = _of_all(op, groups_with_partitions(op))
     combine = _computation(op)
     return [_all_reduce(op, groups, _promoted(op, operand), combine) for operand in op.operands]
+
+
+@rule("stablehlo.cross-replica-sum")
+def cross_replica_sum(op: ir.OpView) -> ir.Value:
+    """What all_reduce came from: it adds."""
+    name = ON_BOOLEANS["add"] if is_bool(element_type(op.operands[0])) else "add"
+    groups = _of_all(op, groups_with_partitions(op))
+    return _all_reduce(op, groups, op.operands[0], lambda left, right: build.like(name, left, right))
 
 
 def _all_reduce(op: ir.OpView, groups: Groups, operand: ir.Value, combine: Combine) -> ir.Value:
@@ -206,7 +217,8 @@ def collective_reduce(op: ir.OpView) -> Results:
             flag = build.tensor([], ir.IntegerType.get_signless(1))
             equal = build.value("compare", flag, mine, _at(roots, number), direction="EQ")
             is_root = build.broadcast(equal, shape(total), [])
-        results.append(build.value("select", total.type, is_root, total, build.splat(0, total.type)))
+        zero = build.splat(_zero(op, number), total.type)
+        results.append(build.value("select", total.type, is_root, total, zero))
     return results
 
 
@@ -264,7 +276,7 @@ def collective_broadcast(op: ir.OpView) -> Results:
     """A permutation in which the first of each group is everybody's source."""
     groups = groups_of_one_kind(op)
     sources = _by_process(op, groups, lambda group: group[0], -1)
-    return [_permute(op, groups, sources, operand) for operand in op.operands]
+    return [_permute(op, groups, sources, number) for number in range(len(op.operands))]
 
 
 @rule("stablehlo.collective_permute")
@@ -274,15 +286,26 @@ def collective_permute(op: ir.OpView) -> Results:
     sources = [-1] * grid_of(op).processes
     for source, target in linked:
         sources[target] = source
-    return [_permute(op, components(linked), sources, operand) for operand in op.operands]
+    return [_permute(op, components(linked), sources, number) for number in range(len(op.operands))]
 
 
-def _permute(op: ir.OpView, groups: Groups, sources: list[int], operand: ir.Value) -> ir.Value:
-    if all(source == -1 for source in sources):
-        return build.splat(0, operand.type)
+def _permute(op: ir.OpView, groups: Groups, sources: list[int], number: int) -> ir.Value:
+    """Operand `number` of the sources; zero where there is none."""
+    operand, zero = op.operands[number], _zero(op, number)
+    if all(source == NOBODY for source in sources):
+        return build.splat(zero, operand.type)
     if sources == list(range(len(sources))):
         return operand
-    return communicate(op, "collective_permute", groups, operand, sources=sources)
+    moved = communicate(op, "collective_permute", groups, operand, sources=sources)
+    if zero == 0 or NOBODY not in sources:
+        return moved
+    arrives = _compared(op, sources, NOBODY, "NE", moved)
+    return build.value("select", moved.type, arrives, moved, build.splat(zero, moved.type))
+
+
+def _zero(op: ir.OpView, number: int) -> int:
+    """What stands for zero in a result."""
+    return op.attributes[ZEROS][number] if ZEROS in op.attributes else 0
 
 
 # --- what groups must be ---------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def flatten(module: ir.Module, names: set[str]) -> list[Problem]:
         if function.operation.name != "func.func" or not function.regions[0].blocks:
             continue
         if "stablehlo.async_start" in names:
-            problems += _synchronous(function)
+            problems += make_synchronous(function)
         signature = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         flat = all(is_tensor(type_) for type_ in (*signature.inputs, *signature.results))
         if not flat:
@@ -48,7 +48,8 @@ def flatten(module: ir.Module, names: set[str]) -> list[Problem]:
 # --- asynchronous pairs ----------------------------------------------------------------------------------------------
 
 
-def _synchronous(function: ir.OpView) -> list[Problem]:
+def make_synchronous(function: ir.OpView) -> list[Problem]:
+    """Run the bodies of `async_start` where they start; returns the futures that are not simply awaited."""
     starts: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:

@@ -3,7 +3,7 @@
 A file of `ops/` is sections between `// -----` lines:
 
     // ops: stablehlo.add stablehlo.multiply
-    // types: i1 small-int int small-uint uint small-float half float complex quantized
+    // types: i1 small-int int small-uint uint small-float half float complex quantized none
     // values: special
     // tolerance: 0
     func.func @vector(%x: tensor<7x$T>, %y: tensor<7x$T>) -> tensor<7x$T> {
@@ -11,14 +11,15 @@ A file of `ops/` is sections between `// -----` lines:
       return %0 : tensor<7x$T>
     }
 
-`ops` are the ops that the section is about, one after the other in place of `$OP`. `types` are the types, classes
-of types (see `CLASSES`) or groups of them for which StableHLO accepts the functions; that its verifier accepts no
-others is a test. `values`
-says what the arguments hold (see `values_of`), and an argument's attribute `case.range = [low, high]` what it alone
-does. `tolerance` is in units in the last place of the results (of a complex
-number's modulus; with `measure: largest` of the largest element). `oracle` names what says the right results, in order
-(`reference`, `jax`). Further words: `$P` the part of a complex type (else the type itself), `$C` the complex type of a
-float, `$0` and `$1` the literals of zero and one, `$S` (with a line `also: TYPES...`) all of those types.
+`ops` are the ops that the section is about, one after the other in place of `$OP`. `types` are the types, classes of
+types (see `CLASSES`) or groups of them for which StableHLO accepts the functions; that its verifier accepts no others
+is a test. `none` is for ops that have no element type. `values` says what the arguments hold (see `values_of`), and an
+argument's attribute `case.range = [low, high]` what it alone does. `tolerance` is in units in the last place of the
+results (of a complex number's modulus; with `measure: largest` of the largest element), `8 half=2` where classes
+differ. `oracle` names what says the right results, in order (see `op_oracles.py`). `replicas` is how many processes run
+the module, each on arguments of its own. Further words: `$P` the part of a complex type (else the type itself), `$C`
+the complex type of a float, `$U` the unsigned type of the width, `$0` and `$1` the literals of zero and one, `$S` (with
+a line `also: TYPES...`) all of those types.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ CLASSES = {
     "float": ("f32", "f64"),
     "complex": ("complex<f32>", "complex<f64>"),
     "quantized": ("!quant.uniform<i8:f32, 5.000000e-01:3>",),
+    "none": ("none",),
 }
 TYPES = tuple(type_ for types in CLASSES.values() for type_ in types)
 CLASS_OF = {type_: name for name, types in CLASSES.items() for type_ in types}
@@ -68,12 +70,12 @@ GROUPS = {
     "signed": ("small-int", "int"),
     "real": ("small-float", "half", "float"),
     "number": ("small-int", "int", "small-uint", "uint", "small-float", "half", "float", "complex"),
-    "any": tuple(name for name in CLASSES if name != "quantized"),
+    "any": tuple(name for name in CLASSES if name not in ("quantized", "none")),
 }
 _HEADER = re.compile(r"^// (\w+): (.*)$", re.MULTILINE)
 # A function and the private ones after it, which it uses.
 _FUNCTION = re.compile(r"^func\.func @(\w+).*?^}$(?:\nfunc\.func private @.*?^}$)*", re.MULTILINE | re.DOTALL)
-_KNOWN_HEADERS = {"ops", "types", "also", "values", "tolerance", "measure", "oracle"}
+_KNOWN_HEADERS = {"ops", "types", "also", "values", "tolerance", "measure", "oracle", "replicas"}
 
 
 def types_of(words: str) -> tuple[str, ...]:
@@ -94,13 +96,15 @@ class Section:
     """A part of a file: functions, and what they are tried with."""
 
     family: str
+    number: int  # in its file: an op may have several
     ops: tuple[str, ...]
     types: tuple[str, ...]
     also: tuple[str, ...]
     values: str
-    tolerance: int
+    tolerances: dict[str, int]  # by class; "" is any other
     measure: str
     oracles: tuple[str, ...]
+    replicas: int
     functions: dict[str, str] = field(repr=False)
 
 
@@ -111,19 +115,26 @@ class Row:
     Complex and quantized arguments and results of `@main` are taken apart: parts, and expressed values.
     """
 
+    section: Section = field(repr=False)
     op: str
     type: str
-    family: str
-    number: int  # of the section in its file: an op may have several
-    values: str
-    tolerance: int
-    measure: str
-    oracles: tuple[str, ...]
     functions: dict[str, str] = field(repr=False)
 
     @property
+    def tolerance(self) -> int:
+        """In units in the last place."""
+        tolerances = self.section.tolerances
+        return tolerances.get(CLASS_OF[self.type], tolerances[""])
+
+    @property
+    def oracles(self) -> tuple[str, ...]:
+        """Those of the section; of many quantized ops only what shares our legalization says something."""
+        last = ("evaluate", "integers") if CLASS_OF[self.type] == "quantized" else ()
+        return tuple(dict.fromkeys((*self.section.oracles, *last)))
+
+    @property
     def name(self) -> str:
-        return f"{self.family}#{self.number} {self.op} {self.type}"
+        return f"{self.section.family}#{self.section.number} {self.op} {self.type}"
 
     def split(self) -> Iterator[Row]:
         """One row per function, for when they do not all run."""
@@ -140,10 +151,23 @@ class Row:
         return self._assembled[0]
 
     @property
-    def arguments(self) -> list[np.ndarray]:
-        """Arguments of `@main`; the same ones every time."""
+    def arguments(self) -> list[list[np.ndarray]]:
+        """Arguments of `@main` for each process; the same ones every time."""
         specs = self._assembled[1]
-        return [values_of(spec, self.values) for spec in specs]
+        return [
+            [values_of(replace(spec, seed=spec.seed + process), self.section.values) for spec in specs]
+            for process in range(self.section.replicas)
+        ]
+
+    @property
+    def dtypes(self) -> list[np.dtype]:
+        """Those of the arguments."""
+        return [spec.dtype for spec in self._assembled[1]]
+
+    def of_type(self, type_: str) -> Row:
+        """The same functions for another element type."""
+        functions = instantiate(self.section, self.op, type_)
+        return Row(self.section, self.op, type_, {name: functions[name] for name in self.functions})
 
     @property
     def part_flags(self) -> dict[str, list[bool]]:
@@ -157,14 +181,14 @@ class Row:
 def sections(folder: Path = FOLDER) -> dict[tuple[str, int], Section]:
     """The sections of all files, by file name and number. Raises ValueError for one that cannot be read."""
     return {
-        (path.stem, number): _section(path, text)
+        (path.stem, number): _section(path, number, text)
         for path in sorted(folder.glob("*.mlir"))
         for number, text in enumerate(path.read_text().split("// -----\n"))
         if _FUNCTION.search(text)
     }
 
 
-def _section(path: Path, text: str) -> Section:
+def _section(path: Path, number: int, text: str) -> Section:
     header = dict(_HEADER.findall(text))
     if unknown := set(header) - _KNOWN_HEADERS:
         raise ValueError(f"{path}: unknown header {', '.join(sorted(unknown))}")
@@ -173,18 +197,26 @@ def _section(path: Path, text: str) -> Section:
         raise ValueError(f"{path}: a function's name is not unique in its section, or its last line is not '}}'")
     return Section(
         path.stem,
+        number,
         tuple(header["ops"].split()),
         types_of(header["types"]),
         types_of(header.get("also", "")),
         header.get("values", "small"),
-        int(header.get("tolerance", "0")),
+        _tolerances(header.get("tolerance", "0")),
         header.get("measure", "element"),
         tuple(header.get("oracle", "reference jax").split()),
+        int(header.get("replicas", "1")),
         functions,
     )
 
 
+def _tolerances(text: str) -> dict[str, int]:
+    first, *others = text.split()
+    return {"": int(first)} | {name: int(number) for name, number in (word.split("=") for word in others)}
+
+
 _COMPLEX = re.compile(r"complex<(\w+)>")
+_WIDTH = {type_: int(re.search(r"\d+", type_)[0]) for type_ in TYPES if re.match(r"[a-z]*\d", type_) and type_ != "i1"}
 
 
 def _words(op: str, type_: str) -> dict[str, str]:
@@ -196,6 +228,7 @@ def _words(op: str, type_: str) -> dict[str, str]:
         "$T": type_,
         "$P": part[1] if part else type_,
         "$C": type_ if part else f"complex<{type_}>",
+        "$U": f"ui{_WIDTH[type_]}" if type_ in _WIDTH else "",
         "$0": zero,
         "$1": one,
     }
@@ -215,21 +248,10 @@ def instantiate(section: Section, op: str, type_: str) -> dict[str, str]:
 
 def rows(folder: Path = FOLDER) -> Iterator[Row]:
     """Every op with every type that its sections accept."""
-    for (family, number), section in sections(folder).items():
+    for section in sections(folder).values():
         for op in section.ops:
             for type_ in section.types:
-                functions = instantiate(section, op, type_)
-                yield Row(
-                    op,
-                    type_,
-                    family,
-                    number,
-                    section.values,
-                    section.tolerance,
-                    section.measure,
-                    section.oracles,
-                    functions,
-                )
+                yield Row(section, op, type_, instantiate(section, op, type_))
 
 
 def verifies(functions: dict[str, str], context: ir.Context) -> bool:

@@ -1,8 +1,7 @@
-"""Running the per-op cases: our compiler in worker processes, and what says the right results in others."""
+"""Running the per-op cases: our compiler and the oracles in worker processes, and the comparison of their results."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,13 @@ import ml_dtypes
 import numpy as np
 import workers as processes
 from op_cases import Row
+from op_oracles import Job, on_integers
 
-Job = tuple[int, str, list[np.ndarray]]
-Answer = tuple[str, Any]
-# The results of every function of a row, or (status, why) where it has none.
+from stablehlo_py.dialect.rounding import cast
+
+# The results of every function of a row (of one process after the other), or (status, why) where it has none.
 Results = dict[str, list[np.ndarray] | tuple[str, str]]
+Prepared = tuple[str, list[list[np.ndarray]]]  # module, arguments
 
 
 @dataclass(frozen=True)
@@ -29,70 +30,45 @@ class Finding:
     detail: str = ""
 
 
-# --- the worker processes ---------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
-def task(engine: str) -> Callable[[Job], Answer]:
-    """What a worker does with a job: ("results", arrays), or ("refused" or "error", message)."""
-    from stablehlo_py.errors import UnsupportedError
-
-    run = {"shlo": _shlo, "reference": _reference, "jax": _jax}[engine]()
-
-    def answer(job: Job) -> Answer:
-        _, module, arguments = job
-        try:
-            return "results", run(module, arguments)
-        except UnsupportedError as error:
-            return "refused", str(error)
-        except Exception as error:  # whatever a compiler under test raises is a result
-            return "error", f"{type(error).__name__}: {error}"
-
-    return answer
+def _as_it_is(row: Row) -> Prepared:
+    return row.module, row.arguments
 
 
-def _shlo() -> Callable[[str, Sequence[np.ndarray]], Sequence[np.ndarray]]:
-    import engines
-
-    return engines.make("shlo")
-
-
-def _jax() -> Callable[[str, Sequence[np.ndarray]], Sequence[np.ndarray]]:
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    import engines
-
-    return engines.make("xla")
+def _widened(row: Row) -> Prepared:
+    """The functions on f64, and the same arguments."""
+    wide = row.of_type(_wide_type(row.type))
+    return wide.module, [
+        [array.astype(dtype) for array, dtype in zip(arguments, wide.dtypes, strict=True)]
+        for arguments in row.arguments
+    ]
 
 
-def _reference() -> Callable[[str, Sequence[np.ndarray]], Sequence[np.ndarray]]:
-    import engines
-
-    from stablehlo_py.mlir import ir, make_context, run_upstream
-
-    interpreter = engines.make("reference")
-
-    def run(text: str, arguments: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        if "!quant" in text:  # of few quantized ops it knows the meaning
-            with make_context(), ir.Location.unknown():
-                module = ir.Module.parse(text)
-                run_upstream(module, "func.func(stablehlo-legalize-quant-to-math)")
-                text = str(module)
-        return interpreter(text, arguments)
-
-    return run
+def _wide_type(type_: str) -> str:
+    """f64 or complex<f64>; nothing for types that are as wide, or no floats."""
+    if type_.startswith("complex"):
+        return "complex<f64>" if type_ != "complex<f64>" else ""
+    return "f64" if type_.startswith(("f", "bf")) and type_ != "f64" else ""
 
 
-# --- the parent -------------------------------------------------------------------------------------------------------
-
-
-def evaluate(rows: Sequence[Row], engine: str, workers: int, timeout: float) -> list[Results]:
-    """The results of every function of every row. A row that fails as a whole is run function by function."""
+def evaluate(
+    rows: Sequence[Row], engine: str, workers: int, timeout: float, prepare: Callable[[Row], Prepared] = _as_it_is
+) -> list[Results]:
+    """The results of every function of every row. A row that fails as a whole is run function by function; collectives
+    at once, because the reference interpreter confuses those that follow each other."""
     found: list[Results] = [{} for _ in rows]
     again: list[tuple[int, Row]] = []
-    pieces = list(enumerate(rows))
+    pieces = [
+        (number, piece)
+        for number, row in enumerate(rows)
+        for piece in (row.split() if row.section.replicas > 1 else [row])
+    ]
     for last in (False, True):
-        jobs = [(place, row.module, row.arguments) for place, (_, row) in enumerate(pieces)]
-        for outcome in processes.run(jobs, processes.Task("op_runner", "task", (engine,)), workers, timeout):
-            number, row = pieces[outcome.job[0]]
+        jobs = [Job(place, *prepare(row)) for place, (_, row) in enumerate(pieces)]
+        for outcome in processes.run(jobs, processes.Task("op_oracles", "task", (engine,)), workers, timeout):
+            number, row = pieces[outcome.job.number]
             status, value = outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
             if status == "results":
                 found[number].update(_by_function(row, value))
@@ -105,12 +81,12 @@ def evaluate(rows: Sequence[Row], engine: str, workers: int, timeout: float) -> 
 
 
 def _by_function(row: Row, results: Sequence[np.ndarray]) -> Results:
-    found: Results = {}
-    first = 0
-    for name, flags in row.part_flags.items():
-        count = len(flags)
-        found[name] = list(results[first : first + count])
-        first += count
+    """Take results apart: those of all functions, in all processes."""
+    found: Results = {name: [] for name in row.functions}
+    rest = iter(results)
+    for _ in range(row.section.replicas):
+        for name, flags in row.part_flags.items():
+            found[name] += [next(rest) for _ in flags]
     return found
 
 
@@ -118,12 +94,19 @@ def check(rows: Sequence[Row], workers: int, timeout: float) -> list[Finding]:
     """What our compiler does with every function of the rows."""
     ours = evaluate(rows, "shlo", workers, timeout)
     right: list[Results] = [{} for _ in rows]
-    for oracle in ("reference", "jax"):
-        open_ = [number for number, row in enumerate(rows) if oracle in row.oracles and _lacks(right[number], row)]
-        for number, results in zip(open_, evaluate([rows[n] for n in open_], oracle, workers, timeout), strict=True):
-            for name, value in results.items():
-                if not isinstance(right[number].get(name), list):
-                    right[number][name] = value
+    longest = max((len(row.oracles) for row in rows), default=0)
+    for place in range(longest):
+        for oracle in dict.fromkeys(row.oracles[place] for row in rows if len(row.oracles) > place):
+            asked = [
+                number
+                for number, row in enumerate(rows)
+                if row.oracles[place : place + 1] == (oracle,) and _lacks(right[number], row)
+            ]
+            answers = _ask(oracle, [rows[n] for n in asked], [ours[n] for n in asked], workers, timeout)
+            for number, results in zip(asked, answers, strict=True):
+                for name, value in results.items():
+                    if not isinstance(right[number].get(name), list):
+                        right[number][name] = value
     return [
         _finding(row, name, mine[name], theirs.get(name))
         for row, mine, theirs in zip(rows, ours, right, strict=True)
@@ -131,8 +114,49 @@ def check(rows: Sequence[Row], workers: int, timeout: float) -> list[Finding]:
     ]
 
 
+def _ask(oracle: str, rows: Sequence[Row], ours: Sequence[Results], workers: int, timeout: float) -> list[Results]:
+    """What an oracle says; of `wide` results those that fit ours."""
+    if oracle == "arguments":
+        return [
+            {piece: [a for each in one.arguments for a in each] for one in row.split() for piece in one.functions}
+            for row in rows
+        ]
+    if oracle == "true":
+        return [{name: [np.ones_like(a) for a in found] for name, found in _had(mine)} for mine in ours]
+    if oracle == "integers":
+        first, second = (
+            evaluate(rows, engine, workers, timeout, lambda row: (on_integers(row.module), row.arguments))
+            for engine in ("reference", "jax")
+        )
+        return [late | dict(_had(early)) for early, late in zip(first, second, strict=True)]
+    if oracle != "wide":
+        return evaluate(rows, oracle, workers, timeout)
+    found: list[Results] = [{} for _ in rows]
+    for engine in ("jax", "reference"):
+        asked = [n for n, row in enumerate(rows) if _wide_type(row.type) and _lacks(found[n], row)]
+        answers = evaluate([rows[n] for n in asked], engine, workers, timeout, _widened)
+        for number, results in zip(asked, answers, strict=True):
+            for name, mine in _had(ours[number]):
+                value = results.get(name)
+                if isinstance(value, list) and not isinstance(found[number].get(name), list):
+                    found[number][name] = [_rounded(a, m.dtype) for a, m in zip(value, mine, strict=True)]
+    return found
+
+
+def _had(results: Results) -> Iterable[tuple[str, list[np.ndarray]]]:
+    return [(name, value) for name, value in results.items() if isinstance(value, list)]
+
+
+def _rounded(wide: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return cast(wide, dtype) if wide.dtype == np.float64 and dtype != np.float64 else wide
+
+
 def _lacks(right: Results, row: Row) -> bool:
     return not all(isinstance(right.get(name), list) for name in row.functions)
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
 
 
 def _finding(row: Row, name: str, ours: Any, right: Any) -> Finding:
@@ -140,7 +164,7 @@ def _finding(row: Row, name: str, ours: Any, right: Any) -> Finding:
         return Finding(row, name, *ours)
     if not isinstance(right, list):
         return Finding(row, name, "unchecked", f"no oracle runs it: {right}")
-    parts = row.part_flags[name]
+    parts = row.part_flags[name] * row.section.replicas
     differences = [
         difference
         for number, (mine, theirs) in enumerate(zip(ours, right, strict=True))
@@ -151,9 +175,9 @@ def _finding(row: Row, name: str, ours: Any, right: Any) -> Finding:
 
 def _magnitude(row: Row, right: list[np.ndarray], parts: list[bool], number: int) -> np.ndarray | None:
     """What errors are relative to: the result itself (None), the modulus of a complex number, the largest element."""
-    if row.measure == "largest":
+    if row.section.measure == "largest":
         whole = np.abs(right[number].astype(np.float64))
-        return np.full(whole.shape, whole.max(initial=0.0))
+        return np.full(whole.shape, whole.max(initial=0.0, where=np.isfinite(whole)))
     if not parts[number]:
         return None
     first = number - sum(parts[:number]) % 2
@@ -171,9 +195,9 @@ def difference_of(
     if ours.dtype.kind in "biu" or ours.dtype.name.startswith(("int", "uint")):
         same = np.asarray(ours == right)
     else:
-        wide, exact = ours.astype(np.float64), right.astype(np.float64)
         info = ml_dtypes.finfo(ours.dtype)
         with np.errstate(invalid="ignore"):
+            wide, exact = ours.astype(np.float64), right.astype(np.float64)
             size = np.abs(exact) if magnitude is None else magnitude
             allowed = tolerance * (float(info.eps) * size + float(info.smallest_subnormal))
             near = np.isfinite(exact) & np.isfinite(wide) & (np.abs(wide - exact) <= allowed)

@@ -1,8 +1,9 @@
 """Run the per-op cases of ops/: `python test/conformance/run_ops.py [options]`.
 
 Every op of StableHLO and CHLO is tried with every class of element types that the specification allows, and compared
-with the reference interpreter, or with XLA where that cannot run it (op_cases.py, op_runner.py). `--write` makes
-docs/conformance.md anew. Exit status 0 when everything is right or named, with its reason, in ops/exceptions.txt.
+with the reference interpreter, XLA and others (op_cases.py, op_oracles.py). `--write --golden FILE` makes
+docs/conformance.md anew (conformance_page.py). Exit status 0 when everything is right or named, with its reason, in
+ops/exceptions.txt.
 """
 
 from __future__ import annotations
@@ -13,59 +14,42 @@ import json
 import mmap
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+import conformance_page
 import op_runner
+from conformance_page import excuses
 from op_cases import CLASS_OF, CLASSES, FOLDER, Row, rows, types_of
 from op_runner import Finding
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "conformance.md"
 # One type of every class; --all-types tries all of them.
-REPRESENTATIVES = ("i1", "i4", "i32", "ui4", "ui8", "f8E4M3FN", "bf16", "f32", "complex<f32>", CLASSES["quantized"][0])
+REPRESENTATIVES = (
+    "i1",
+    "i4",
+    "i32",
+    "ui4",
+    "ui8",
+    "f8E4M3FN",
+    "bf16",
+    "f32",
+    "complex<f32>",
+    CLASSES["quantized"][0],
+    "none",
+)
 
 
-@dataclass(frozen=True)
-class Excuse:
-    """A line of exceptions.txt: `op[/function] types: reason`; the names may hold `*`."""
-
-    op: str
-    function: str
-    types: tuple[str, ...]
-    reason: str
-
-    def covers(self, finding: Finding) -> bool:
-        """A crash is never excused."""
-        return (
-            finding.status not in ("crash", "timeout")
-            and finding.row.type in self.types
-            and fnmatch.fnmatchcase(finding.row.op, self.op)
-            and fnmatch.fnmatchcase(finding.function, self.function)
-        )
-
-
-def excuses(path: Path = FOLDER / "exceptions.txt") -> list[Excuse]:
-    """The lines of exceptions.txt. Raises ValueError for one without a reason."""
-    found = []
+def specified(path: Path = FOLDER / "specification.txt") -> dict[str, frozenset[str]]:
+    """Every op of the specification, and the classes of types that it takes."""
+    found = {}
     for line in path.read_text().splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        case, separator, reason = line.partition(": ")
-        op, _, types = case.partition(" ")
-        if not separator or not reason.strip() or not types.strip():
-            raise ValueError(f"{path}: a line must read 'op[/function] types: reason': {line}")
-        name, _, function = op.partition("/")
-        found.append(Excuse(name, function or "*", types_of(types), reason.strip()))
+        if not line.startswith("#"):
+            types, _, ops = line.partition(": ")
+            classes = frozenset(CLASS_OF[type_] for type_ in types_of(types))
+            found |= dict.fromkeys((f"stablehlo.{op}" for op in ops.split()), classes)
     return found
-
-
-def elsewhere(path: Path = FOLDER / "elsewhere.txt") -> dict[str, str]:
-    """Ops that have no cases here, and why."""
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return dict(line.split(": ", 1) for line in lines)
 
 
 def ops_of_the_wheel() -> set[str]:
@@ -82,63 +66,34 @@ def ops_of_the_wheel() -> set[str]:
     return {name for name in names if context.is_registered_operation(name)}
 
 
-# --- the document -----------------------------------------------------------------------------------------------------
-
-
-def cells(findings: Iterable[Finding], excused: Sequence[Excuse]) -> dict[str, dict[str, str]]:
-    """For every op and class of types: `ok`, the numbers of the excuses that it needs, or what is wrong."""
-    grouped: dict[str, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
-    for finding in findings:
-        grouped[finding.row.op][CLASS_OF[finding.row.type]].append(finding)
-    return {op: {name: _cell(found, excused) for name, found in by.items()} for op, by in grouped.items()}
-
-
-def _cell(findings: Sequence[Finding], excused: Sequence[Excuse]) -> str:
-    notes, failures = set(), set()
-    for finding in findings:
-        if finding.status != "ok":
-            number = next((n for n, excuse in enumerate(excused, 1) if excuse.covers(finding)), None)
-            if number is None:
-                failures.add(finding.status)
-            else:
-                notes.add(number)
-    if failures:
-        return f"**{', '.join(sorted(failures))}**"
-    return " ".join(f"[{number}]" for number in sorted(notes)) or "ok"
-
-
-def document(table: dict[str, dict[str, str]], excused: Sequence[Excuse]) -> str:
-    """The text of docs/conformance.md."""
-    lines = [
-        "# Conformance: every op, every class of types",
-        "",
-        "<!-- Generated by `python test/conformance/run_ops.py --write`: change the files in test/conformance/ops. -->",
-        "",
-        "What the compiler does with every op of StableHLO and CHLO, by classes of element types: `ok` where all forms "
-        "of the",
-        "op (the functions of `test/conformance/ops/*.mlir`) give what the reference interpreter gives, or XLA where "
-        "that cannot",
-        "run them; `–` where the op does not take the type; a number where a note below says what is different. "
-        f"One type of each class was tried: {', '.join(f'`{name}`' for name in REPRESENTATIVES)}.",
-        "",
-        f"| op | {' | '.join(CLASSES)} |",
-        f"|---|{'---|' * len(CLASSES)}",
-    ]
-    for op in sorted(table):
-        lines.append(f"| `{op}` | {' | '.join(table[op].get(name, '–') for name in CLASSES)} |")
-    lines += ["", "## Notes", ""]
-    lines += [f"{number}. {excuse.reason}" for number, excuse in enumerate(excused, 1)]
-    lines += ["", "## Tested elsewhere", "", "| op | where |", "|---|---|"]
-    lines += [f"| `{op}` | {where} |" for op, where in sorted(elsewhere().items())]
-    return "\n".join(lines) + "\n"
-
-
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
 def chosen(op: str, types: Sequence[str]) -> list[Row]:
     """The rows of the ops that fit a pattern, of these types."""
     return [row for row in rows() if row.type in types and fnmatch.fnmatchcase(row.op, op)]
+
+
+def run(asked: Sequence[Row], options: argparse.Namespace) -> list[Finding]:
+    """What became of every function of the rows: recorded earlier, or found now."""
+    known = {}
+    for path in options.recorded:
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            known[_key(record)] = record
+    recorded, missing = [], []
+    for row in asked:
+        place = (row.section.family, row.section.number, row.op, row.type)
+        records = [known.get((*place, name)) for name in row.functions]
+        if None in records:
+            missing.append(row)
+        else:
+            recorded += [Finding(row, r["function"], r["status"], r["detail"]) for r in records if r]
+    return recorded + op_runner.check(missing, options.workers, options.timeout)
+
+
+def _key(record: dict[str, Any]) -> tuple[str, int, str, str, str]:
+    return record["family"], record["section"], record["op"], record["type"], record["function"]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -150,21 +105,25 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2, help="worker processes")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one module")
     parser.add_argument("--output", type=Path, help="write one JSON line for each function")
-    parser.add_argument("--write", action="store_true", help="write docs/conformance.md")
+    parser.add_argument("--recorded", type=Path, action="append", default=[], help="take these outputs, run the rest")
+    parser.add_argument("--write", action="store_true", help="write docs/conformance.md; needs --golden")
+    parser.add_argument("--golden", type=Path, action="append", help="what run.py --output wrote; may be repeated")
     options = parser.parse_args(argv)
-    if options.write and (options.op != "*" or options.types):
-        parser.error("--write is for all ops and classes of types")
+    if options.write and (options.op != "*" or options.types or not options.golden):
+        parser.error("--write is for all ops and classes of types, and needs --golden")
     every = tuple(CLASS_OF) if options.all_types else REPRESENTATIVES
     types = types_of(options.types) if options.types else every
     excused = excuses()
-    findings = op_runner.check(chosen(options.op, types), options.workers, options.timeout)
+    findings = run(chosen(options.op, types), options)
     if options.output:
         options.output.write_text("".join(json.dumps(_record(finding)) + "\n" for finding in findings))
     open_ = [f for f in findings if f.status != "ok" and not any(excuse.covers(f) for excuse in excused)]
     for finding in open_:
         print(f"{finding.status}: {finding.row.name} {finding.function}: {' '.join(finding.detail.split())[:300]}")
     if options.write:
-        DOCUMENT.write_text(document(cells(findings, excused), excused))
+        results = [json.loads(line) for path in options.golden for line in path.read_text().splitlines()]
+        table = conformance_page.cells(findings, excused, specified())
+        conformance_page.PAGE.write_text(conformance_page.page(table, excused, results, types))
     right = sum(finding.status == "ok" for finding in findings)
     print(f"{right} passed, {len(open_)} failed, {len(findings) - right - len(open_)} skipped")
     return 1 if open_ else 0
@@ -175,7 +134,8 @@ def _record(finding: Finding) -> dict[str, object]:
     return {
         "op": row.op,
         "type": row.type,
-        "family": row.family,
+        "family": row.section.family,
+        "section": row.section.number,
         "function": finding.function,
         "status": finding.status,
         "detail": finding.detail,

@@ -40,7 +40,8 @@ def run(requests: Sequence[Request]) -> list[list[list[np.ndarray]]]:
     return pickle.loads(done.stdout)
 
 
-def _evaluate(request: Request) -> list[list[np.ndarray]]:
+def evaluate(request: Request) -> list[list[np.ndarray]]:
+    """Results of each process, in this one, which the interpreter may end."""
     from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
     from stablehlo_py.frontend.load import load
     from stablehlo_py.mlir import ir, make_context, stablehlo
@@ -85,7 +86,7 @@ def main() -> None:
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = [Request(**each) for each in pickle.load(sys.stdin.buffer)]
-    answer.write(pickle.dumps([_evaluate(request) for request in requests]))
+    answer.write(pickle.dumps([evaluate(request) for request in requests]))
     answer.flush()
 
 

@@ -11,6 +11,7 @@ from stablehlo_py.legalize.dynamism import make_static
 from stablehlo_py.legalize.quantized import elementwise, movement, products, reductions  # noqa: F401 - fill the table
 from stablehlo_py.legalize.quantized.rules import RULES
 from stablehlo_py.legalize.rules import Unsupported
+from stablehlo_py.legalize.structure import make_synchronous
 from stablehlo_py.mlir import ir
 
 _REMEDY = "dequantize its operands with stablehlo.uniform_dequantize, and quantize the result"
@@ -27,6 +28,9 @@ def legalize_quantized(module: ir.Module) -> None:
             return
         make_static(module)
         run = _Run()
+        for function in module.body.operations:
+            if function.operation.name == "func.func":
+                run.problems += make_synchronous(function)  # futures of quantized tensors are no types of the storage
         for function in module.body.operations:
             if function.operation.name == "func.func":
                 for region in function.regions:

@@ -14,6 +14,7 @@ from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.dialect.types import i64s, rank, shape
 from stablehlo_py.legalize.quantized import emit
 from stablehlo_py.legalize.quantized.affine import center, requantize, saturate
+from stablehlo_py.legalize.quantized.movement import remember_zeros
 from stablehlo_py.legalize.quantized.rules import Reading, Results, described, rule
 from stablehlo_py.legalize.rules import Unsupported, block_of, terminator
 from stablehlo_py.mlir import ir
@@ -115,6 +116,8 @@ def mapped(op: ir.OpView, of: Reading) -> None:
     arguments = list(block_of(op).arguments)[: len(op.operands)]
     _promote(op, of, enumerate(arguments))
     _check_results(op, of)
+    if op.operation.name == "stablehlo.collective_reduce":
+        remember_zeros(op, of)
 
 
 @rule("stablehlo.sort")

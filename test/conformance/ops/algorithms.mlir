@@ -1,9 +1,9 @@
 // ops: stablehlo.batch_norm_inference
-// types: half float
+// types: f8E3M4 f8E4M3 f8E4M3FN f8E5M2 half float quantized
 // values: small
-// tolerance: 8
+// tolerance: 8 small-float=8
 // measure: largest
-// oracle: jax reference
+// oracle: wide jax reference evaluate
 func.func @last(%x: tensor<3x2x5x$T>, %s: tensor<5x$T>, %o: tensor<5x$T>, %m: tensor<5x$T>, %v: tensor<5x$T> {case.range = [0, 4]}) -> tensor<3x2x5x$T> {
   %0 = "$OP"(%x, %s, %o, %m, %v) <{feature_index = 2 : i64, epsilon = 1.250000e-01 : f32}> : (tensor<3x2x5x$T>, tensor<5x$T>, tensor<5x$T>, tensor<5x$T>, tensor<5x$T>) -> tensor<3x2x5x$T>
   return %0 : tensor<3x2x5x$T>
@@ -18,11 +18,11 @@ func.func @empty(%x: tensor<0x2x$T>, %s: tensor<2x$T>, %o: tensor<2x$T>, %m: ten
 }
 // -----
 // ops: stablehlo.batch_norm_training
-// types: half float
+// types: f8E3M4 f8E4M3 f8E4M3FN f8E5M2 half float quantized
 // values: small
-// tolerance: 16
+// tolerance: 16 small-float=8
 // measure: largest
-// oracle: jax reference
+// oracle: wide jax reference evaluate
 func.func @last(%x: tensor<4x2x5x$T>, %s: tensor<5x$T>, %o: tensor<5x$T>) -> (tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>) {
   %0:3 = "$OP"(%x, %s, %o) <{feature_index = 2 : i64, epsilon = 1.250000e-01 : f32}> : (tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>) -> (tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>)
   return %0#0, %0#1, %0#2 : tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>
@@ -33,11 +33,11 @@ func.func @middle(%x: tensor<4x2x2x$T>, %s: tensor<2x$T>, %o: tensor<2x$T>) -> (
 }
 // -----
 // ops: stablehlo.batch_norm_grad
-// types: half float
+// types: f8E3M4 f8E4M3 f8E4M3FN f8E5M2 half float quantized
 // values: small
-// tolerance: 8
+// tolerance: 8 small-float=8
 // measure: largest
-// oracle: jax reference
+// oracle: wide jax reference evaluate
 func.func @last(%x: tensor<4x2x5x$T>, %s: tensor<5x$T>, %m: tensor<5x$T>, %v: tensor<5x$T> {case.range = [0, 4]}, %g: tensor<4x2x5x$T>) -> (tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>) {
   %0:3 = "$OP"(%x, %s, %m, %v, %g) <{feature_index = 2 : i64, epsilon = 1.250000e-01 : f32}> : (tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>, tensor<5x$T>, tensor<4x2x5x$T>) -> (tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>)
   return %0#0, %0#1, %0#2 : tensor<4x2x5x$T>, tensor<5x$T>, tensor<5x$T>
@@ -48,11 +48,11 @@ func.func @middle(%x: tensor<4x2x2x$T>, %s: tensor<2x$T>, %m: tensor<2x$T>, %v: 
 }
 // -----
 // ops: stablehlo.cholesky
-// types: float
+// types: f8E3M4 f8E4M3 f8E4M3FN f8E5M2 half float
 // values: tiny
-// tolerance: 32
+// tolerance: 32 small-float=4 half=8
 // measure: largest
-// oracle: jax
+// oracle: wide jax
 func.func @lower(%x: tensor<5x5x$T>) -> tensor<5x5x$T> {
   %i = stablehlo.iota dim = 0 : tensor<5x5xi32>
   %j = stablehlo.iota dim = 1 : tensor<5x5xi32>
@@ -132,9 +132,9 @@ func.func @large(%x: tensor<37x37x$T>) -> tensor<37x37x$T> {
 // ops: stablehlo.cholesky
 // types: complex
 // values: tiny
-// tolerance: 32
+// tolerance: 32 small-float=4 half=8
 // measure: largest
-// oracle: jax
+// oracle: wide jax
 func.func @lower(%x: tensor<5x5x$T>) -> tensor<5x5x$T> {
   %i = stablehlo.iota dim = 0 : tensor<5x5xi32>
   %j = stablehlo.iota dim = 1 : tensor<5x5xi32>
@@ -240,11 +240,11 @@ func.func @empty(%x: tensor<2x0x0x$T>) -> tensor<2x0x0x$T> {
 }
 // -----
 // ops: stablehlo.triangular_solve
-// types: float complex
+// types: f8E3M4 f8E4M3 f8E4M3FN f8E5M2 half float complex
 // values: tiny
-// tolerance: 32
+// tolerance: 32 small-float=4 half=8
 // measure: largest
-// oracle: jax
+// oracle: wide jax
 func.func @left_lower_unit_no_transpose(%x: tensor<5x5x$T>, %b: tensor<5x3x$T>) -> tensor<5x3x$T> {
   %i = stablehlo.iota dim = 0 : tensor<5x5xi32>
   %j = stablehlo.iota dim = 1 : tensor<5x5xi32>
@@ -710,4 +710,97 @@ func.func @default_3_even(%s: tensor<3xui64> {case.range = [0, 1000000]}) -> (te
 func.func @default_3_empty(%s: tensor<3xui64> {case.range = [0, 1000000]}) -> (tensor<3xui64>, tensor<0x$T>) {
   %0, %1 = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : (tensor<3xui64>) -> (tensor<3xui64>, tensor<0x$T>)
   return %0, %1 : tensor<3xui64>, tensor<0x$T>
+}
+// -----
+// In [a, b): the numbers are left open, and these are tested in test/run/test_rng.py.
+// ops: stablehlo.rng
+// types: i1 integer
+// values: tiny
+// oracle: true
+func.func @uniform(%a: tensor<$T> {case.range = [0, 0]}, %b: tensor<$T> {case.range = [1, 1]}) -> tensor<3x5xi1> {
+  %s = stablehlo.constant dense<[3, 5]> : tensor<2xi64>
+  %0 = "$OP"(%a, %b, %s) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (tensor<$T>, tensor<$T>, tensor<2xi64>) -> tensor<3x5x$T>
+  %1 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<$T>) -> tensor<3x5x$T>
+  %2 = stablehlo.broadcast_in_dim %b, dims = [] : (tensor<$T>) -> tensor<3x5x$T>
+  %3 = stablehlo.compare GE, %0, %1 : (tensor<3x5x$T>, tensor<3x5x$T>) -> tensor<3x5xi1>
+  %4 = stablehlo.compare LT, %0, %2 : (tensor<3x5x$T>, tensor<3x5x$T>) -> tensor<3x5xi1>
+  %5 = stablehlo.and %3, %4 : tensor<3x5xi1>
+  return %5 : tensor<3x5xi1>
+}
+func.func @scalar(%a: tensor<$T> {case.range = [0, 0]}, %b: tensor<$T> {case.range = [1, 1]}) -> tensor<i1> {
+  %s = stablehlo.constant dense<> : tensor<0xi64>
+  %0 = "$OP"(%a, %b, %s) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (tensor<$T>, tensor<$T>, tensor<0xi64>) -> tensor<$T>
+  %1 = stablehlo.compare LT, %0, %b : (tensor<$T>, tensor<$T>) -> tensor<i1>
+  return %1 : tensor<i1>
+}
+func.func @empty(%a: tensor<$T>, %b: tensor<$T>) -> tensor<0x$T> {
+  %s = stablehlo.constant dense<[0]> : tensor<1xi64>
+  %0 = "$OP"(%a, %b, %s) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (tensor<$T>, tensor<$T>, tensor<1xi64>) -> tensor<0x$T>
+  return %0 : tensor<0x$T>
+}
+// -----
+// ops: stablehlo.rng
+// types: small-float half float
+// values: tiny
+// oracle: true
+func.func @uniform(%a: tensor<$T> {case.range = [1, 1]}, %b: tensor<$T> {case.range = [2, 2]}) -> tensor<3x5xi1> {
+  %s = stablehlo.constant dense<[3, 5]> : tensor<2xi64>
+  %0 = "$OP"(%a, %b, %s) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (tensor<$T>, tensor<$T>, tensor<2xi64>) -> tensor<3x5x$T>
+  %1 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<$T>) -> tensor<3x5x$T>
+  %2 = stablehlo.broadcast_in_dim %b, dims = [] : (tensor<$T>) -> tensor<3x5x$T>
+  %3 = stablehlo.compare GE, %0, %1 : (tensor<3x5x$T>, tensor<3x5x$T>) -> tensor<3x5xi1>
+  %4 = stablehlo.compare LT, %0, %2 : (tensor<3x5x$T>, tensor<3x5x$T>) -> tensor<3x5xi1>
+  %5 = stablehlo.and %3, %4 : tensor<3x5xi1>
+  return %5 : tensor<3x5xi1>
+}
+func.func @scalar(%a: tensor<$T> {case.range = [1, 1]}, %b: tensor<$T> {case.range = [2, 2]}) -> tensor<i1> {
+  %s = stablehlo.constant dense<> : tensor<0xi64>
+  %0 = "$OP"(%a, %b, %s) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (tensor<$T>, tensor<$T>, tensor<0xi64>) -> tensor<$T>
+  %1 = stablehlo.compare LT, %0, %b : (tensor<$T>, tensor<$T>) -> tensor<i1>
+  return %1 : tensor<i1>
+}
+func.func @empty(%a: tensor<$T>, %b: tensor<$T>) -> tensor<0x$T> {
+  %s = stablehlo.constant dense<[0]> : tensor<1xi64>
+  %0 = "$OP"(%a, %b, %s) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (tensor<$T>, tensor<$T>, tensor<1xi64>) -> tensor<0x$T>
+  return %0 : tensor<0x$T>
+}
+// -----
+// A standard deviation of 0, which f8E8M0FNU lacks.
+// ops: stablehlo.rng
+// types: f4E2M1FN f6E2M3FN f6E3M2FN f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ half float
+// values: tiny
+// oracle: true
+func.func @normal(%a: tensor<$T> {case.range = [1, 1]}, %b: tensor<$T> {case.range = [0, 0]}) -> tensor<3x5xi1> {
+  %s = stablehlo.constant dense<[3, 5]> : tensor<2xi64>
+  %0 = "$OP"(%a, %b, %s) {rng_distribution = #stablehlo<rng_distribution NORMAL>} : (tensor<$T>, tensor<$T>, tensor<2xi64>) -> tensor<3x5x$T>
+  %1 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<$T>) -> tensor<3x5x$T>
+  %2 = stablehlo.compare EQ, %0, %1 : (tensor<3x5x$T>, tensor<3x5x$T>) -> tensor<3x5xi1>
+  return %2 : tensor<3x5xi1>
+}
+// -----
+// XLA has bits of 8 to 64-bit integers only: other types have those of the unsigned integer of their width ($U).
+// ops: stablehlo.rng_bit_generator
+// types: small-int small-uint f4E2M1FN f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU half float
+// oracle: true
+func.func @three_fry(%s: tensor<2xui64> {case.range = [0, 1000000]}) -> tensor<4x8xi1> {
+  %0, %1 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<4x8x$T>)
+  %2, %3 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<4x8x$U>)
+  %4 = stablehlo.bitcast_convert %1 : (tensor<4x8x$T>) -> tensor<4x8x$U>
+  %5 = stablehlo.compare EQ, %3, %4 : (tensor<4x8x$U>, tensor<4x8x$U>) -> tensor<4x8xi1>
+  return %5 : tensor<4x8xi1>
+}
+func.func @philox(%s: tensor<3xui64> {case.range = [0, 1000000]}) -> tensor<17xi1> {
+  %0, %1 = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<3xui64>) -> (tensor<3xui64>, tensor<17x$T>)
+  %2, %3 = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<3xui64>) -> (tensor<3xui64>, tensor<17x$U>)
+  %4 = stablehlo.bitcast_convert %1 : (tensor<17x$T>) -> tensor<17x$U>
+  %5 = stablehlo.compare EQ, %3, %4 : (tensor<17x$U>, tensor<17x$U>) -> tensor<17xi1>
+  return %5 : tensor<17xi1>
+}
+// -----
+// ops: stablehlo.cholesky
+// types: quantized
+// oracle: evaluate
+func.func @of_a_diagonal(%x: tensor<1x1x$T> {case.range = [1, 1]}) -> tensor<1x1x$T> {
+  %0 = "$OP"(%x) <{lower = true}> : (tensor<1x1x$T>) -> tensor<1x1x$T>
+  return %0 : tensor<1x1x$T>
 }

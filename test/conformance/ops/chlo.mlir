@@ -2,7 +2,7 @@
 // types: small-float half float complex
 // values: unit
 // tolerance: 8
-// oracle: jax reference
+// oracle: wide jax reference
 func.func @vector(%x: tensor<131x$T>) -> tensor<131x$T> {
   %0 = "$OP"(%x) : (tensor<131x$T>) -> tensor<131x$T>
   return %0 : tensor<131x$T>
@@ -20,7 +20,7 @@ func.func @empty(%x: tensor<3x0x$T>) -> tensor<3x0x$T> {
 // types: small-float half float complex
 // values: special
 // tolerance: 8
-// oracle: jax reference
+// oracle: wide jax reference
 func.func @vector(%x: tensor<131x$T>) -> tensor<131x$T> {
   %0 = "$OP"(%x) : (tensor<131x$T>) -> tensor<131x$T>
   return %0 : tensor<131x$T>
@@ -56,7 +56,7 @@ func.func @empty(%x: tensor<3x0x$T>) -> tensor<3x0x$T> {
 // types: small-float half float
 // values: unit
 // tolerance: 64
-// oracle: jax reference
+// oracle: wide jax reference
 func.func @vector(%x: tensor<131x$T>) -> tensor<131x$T> {
   %0 = "$OP"(%x) : (tensor<131x$T>) -> tensor<131x$T>
   return %0 : tensor<131x$T>
@@ -146,7 +146,7 @@ func.func @empty(%x: tensor<3x0x$T>, %y: tensor<3x0x$T>) -> tensor<3x0x$T> {
 // types: small-float half float
 // values: positive
 // tolerance: 256
-// oracle: jax reference
+// oracle: wide jax reference
 func.func @vector(%x: tensor<131x$T>, %y: tensor<131x$T>) -> tensor<131x$T> {
   %0 = "$OP"(%x, %y) : (tensor<131x$T>, tensor<131x$T>) -> tensor<131x$T>
   return %0 : tensor<131x$T>
@@ -311,22 +311,22 @@ func.func @stretched(%x: tensor<3x1x$T>, %y: tensor<1x5x$T>) -> tensor<3x5x$T> {
 // -----
 // ops: chlo.broadcast_polygamma chlo.broadcast_zeta
 // types: float
-// oracle: reference jax
+// oracle: wide reference jax
 // values: positive
 // tolerance: 256
-func.func @same(%x: tensor<3x5x$T>, %y: tensor<3x5x$T>) -> tensor<3x5x$T> {
+func.func @same(%x: tensor<3x5x$T> {case.range = [2, 6]}, %y: tensor<3x5x$T> {case.range = [2, 6]}) -> tensor<3x5x$T> {
   %0 = "$OP"(%x, %y) : (tensor<3x5x$T>, tensor<3x5x$T>) -> tensor<3x5x$T>
   return %0 : tensor<3x5x$T>
 }
-func.func @of_a_scalar(%x: tensor<$T>, %y: tensor<3x5x$T>) -> tensor<3x5x$T> {
+func.func @of_a_scalar(%x: tensor<$T> {case.range = [2, 6]}, %y: tensor<3x5x$T> {case.range = [2, 6]}) -> tensor<3x5x$T> {
   %0 = "$OP"(%x, %y) : (tensor<$T>, tensor<3x5x$T>) -> tensor<3x5x$T>
   return %0 : tensor<3x5x$T>
 }
-func.func @of_rows(%x: tensor<3x5x$T>, %y: tensor<5x$T>) -> tensor<3x5x$T> {
+func.func @of_rows(%x: tensor<3x5x$T> {case.range = [2, 6]}, %y: tensor<5x$T> {case.range = [2, 6]}) -> tensor<3x5x$T> {
   %0 = "$OP"(%x, %y) : (tensor<3x5x$T>, tensor<5x$T>) -> tensor<3x5x$T>
   return %0 : tensor<3x5x$T>
 }
-func.func @stretched(%x: tensor<3x1x$T>, %y: tensor<1x5x$T>) -> tensor<3x5x$T> {
+func.func @stretched(%x: tensor<3x1x$T> {case.range = [2, 6]}, %y: tensor<1x5x$T> {case.range = [2, 6]}) -> tensor<3x5x$T> {
   %0 = "$OP"(%x, %y) : (tensor<3x1x$T>, tensor<1x5x$T>) -> tensor<3x5x$T>
   return %0 : tensor<3x5x$T>
 }

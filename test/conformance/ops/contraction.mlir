@@ -154,3 +154,22 @@ func.func @empty_batch(%x: tensor<0x7x3x$T>, %k: tensor<3x3x4x$T>) -> tensor<0x5
   %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {feature_group_count = 1 : i64, batch_group_count = 1 : i64} : (tensor<0x7x3x$T>, tensor<3x3x4x$T>) -> tensor<0x5x4x$T>
   return %0 : tensor<0x5x4x$T>
 }
+// -----
+// No oracle runs it.
+// ops: stablehlo.unary_einsum
+// types: any quantized
+// values: small
+// oracle: true
+func.func @transposed(%x: tensor<3x5x$T>) -> tensor<5x3xi1> {
+  %0 = "$OP"(%x) {einsum_config = "ab->ba"} : (tensor<3x5x$T>) -> tensor<5x3x$T>
+  %1 = stablehlo.transpose %x, dims = [1, 0] : (tensor<3x5x$T>) -> tensor<5x3x$T>
+  %2 = stablehlo.compare EQ, %0, %1 : (tensor<5x3x$T>, tensor<5x3x$T>) -> tensor<5x3xi1>
+  return %2 : tensor<5x3xi1>
+}
+func.func @diagonal(%x: tensor<3x3x$T>) -> tensor<3xi1> {
+  %0 = "$OP"(%x) {einsum_config = "aa->a"} : (tensor<3x3x$T>) -> tensor<3x$T>
+  %1 = stablehlo.reshape %x : (tensor<3x3x$T>) -> tensor<9x$T>
+  %2 = stablehlo.slice %1 [0:9:4] : (tensor<9x$T>) -> tensor<3x$T>
+  %3 = stablehlo.compare EQ, %0, %2 : (tensor<3x$T>, tensor<3x$T>) -> tensor<3xi1>
+  return %3 : tensor<3xi1>
+}

@@ -2,6 +2,7 @@
 // types: any
 // also: any
 // values: normal
+// oracle: jax evaluate
 func.func @normal(%x: tensor<37x$T>) -> tensor<37x$S> {
   %0 = "$OP"(%x) : (tensor<37x$T>) -> tensor<37x$S>
   return %0 : tensor<37x$S>
@@ -11,6 +12,7 @@ func.func @normal(%x: tensor<37x$T>) -> tensor<37x$S> {
 // types: any
 // also: any
 // values: small
+// oracle: jax evaluate
 func.func @small(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
   %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x$S>
   return %0 : tensor<3x5x$S>
@@ -20,6 +22,7 @@ func.func @small(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
 // types: small-float half float
 // also: small-float half float
 // values: special
+// oracle: jax evaluate
 func.func @between_floats(%x: tensor<131x$T>) -> tensor<131x$S> {
   %0 = "$OP"(%x) : (tensor<131x$T>) -> tensor<131x$S>
   return %0 : tensor<131x$S>
@@ -29,6 +32,7 @@ func.func @between_floats(%x: tensor<131x$T>) -> tensor<131x$S> {
 // types: integer
 // also: any
 // values: special
+// oracle: jax evaluate
 func.func @of_integers(%x: tensor<131x$T>) -> tensor<131x$S> {
   %0 = "$OP"(%x) : (tensor<131x$T>) -> tensor<131x$S>
   return %0 : tensor<131x$S>
@@ -350,4 +354,68 @@ func.func @booleans(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
 func.func @quantized(%x: tensor<3x5x$T>) -> tensor<3x5x$T> {
   %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x$T>
   return %0 : tensor<3x5x$T>
+}
+// -----
+// ops: stablehlo.uniform_quantize stablehlo.uniform_dequantize
+// types: half float
+// values: small
+// oracle: reference evaluate
+func.func @per_tensor(%x: tensor<3x5x$T>) -> tensor<3x5x$T> {
+  %0 = stablehlo.uniform_quantize %x : (tensor<3x5x$T>) -> tensor<3x5x!quant.uniform<i8:$T, 1.500000e+00:3>>
+  %1 = stablehlo.uniform_dequantize %0 : (tensor<3x5x!quant.uniform<i8:$T, 1.500000e+00:3>>) -> tensor<3x5x$T>
+  return %1 : tensor<3x5x$T>
+}
+func.func @saturated(%x: tensor<7x$T>) -> tensor<7x$T> {
+  %0 = stablehlo.uniform_quantize %x : (tensor<7x$T>) -> tensor<7x!quant.uniform<i4:$T, 2.500000e-01>>
+  %1 = stablehlo.uniform_dequantize %0 : (tensor<7x!quant.uniform<i4:$T, 2.500000e-01>>) -> tensor<7x$T>
+  return %1 : tensor<7x$T>
+}
+func.func @per_axis(%x: tensor<2x3x$T>) -> tensor<2x3x$T> {
+  %0 = stablehlo.uniform_quantize %x : (tensor<2x3x$T>) -> tensor<2x3x!quant.uniform<i8:$T:1, {5.000000e-01:1, 1.250000e+00:-2, 2.000000e+00}>>
+  %1 = stablehlo.uniform_dequantize %0 : (tensor<2x3x!quant.uniform<i8:$T:1, {5.000000e-01:1, 1.250000e+00:-2, 2.000000e+00}>>) -> tensor<2x3x$T>
+  return %1 : tensor<2x3x$T>
+}
+// -----
+// ops: stablehlo.uniform_quantize
+// types: quantized
+// values: small
+// oracle: reference evaluate
+func.func @again(%x: tensor<3x5x$T>) -> tensor<3x5xf32> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x!quant.uniform<i16:f32, 1.250000e-01:-7>>
+  %1 = stablehlo.uniform_dequantize %0 : (tensor<3x5x!quant.uniform<i16:f32, 1.250000e-01:-7>>) -> tensor<3x5xf32>
+  return %1 : tensor<3x5xf32>
+}
+func.func @from_float(%x: tensor<7xf32>) -> tensor<7x$T> {
+  %0 = "$OP"(%x) : (tensor<7xf32>) -> tensor<7x$T>
+  return %0 : tensor<7x$T>
+}
+// -----
+// ops: stablehlo.uniform_dequantize
+// types: quantized
+// values: small
+// oracle: reference evaluate
+func.func @to_float(%x: tensor<7x$T>) -> tensor<7xf32> {
+  %0 = "$OP"(%x) : (tensor<7x$T>) -> tensor<7xf32>
+  return %0 : tensor<7xf32>
+}
+// -----
+// The reference interpreter reads unsigned storage as signed.
+// ops: stablehlo.uniform_quantize stablehlo.uniform_dequantize
+// types: half float
+// values: small
+// oracle: evaluate
+func.func @unsigned_storage(%x: tensor<7x$T>) -> tensor<7x$T> {
+  %0 = stablehlo.uniform_quantize %x : (tensor<7x$T>) -> tensor<7x!quant.uniform<u8:$T, 7.500000e-01:128>>
+  %1 = stablehlo.uniform_dequantize %0 : (tensor<7x!quant.uniform<u8:$T, 7.500000e-01:128>>) -> tensor<7x$T>
+  return %1 : tensor<7x$T>
+}
+// -----
+// ops: stablehlo.uniform_quantize stablehlo.uniform_dequantize
+// types: f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ
+// values: small
+// oracle: evaluate
+func.func @per_tensor(%x: tensor<3x5x$T>) -> tensor<3x5x$T> {
+  %0 = stablehlo.uniform_quantize %x : (tensor<3x5x$T>) -> tensor<3x5x!quant.uniform<i8:$T, 1.500000e+00:3>>
+  %1 = stablehlo.uniform_dequantize %0 : (tensor<3x5x!quant.uniform<i8:$T, 1.500000e+00:3>>) -> tensor<3x5x$T>
+  return %1 : tensor<3x5x$T>
 }

@@ -289,3 +289,23 @@ func.func @quantized(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case.ra
   }) : (tensor<6x$T>, tensor<3x$T>, tensor<$T>) -> tensor<6x$T>
   return %0 : tensor<6x$T>
 }
+// -----
+// Scalars from outside in both bodies.
+// ops: stablehlo.select_and_scatter
+// types: integer half float
+// values: tiny
+// oracle: reference
+func.func @captures(%x: tensor<5x4x$T>, %s: tensor<3x2x$T>, %i: tensor<$T>, %c: tensor<$T>, %d: tensor<$T>) -> tensor<5x4x$T> {
+  %0 = "stablehlo.select_and_scatter"(%x, %s, %i) <{window_dimensions = array<i64: 3, 2>, window_strides = array<i64: 2, 2>, padding = dense<[[1, 1], [0, 0]]> : tensor<2x2xi64>}> ({
+  ^bb0(%a: tensor<$T>, %b: tensor<$T>):
+    %e = stablehlo.multiply %b, %c : tensor<$T>
+    %p = stablehlo.compare GE, %a, %e : (tensor<$T>, tensor<$T>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }, {
+  ^bb0(%a: tensor<$T>, %b: tensor<$T>):
+    %e = stablehlo.multiply %b, %d : tensor<$T>
+    %r = stablehlo.add %a, %e : tensor<$T>
+    stablehlo.return %r : tensor<$T>
+  }) : (tensor<5x4x$T>, tensor<3x2x$T>, tensor<$T>) -> tensor<5x4x$T>
+  return %0 : tensor<5x4x$T>
+}
