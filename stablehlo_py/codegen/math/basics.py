@@ -55,8 +55,12 @@ def absolute(f: Function, x: Value) -> Value:
 
 
 def copysign(f: Function, size: Value, sign: Value) -> Value:
-    """|size| with the sign of the other."""
-    return f.intrinsic("copysign", size, sign)
+    """|size| with the sign of the other. f64 by its bits: LLVM would round both operands instead of a result that is
+    rounded to f16, and calls a library for that."""
+    if size.type.element is not F64:
+        return f.intrinsic("copysign", size, sign)
+    magnitude = integer(f, bits(f, size), "and", 2**63 - 1)
+    return f.bitcast(f.binary("or", magnitude, integer(f, bits(f, sign), "and", -(2**63))), size.type)
 
 
 def negative(f: Function, x: Value) -> Value:
