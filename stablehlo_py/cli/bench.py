@@ -1,4 +1,4 @@
-"""shlo-bench: correctness and speed of the model suite, next to XLA on the same cores."""
+"""shlo-bench: correctness and speed of the suites of models and of single operations, next to XLA on the same cores."""
 
 from __future__ import annotations
 
@@ -131,8 +131,9 @@ def show(results: Sequence[Measurement], console: Console) -> None:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     result = argparse.ArgumentParser(prog="shlo-bench", description=__doc__)
-    result.add_argument("models", nargs="*", help="models to measure (all of them)")
-    result.add_argument("--list", action="store_true", help="list the models and end")
+    result.add_argument("models", nargs="*", help="models to measure (all of the suite)")
+    result.add_argument("--suite", choices=("models", "operations"), default="models", help="default: models")
+    result.add_argument("--list", action="store_true", help="list the suite's models and end")
     result.add_argument("--size", choices=("small", "full"), default="full")
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")
     result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
@@ -154,7 +155,7 @@ def _threads(text: str) -> list[int]:
 
 def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
     """Measure what the options ask for, with a progress bar on a terminal."""
-    known = suite.names()
+    known = suite.names(options.suite)
     for name in options.models:
         if name not in known:
             raise OptionError(f"no model is named {name!r}", remedy=f"choose from: {', '.join(known)}")
@@ -180,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("error: the model suite is not installed\n  help: pip install 'stablehlo-py[suite]'", file=sys.stderr)
         return EXIT_USAGE
     if options.list:
-        print("\n".join(suite.names()))
+        print("\n".join(suite.names(options.suite)))
         return EXIT_OK
     try:
         results = run(options, console)

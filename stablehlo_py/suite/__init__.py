@@ -1,5 +1,7 @@
 """The model suite: real models with random, seeded weights, at a small size (tests) and a full size (benchmarks).
 
+And `operations`, a suite of single operations (docs/operations.md).
+
 Needs the extra `suite`: pip install stablehlo-py[suite]. The sizes and what each model exercises: docs/models.md.
 """
 
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stablehlo_py.suite.registry import (
+        SUITES,
         Model,
         Size,
         Weights,
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
         reference,
     )
 
-__all__ = ["Model", "Size", "Weights", "build", "export", "largest_difference", "names", "reference"]
+__all__ = ["SUITES", "Model", "Size", "Weights", "build", "export", "largest_difference", "names", "reference"]
 
 
 def __getattr__(name: str) -> object:

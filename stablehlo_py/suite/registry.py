@@ -17,8 +17,11 @@ from stablehlo_py.errors import OptionError
 Size = Literal["small", "full"]
 Weights = Literal["argument", "constant"]
 
-_MODULES = ("perceptrons", "blocks", "vision", "language", "recurrent", "training", "numerics")
-_builders: dict[str, Callable[[Size], Model]] = {}
+SUITES = {
+    "models": ("perceptrons", "blocks", "vision", "language", "recurrent", "training", "numerics"),
+    "operations": ("operations",),
+}
+_builders: dict[str, dict[str, Callable[[Size], Model]]] = {suite: {} for suite in SUITES}
 
 
 @dataclass(frozen=True)
@@ -58,35 +61,35 @@ class Model:
         return [np.asarray(leaf) for leaf in jax.tree.leaves(self.arguments())]
 
 
-def register(name: str) -> Callable[[Callable[[Size], Model]], Callable[[Size], Model]]:
+def register(name: str, suite: str = "models") -> Callable[[Callable[[Size], Model]], Callable[[Size], Model]]:
     """Decorator: enter a builder under a name. A builder takes "small" or "full" and returns the Model."""
 
     def enter(builder: Callable[[Size], Model]) -> Callable[[Size], Model]:
-        if name in _builders:
+        if any(name in builders for builders in _builders.values()):
             raise OptionError(f"two models are named {name!r}", remedy="give each @register its own name")
-        _builders[name] = builder
+        _builders[suite][name] = builder
         return builder
 
     return enter
 
 
-def names() -> list[str]:
-    """The names of all models, in the order in which the modules define them."""
-    for module in _MODULES:
+def names(suite: str = "models") -> list[str]:
+    """The names of all models of a suite, in the order in which its modules define them."""
+    for module in SUITES[suite]:
         importlib.import_module(f"stablehlo_py.suite.{module}")
-    return list(_builders)
+    return list(_builders[suite])
 
 
 def build(name: str, size: Size = "small", weights: Weights = "argument") -> Model:
     """Build a model by name. Raises OptionError for a name, a size or a kind of weights that does not exist."""
-    known = names()
-    if name not in known:
-        raise OptionError(f"no model is named {name!r}", remedy=f"choose one of: {', '.join(known)}")
+    builders = next((_builders[suite] for suite in SUITES if name in names(suite)), None)
+    if builders is None:
+        raise OptionError(f"no model is named {name!r}", remedy=f"choose one of: {', '.join(names())}")
     if size not in ("small", "full"):
         raise OptionError(f"no size is named {size!r}", remedy="choose small or full")
     if weights not in ("argument", "constant"):
         raise OptionError(f"weights cannot be {weights!r}", remedy="choose argument or constant")
-    return replace(_builders[name](size), weights=weights)
+    return replace(builders[name](size), weights=weights)
 
 
 def export(model: Model) -> jax.export.Exported:

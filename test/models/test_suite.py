@@ -25,6 +25,11 @@ def test_model_agrees_with_jax(name):
     check(suite.build(name, "small"))
 
 
+@pytest.mark.parametrize("name", suite.names("operations"))
+def test_operation_agrees_with_jax(name):
+    check(suite.build(name))
+
+
 @pytest.mark.parametrize("name", ["mlp", "resnet18", "lstm", "layer-norm"])
 def test_model_with_constant_weights_agrees_with_jax(name):
     model = suite.build(name, "small", weights="constant")
