@@ -42,6 +42,7 @@ FLOPS: dict[str, int] = {
     "sqrt": 6,
     "tan": 40,
     "tanh": 18,
+    "zeta": 2000,
 }
 
 #: Elementwise ops: one result element needs one element, at the same index, of every operand.
@@ -50,7 +51,7 @@ ELEMENTWISE = frozenset(
     cosh cosine count_leading_zeros digamma divide erf erf_inv erfc exponential exponential_minus_one floor imag
     is_finite lgamma log log_plus_one logistic maximum minimum multiply negate not or popcnt power real
     reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic
-    shift_right_logical sign sine sinh sqrt subtract tan tanh xor""".split()
+    shift_right_logical sign sine sinh sqrt subtract tan tanh xor zeta""".split()
 )
 #: Ops that compute nothing: index arithmetic alone. They are cloned into every fusion that uses them.
 FREE = frozenset(("broadcast", "constant", "iota", "reshape", "size", "slice"))

@@ -119,13 +119,13 @@ def _erf_inv_ratio(x: Any) -> Any:
 
 
 def _erf_inv_center(bits: int, degree: int) -> Fit:
-    """(erfinv(x) / x - sqrt(pi)/2) / x^2 in t = x^2 up to x = 1/2; relative error of erfinv."""
+    """(erfinv(x) / x - sqrt(pi)/2) / x^2 in t = x^2 up to x = 11/16; relative error of erfinv."""
 
     def ratio(t: Any) -> Any:
         return _erf_inv_ratio(mpmath.sqrt(t))
 
     slope = mpmath.sqrt(mpmath.pi) / 2
-    return Fit(lambda t: (ratio(t) - slope) / t, lambda t: t / ratio(t), (0, 0.25), degree, bits)
+    return Fit(lambda t: (ratio(t) - slope) / t, lambda t: t / ratio(t), (0, mpf(0.6875) ** 2), degree, bits)
 
 
 def _erf_inv_tail(bits: int, degree: int, center: float, least: int) -> Fit:
@@ -187,10 +187,10 @@ def _one(x: Any) -> Any:
 
 
 FITS: dict[str, Callable[[], Fit]] = {
-    "erf_inv_center_f32": lambda: _erf_inv_center(24, 5),
-    "erf_inv_center_f64": lambda: _erf_inv_center(53, 12),
-    "erf_inv_tail_f32": lambda: _erf_inv_tail(24, 10, 1.25, -24),
-    "erf_inv_tail_f64": lambda: _erf_inv_tail(53, 24, 1.25, -53),
+    "erf_inv_center_f32": lambda: _erf_inv_center(24, 8),
+    "erf_inv_center_f64": lambda: _erf_inv_center(53, 18),
+    "erf_inv_tail_f32": lambda: _erf_inv_tail(24, 11, 1.4375, -24),
+    "erf_inv_tail_f64": lambda: _erf_inv_tail(53, 24, 1.4375, -53),
     "bessel_near": lambda: _relative(_bessel_near, 0, 9, 10),
     "bessel_middle": lambda: _relative(_bessel_middle, -2.5, 2.5, 22),
     "bessel_far": lambda: _relative(_bessel_far, mpf(2) ** -60 - 1, 1, 25, doubled=1),

@@ -41,6 +41,7 @@ class MathFunction:
         usual: where half of the f64 samples lie: most of the real line is where these functions are 0, 1 or infinite.
         near: points whose neighbours are sampled densely: zeros, branch points, seams of algorithms.
         missed: by element type, why the target is not met. An entry goes when it is.
+        specials: special numbers are arguments, too. If not, the function's values there are a matter of convention.
         pairs: for two arguments: (random generator, count, f64 or f32) -> the arguments.
     """
 
@@ -54,6 +55,7 @@ class MathFunction:
     usual: tuple[float, float] = (-10.0, 10.0)
     near: tuple[float, ...] = ()
     missed: Mapping[str, str] = field(default_factory=dict)
+    specials: bool = True
     pairs: Callable[[np.random.Generator, int, np.dtype], Sequence[np.ndarray]] | None = None
 
     @property
@@ -108,6 +110,11 @@ def _exact_cbrt(x: Any) -> Any:
     return mpmath.sign(x) * mpmath.cbrt(abs(x))
 
 
+def _exact_zeta(s: Any, q: Any) -> Any:
+    with mpmath.extraprec(400):  # its error is absolute
+        return mpmath.zeta(s, q)
+
+
 # --- samples of two arguments ----------------------------------------------------------------------------------------
 
 
@@ -155,6 +162,17 @@ def _remainder_pairs(rng: np.random.Generator, count: int, dtype: np.dtype) -> S
     quotient = _signs(rng, count) * _log_uniform(rng, count, -4, 80)
     quotient = np.where(rng.random(count) < 0.2, np.round(quotient), quotient)
     return [(divisor * quotient).astype(dtype), divisor.astype(dtype)]
+
+
+def _zeta_pairs(rng: np.random.Generator, count: int, dtype: np.dtype) -> Sequence[np.ndarray]:
+    """Exponents from the pole at 1 to 33, and offsets from 1/64 to 128."""
+    exponent = (1 + _log_uniform(rng, count, -10, 5)).astype(dtype)
+    return [np.where(exponent > 1, exponent, exponent + exponent), _log_uniform(rng, count, -6, 7).astype(dtype)]
+
+
+def _polygamma_pairs(rng: np.random.Generator, count: int, dtype: np.dtype) -> Sequence[np.ndarray]:
+    """Orders up to 8 (f16 overflows past them), at 1/4 to 128."""
+    return [rng.integers(0, 9, count).astype(dtype), _log_uniform(rng, count, -2, 7).astype(dtype)]
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -221,7 +239,7 @@ FUNCTIONS: dict[str, MathFunction] = {
             extended=False,
             screened=False,
             usual=(-1, 1),
-            near=(0.5, -0.5),
+            near=(0.6875, -0.6875),
         ),
         MathFunction("asin", "chlo.asin", np.arcsin, mpmath.asin, usual=(-1, 1), near=(0.5, -0.5)),
         MathFunction("acos", "chlo.acos", np.arccos, mpmath.acos, usual=(-1, 1), near=(0.5, -0.5)),
@@ -263,6 +281,28 @@ FUNCTIONS: dict[str, MathFunction] = {
             screened=False,
             usual=(-30, 30),
             near=(3.0, 8.0),
+        ),
+        MathFunction(
+            "zeta",
+            "chlo.zeta",
+            special.zeta,
+            _exact_zeta,
+            HARD,
+            extended=False,
+            screened=False,
+            specials=False,
+            pairs=_zeta_pairs,
+        ),
+        MathFunction(
+            "polygamma",
+            "chlo.polygamma",
+            special.polygamma,
+            lambda n, x: mpmath.polygamma(int(n), x),
+            HARD,
+            extended=False,
+            screened=False,
+            specials=False,
+            pairs=_polygamma_pairs,
         ),
         MathFunction("power", "stablehlo.power", np.power, mpmath.power, HARD, pairs=_power_pairs),
         MathFunction("atan2", "stablehlo.atan2", np.arctan2, mpmath.atan2, pairs=_angle_pairs),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,26 +16,22 @@ _SAVE_EVERY = 20.0  # seconds
 
 
 class Journal:
-    """Measurements by function, element type, digest of the code, and stride. Without a path, in memory only."""
+    """Measurements by function, element type, digest of the code, and stride. Without a path, in memory only. What
+    other journals have finished counts too, and is not written."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, others: Sequence[Path] = ()) -> None:
         self._path = path
         self._finished: list[Measurement] = []
         self._running: dict[str, dict] = {}
         self._saved = time.monotonic()
         if path is not None and path.exists():
-            try:
-                content = json.loads(path.read_text())
-                self._finished = [Measurement.from_json(entry) for entry in content["finished"]]
-                self._running = content["running"]
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise ResourceError(
-                    f"'{path}' is not a journal of shlo-accuracy: {error}", remedy="delete it"
-                ) from error
+            self._finished, self._running = _read(path)
+        self._others = [measurement for other in others for measurement in _read(other)[0]]
 
     def best(self, function: str, element: str, digest: str) -> Measurement | None:
         """The measurement of this code with the most inputs."""
-        found = [m for m in self._finished if (m.function, m.element, m.digest) == (function, element, digest)]
+        known = [*self._finished, *self._others]
+        found = [m for m in known if (m.function, m.element, m.digest) == (function, element, digest)]
         return max(found, key=lambda m: m.inputs, default=None)
 
     def covers(self, function: str, element: str, digest: str, inputs: int) -> Measurement | None:
@@ -82,6 +79,15 @@ class Journal:
             new.replace(self._path)
         except OSError as error:
             raise ResourceError(f"cannot write '{self._path}': {error.strerror}", remedy="check the path") from error
+
+
+def _read(path: Path) -> tuple[list[Measurement], dict[str, dict]]:
+    """What a journal has finished, and what was under way."""
+    try:
+        content = json.loads(path.read_text())
+        return [Measurement.from_json(entry) for entry in content["finished"]], content["running"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResourceError(f"'{path}' is not a journal of shlo-accuracy: {error}", remedy="delete it") from error
 
 
 def _key(function: str, element: str, digest: str, stride: int) -> str:

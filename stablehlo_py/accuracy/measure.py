@@ -172,7 +172,8 @@ def _chunks(
     """(position after the chunk, its arguments): special ones first, then bit patterns or samples."""
     if start < 0:
         start = 0
-        yield start, special_arguments(function, of)
+        if function.specials:
+            yield start, special_arguments(function, of)
     if function.arity == 1 and stride:
         for stop, chunk in patterns(of, stride, start):
             yield stop, [chunk]

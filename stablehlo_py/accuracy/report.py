@@ -33,15 +33,15 @@ arguments and results count like others; a NaN or an infinity where none belongs
 stand here as an infinite error. `at` is the argument of the worst case, as C's `%a` prints it.
 
 f32 results are compared with f64 ones, f64 results with long double or f64 ones; the worst cases of each row (10,000,
-or what --recheck says) are computed again in mpmath, and the table has mpmath's verdict. For lgamma, digamma, erf_inv
-and bessel_i1e of f64 mpmath computes every sample, as SciPy's err more than ours. f16 and bf16 are measured at every
-argument: they are computed in f32 and rounded once, so that 0.502 ulp is allowed. `all` inputs: every one of the 2^16
-or 2^32 bit patterns; other functions of an f32 at every n-th pattern, and f64 and functions of two arguments at random
-samples over all bit patterns, over the usual range, and close to zeros, poles and seams. Special numbers are always
-among them.
+or what --recheck says) are computed again in mpmath, and the table has mpmath's verdict. For lgamma, digamma, erf_inv,
+bessel_i1e, zeta and polygamma of f64 mpmath computes every sample, as SciPy's err more than ours. f16 and bf16 are
+measured at every argument: they are computed in f32 and rounded once, so that 0.502 ulp is allowed. `all` inputs: every
+one of the 2^16 or 2^32 bit patterns; other functions of an f32 at every n-th pattern, and f64 and functions of two
+arguments at random samples over all bit patterns, over the usual range, and close to zeros, poles and seams. Special
+numbers are always among them, but for zeta and polygamma.
 
     shlo-accuracy log --stride 4099              # a quick look
-    shlo-accuracy log tanh --exhaustive --journal accuracy.json     # hours; goes on where it was stopped
+    shlo-accuracy log tanh --exhaustive --journal accuracy.json     # minutes each; goes on where it was stopped
 
 """
 

@@ -40,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
         "--recheck", type=int, default=10_000, metavar="N", help="worst cases computed again in mpmath (default: 10000)"
     )
     result.add_argument("--journal", type=Path, metavar="FILE", help="keep results, and go on where a run was stopped")
+    result.add_argument(
+        "--results", type=Path, action="append", default=[], metavar="FILE", help="use what this journal has, too"
+    )
     result.add_argument("--write", metavar="FILE", help="write the page with the best measurements of each function")
     return result
 
@@ -72,7 +75,7 @@ def _measurements(options: argparse.Namespace, console: Console) -> Iterator[Mea
     from stablehlo_py.accuracy.journal import Journal
 
     names, types = _chosen(options)
-    journal = Journal(options.journal)
+    journal = Journal(options.journal, options.results)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         for name in names:

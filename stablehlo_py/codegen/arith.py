@@ -285,6 +285,11 @@ def _atan2(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return real_math.atan2(f, *operands)
 
 
+@rule("zeta")
+def _zeta(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return real_math.zeta(f, *operands)
+
+
 @rule("power")
 def _power(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     a, b = operands

@@ -181,11 +181,11 @@ def _through_f64(function: Callable[[float], float]) -> Callable[[Array], Array]
     return apply
 
 
-def _special(name: str) -> Callable[[Array], Array]:
-    def apply(x: Array) -> Array:
+def _special(name: str) -> Callable[..., Array]:
+    def apply(*arrays: Array) -> Array:
         from scipy import special  # takes a tenth of a second, and folding does not evaluate these
 
-        return getattr(special, name)(x.astype(np.float64)).astype(x.dtype)
+        return getattr(special, name)(*(array.astype(np.float64) for array in arrays)).astype(arrays[0].dtype)
 
     return apply
 
@@ -254,6 +254,7 @@ ELEMENTWISE: dict[str, Callable[..., Array]] = {
     "hlo.tan": np.tan,
     "hlo.tanh": np.tanh,
     "hlo.xor": _logical(np.bitwise_xor),
+    "hlo.zeta": _special("zeta"),
 }
 
 

@@ -90,6 +90,7 @@ _BINARY = {
     "shift_right_logical": ("integer", "lhs shifted right, zeros enter; zero from the width on."),
     "subtract": ("number", "Difference; integers wrap around."),
     "xor": ("integer or i1", "Bitwise exclusive or; of i1 logical."),
+    "zeta": ("float", "Hurwitz's zeta function, the sum of (rhs + k) to -lhs for k = 0, 1, 2, ..."),
 }
 UNARY = tuple(_UNARY)
 BINARY = tuple(_BINARY)

@@ -31,17 +31,33 @@ def real_function(op: ir.OpView) -> Results:
     return build.like(op.operation.name.removeprefix("chlo."), op.operands[0])
 
 
-# Upstream's expansions of these are accurate in f64, but lose many bits where their f32 terms cancel.
-@rule("chlo.polygamma", "chlo.zeta")
-def through_f64(op: ir.OpView) -> Results:
-    """The same op on f64, rounded once."""
-    operand, double = op.operands[0], ir.F64Type.get()
-    if element_type(operand) == double:
-        return None
-    wide = build.tensor(shape(operand), double)
-    operands = [build.value("convert", wide, value) for value in op.operands]
-    result = ir.Operation.create(op.operation.name, results=[wide], operands=operands).result
-    return build.value("convert", operand.type, result)
+RENAMED["chlo.zeta"] = "hlo.zeta"
+
+
+@rule("chlo.polygamma")
+def polygamma(op: ir.OpView) -> ir.Value:
+    """digamma of order 0; (-1)^(n + 1) n! zeta(n + 1, x) of others, in f64, whose first factorials are made exact by
+    rounding; NaN unless the order is a natural number."""
+    double = build.tensor(shape(op.operands[0]), ir.F64Type.get())
+    n, x = (value if value.type == double else build.value("convert", double, value) for value in op.operands)
+    zero, one, two, nan = (build.splat(number, double) for number in (0.0, 1.0, 2.0, math.nan))
+    next_ = build.like("add", n, one)
+    factorial = build.like("exponential", build.like("lgamma", next_))
+    # Beyond 2^53 all numbers are whole, and the largest ones are infinite.
+    factorial = build.like("round_nearest_even", factorial)
+    size = build.like("multiply", factorial, build.like("zeta", next_, x))
+    flags = build.tensor(shape(n), ir.IntegerType.get_signless(1))
+
+    def equal(a: ir.Value, b: ir.Value) -> ir.Value:
+        return build.value("compare", flags, a, b, direction="EQ")
+
+    even = equal(build.like("remainder", n, two), zero)
+    result = build.value("select", double, even, build.like("negate", size), size)
+    natural = build.value("compare", flags, n, zero, direction="GE")
+    natural = build.like("and", natural, equal(build.like("subtract", n, build.like("floor", n)), zero))
+    result = build.value("select", double, natural, result, nan)
+    result = build.value("select", double, equal(n, zero), build.like("digamma", x), result)
+    return result if double == op.result.type else build.value("convert", op.result.type, result)
 
 
 # Spec, sections add, multiply, maximum, minimum: on booleans these are or, and, or, and. Subtraction modulo 2 is xor.

@@ -22,6 +22,9 @@ def test_the_page_and_the_journal(tmp_path, capsys) -> None:
     assert [entry["element"] for entry in finished] == ["f32", "bf16"]
     assert accuracy.main([*FAST, "--journal", str(journal)]) == EXIT_OK
     assert json.loads(journal.read_text())["finished"] == finished  # nothing was measured again
+    other = tmp_path / "other.json"
+    assert accuracy.main([*FAST, "--journal", str(other), "--results", str(journal)]) == EXIT_OK
+    assert not other.exists()
 
 
 def test_a_missed_target_is_the_exit_status(tmp_path) -> None:

@@ -14,6 +14,7 @@ from stablehlo_py.codegen.math.inverse_trigonometric import acos, asin, atan2
 from stablehlo_py.codegen.math.logarithm import log, log1p
 from stablehlo_py.codegen.math.powers import cbrt, power, remainder, rsqrt, sqrt
 from stablehlo_py.codegen.math.trigonometric import cos, sin, tan
+from stablehlo_py.codegen.math.zeta import zeta
 
 __all__ = [
     "absolute",
@@ -47,4 +48,5 @@ __all__ = [
     "sqrt",
     "tan",
     "tanh",
+    "zeta",
 ]
