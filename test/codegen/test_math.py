@@ -89,6 +89,20 @@ def test_special_pairs(op: str, reference, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_zeta_at_its_poles_and_on_the_left(dtype: type) -> None:
+    inf, nan = np.inf, np.nan
+    cases = [
+        *((s, q, float(special.zeta(s, q))) for s in (2.0, 3.0, 60.0) for q in (-0.5, -1.5, -20.5, -1000.25)),
+        *((2.0, q, inf) for q in (0.0, -1.0, -7.0)),
+        *((3.0, q, nan) for q in (0.0, -1.0, -7.0)),
+        *((2.5, -0.5, nan), (1.0, 3.0, inf), (0.5, 3.0, nan), (nan, 3.0, nan), (2.0, nan, nan)),
+        *((2.0, inf, 0.0), (inf, 1.0, 1.0), (inf, 2.0, 0.0), (inf, 0.5, inf), (2.0, 2.0**100, 2.0**-100)),
+    ]
+    s, q, expected = (np.array(column, dtype) for column in zip(*cases, strict=True))
+    same(evaluate("zeta", s, q), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_remainder_is_exact(dtype: type) -> None:
     rng = np.random.default_rng(6)
     x = (rng.standard_normal(SAMPLES) * np.exp(rng.uniform(-10, 20, SAMPLES))).astype(dtype)
