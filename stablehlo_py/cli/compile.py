@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool, shown_progress
+from stablehlo_py.cli.grid import add_size
 from stablehlo_py.errors import EXIT_OK, OptionError
 
 
@@ -28,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--entry", help="function to compile, when there is no @main and several public functions")
     parser.add_argument("--threads", type=int, help="threads that a call may use (default: all CPUs)")
+    add_size(parser.add_argument)
     parser.add_argument(
         "--opt-level", type=int, default=1, choices=(0, 1), help="0: one op, one kernel (default: %(default)s)"
     )
@@ -55,6 +57,8 @@ def _run(arguments: argparse.Namespace) -> int:
         target=arguments.cpu,
         dump_dir=arguments.dump_stages,
         isolate=not arguments.no_isolate and not is_text(content),
+        num_replicas=arguments.replicas,
+        num_partitions=arguments.partitions,
         disable=tuple(name for name in arguments.disable.split(",") if name),
         **({"cache_dir": arguments.cache_dir} if arguments.cache_dir else {}),
     )

@@ -7,17 +7,18 @@ import statistics
 import sys
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool, shown_progress
+from stablehlo_py.cli.grid import add_size, grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 
 if TYPE_CHECKING:
-    from stablehlo_py import Executable, SymbolicExecutable
+    from stablehlo_py import Executable, GridExecutable, SymbolicExecutable
     from stablehlo_py.runtime.program import Spec
 
 ARTIFACT_MAGIC = b"PK"
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
     add("--entry", help="function to run, when there is no @main and several public functions")
     add("--threads", type=int, metavar="N", help="threads (default: all CPUs)")
+    add_size(add)
     inputs = parser.add_argument_group("inputs")
     inputs.add_argument(
         "--input",
@@ -48,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="FILE",
         help=".npy: the next input; .npz: the next ones, in the file's order (default: random inputs)",
+    )
+    inputs.add_argument(
+        "--process-input",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("R,P", "FILE"),
+        help="as --input, for replica R, partition P of a grid alone",
     )
     inputs.add_argument("--seed", type=int, default=0, help="seed of random inputs (default: %(default)s)")
     inputs.add_argument(
@@ -132,12 +142,41 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
 
     if content.startswith(ARTIFACT_MAGIC):
         return shlo.load_executable(source)
-    options = shlo.Options(threads=arguments.threads, isolate=not is_text(content))
+    options = shlo.Options(
+        threads=arguments.threads,
+        isolate=not is_text(content),
+        num_replicas=arguments.replicas,
+        num_partitions=arguments.partitions,
+    )
     with shown_progress():
         return shlo.compile(source, entry=arguments.entry, options=options)
 
 
+def _run_grid(arguments: argparse.Namespace, executable: GridExecutable) -> int:
+    if arguments.compare or arguments.benchmark or (arguments.output or "").endswith(".npy"):
+        remedy = "save the results with --output FILE.npz"
+        raise OptionError("--compare, --benchmark and .npy files are for one process, not for a grid", remedy=remedy)
+    rows = executable.call_grid(grid_inputs(arguments, executable, inputs_of))
+    if arguments.output:
+        _save(arguments.output, dict(named_results(rows, _numbered(executable.outputs))))
+    if arguments.show or not arguments.output:
+        _print(named_results(rows, [spec.name for spec in executable.outputs]))
+    return EXIT_OK
+
+
+def _numbered(outputs: Sequence[Spec]) -> list[str]:
+    """Names of results in files: those of specs need not differ."""
+    return [f"result{number}" for number in range(len(outputs))]
+
+
+def _print(results: Iterable[tuple[str, np.ndarray]]) -> None:
+    for name, result in results:
+        print(f"{name}: {result.dtype}{list(result.shape)}")
+        print(np.array2string(result, threshold=64, edgeitems=3))
+
+
 def _run(arguments: argparse.Namespace) -> int:
+    import stablehlo_py as shlo
     from stablehlo_py.cli.checks import has_checks, run_checks
 
     if arguments.output and Path(arguments.output).suffix not in (".npy", ".npz"):
@@ -149,6 +188,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.compare and content.startswith(ARTIFACT_MAGIC):
         raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")
     executable = _load(arguments, source, content)
+    if isinstance(executable, shlo.GridExecutable) and executable.has_own_arguments:
+        return _run_grid(arguments, executable)
+    if arguments.process_input:
+        raise OptionError("the model does not run as a grid whose processes have inputs of their own", remedy="--input")
     inputs = inputs_of(arguments, executable.inputs)
     results = executable(*inputs)
     status = EXIT_OK
@@ -158,24 +201,23 @@ def _run(arguments: argparse.Namespace) -> int:
         oracles = [name for name in arguments.compare.split(",") if name]
         status = compare(oracles, source, arguments.entry, inputs, results, arguments.tolerance)
     if arguments.output:
-        _save(arguments.output, results)
+        _save(arguments.output, dict(zip(_numbered(executable.outputs), results, strict=True)))
     if arguments.show or not (arguments.output or arguments.benchmark or arguments.compare):
-        for spec, result in zip(executable.outputs, results, strict=True):
-            print(f"{spec.name}: {result.dtype}{list(result.shape)}")
-            print(np.array2string(result, threshold=64, edgeitems=3))
+        _print((spec.name, result) for spec, result in zip(executable.outputs, results, strict=True))
     if arguments.benchmark:
         _benchmark(executable, inputs, arguments.benchmark)
     return status
 
 
-def _save(path: str, results: Sequence[np.ndarray]) -> None:
+def _save(path: str, results: Mapping[str, np.ndarray]) -> None:
     if path.endswith(".npy") and len(results) != 1:
         raise OptionError(f"{path} holds one array, the model has {len(results)} results", remedy="use .npz")
     try:
         if path.endswith(".npy"):
-            np.save(path, results[0])
+            (single,) = results.values()
+            np.save(path, single)
         else:
-            np.savez(path, **{f"result{number}": result for number, result in enumerate(results)})  # type: ignore[arg-type]
+            np.savez(path, **results)  # type: ignore[arg-type]
     except OSError as error:
         remedy = "check the directory"
         raise ResourceError(f"{path} cannot be written: {error.strerror}", remedy=remedy) from error

@@ -50,6 +50,11 @@ class GridExecutable(Executable):
                 accepts[-1] = (*accepts[-1], port.spec)
         return Stream(name, self.num_replicas, self.num_partitions, accepts)
 
+    @property
+    def has_own_arguments(self) -> bool:
+        """Whether there are several processes, each with arguments and results of its own: `call_grid` runs them."""
+        return self._plan.processes > 1 and not self._plan.whole
+
     def channel(self, number: int) -> Stream:
         """The host's end of a channel of send and recv: `put` for the program's recv, `get` from its send.
 

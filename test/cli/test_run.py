@@ -297,3 +297,54 @@ def test_a_defect_ends_with_5(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> No
     assert status == 5
     assert "ZeroDivisionError" in err
     assert "please report" in err
+
+
+# --- grids -----------------------------------------------------------------------------------------------------------
+
+SUM = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "stablehlo.all_reduce"(%a) ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+
+
+def test_processes_with_inputs_of_their_own(tool: Tool) -> None:
+    Path("sum.mlir").write_text(SUM)
+    np.save("all.npy", np.ones(4, np.float32))
+    np.save("second.npy", np.arange(4, dtype=np.float32))
+    given = ("--replicas", 2, "--input", "all.npy", "--process-input", "1,0", "second.npy", "--output", "out.npz")
+    assert tool("sum.mlir", *given)[::2] == (0, "")
+    results = np.load("out.npz")
+    assert results.files == ["process 0,0: result0", "process 1,0: result0"]
+    for name in results.files:
+        np.testing.assert_array_equal(results[name], 1 + np.arange(4))
+    status, out, _ = tool("sum.mlir", "--replicas", 2)  # random inputs, others for each process
+    assert status == 0
+    assert out.count("float32[4]") == 2
+    first, second = out.split("process 1,0: ")
+    assert first.splitlines()[1] == second.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--replicas", 2, "--process-input", "2,0", "x.npy"), "there is no process (2, 0)"),
+        (("--replicas", 2, "--process-input", "first", "x.npy"), "'first' is no process of a grid"),
+        (("--replicas", 2, "--benchmark"), "are for one process"),
+        (("--replicas", 2, "--output", "x.npy"), "are for one process"),
+    ],
+)
+def test_options_that_no_grid_has(tool: Tool, arguments: tuple[object, ...], reason: str) -> None:
+    Path("sum.mlir").write_text(SUM)
+    status, _, err = tool("sum.mlir", *arguments)
+    assert status == 2
+    assert reason in err
+
+
+def test_inputs_of_processes_where_there_is_one(tool: Tool) -> None:
+    status, _, err = tool("add.mlir", "--process-input", "0,0", "x.npy")
+    assert status == 2
+    assert "does not run as a grid" in err
