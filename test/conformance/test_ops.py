@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # worker processes import the mo
 import conformance_page
 import op_cases
 import op_runner
+import run
 import run_ops
 
 SECTIONS = op_cases.sections()
@@ -34,6 +35,30 @@ def test_every_op_and_class_of_the_specification_is_there():
     assert set(specified) <= set(OPS)
     missing = {(op, name) for op, names in specified.items() for name in names} - tried
     assert not [each for each in missing if not any(excuse.covers_class(*each) for excuse in excused)]
+
+
+def test_the_page_is_not_stale():
+    """docs/conformance.md has the ops, classes and reasons of today, and no cell without one. Its verdicts are made by
+    run_ops.py --write, in minutes."""
+    tried = {
+        (op, op_cases.CLASS_OF[type_]) for section in SECTIONS.values() for op in section.ops for type_ in section.types
+    }
+    specified = {(op, name) for op, names in run_ops.specified().items() for name in names}
+    reasons = [excuse.reason for excuse in conformance_page.excuses()]
+    text = conformance_page.PAGE.read_text()
+    rows = dict(re.findall(r"^\| `([\w.-]+)` \| (.*) \|$", text, re.MULTILINE))
+    assert set(rows) >= set(OPS)
+    for op in OPS:
+        cells = dict(zip(op_cases.CLASSES, rows[op].split(" | "), strict=True))
+        for name, cell in cells.items():
+            filled = (op, name) in tried | specified
+            assert (cell != conformance_page.NOT_IN_THE_SPECIFICATION) == filled, (op, name)
+            assert not filled or re.fullmatch(r"pass|(refused|differs)( \[\d+\])+", cell), (op, name, cell)
+            assert all(int(number) <= len(reasons) for number in re.findall(r"\[(\d+)\]", cell))
+    assert re.findall(r"^\d+\. (.*)$", text, re.MULTILINE) == reasons
+    golden = dict(re.findall(r"^- `([\w/#.-]+)`: (.*)$", text.partition("## Every op")[0], re.MULTILINE))
+    assert golden
+    assert set(golden.items()) <= set(run.load_exceptions().items())
 
 
 # Rows whose oracles are in this process or start fast, a sample of all: the rest is run by the command.
