@@ -135,8 +135,9 @@ def page(
     lines += [f"{number}. {excuse.reason}" for number, excuse in enumerate(excused, 1)]
     lines += [
         "",
-        "Every op also has an error test, a program that violates a constraint of the specification: "
-        "`test/conformance/test_errors.py`.",
+        "Every op also has an error test, a program that violates a constraint: `test/conformance/test_errors.py`, for "
+        "CHLO and",
+        "ops that the specification lacks `test/conformance/test_ops.py`.",
         "",
         "## How to make this page",
         "",

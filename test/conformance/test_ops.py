@@ -118,9 +118,10 @@ UNLISTED = {
 }
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", sorted(set(OPS) - set(run_ops.specified()) - {"stablehlo.create_token"}))
 def test_an_op_that_violates_its_constraints_is_an_error_at_its_line(op):
-    """The result has a type that no form of any op gives."""
+    """The result has a type that no form of any op gives. Ops of the specification: test_errors.py; what gives a token
+    has no constraints."""
     section = next(section for section in SECTIONS.values() if op in section.ops)
     name, text = next(iter(op_cases.instantiate(section, op, section.types[0]).items()))
     context = make_context()
