@@ -148,7 +148,7 @@ def recheck(
     function: MathFunction, of: Format, compiled: Callable[..., np.ndarray], worst: Worst, count: int = RECHECKED
 ) -> tuple[float, tuple[str, ...]]:
     """The largest error among the worst cases by mpmath, and its arguments. Arguments and results that are not finite,
-    or should not be, are judged by the wide reference alone."""
+    or should not be, and -0, which mpmath does not know, are judged by the wide reference alone."""
     worst.cut(count)
     largest, where = 0.0, tuple("-" for _ in range(function.arity))
     for start in range(0, worst.errors.size, CHUNK):
@@ -158,7 +158,8 @@ def recheck(
             rows = np.stack([argument.astype(np.float64) for argument in part], 1)
         screened = worst.errors[start : start + CHUNK]
         for row, result, error in zip(rows.tolist(), results.tolist(), screened.tolist(), strict=True):
-            if function.exact is not None and np.isfinite([error, result, *row]).all():
+            known = np.isfinite([error, result, *row]).all() and not any(x == 0 and np.signbit(x) for x in row)
+            if function.exact is not None and known:
                 with mpmath.workprec(2 * of.precision + 64):
                     error = exact_ulps(result, function.exact(*map(mpmath.mpf, row)), of)
             if error > largest:
