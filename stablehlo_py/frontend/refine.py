@@ -62,7 +62,8 @@ def refine(module: ir.Module, shapes: Sequence[tuple[int, ...]], dimensions: Map
     for number, value in (dimensions or {}).items():
         _fix_dimension(module, number, value)
     arguments = "" if known else f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}},"
-    _run(module, f"{arguments}inline,symbol-dce,{_REFINE}")
+    # Shape refinement goes into no composite.
+    _run(module, f"{arguments}func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce,{_REFINE}")
     with module.context, ir.Location.unknown():
         # An op made static can make the next one refinable. Each round must leave fewer dynamic ops.
         remaining = len(_dynamic(module))

@@ -217,6 +217,24 @@ def test_specialization_is_an_option():
         Options(dynamic="never")
 
 
+@pytest.mark.parametrize("dynamic", ["once", "specialize"])
+def test_composites(dynamic):
+    text = """
+      func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+        %0 = stablehlo.composite "my.sine" %x {decomposition = @sine, version = 1 : i32}
+          : (tensor<?x4xf32>) -> tensor<?x4xf32>
+        return %0 : tensor<?x4xf32>
+      }
+      func.func private @sine(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+        %0 = stablehlo.sine %x : tensor<?x4xf32>
+        return %0 : tensor<?x4xf32>
+      }
+    """
+    executable = stablehlo_py.compile(text, options=Options(cache_dir=None, dynamic=dynamic))
+    x = np.ones((3, 4), np.float32)
+    np.testing.assert_allclose(executable(x)[0], np.sin(x), rtol=1e-6)
+
+
 def test_handles_and_the_cache(tmp_path):
     x = np.ones((3, 4), np.float32)
     for _ in range(2):
