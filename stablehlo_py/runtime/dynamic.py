@@ -14,7 +14,7 @@ import numpy as np
 
 from stablehlo_py.backends.base import SizedCode, backend_of
 from stablehlo_py.errors import ArgumentError, Problem, UnsupportedError
-from stablehlo_py.runtime.memory import RESULTS
+from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, DynamicCheck
 
 
@@ -47,12 +47,12 @@ class DynamicProgram:
             ResourceError: they need more memory than there is.
         """
         table = self._table(arrays)
-        addresses = [array.__array_interface__["data"][0] for array in arrays]
+        addresses = addresses_of(arrays)
         results, places = [], []
         for number, (sizes, known, dtype, width) in enumerate(self._results):
             shape = known or tuple([table[-1 - size] if size < 0 else size for size in sizes])
             result = RESULTS.array(shape, dtype, math.prod(shape) * width)
-            place = result.__array_interface__["data"][0]
+            place = address_of(result)
             if number in self._donated:  # updated in place: see Executable
                 source = self._donated[number]
                 np.copyto(result, arrays[source])

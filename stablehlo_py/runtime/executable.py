@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from stablehlo_py.backends.base import backend_of
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert, taken
-from stablehlo_py.runtime.memory import RESULTS
+from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, PlanEntry, Spec
 from stablehlo_py.runtime.random_keys import RandomKeys
 from stablehlo_py.runtime.stages import Stages
@@ -75,7 +75,7 @@ class Executable:
                 # value.
                 source = self._donated[number]
                 np.copyto(result, prepared[source])
-                addresses[source] = result.__array_interface__["data"][0]
+                addresses[source] = address_of(result)
             results.append(result)
         self._code.run(addresses, addresses_of(results))
         return tuple(results)
@@ -112,7 +112,7 @@ class Executable:
                 raise ArgumentError(
                     f"the handle of {spec.name} was donated to an earlier call", remedy="put() a new array"
                 )
-            if handle.spec.dtype != spec.dtype or handle.spec.shape != spec.shape:
+            if handle.spec is not spec and (handle.spec.dtype, handle.spec.shape) != (spec.dtype, spec.shape):
                 raise ArgumentError(f"the handle of {handle.spec} is not the input {spec}")
             addresses.append(handle.address)
         for input_ in self._donated.values():
@@ -186,11 +186,6 @@ def memory_plan_of(program: CompiledProgram, arena_bytes: int, symbols: Mapping[
 def stage_texts(program: CompiledProgram) -> Mapping[str, str]:
     """Texts of all stages of a program, rendered when read."""
     return Stages(program.stages, backend_of(program).listings(program))
-
-
-def addresses_of(arrays: Iterable[np.ndarray]) -> list[int]:
-    """Where the elements of arrays lie."""
-    return [array.__array_interface__["data"][0] for array in arrays]
 
 
 def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:

@@ -11,9 +11,9 @@ import numpy as np
 from stablehlo_py.backends.base import GridCode
 from stablehlo_py.errors import ArgumentError, Problem
 from stablehlo_py.runtime.arguments import Handle, convert
-from stablehlo_py.runtime.executable import Executable, addresses_of
+from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.grid_call import GridCall
-from stablehlo_py.runtime.memory import RESULTS
+from stablehlo_py.runtime.memory import RESULTS, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 from stablehlo_py.runtime.streams import Stream
 

@@ -11,6 +11,7 @@ import math
 import mmap
 import os
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,22 @@ class Block:
         start = np.frombuffer(region, np.uint8).__array_interface__["data"][0]
         self.address = -(-start // HUGE_PAGE) * HUGE_PAGE
         self._owner = region
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where the elements of an array lie. The buffer protocol says it four times as fast as `__array_interface__`, but
+    does not know read-only and empty arrays, nor the dtypes of ml_dtypes."""
+    if array.flags.writeable and array.dtype.isbuiltin == 1:
+        try:
+            return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+        except (TypeError, ValueError):  # strided, empty
+            pass
+    return array.__array_interface__["data"][0]
+
+
+def addresses_of(arrays: Iterable[np.ndarray]) -> list[int]:
+    """Where the elements of each lie."""
+    return [address_of(array) for array in arrays]
 
 
 def array_at(address: int, spec: Spec) -> np.ndarray:
