@@ -1,6 +1,9 @@
 """Models with dynamic dimensions, compiled once: against JAX at several sizes, and what a call checks."""
 
+import ctypes
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +14,7 @@ from jax import export
 import stablehlo_py
 from stablehlo_py import Options, SymbolicExecutable
 from stablehlo_py.errors import ArgumentError, OptionError, UnsupportedError
+from stablehlo_py.runtime.memory import Block
 
 ONCE = Options(threads=2, cache_dir=None, dynamic="once")
 
@@ -233,6 +237,44 @@ def test_composites(dynamic):
     executable = stablehlo_py.compile(text, options=Options(cache_dir=None, dynamic=dynamic))
     x = np.ones((3, 4), np.float32)
     np.testing.assert_allclose(executable(x)[0], np.sin(x), rtol=1e-6)
+
+
+class GuardedBlock(Block):
+    """An arena with a margin that nothing may be written to."""
+
+    MARGIN = 4096
+    made: ClassVar[list] = []
+
+    def __init__(self, size):
+        super().__init__(size + self.MARGIN)
+        self.memory = (ctypes.c_ubyte * self.MARGIN).from_address(self.address + size)
+        ctypes.memset(self.memory, 0xAB, self.MARGIN)
+        self.made.append(self)
+
+    @property
+    def is_whole(self):
+        return bytes(self.memory) == b"\xab" * self.MARGIN
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_calls_stay_inside_their_arena(dtype, monkeypatch):
+    """Rows that are kept in scratch memory, of all lengths: their last vector is not whole."""
+    monkeypatch.setattr("stablehlo_py.backends.cpu.code.Block", GuardedBlock)
+
+    def function(x):
+        y = jnp.log(jnp.sin(x) + 2)
+        return y.sum(), y, jnp.tanh(y / y.sum())
+
+    executable = stablehlo_py.compile(exported(function, [("n", 5)], "n", [dtype]), options=replace(ONCE, threads=1))
+    for n in range(1, 20):
+        GuardedBlock.made.clear()
+        x = np.random.default_rng(n).standard_normal((n, 5)).astype(dtype)
+        total, y, _ = executable(x)
+        np.testing.assert_allclose(y, np.log(np.sin(x) + 2), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(total, y.sum(), rtol=1e-4)
+        executable._once._code._frames.clear()
+        assert GuardedBlock.made
+        assert all(block.is_whole for block in GuardedBlock.made)
 
 
 def test_handles_and_the_cache(tmp_path):

@@ -131,7 +131,8 @@ class _Row:
 
         staged: dict[ir.Value, tuple[int, int]] = {}
         used: int = 0
-        per_row = self.lanes if self.across else 1
+        # The last vector of a row may reach past its end, where a call brings the number of columns along.
+        room = self.columns * self.lanes if self.across else self.columns + self.lanes
 
         def visit(value: ir.Value, number: int, seen: set[ir.Value]) -> None:
             nonlocal used
@@ -140,7 +141,7 @@ class _Row:
             seen.add(value)
             earlier = next((before for before in range(number) if value in cones[before]), None)
             if earlier is not None and num_elements(value) == self.rows * self.columns and cost(value) >= STAGE_COST:
-                size = -(-self.columns * per_row * element(value).bytes // 64) * 64
+                size = -(-room * element(value).bytes // 64) * 64
                 if not is_known(size) or used + size <= STAGE_BYTES:
                     staged[value] = earlier, used
                     used += size
