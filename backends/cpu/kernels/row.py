@@ -131,8 +131,9 @@ class _Row:
 
         staged: dict[ir.Value, tuple[int, int]] = {}
         used: int = 0
-        # The last vector of a row may reach past its end, where a call brings the number of columns along.
-        room = self.columns * self.lanes if self.across else self.columns + self.lanes
+        room = self.columns * self.lanes if self.across else self.columns
+        if not is_known(room):  # the last vector of a row may reach past its end
+            room += self.lanes
 
         def visit(value: ir.Value, number: int, seen: set[ir.Value]) -> None:
             nonlocal used
