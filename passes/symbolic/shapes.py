@@ -159,6 +159,11 @@ def _set_dimension_size(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 # --- moving elements -------------------------------------------------------------------------------------------------
 
 
+@_rule("optimization_barrier")
+def _barrier(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+    return [scope.shape(value) for value in op.operands]
+
+
 @_rule("transpose")
 def _transpose(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     source = scope.shape(op.operands[0])

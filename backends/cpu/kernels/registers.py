@@ -95,7 +95,9 @@ def _gathered(f: Function, of: Element, picks: Sequence[Pick]) -> Lanes:
     # Lanes come from vectors, two at a time; scalars among them are splat first.
     vectors = [types.splat(f, chunk, WIDTH) for chunk in chunks]
     wanted = [(sources.index((id(held), position // held.width)), position % held.width) for held, position in picks]
-    wanted += [wanted[-1]] * (WIDTH - len(wanted))
+    # Any lane will do for the rest but the last one: where a register would be that lane repeated, and only its first
+    # copy is stored, LLVM (torch-mlir 20261001) takes lane 0 for it in a umax of 64 bits.
+    wanted += [wanted[0]] * (WIDTH - len(wanted))
     if len(vectors) == 1:
         return _shuffled(f, vectors[0], vectors[0], [lane for _, lane in wanted])
     result = _shuffled(
