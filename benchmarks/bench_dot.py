@@ -1,7 +1,7 @@
 """Kernels of dots and convolutions next to jax.jit, interleaved, on one core: GFLOP/s, and our time as a share of
 XLA's.
 
-python benchmarks/bench_dot.py [--target avx2] [word in the name ...]
+python benchmarks/bench_dot.py [--cpu avx2] [word in the name ...]
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ PROBLEMS = [
 ]
 
 
-def compiled(problem: Problem, target: str | None) -> tuple[Compiled, float]:
+def compiled(problem: Problem, cpu: str | None) -> tuple[Compiled, float]:
     """Our kernel, and the seconds that generating and compiling it took."""
     context = make_context()
     with context, ir.Location.unknown():
@@ -158,7 +158,7 @@ def compiled(problem: Problem, target: str | None) -> tuple[Compiled, float]:
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [value.type]))
         text = str(module)
     start = time.perf_counter()
-    result = compile_kernel(text, NAMED[target] if target else host_target())
+    result = compile_kernel(text, NAMED[cpu] if cpu else host_target())
     return result, time.perf_counter() - start
 
 
@@ -173,9 +173,9 @@ def seconds(call: Callable[[], object]) -> float:
     return (time.perf_counter() - start) / count
 
 
-def measure(problem: Problem, target: str | None) -> None:
+def measure(problem: Problem, cpu: str | None) -> None:
     """Print one line."""
-    kernel, build_time = compiled(problem, target)
+    kernel, build_time = compiled(problem, cpu)
     arrays = []
     for size, dtype in (*kernel.inputs, *kernel.outputs):
         array = aligned(int(np.prod(size)) * dtype.itemsize).view(dtype).reshape(size)
@@ -206,12 +206,12 @@ def measure(problem: Problem, target: str | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", choices=sorted(NAMED))
+    parser.add_argument("--cpu", choices=sorted(NAMED), help="default: this one")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     for problem in PROBLEMS:
         if all(word in problem.name for word in options.words):
-            measure(problem, options.target)
+            measure(problem, options.cpu)
 
 
 if __name__ == "__main__":

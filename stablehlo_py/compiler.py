@@ -33,7 +33,6 @@ from stablehlo_py.runtime.cache import Cache, key_of
 from stablehlo_py.runtime.program import CompiledProgram
 
 TARGET_INDEPENDENT = ("stablehlo", "hlo", "optimized", "fused", "scheduled")
-STAGES = (*TARGET_INDEPENDENT, "kernels", "llvm", "object")
 
 # A convolution with one tap becomes a dot after everything else: the reshapes around it would sink into the loops of
 # batch normalization, and part them.
@@ -144,6 +143,29 @@ def _check_disabled(options: Options) -> None:
             raise OptionError(f"there is no pass or rule '{name}' to disable", remedy=near_miss(name, known))
 
 
+def stages_between(start: str, stop: str, backend: Backend) -> list[str]:
+    """The stages after `start` ("": a loaded module) up to `stop`; of the backend's own stages at most the last one,
+    as none of them leads to another.
+
+    Raises:
+        OptionError: a stage does not exist, is text that is not read back, or `stop` comes before `start`.
+    """
+    stages = (*TARGET_INDEPENDENT, *backend.stages)
+    for stage in (start, stop):
+        if stage and stage not in stages:
+            raise OptionError(f"there is no stage '{stage}'", remedy=f"stages: {', '.join(stages)}")
+    if start in backend.stages:
+        raise OptionError(
+            f"the text of stage '{start}' is not read back", remedy=f"start from one of {', '.join(TARGET_INDEPENDENT)}"
+        )
+    first = stages.index(start) + 1 if start else 0
+    last = stages.index(stop)
+    if last + 1 < first:
+        raise OptionError(f"stage '{stop}' comes before '{start}'", remedy=f"stages: {', '.join(stages)}")
+    own = [stop] if stop in backend.stages else []
+    return [*TARGET_INDEPENDENT[first : last + 1], *own]
+
+
 @deferred()
 def run_stages(
     module: ir.Module,
@@ -160,23 +182,16 @@ def run_stages(
     Returns the module, or the text of one of the backend's own stages. `snapshots` keeps every stage on the way.
 
     Raises:
-        OptionError: a stage does not exist, or `stop` comes before `start`.
+        OptionError: as `stages_between`.
     """
     options = options or Options()
     backend = get_backend(target)
-    stages = (*TARGET_INDEPENDENT, *backend.stages)
-    for stage in (start, stop):
-        if stage and stage not in stages:
-            raise OptionError(f"there is no stage '{stage}'", remedy=f"stages: {', '.join(stages)}")
-    first = stages.index(start) + 1 if start else 0
-    last = stages.index(stop)
-    if last + 1 < first:
-        raise OptionError(f"stage '{stop}' comes before '{start}'", remedy=f"stages: {', '.join(stages)}")
+    stages = stages_between(start, stop, backend)
     if not start:
         declare_grid(module, options.num_replicas, options.num_partitions)
-    for stage in stages[first : last + 1]:
-        if stage not in TARGET_INDEPENDENT:
-            return backend.lower(module, stop, options)
+    for stage in stages:
+        if stage in backend.stages:
+            return backend.lower(module, stage, options)
         stage_pipeline(stage, options).run(module, instrumentation)
         if snapshots is not None:
             snapshots.take(stage, module)
@@ -310,7 +325,12 @@ def dump_directory(options: Options) -> Path | None:
     return directory
 
 
-SUFFIXES = {"kernels": "mlir", "llvm": "ll", "object": "s"}
+_SUFFIXES = {**dict.fromkeys((*TARGET_INDEPENDENT, "kernels"), "mlir"), "llvm": "ll", "object": "s"}
+
+
+def suffix_of(stage: str) -> str:
+    """How the name of a file with a stage's text ends."""
+    return _SUFFIXES.get(stage, "txt")
 
 
 def dump_stages(program: CompiledProgram, directory: Path | None) -> None:
@@ -320,7 +340,7 @@ def dump_stages(program: CompiledProgram, directory: Path | None) -> None:
     from stablehlo_py.runtime.executable import stage_texts
 
     for number, (name, text) in enumerate(stage_texts(program).items()):
-        file = directory / f"{number}-{name}.{SUFFIXES.get(name, 'mlir')}"
+        file = directory / f"{number}-{name}.{suffix_of(name)}"
         try:
             file.write_text(text)
         except OSError as error:

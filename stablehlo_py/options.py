@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 
 from stablehlo_py.errors import OptionError
 
 MAX_PROCESSES = 1024  # of a grid, each of them a thread
 DYNAMIC = ("auto", "once", "specialize")
+CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU backend generates code for, best first
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
 
@@ -35,14 +37,15 @@ class Options:
             variable STABLEHLO_PY_CACHE_DIR names one.
         dump_dir: directory into which the text of every stage is written.
         isolate: parse in a child process, so that corrupt bytecode cannot take this process down.
-        target: name of a CPU description ("avx512vnni", "avx512", "avx2", "x86-64", "generic"); None: the best for
-            this host.
+        cpu: what the CPU backend generates code for: "avx512vnni", "avx512", "avx2", "x86-64" or "generic"; None: the
+            best for this host. The backend itself is the argument `target` of `compile`.
         disable: passes, and rules of the simplifier, left out by name (to find the one that changes an answer).
         verify: verify the IR after every pass.
         num_replicas, num_partitions: the process grid that the program runs as (docs/collectives.md); None: what the
             module says.
         dynamic: what becomes of a model with dynamic dimensions: "once": one program for all shapes, or an error;
             "specialize": one program for each shapes it is called with; "auto": the first where it can be had.
+        target: the former name of `cpu`, which goes in the next release.
 
     Raises:
         OptionError: a value is out of range.
@@ -53,14 +56,17 @@ class Options:
     cache_dir: str | os.PathLike[str] | None = field(default_factory=_default_cache, compare=False)
     dump_dir: str | os.PathLike[str] | None = field(default=None, compare=False)
     isolate: bool = field(default=False, compare=False)
-    target: str | None = None
+    cpu: str | None = None
     disable: tuple[str, ...] = ()
     verify: bool = False
     num_replicas: int | None = None
     num_partitions: int | None = None
     dynamic: str = "auto"
+    target: InitVar[str | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, target: str | None) -> None:
+        if target is not None:
+            self._take_former_name(target)
         if self.threads is not None and not 1 <= self.threads <= 128:
             raise OptionError(f"threads is {self.threads}", remedy="use a number from 1 to 128, or None for all CPUs")
         if self.opt_level not in (0, 1):
@@ -73,9 +79,19 @@ class Options:
             if size is not None and not 1 <= size <= MAX_PROCESSES:
                 raise OptionError(f"{name} is {size}", remedy=f"use a number from 1 to {MAX_PROCESSES}, or None")
 
+    def _take_former_name(self, target: str) -> None:
+        if target not in CPUS:
+            raise OptionError(
+                f"Options(target={target!r}): the backend is no part of the options",
+                remedy=f"write compile(..., target={target!r}), or Options(cpu=...) with one of {', '.join(CPUS)}",
+            )
+        # From the caller's line: this method, __post_init__ and the generated __init__ lie between.
+        warnings.warn(f"write Options(cpu={target!r}) for Options(target=...)", DeprecationWarning, stacklevel=4)
+        object.__setattr__(self, "cpu", target)
+
     @property
     def key(self) -> str:
-        """Everything here that decides what code is generated, but for the target: that is a backend's to describe."""
+        """Everything here that decides what code is generated, but for the CPU: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
         return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {grid}"
 

@@ -50,13 +50,11 @@ class CpuBackend:
 
     def target(self, options: Options) -> CpuTarget:
         """The CPU description that options ask for."""
-        if options.target is None:
+        if options.cpu is None:
             return host_target()
-        if options.target not in NAMED:
-            raise OptionError(
-                f"there is no CPU description '{options.target}'", remedy=f"use one of {', '.join(NAMED)}"
-            )
-        return NAMED[options.target]
+        if options.cpu not in NAMED:
+            raise OptionError(f"there is no CPU description '{options.cpu}'", remedy=f"use one of {', '.join(NAMED)}")
+        return NAMED[options.cpu]
 
     def describe(self, options: Options) -> str:
         """Name and features of the CPU description."""

@@ -152,5 +152,5 @@ def _require_host(program: CompiledProgram) -> None:
     if missing:
         raise LoadError(
             f"this program was compiled for the CPU '{program.target}'; this one lacks {', '.join(missing)}",
-            remedy="compile the model here, or with Options(target=...) set to a CPU that every machine has",
+            remedy="compile the model here, or with Options(cpu=...) set to a CPU that every machine has",
         )

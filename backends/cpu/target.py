@@ -9,6 +9,8 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from stablehlo_py.options import CPUS
+
 
 @dataclass(frozen=True)
 class CpuTarget:
@@ -55,7 +57,7 @@ AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+
 AVX2 = CpuTarget("haswell", "+avx2,+fma,-avx512f", 256, 16)
 BASELINE = CpuTarget("x86-64", "", 128, 16)
 GENERIC = CpuTarget("generic", "", 128, 16)
-NAMED = {"avx512vnni": AVX512_VNNI, "avx512": AVX512, "avx2": AVX2, "x86-64": BASELINE, "generic": GENERIC}
+NAMED = dict(zip(CPUS, (AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC), strict=True))
 
 
 def required_features(target: CpuTarget) -> tuple[str, ...]:

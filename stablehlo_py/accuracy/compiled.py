@@ -31,9 +31,13 @@ class Compiled:
         element: of the operands, as MLIR writes it.
         result: of the result; the same if None.
         arity: how many operands.
+        cpu: what it is compiled for; the best for this host if None.
     """
 
-    def __init__(self, op: str, element: str, result: str | None = None, arity: int = 1) -> None:
+    def __init__(
+        self, op: str, element: str, result: str | None = None, arity: int = 1, cpu: str | None = None
+    ) -> None:
+        self._options = Options(threads=1, cache_dir=None, cpu=cpu)
         self._op, self._element, self._result, self._arity = op, element, result or element, arity
 
     def __call__(self, *arguments: np.ndarray) -> np.ndarray:
@@ -47,11 +51,11 @@ class Compiled:
         """A measurement holds as long as this is the same: of the instructions for a single number, without the CPU
         they are for. What brings the numbers of an array there and back, and how many at once, is not in it: a lane of
         a vector gets the bits that the scalar gets (test/codegen/test_accuracy.py)."""
-        return digest_of(str(run_stages(load(self.text("")), "", "kernels", Options(threads=1))))
+        return digest_of(str(run_stages(load(self.text("")), "", "kernels", self._options)))
 
     @cached_property
     def _run(self) -> Executable:
-        run = compile(self.text(f"{CHUNK}x"), options=Options(threads=1, cache_dir=None))
+        run = compile(self.text(f"{CHUNK}x"), options=self._options)
         assert isinstance(run, Executable)
         return run
 

@@ -62,10 +62,10 @@ class ComplexFunction:
     real: bool = False
     missed: Mapping[str, str] = field(default_factory=dict)
 
-    def compiled(self, element: str) -> Compiled:
-        """The op for an element type of PARTS."""
+    def compiled(self, element: str, cpu: str | None = None) -> Compiled:
+        """The op for an element type of PARTS, and a CPU as in `Options`."""
         part = PARTS[element]
-        return Compiled(self.op, f"complex<{part}>", part if self.real else None, self.arity)
+        return Compiled(self.op, f"complex<{part}>", part if self.real else None, self.arity, cpu)
 
 
 def _cbrt(z: Any) -> Any:

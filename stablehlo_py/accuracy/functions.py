@@ -72,9 +72,9 @@ class MathFunction:
         """Arguments in f64 that are hard to round or to reduce."""
         return HARD_ARGUMENTS.get(self.name, ())
 
-    def compiled(self, element: str) -> Compiled:
-        """The op for an element type."""
-        return Compiled(self.op, element, arity=self.arity)
+    def compiled(self, element: str, cpu: str | None = None) -> Compiled:
+        """The op for an element type, and a CPU as in `Options`."""
+        return Compiled(self.op, element, arity=self.arity, cpu=cpu)
 
 
 # --- references that NumPy and SciPy lack ----------------------------------------------------------------------------

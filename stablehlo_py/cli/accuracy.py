@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, write_output
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, run_tool, write_output
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
 
 if TYPE_CHECKING:  # mpmath, Arb and SciPy are imported when there is something to measure
@@ -43,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--results", type=Path, action="append", default=[], metavar="FILE", help="use what this journal has, too"
     )
+    add_target_options(result.add_argument, backend=False)
     result.add_argument("--write", metavar="FILE", help="write the page with the best measurements of each function")
     return result
 
@@ -90,7 +91,7 @@ def _measurements(options: argparse.Namespace, console: Console) -> Iterator[Mea
 def _complex(function: ComplexFunction, element: str, options: argparse.Namespace, journal: Journal) -> Measurement:
     from stablehlo_py.accuracy.complex_functions import RECHECKED, measure_complex
 
-    compiled = function.compiled(element)
+    compiled = function.compiled(element, options.cpu)
     known = journal.best(function.name, element, compiled.digest)
     # Samples at poles are not counted.
     if known is None or known.inputs < 0.8 * options.complex_samples:
@@ -112,7 +113,7 @@ def _real(
     from stablehlo_py.accuracy.measure import State, measure, stride_of
 
     of = FORMATS[element]
-    compiled = function.compiled(element)
+    compiled = function.compiled(element, options.cpu)
     stride = stride_of(function, element, 1 if options.exhaustive else options.stride)
     total = of.count if stride else options.samples
     known = journal.covers(function.name, element, compiled.digest, total // max(1, stride))

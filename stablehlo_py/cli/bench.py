@@ -20,17 +20,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stablehlo_py import suite
+from stablehlo_py.cli.common import add_target_options
 from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, EXIT_USAGE, OptionError, ResourceError
 from stablehlo_py.suite.measure import Measurement
 
 BEGIN, END = "<!-- shlo-bench: begin -->", "<!-- shlo-bench: end -->"
 
 
-def measurements(models: Sequence[str], size: str, weights: str, threads: int, rounds: int) -> Iterator[Measurement]:
-    """Measure the models in one pinned child process; one that dies is the result of its model, and is replaced."""
+def measurements(models: Sequence[str], threads: int, options: argparse.Namespace) -> Iterator[Measurement]:
+    """Measure the models, as the command line says, in one pinned child process; one that dies is the result of its
+    model, and is replaced."""
     waiting = list(models)
     while waiting:
-        request = {"models": waiting, "size": size, "weights": weights, "threads": threads, "rounds": rounds}
+        asked = ("size", "weights", "rounds", "target", "cpu")
+        request = {"models": waiting, "threads": threads, **{name: getattr(options, name) for name in asked}}
         command = [sys.executable, "-m", "stablehlo_py.suite.measure"]
         ready = False
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
@@ -48,7 +51,7 @@ def measurements(models: Sequence[str], size: str, weights: str, threads: int, r
             reason = f"the process ended with status {child.returncode}"
             if not ready:
                 raise ResourceError(f"cannot measure: {reason} before the first model", remedy="see its message above")
-            yield Measurement(waiting.pop(0), size, weights, threads, 0.0, error=reason)
+            yield Measurement(waiting.pop(0), options.size, options.weights, threads, 0.0, error=reason)
 
 
 def _milliseconds(seconds: float | None) -> str:
@@ -138,6 +141,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")
     result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
     result.add_argument("--rounds", type=int, default=11, help="interleaved rounds; 0 checks results only")
+    add_target_options(result.add_argument)
     result.add_argument("--write", type=Path, metavar="FILE", help="put the table into this Markdown file")
     result.add_argument("--json", type=Path, metavar="FILE", help="write the measurements as JSON")
     return result
@@ -166,7 +170,7 @@ def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         for count in threads:
             task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(models))
-            for result in measurements(models, options.size, options.weights, count, options.rounds):
+            for result in measurements(models, count, options):
                 results.append(result)
                 progress.advance(task)
     order = {name: number for number, name in enumerate(models)}

@@ -6,6 +6,7 @@ import re
 
 from stablehlo_py.cli.common import is_text
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK
+from stablehlo_py.options import Options
 
 _CHECK = re.compile(rb"^[^/\n]*\bcheck\.(expect_|eq\b)", re.MULTILINE)
 
@@ -15,7 +16,7 @@ def has_checks(content: bytes) -> bool:
     return bool(_CHECK.search(content)) and is_text(content)
 
 
-def run_checks(name: str, content: bytes, threads: int | None) -> int:
+def run_checks(name: str, content: bytes, target: str, options: Options) -> int:
     """Run every module of a file (parts between `// -----` lines) and print each check that fails. Returns the exit
     status.
 
@@ -29,7 +30,7 @@ def run_checks(name: str, content: bytes, threads: int | None) -> int:
     parts = golden.pieces(content.decode())
     for number, text in enumerate(parts):
         case = golden.split(text)
-        results = shlo.compile(case.module, options=shlo.Options(threads=threads))(*case.arguments)
+        results = shlo.compile(case.module, target, options=options)(*case.arguments)
         findings = [golden.compare(check, result) for check, result in zip(case.checks, results, strict=True)]
         label = f"{name}#{number}" if len(parts) > 1 else name
         for check_number, finding in enumerate(findings):

@@ -9,9 +9,10 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, LoadError, Problem, ResourceError, ShloError
+from stablehlo_py.options import CPUS
 
 if TYPE_CHECKING:  # the wheel takes 0.1 s to import: --help does without
     from stablehlo_py.mlir import ir
@@ -58,6 +59,30 @@ def run_tool(
             "error[internal]: this is a defect of stablehlo-py; please report it with the lines above", file=sys.stderr
         )
         return EXIT_INTERNAL
+
+
+def add_target_options(add: Callable[..., object], *, backend: bool = True) -> None:
+    """`--target BACKEND` (unless the tool is about the CPU backend alone) and `--cpu CPU`, as every tool takes them.
+
+    `add` is the `add_argument` of a parser or of one of its groups.
+    """
+    if backend:
+        named = "backend: cpu, or the name that an installed package brings (default: %(default)s)"
+        add("--target", metavar="BACKEND", default="cpu", action=_Target, help=named)
+    add("--cpu", metavar="CPU", help=f"generate code for {', '.join(CPUS[:-1])} or {CPUS[-1]} (default: this CPU)")
+
+
+class _Target(argparse.Action):
+    """`--target avx2`, the former spelling of `--cpu avx2`, is understood until the next release."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        if values not in CPUS:
+            namespace.target = values
+            return
+        print(f"warning: --target names the backend: write --cpu {values}", file=sys.stderr)
+        namespace.cpu = values
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool, shown_progress
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, is_text, read_input, run_tool, shown_progress
 from stablehlo_py.cli.grid import add_size
 from stablehlo_py.errors import EXIT_OK, OptionError
 
@@ -23,10 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="where to write the artifact (default: MODULE with .shloexe)"
     )
-    parser.add_argument("--target", default="cpu", help="backend (default: %(default)s)")
-    parser.add_argument(
-        "--cpu", metavar="NAME", help="CPU to generate code for: avx512, avx2, x86-64, generic (default: this one)"
-    )
+    add_target_options(parser.add_argument)
     parser.add_argument("--entry", help="function to compile, when there is no @main and several public functions")
     parser.add_argument("--threads", type=int, help="threads that a call may use (default: all CPUs)")
     add_size(parser.add_argument)
@@ -54,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
     options = shlo.Options(
         threads=arguments.threads,
         opt_level=arguments.opt_level,
-        target=arguments.cpu,
+        cpu=arguments.cpu,
         dump_dir=arguments.dump_stages,
         isolate=not arguments.no_isolate and not is_text(content),
         num_replicas=arguments.replicas,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.cli.common import read_input
+from stablehlo_py.cli.common import add_target_options, read_input
 
 if TYPE_CHECKING:
     from stablehlo_py.debug.engines import Settings
@@ -34,6 +34,7 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, default=0, help="seed of random inputs (default: %(default)s)")
     group.add_argument("--dim", metavar="N", action="append", default=[], type=int, help="as of shlo-run")
     group.add_argument("--entry", help="function to run, when there is no @main and several public functions")
+    add_target_options(group.add_argument)
     level = "how far our compiler optimizes (default: %(default)s)"
     group.add_argument("--opt-level", type=int, choices=(0, 1), default=1, help=level)
     disable = "passes and rules that are left out from the start"
@@ -58,8 +59,8 @@ def settings(arguments: argparse.Namespace) -> Settings:
     from stablehlo_py.options import Options
 
     disable = tuple(name for name in arguments.disable.split(",") if name)
-    options = Options(threads=1, opt_level=arguments.opt_level, cache_dir=None, disable=disable)
-    return Settings(arguments.entry, options, tuple(arguments.load_pass))
+    options = Options(threads=1, opt_level=arguments.opt_level, cache_dir=None, cpu=arguments.cpu, disable=disable)
+    return Settings(arguments.entry, options, tuple(arguments.load_pass), target=arguments.target)
 
 
 def read_case(arguments: argparse.Namespace) -> tuple[bytes, list[np.ndarray]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stablehlo_py.cli import debugging
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, run_tool
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds after which an engine hangs (default: 60)")
     load = "make the passes of a Python file available; one with the name of a pass that ships takes its place"
     add("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
+    add_target_options(add)
     add("--print", dest="show", action="store_true", help="print every program and what became of it")
     group = parser.add_argument_group("the journal instead of programs")
     page = "write the page of the journal, and the journal as short as it can be"
@@ -75,7 +76,9 @@ def _run(arguments: argparse.Namespace) -> int:
     seed = journal.read().following if arguments.seed is None else arguments.seed
     count = arguments.count if arguments.count is not None else sys.maxsize if arguments.seconds else 1000
     with Workers(arguments.timeout) as workers:
-        fuzzer = Fuzzer(workers, arguments.jax_every, arguments.reduce_seconds, tuple(arguments.load_pass))
+        files = tuple(arguments.load_pass)
+        target, cpu = arguments.target, arguments.cpu
+        fuzzer = Fuzzer(workers, arguments.jax_every, arguments.reduce_seconds, files, target, cpu)
         try:
             return _campaign(arguments, fuzzer, journal, range(seed, seed + count))
         finally:
@@ -142,7 +145,7 @@ def _print(outcome: Outcome, whole: bool) -> None:
     print(f"seed {outcome.seed}: {outcome.status}{': ' if outcome.detail else ''}{outcome.detail}")
     if whole:
         program = generate(outcome.seed)
-        print(f"opt_level={program.options.opt_level} target={program.options.target}")
+        print(f"opt_level={program.options.opt_level} cpu={program.options.cpu}")
         print(program.case.module)
     if outcome.disable and (outcome.is_finding or whole):
         print(f"disable={outcome.disable!r}")

@@ -70,7 +70,7 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--disable", metavar="NAME,...", default="", help="passes and rules that --compile-to leaves out"
     )
-    group.add_argument("--target", metavar="CPU", help="CPU description for --compile-to; default: this machine")
+    common.add_target_options(group.add_argument)
 
 
 def _add_watching(group: argparse._ArgumentGroup) -> None:
@@ -121,8 +121,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.list_passes:
         print(_pass_list())
         return EXIT_OK
-    if arguments.compile_from:
-        _check_start(arguments.compile_from)
     name = "<stdin>" if arguments.input == "-" else arguments.input
     data = common.read_input(arguments.input)
     pieces = _split(data) if arguments.split_input_file else [data]
@@ -153,17 +151,6 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.emit_bytecode and (arguments.pretty or arguments.split_input_file):
         remedy = "drop --pretty and --split-input-file"
         raise OptionError("--emit-bytecode writes one module in binary form", remedy=remedy)
-
-
-def _check_start(stage: str) -> None:
-    """The texts of a backend's own stages (LLVM IR, machine code) are not modules."""
-    from stablehlo_py import compiler
-
-    if stage in compiler.STAGES and stage not in compiler.TARGET_INDEPENDENT:
-        raise OptionError(
-            f"--compile-from={stage}: the text of this stage is not read back",
-            remedy=f"start from one of {', '.join(compiler.TARGET_INDEPENDENT)}",
-        )
 
 
 def _pass_list() -> str:
@@ -199,7 +186,16 @@ class _Tool:
 
     def __init__(self, arguments: argparse.Namespace, name: str) -> None:
         self.arguments, self.name = arguments, name
+        self.stages = self._stages()
         self.instrumentation = self._instrumentation()
+
+    def _stages(self) -> list[str]:
+        """What --compile-to leads through."""
+        from stablehlo_py.backends.base import get_backend
+        from stablehlo_py.compiler import stages_between
+
+        start, stop = self.arguments.compile_from, self.arguments.compile_to
+        return [] if stop is None else stages_between(start, stop, get_backend(self.arguments.target))
 
     def _instrumentation(self) -> Instrumentation:
         from stablehlo_py.passmanager.instrumentation import EVERY_PASS, Instrumentation
@@ -272,32 +268,27 @@ class _Tool:
         --dump-stages."""
         from stablehlo_py import compiler
 
-        start, stop = self.arguments.compile_from, self.arguments.compile_to
-        options = self._options()
-        own = compiler.TARGET_INDEPENDENT
+        start, target, options = self.arguments.compile_from, self.arguments.target, self._options()
         if not start:
             from stablehlo_py.frontend.entry import select_entry
 
             select_entry(module)
-        first = own.index(start) + 1 if start in own else 0
-        last = own.index(stop) if stop in own else len(own) - 1
-        steps = [*own[first : last + 1], *([stop] if stop not in own else [])] if stop in compiler.STAGES else [stop]
         result: ir.Module | str = module
-        for stage in steps or [stop]:
-            result = compiler.run_stages(module, start, stage, options, instrumentation=self.instrumentation)
+        for stage in self.stages:
+            result = compiler.run_stages(
+                module, start, stage, options, instrumentation=self.instrumentation, target=target
+            )
             start = stage
             if self.instrumentation.dump_dir is not None:
-                suffix = compiler.SUFFIXES.get(stage, "mlir")
-                self.instrumentation.dump(
-                    f"stage-{stage}", result if isinstance(result, str) else self.text(result), suffix
-                )
+                text = result if isinstance(result, str) else self.text(result)
+                self.instrumentation.dump(f"stage-{stage}", text, compiler.suffix_of(stage))
         return result
 
     def _options(self) -> Options:
         from stablehlo_py.options import Options
 
         disable = tuple(name for name in self.arguments.disable.split(",") if name)
-        return Options(opt_level=self.arguments.opt_level, disable=disable, target=self.arguments.target)
+        return Options(opt_level=self.arguments.opt_level, disable=disable, cpu=self.arguments.cpu)
 
     def finish(self) -> None:
         """What is said after the last module."""

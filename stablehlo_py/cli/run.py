@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, is_text, read_input, run_tool, shown_progress
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, is_text, read_input, run_tool, shown_progress
 from stablehlo_py.cli.grid import add_size, grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 
 if TYPE_CHECKING:
-    from stablehlo_py import Executable, GridExecutable, SymbolicExecutable
+    from stablehlo_py import Executable, GridExecutable, Options, SymbolicExecutable
     from stablehlo_py.runtime.program import Spec
 
 ARTIFACT_MAGIC = b"PK"
@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--entry", help="function to run, when there is no @main and several public functions")
     add("--threads", type=int, metavar="N", help="threads (default: all CPUs)")
     add_size(add)
+    add_target_options(add)
     inputs = parser.add_argument_group("inputs")
     inputs.add_argument(
         "--input",
@@ -141,15 +142,24 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     import stablehlo_py as shlo
 
     if content.startswith(ARTIFACT_MAGIC):
+        if arguments.cpu or arguments.target != "cpu":
+            reason = "--target and --cpu are for a module: an artifact is compiled already"
+            raise OptionError(reason, remedy="run the module that it was made from")
         return shlo.load_executable(source)
-    options = shlo.Options(
+    with shown_progress():
+        return shlo.compile(source, arguments.target, arguments.entry, _options(arguments, content))
+
+
+def _options(arguments: argparse.Namespace, content: bytes) -> Options:
+    from stablehlo_py.options import Options
+
+    return Options(
         threads=arguments.threads,
+        cpu=arguments.cpu,
         isolate=not is_text(content),
         num_replicas=arguments.replicas,
         num_partitions=arguments.partitions,
     )
-    with shown_progress():
-        return shlo.compile(source, entry=arguments.entry, options=options)
 
 
 def _run_grid(arguments: argparse.Namespace, executable: GridExecutable) -> int:
@@ -183,7 +193,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise OptionError(f"'{arguments.output}' does not say how to save", remedy="end its name in .npz or .npy")
     content = read_input(arguments.module)
     if has_checks(content):
-        return run_checks(arguments.module, content, arguments.threads)
+        return run_checks(arguments.module, content, arguments.target, _options(arguments, content))
     source: str | bytes = content if arguments.module == "-" else arguments.module
     if arguments.compare and content.startswith(ARTIFACT_MAGIC):
         raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")

@@ -33,6 +33,7 @@ class Settings:
         pass_files: Python files whose passes are loaded first (`--load-pass`).
         source: what our compiler compiles instead of the module: the same program with sizes left open, or that of one
             process.
+        target: the backend of our compiler.
         grid: replicas and partitions that our compiler's program runs as; the inputs, and the results, are those of one
             process after the other.
     """
@@ -41,6 +42,7 @@ class Settings:
     options: Options = field(default_factory=lambda: Options(threads=1, cache_dir=None))
     pass_files: tuple[str, ...] = ()
     source: Source | None = None
+    target: str = "cpu"
     grid: tuple[int, int] | None = None
 
 
@@ -92,7 +94,7 @@ def ours(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> li
     """This compiler."""
     for file in settings.pass_files:
         load_passes(file)
-    executable = _compiled(settings.source or source, settings.entry, settings.options)
+    executable = _compiled(settings.source or source, settings.entry, settings.target, settings.options)
     if settings.grid is None:
         return [result.copy() for result in executable(*inputs)]
     replicas, partitions = settings.grid
@@ -104,12 +106,12 @@ def ours(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> li
 
 
 @lru_cache(maxsize=1)
-def _compiled(source: Source, entry: str | None, options: Options) -> Any:
+def _compiled(source: Source, entry: str | None, target: str, options: Options) -> Any:
     """The executable of a source, the last one of which is kept: it may be called with other shapes."""
     import stablehlo_py
     from stablehlo_py.frontend.load import load
 
-    return stablehlo_py.compile(load(source, entry=entry, context=context()), options=options)
+    return stablehlo_py.compile(load(source, entry=entry, context=context()), target=target, options=options)
 
 
 @engine("opt0")
@@ -142,7 +144,7 @@ def interpreted(stage: str) -> Engine:
             load_passes(file)
         module = static_module(source, inputs, settings.entry)
         with module.context, ir.Location.unknown():
-            run_stages(module, "", stage, settings.options)
+            run_stages(module, "", stage, settings.options, target=settings.target)
             main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")
             with np.errstate(all="ignore"):
                 return [np.asarray(result) for result in run_function(main, inputs)]

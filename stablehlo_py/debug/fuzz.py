@@ -62,13 +62,16 @@ class Fuzzer:
     Attributes:
         jax_every: JAX also runs every program whose seed this divides, next to the interpreter; 0: only where needed.
         reduce_s: seconds spent on making a finding small; 0: findings stay as they are.
-        pass_files: as of `Settings`.
+        pass_files, target: as of `Settings`.
+        cpu: the CPU of every program, in place of the one that it draws.
     """
 
     workers: Workers
     jax_every: int = 1
     reduce_s: float = 20.0
     pass_files: tuple[str, ...] = ()
+    target: str = "cpu"
+    cpu: str | None = None
     _programs: dict[int, Program] = field(default_factory=dict)
 
     def run(self, seeds: Sequence[int]) -> Iterator[Outcome]:
@@ -123,7 +126,8 @@ class Fuzzer:
             worker.timeout_s = timeout
 
     def _settings(self, program: Program) -> Settings:
-        settings = Settings(None, program.options, self.pass_files)
+        options = replace(program.options, cpu=self.cpu) if self.cpu else program.options
+        settings = Settings(None, options, self.pass_files, target=self.target)
         variant = program.variant
         return replace(settings, source=variant.source, grid=variant.grid) if variant else settings
 

@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,20 +94,25 @@ def _xla_cached(lower: Callable[[], Any], folder: str) -> float:
         jax.clear_caches()
 
 
-def measure(name: str, size: Any, weights: Any, threads: int, rounds: int) -> Measurement:
-    """Correctness, steady-state time (rounds > 0) and compile times of one model, next to XLA's."""
+def measure(name: str, request: Mapping[str, Any]) -> Measurement:
+    """Correctness, steady-state time (rounds > 0) and compile times of one model, next to XLA's; `request` is what
+    shlo-bench asks for."""
     import jax
 
     import stablehlo_py as shlo
     from stablehlo_py import suite
 
+    size, weights, rounds = request["size"], request["weights"], request["rounds"]
     model = suite.build(name, size, weights)
-    result = Measurement(name, size, weights, threads, model.tolerance)
+    result = Measurement(name, size, weights, request["threads"], model.tolerance)
+
+    def ours(cache_dir: str | None) -> Any:
+        options = shlo.Options(threads=request["threads"], cache_dir=cache_dir, cpu=request["cpu"])
+        return shlo.compile(exported, target=request["target"], options=options)
+
     exported = suite.export(model).mlir_module_serialized
     arrays = model.arrays()
-    result.compile_cold, executable = timed(
-        lambda: shlo.compile(exported, options=shlo.Options(threads=threads, cache_dir=None))
-    )
+    result.compile_cold, executable = timed(lambda: ours(None))
     expected = suite.reference(model)
     actual = executable(*arrays)
     pairs = zip(actual, expected, strict=True)
@@ -115,9 +120,8 @@ def measure(name: str, size: Any, weights: Any, threads: int, rounds: int) -> Me
     if rounds == 0:
         return result
     with tempfile.TemporaryDirectory() as folder:
-        options = shlo.Options(threads=threads, cache_dir=folder)
-        shlo.compile(exported, options=options)
-        result.compile_cached, _ = timed(lambda: shlo.compile(exported, options=options))
+        ours(folder)
+        result.compile_cached, _ = timed(lambda: ours(folder))
 
     def lower() -> Any:
         return jax.jit(model.callable(), keep_unused=True).lower(*model.arguments())
@@ -162,7 +166,7 @@ def main() -> int:
     print(json.dumps({"ready": True}), file=lines)
     for name in request["models"]:
         try:
-            result = measure(name, request["size"], request["weights"], threads, request["rounds"])
+            result = measure(name, request)
         except Exception as error:  # the next model is measured all the same; the error is the result
             text = f"{type(error).__name__}: {error}"
             result = Measurement(name, request["size"], request["weights"], threads, 0.0, error=text)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stablehlo_py import compiler
+from stablehlo_py.backends.base import get_backend
 from stablehlo_py.cli import opt
 from stablehlo_py.mlir import ir, make_context
 
@@ -80,7 +81,7 @@ def test_every_stage_is_printed_and_can_be_gone_on_from(run, stage):
     )
 
 
-@pytest.mark.parametrize("stage", [stage for stage in compiler.STAGES if stage not in compiler.TARGET_INDEPENDENT])
+@pytest.mark.parametrize("stage", get_backend("cpu").stages)
 def test_stages_of_the_backend_are_texts(run, stage):
     status, out, err = run(f"--compile-to={stage}", text=MODEL)
     assert (status, err) == (0, "") and out.strip()
@@ -304,3 +305,12 @@ def test_text_of_several_functions_keeps_its_attributes():
         assert isinstance(module, ir.Module) and "hlo.arena_bytes" in module.operation.attributes
         assert len(parse_text("// nothing but a comment", "n", context).body.operations) == 0
         assert len(parse_text("func.func @f() { return }", "n", context).body.operations) == 1
+
+
+def test_the_former_spelling_of_the_cpu_warns_and_works(run):
+    status, out, err = run("--target=avx2", "--compile-to=kernels", text=MODEL)
+    assert (status, err) == (0, "warning: --target names the backend: write --cpu avx2\n")
+    assert (status, out, "") == run("--target=cpu", "--cpu=avx2", "--compile-to=kernels", text=MODEL)
+    assert 'target_cpu = "haswell"' in out
+    status, _, err = run("--target=abacus", "--compile-to=fused", text=MODEL)
+    assert status == 2 and "no backend for target 'abacus'" in err

@@ -57,7 +57,7 @@ def test_options_that_change_no_code_share_an_entry(tmp_path: Path, monkeypatch:
     (tmp_path / "elsewhere").mkdir()
     assert works(compile_cached(other))
     assert len(counted) == 1
-    for options in ({"threads": 1}, {"threads": 7}, {"opt_level": 0}, {"target": "x86-64"}, {"disable": ("cse",)}):
+    for options in ({"threads": 1}, {"threads": 7}, {"opt_level": 0}, {"cpu": "x86-64"}, {"disable": ("cse",)}):
         assert works(compile_cached(tmp_path / "cache", **options))
     assert len(counted) == 6
     assert list((tmp_path / "dump").iterdir())
@@ -217,14 +217,14 @@ def test_memory_that_the_system_refuses() -> None:
 
 def test_an_artifact_for_a_cpu_with_more_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.shloexe"
-    shlo.compile(TEXT, options=shlo.Options(target="avx2")).save(path)
+    shlo.compile(TEXT, options=shlo.Options(cpu="avx2")).save(path)
     monkeypatch.setattr(targets, "missing_features", lambda required: [name for name in required if name == "fma"])
     with pytest.raises(shlo.LoadError, match="lacks fma") as caught:
         shlo.load_executable(path)
     assert "haswell" in str(caught.value)
-    assert "target" in (caught.value.remedy or "")
+    assert "cpu=" in (caught.value.remedy or "")
     baseline = tmp_path / "baseline.shloexe"
-    shlo.compile(TEXT, options=shlo.Options(target="x86-64")).save(baseline)
+    shlo.compile(TEXT, options=shlo.Options(cpu="x86-64")).save(baseline)
     assert works(shlo.load_executable(baseline))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.compiler import STAGES
+from stablehlo_py.backends.base import get_backend
+from stablehlo_py.compiler import TARGET_INDEPENDENT
 
+STAGES = [*TARGET_INDEPENDENT, *get_backend("cpu").stages]
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 W = np.ones((4, 5), np.float32)
 
@@ -128,7 +131,7 @@ def test_truncated_artifact(executable: shlo.Executable, tmp_path: Path) -> None
 
 
 def test_stages_and_report(executable: shlo.Executable) -> None:
-    assert list(executable.stages) == list(STAGES)
+    assert list(executable.stages) == STAGES
     assert "stablehlo.dot_general" in executable.stages["stablehlo"]
     assert "llvm.func" in executable.stages["kernels"]
     assert "define" in executable.stages["llvm"]
@@ -286,3 +289,13 @@ def test_jit_static_arguments() -> None:
     np.testing.assert_array_equal(by_name(X, 1), X)
     with pytest.raises(shlo.OptionError):
         by_number(X, [2])
+
+
+def test_the_former_name_of_the_cpu_warns_and_works() -> None:
+    with pytest.warns(DeprecationWarning, match=r"write Options\(cpu='avx2'\)") as caught:
+        options = shlo.Options(target="avx2")
+    assert caught[0].filename == __file__
+    assert options == shlo.Options(cpu="avx2") == dataclasses.replace(options)
+    with pytest.raises(shlo.OptionError, match="the backend is no part of the options") as error:
+        shlo.Options(target="abacus")
+    assert "compile(..., target='abacus')" in (error.value.remedy or "")

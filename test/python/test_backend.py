@@ -148,6 +148,20 @@ def test_the_tools_know_it_too(site: Path) -> None:
     assert "out0: float32[2, 3]" in finished.stdout
 
 
+def test_stages_that_a_backend_of_somebody_else_has(site: Path) -> None:
+    tool = "from stablehlo_py.cli.opt import main; sys.exit(main())"
+    command = ("--target", "toy", "--dump-stages", "out", "model.mlir")
+    finished = run(site, tool, "--compile-to=bytes", *command)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert bytes.fromhex(finished.stdout).startswith(b"ML")
+    assert any(file.name.endswith("-stage-bytes.txt") for file in (site / "out").iterdir())
+    finished = run(site, tool, "--compile-to=kernels", *command)
+    assert finished.returncode == 2
+    assert "no stage 'kernels'" in finished.stderr and "scheduled, bytes" in finished.stderr
+    finished = run(site, "from stablehlo_py.cli.run import main; sys.exit(main())", "model.mlir", "--target=toy")
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
 def test_an_artifact_of_a_backend_that_is_not_here(tmp_path: Path) -> None:
     spec = programs.Spec("x", (), np.dtype(np.float32))
     program = programs.CompiledProgram("abacus", "beads", (spec,), (spec,), [], [], (), 0, False, 1)

@@ -337,7 +337,7 @@ def _module(given: Inputs) -> str:
 
 
 def _check(given: Inputs, target: str | None) -> None:
-    options = shlo.Options(threads=1, cache_dir=None, target=target)
+    options = shlo.Options(threads=1, cache_dir=None, cpu=target)
     results = iter(shlo.compile(_module(given), options=options)(*given.arguments()))
     for text, _, expected in CASES:
         for array in expected(given):

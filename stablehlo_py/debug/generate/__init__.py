@@ -168,5 +168,5 @@ def _options(random: np.random.Generator) -> Options:
                 disable.append(name)
             disable += [rule for rule in rules if random.random() < 0.08]
     level = int(random.random() > 0.1)
-    target = ("avx2", "x86-64")[int(random.integers(2))] if random.random() < 0.1 else None
-    return Options(threads=1, opt_level=level, cache_dir=None, target=target, disable=tuple(disable))
+    cpu = ("avx2", "x86-64")[int(random.integers(2))] if random.random() < 0.1 else None
+    return Options(threads=1, opt_level=level, cache_dir=None, cpu=cpu, disable=tuple(disable))

@@ -43,12 +43,12 @@ def check(name: str, options: shlo.Options) -> None:
 @pytest.mark.parametrize("target", [name for name in HERE if name not in ("avx512vnni", "avx512", "generic")])
 @pytest.mark.parametrize("name", CHOSEN)
 def test_operations_on_other_targets(name: str, target: str) -> None:
-    check(name, shlo.Options(target=target))
+    check(name, shlo.Options(cpu=target))
 
 
 @pytest.mark.parametrize("name", ["gelu", "softmax", "conv", "bf16", "scan"])
 def test_operations_on_the_generic_target(name: str) -> None:
-    check(name, shlo.Options(target="generic"))
+    check(name, shlo.Options(cpu="generic"))
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -76,6 +76,6 @@ def test_every_optional_pass_can_be_left_out(disabled: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_models_on_avx2(name: str) -> None:
     model = suite.build(name)
-    results = shlo.compile(suite.export(model), options=shlo.Options(target="avx2"))(*model.arrays())
+    results = shlo.compile(suite.export(model), options=shlo.Options(cpu="avx2"))(*model.arrays())
     for ours, theirs in zip(results, suite.reference(model), strict=True):
         assert suite.largest_difference(ours, theirs) <= model.tolerance
