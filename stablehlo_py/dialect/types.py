@@ -119,6 +119,18 @@ def tensor_bytes(value: ir.Value | ir.Type) -> int:
     return num_elements(value) * byte_size(element_type(value))
 
 
+def operations(root: ir.Operation) -> list[ir.Operation]:
+    """All operations inside an operation and then itself, listed before anything is erased."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op.operation)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    return found
+
+
 def user_location(location: ir.Location) -> str | None:
     """The user's own "file:line:col" in an MLIR location: the innermost file location that is found, else None."""
     from stablehlo_py.dialect.locations import describe

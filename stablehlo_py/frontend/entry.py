@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.calls import is_public
 from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.mlir import ir
 
@@ -39,11 +40,6 @@ def main_function(module: ir.Module) -> ir.OpView:
 def name(function: ir.OpView) -> str:
     """The symbol name of a function."""
     return function.attributes["sym_name"].value
-
-
-def is_public(function: ir.OpView) -> bool:
-    """True when the function can be called from outside the module."""
-    return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
 
 
 def _choose(public: list[str], bodies: list[str], entry: str | None) -> str:

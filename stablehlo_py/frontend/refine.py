@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from stablehlo_py.dialect.calls import inline_calls
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.quantized import quantized_of
-from stablehlo_py.dialect.types import element_type, is_integer
+from stablehlo_py.dialect.types import element_type, is_integer, operations
 from stablehlo_py.errors import ArgumentError, Problem, UnsupportedError
 from stablehlo_py.frontend.dynamic_calls import make_static
 from stablehlo_py.frontend.entry import main_function
@@ -61,13 +62,16 @@ def refine(module: ir.Module, shapes: Sequence[tuple[int, ...]], dimensions: Map
         )
     for number, value in (dimensions or {}).items():
         _fix_dimension(module, number, value)
-    arguments = "" if known else f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}},"
-    # Shape refinement goes into no composite.
-    _run(module, f"{arguments}func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce,{_REFINE}")
+    arguments = "" if known else f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}}"
+    if arguments:
+        _run(module, arguments)
     with module.context, ir.Location.unknown():
+        # Shape refinement goes into no composite, and each call may see other shapes.
+        inline_calls(module, keeps=lambda op: False)
+        _run(module, _REFINE)
         # An op made static can make the next one refinable. Each round must leave fewer dynamic ops.
         remaining = len(_dynamic(module))
-        while make_static(module, operations(module)) or remaining:
+        while make_static(module, operations(module.operation)) or remaining:
             _run(module, _REFINE)
             before, remaining = remaining, len(_dynamic(module))
             if remaining >= before:
@@ -165,7 +169,7 @@ def _text(shape: Sequence[int | None]) -> str:
 def _check_assertions(module: ir.Module) -> None:
     """Evaluate and erase the shape assertions; raise one ArgumentError for all that fail."""
     problems = []
-    for op in operations(module):
+    for op in operations(module.operation):
         if op.name != "stablehlo.custom_call" or op.attributes["call_target_name"].value != _ASSERTION:
             continue
         values = [_integer(op, operand) for operand in op.operands]
@@ -197,7 +201,7 @@ def _check_static(module: ir.Module) -> None:
 
 
 def _dynamic(module: ir.Module) -> list[ir.Operation]:
-    return [op for op in operations(module) if any(None in _sizes(result.type) for result in op.results)]
+    return [op for op in operations(module.operation) if any(None in _sizes(result.type) for result in op.results)]
 
 
 def _still_dynamic(op: ir.Operation) -> Problem:
@@ -209,15 +213,3 @@ def _still_dynamic(op: ir.Operation) -> Problem:
         op.name,
         "shapes must agree, and must follow from the shapes of the arguments, not from their values",
     )
-
-
-def operations(module: ir.Module) -> list[ir.Operation]:
-    """All operations below the module, listed before anything is erased."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found[:-1]  # post-order: the module itself is last

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.types import is_tensor
+from stablehlo_py.dialect.types import is_tensor, operations
 from stablehlo_py.frontend import dynamic_calls
-from stablehlo_py.frontend.refine import is_symbolic, operations, refine, symbolic_inputs
+from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.mlir import ir, run_upstream
 
 _PREFIXES = ("stablehlo.dynamic_", "stablehlo.real_dynamic_slice", "stablehlo.set_dimension_size")
@@ -16,7 +16,7 @@ def make_static(module: ir.Module) -> None:
     arguments' shapes. A module with symbolic arguments keeps its dynamic shapes."""
     names = op_names(module)
     if "stablehlo.custom_call" in names:
-        dynamic_calls.make_static(module, operations(module))
+        dynamic_calls.make_static(module, operations(module.operation))
     if not any(name.startswith(_PREFIXES) and name not in _STATIC for name in names):
         return
     run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
@@ -26,8 +26,8 @@ def make_static(module: ir.Module) -> None:
 
 def op_names(module: ir.Module) -> set[str]:
     """The names of all ops of a module."""
-    return {op.name for op in operations(module)}
+    return {op.name for op in operations(module.operation)}
 
 
 def _tensor_types(module: ir.Module) -> list[ir.RankedTensorType]:
-    return [result.type for op in operations(module) for result in op.results if is_tensor(result)]
+    return [result.type for op in operations(module.operation) for result in op.results if is_tensor(result)]

@@ -1,0 +1,148 @@
+"""Calls replaced by the bodies of the functions that they name.
+
+The outermost calls go first, so every op is copied once, and the work is linear in the ops that come out. MLIR's own
+inliner goes from the innermost function outwards and gives each op a new location at every level: ten seconds for a
+chain of 900 functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.types import operations
+from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.mlir import ir, run_upstream
+
+# Where the symbol of the callee is.
+_CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+# Thirty functions that each call the next one twice stand for more ops than any machine holds.
+MAX_OPS = 1_000_000
+# Callers that a location lists. MLIR walks a location recursively, and some thousands of frames end the process.
+MAX_FRAMES = 100
+
+Keeps = Callable[[ir.Operation], bool]
+
+
+@dataclass
+class _Function:
+    """A function with a body: the number of its ops, and those among them that are inlined."""
+
+    op: ir.Operation
+    ops: int
+    calls: list[ir.Operation]
+
+
+def is_public(function: ir.OpView) -> bool:
+    """True when the function can be called from outside the module."""
+    return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
+
+
+def inline_calls(module: ir.Module, keeps: Keeps) -> None:
+    """Inline every call and composite but those that `keeps` is true of, then drop the functions that nobody uses. The
+    location of an inlined op becomes `callsite(callee at caller)`.
+
+    Raises:
+        UnsupportedError: there is recursion, a call of a function without a body, or of one with several blocks, or
+            more than `MAX_OPS` ops would come out.
+    """
+    functions = {
+        op.attributes["sym_name"].value: _scan(op.operation, keeps)
+        for op in module.body
+        if op.operation.name == "func.func" and len(op.regions[0].blocks)
+    }
+    calling = [function for function in functions.values() if function.calls]
+    if not calling:
+        return
+    _check(functions)
+    # A private function that is called is gone afterwards, mostly; a decomposition of a composite that stays is not.
+    for function in [function for function in calling if is_public(function.op.opview)] or calling:
+        _expand(function.calls, functions, keeps)
+    del functions, calling, function  # symbol-dce erases ops that these refer to
+    run_upstream(module, "symbol-dce")
+    inline_calls(module, keeps)
+
+
+def _scan(function: ir.Operation, keeps: Keeps) -> _Function:
+    ops = operations(function)
+    return _Function(function, len(ops), [op for op in ops if op.name in _CALLEE and not keeps(op)])
+
+
+def _callee(op: ir.Operation) -> str:
+    return op.attributes[_CALLEE[op.name]].value
+
+
+def _expand(calls: Iterable[ir.Operation], functions: dict[str, _Function], keeps: Keeps) -> None:
+    """Inline calls, and the calls that come with the bodies."""
+    waiting = [(call, call.location, 1) for call in calls]
+    while waiting:
+        call, caller, depth = waiting.pop()
+        copy = functions[_callee(call)].op.clone()
+        for op in operations(copy):
+            location = ir.Location.callsite(op.location, [caller])
+            op.location = location
+            if op.name in _CALLEE and not keeps(op):
+                waiting.append((op, location if depth < MAX_FRAMES else caller, depth + 1))
+        block = copy.regions[0].blocks[0]
+        for argument, operand in zip(block.arguments, call.operands, strict=True):
+            argument.replace_all_uses_with(operand)
+        *moved, terminator = [op.operation for op in block.operations]
+        for op in moved:
+            op.move_before(call)
+        for result, value in zip(call.results, terminator.operands, strict=True):
+            result.replace_all_uses_with(value)
+        call.erase()
+        copy.erase()
+
+
+def _check(functions: dict[str, _Function]) -> None:
+    """Raise UnsupportedError with every call that cannot be inlined."""
+    problems = []
+    graph: dict[str, list[str]] = {}
+    for name, function in functions.items():
+        graph[name] = [_callee(op) for op in function.calls if _callee(op) in functions]
+        for op in function.calls:
+            problem = _problem_with(_callee(op), functions)
+            if problem is not None:
+                reason, remedy = problem
+                problems.append(
+                    Problem(f"calls @{_callee(op)}, which {reason}", describe(op.location), op.name, remedy)
+                )
+    try:
+        callees_first = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        problems.append(_recursion(error.args[1], functions))
+    if problems:
+        raise UnsupportedError("calls cannot be inlined", problems=problems)
+    sizes: dict[str, int] = {}
+    for name in callees_first:
+        sizes[name] = functions[name].ops + sum(sizes[callee] for callee in graph[name])
+        if sizes[name] > MAX_OPS:
+            raise UnsupportedError(
+                f"@{name} stands for {sizes[name]} ops once its calls are inlined, and at most {MAX_OPS} are compiled",
+                location=describe(functions[name].op.location),
+                op="func.func",
+                remedy="write what is repeated as a while loop",
+            )
+
+
+def _problem_with(callee: str, functions: dict[str, _Function]) -> tuple[str, str] | None:
+    if callee not in functions:
+        return "has no body", "export the function with the model"
+    if len(functions[callee].op.regions[0].blocks) > 1:
+        return "has several blocks", "write branches with stablehlo.if, stablehlo.case and stablehlo.while"
+    return None
+
+
+def _recursion(cycle: list[str], functions: dict[str, _Function]) -> Problem:
+    """The cycle begins with the function that the module defines first; the call that closes it is to blame."""
+    names = list(functions)
+    callers = cycle[:0:-1]  # the sorter lists callees first, the first one twice
+    start = callers.index(min(callers, key=names.index))
+    callers = callers[start:] + callers[:start]
+    op = next(op for op in functions[callers[-1]].calls if _callee(op) == callers[0])
+    chain = " -> ".join(f"@{name}" for name in [*callers, callers[0]])
+    reason = f"recursion cannot be inlined: {chain}"
+    return Problem(reason, describe(op.location), op.name, "write the recursion as a while loop")
