@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import io
-import os
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError, ResourceError
+from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.source import read
 from stablehlo_py.interrupts import deferred
@@ -310,19 +310,7 @@ def dump_directory(options: Options) -> Path | None:
     """The directory for stage texts, made and checked before any work is done."""
     if options.dump_dir is None:
         return None
-    directory = Path(options.dump_dir)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ResourceError(
-            f"the dump directory {directory} cannot be made: {error.strerror}",
-            remedy="pass another Options(dump_dir=...)",
-        ) from error
-    if not os.access(directory, os.W_OK):
-        raise ResourceError(
-            f"the dump directory {directory} cannot be written", remedy="pass another Options(dump_dir=...)"
-        )
-    return directory
+    return writable_directory(options.dump_dir, "dump")
 
 
 _SUFFIXES = {**dict.fromkeys((*TARGET_INDEPENDENT, "kernels"), "mlir"), "llvm": "ll", "object": "s"}
@@ -340,8 +328,4 @@ def dump_stages(program: CompiledProgram, directory: Path | None) -> None:
     from stablehlo_py.runtime.executable import stage_texts
 
     for number, (name, text) in enumerate(stage_texts(program).items()):
-        file = directory / f"{number}-{name}.{suffix_of(name)}"
-        try:
-            file.write_text(text)
-        except OSError as error:
-            raise ResourceError(f"{file} cannot be written: {error.strerror}") from error
+        write_whole(directory / f"{number}-{name}.{suffix_of(name)}", text)

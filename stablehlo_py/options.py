@@ -8,6 +8,7 @@ from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 
 from stablehlo_py.errors import OptionError
+from stablehlo_py.files import why_no_file_name
 
 MAX_PROCESSES = 1024  # of a grid, each of them a thread
 DYNAMIC = ("auto", "once", "specialize")
@@ -73,7 +74,11 @@ class Options:
             raise OptionError(f"opt_level is {self.opt_level}", remedy="use 0 or 1")
         if self.dynamic not in DYNAMIC:
             raise OptionError(f"dynamic is {self.dynamic!r}", remedy=f"use one of {', '.join(DYNAMIC)}")
-
+        for name in ("cache_dir", "dump_dir"):
+            path = getattr(self, name)
+            reason = None if path is None else why_no_file_name(path)
+            if reason is not None:
+                raise OptionError(f"{name} is {path!r}: {reason}", remedy="pass the path of a directory, or None")
         for name in ("num_replicas", "num_partitions"):
             size = getattr(self, name)
             if size is not None and not 1 <= size <= MAX_PROCESSES:

@@ -11,6 +11,7 @@ import numpy as np
 
 from stablehlo_py.accuracy.measure import Measurement, State, Worst
 from stablehlo_py.errors import ResourceError
+from stablehlo_py.files import write_whole
 
 _SAVE_EVERY = 20.0  # seconds
 
@@ -73,12 +74,7 @@ class Journal:
         if self._path is None:
             return
         content = {"finished": [m.as_json() for m in self._finished], "running": self._running}
-        new = self._path.with_suffix(".new")
-        try:
-            new.write_text(json.dumps(content))
-            new.replace(self._path)
-        except OSError as error:
-            raise ResourceError(f"cannot write '{self._path}': {error.strerror}", remedy="check the path") from error
+        write_whole(self._path, json.dumps(content))
 
 
 def _read(path: Path) -> tuple[list[Measurement], dict[str, dict]]:

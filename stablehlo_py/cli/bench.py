@@ -20,8 +20,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stablehlo_py import suite
-from stablehlo_py.cli.common import add_target_options
+from stablehlo_py.cli.common import add_target_options, run_tool
 from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, EXIT_USAGE, OptionError, ResourceError
+from stablehlo_py.files import write_whole
 from stablehlo_py.suite.measure import Measurement
 
 BEGIN, END = "<!-- shlo-bench: begin -->", "<!-- shlo-bench: end -->"
@@ -119,7 +120,7 @@ def write_table(path: Path, table: str) -> None:
     if BEGIN not in text or END not in text:
         raise ResourceError(f"{path} has no place for the table", remedy=f"add the lines {BEGIN} and {END} to it")
     head, _, rest = text.partition(BEGIN)
-    path.write_text(head + table + rest.partition(END)[2])
+    write_whole(path, head + table + rest.partition(END)[2])
 
 
 def show(results: Sequence[Measurement], console: Console) -> None:
@@ -177,9 +178,8 @@ def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
     return sorted(results, key=lambda m: (order[m.model], m.threads))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run shlo-bench; returns the exit status: 1 when a result is off, 5 when a model failed."""
-    options = parser().parse_args(argv)
+def _run(options: argparse.Namespace, command: str) -> int:
+    """The exit status: 1 when a result is off, 5 when a model failed."""
     console = Console() if sys.stdout.isatty() else Console(width=180)
     if find_spec("jax") is None or find_spec("flax") is None:
         print("error: the model suite is not installed\n  help: pip install 'stablehlo-py[suite]'", file=sys.stderr)
@@ -187,20 +187,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(suite.names(options.suite)))
         return EXIT_OK
-    try:
-        results = run(options, console)
-        show(results, console)
-        if options.write:
-            given = sys.argv[1:] if argv is None else list(argv)
-            write_table(options.write, markdown(results, " ".join(["shlo-bench", *given])))
-        if options.json:
-            options.json.write_text(json.dumps([asdict(m) for m in results], indent=1) + "\n")
-    except (OptionError, ResourceError) as error:
-        print(error, file=sys.stderr)
-        return EXIT_USAGE if isinstance(error, OptionError) else error.exit_status
+    results = run(options, console)
+    show(results, console)
+    if options.write:
+        write_table(options.write, markdown(results, command))
+    if options.json:
+        write_whole(options.json, json.dumps([asdict(m) for m in results], indent=1) + "\n")
     if any(m.error for m in results):
         return EXIT_INTERNAL
     return EXIT_OK if all(m.correct for m in results) else EXIT_MISMATCH
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `shlo-bench`."""
+    command = " ".join(["shlo-bench", *(sys.argv[1:] if argv is None else argv)])
+    return run_tool(parser(), lambda options: _run(options, command), argv)
 
 
 if __name__ == "__main__":

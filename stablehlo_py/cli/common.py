@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, LoadError, Problem, ResourceError, ShloError
+from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, LoadError, Problem, ResourceError, ShloError
+from stablehlo_py.files import write_whole
 from stablehlo_py.options import CPUS
 
 if TYPE_CHECKING:  # the wheel takes 0.1 s to import: --help does without
@@ -32,6 +36,7 @@ def run_tool(
 
     `argv` defaults to the process's arguments. Wrong usage ends the process with status 2 (argparse).
     """
+    _prepare_streams()
     arguments = parser.parse_args(argv)
     try:
         status = tool(arguments)
@@ -43,12 +48,18 @@ def run_tool(
             traceback.print_exception(error.__cause__)
         return error.exit_status
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; Python must not complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        _discard_stdout()  # the reader (head, less) has seen enough
+        return EXIT_OK
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _WRITE_FAILED:
+            # Files have errors of their own (files.py): what is left is stdout, and temporary files.
+            reason = f"an output cannot be written: {error.strerror}"
+            remedy = f"make room where standard output goes, and in {tempfile.gettempdir()}"
+            print(ResourceError(reason, remedy=remedy), file=sys.stderr)
+            _discard_stdout()
+            return EXIT_BAD_INPUT
         missing = _missing_package(error)
         if missing is not None:
             remedy = "pip install stablehlo-py brings what it needs"
@@ -59,6 +70,30 @@ def run_tool(
             "error[internal]: this is a defect of stablehlo-py; please report it with the lines above", file=sys.stderr
         )
         return EXIT_INTERNAL
+
+
+_WRITE_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+
+
+def _prepare_streams() -> None:
+    """Standard streams that any text can be printed to: names of files may hold bytes that are no UTF-8. One that the
+    caller has closed is opened the wrong way round: its use is an error, and no other file takes its number, and gets
+    what is printed."""
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_WRONLY if mode == "r" else os.O_RDONLY)  # takes the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_stdout() -> None:
+    """What is still in Python's buffer goes nowhere: the error must not be raised again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_target_options(add: Callable[..., object], *, backend: bool = True) -> None:
@@ -116,9 +151,9 @@ def _missing_package(error: Exception) -> str | None:
 
 def read_input(path: str) -> bytes:
     """The content of a file, or of stdin for "-". Raises ResourceError."""
-    if path == "-":
-        return sys.stdin.buffer.read()
     try:
+        if path == "-":
+            return sys.stdin.buffer.read()
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
@@ -134,17 +169,13 @@ def is_text(content: bytes) -> bool:
 
 
 def write_output(path: str, content: str | bytes) -> None:
-    """Write a result to a file, or to stdout for "-". Raises ResourceError."""
+    """Write a result to a file, whole or not at all, or to stdout for "-". Raises ResourceError."""
     data = content.encode() if isinstance(content, str) else content
     if path == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         return
-    try:
-        with open(path, "wb") as file:
-            file.write(data)
-    except OSError as error:
-        raise ResourceError(f"cannot write '{path}': {error.strerror}", remedy="check the path") from error
+    write_whole(path, data)
 
 
 def parse_module(data: bytes, name: str, context: ir.Context, *, isolate: bool = True) -> ir.Module:

@@ -16,6 +16,7 @@ import numpy as np
 from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, is_text, read_input, run_tool, shown_progress
 from stablehlo_py.cli.grid import add_size, grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
+from stablehlo_py.files import whole_file
 
 if TYPE_CHECKING:
     from stablehlo_py import Executable, GridExecutable, Options, SymbolicExecutable
@@ -222,15 +223,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _save(path: str, results: Mapping[str, np.ndarray]) -> None:
     if path.endswith(".npy") and len(results) != 1:
         raise OptionError(f"{path} holds one array, the model has {len(results)} results", remedy="use .npz")
-    try:
+    with whole_file(path) as file:
         if path.endswith(".npy"):
             (single,) = results.values()
-            np.save(path, single)
+            np.save(file, single)
         else:
-            np.savez(path, **results)  # type: ignore[arg-type]
-    except OSError as error:
-        remedy = "check the directory"
-        raise ResourceError(f"{path} cannot be written: {error.strerror}", remedy=remedy) from error
+            np.savez(file, **results)  # type: ignore[arg-type]
 
 
 def _benchmark(executable: Executable | SymbolicExecutable, inputs: Sequence[np.ndarray], calls: int) -> None:

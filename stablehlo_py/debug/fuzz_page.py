@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stablehlo_py.debug.journal import Campaign, Summary
-from stablehlo_py.errors import LoadError, ResourceError
+from stablehlo_py.errors import LoadError
+from stablehlo_py.files import write_whole
 
 _HEAD = """# Random programs
 
@@ -51,10 +52,7 @@ def write_page(path: Path, summary: Summary) -> None:
         lines += ["| generator | outcome | reason | programs | seed of one |", "|---|---|---|---|---|"]
         for (version, status, reason), (number, seed) in sorted(summary.others.items()):
             lines.append(f"| {version} | {status} | {reason} | {number} | {seed} |")
-    try:
-        path.write_text(_HEAD + "\n".join(lines) + "\n")
-    except OSError as error:
-        raise ResourceError(f"{path} cannot be written: {error.strerror}", remedy="check the path") from error
+    write_whole(path, _HEAD + "\n".join(lines) + "\n")
 
 
 def _row(summary: Summary, campaign: Campaign) -> str:

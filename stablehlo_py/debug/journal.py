@@ -25,6 +25,7 @@ from typing import Any
 from stablehlo_py.debug.fuzz import FINDINGS, Outcome
 from stablehlo_py.debug.generate import VERSION
 from stablehlo_py.errors import LoadError, ResourceError
+from stablehlo_py.files import write_whole
 
 CHECKPOINT = 100  # programs
 # Of an error's text: where it starts, and what to do about it.
@@ -181,16 +182,16 @@ class Journal:
                 lines.append({"version": key[0], "seed": key[1], "explanation": summary.explanations[key]})
         text = "".join(json.dumps(line) + "\n" for line in lines)
         if self.path is not None:
-            _write_text(self.path, text)
+            write_whole(self.path, text)
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.path is not None:
-            _write_text(self.path, json.dumps({"version": VERSION, **line}) + "\n", "a")
+            _append(self.path, json.dumps({"version": VERSION, **line}) + "\n")
 
 
-def _write_text(path: Path, text: str, mode: str = "w") -> None:
+def _append(path: Path, text: str) -> None:
     try:
-        with open(path, mode, encoding="utf-8") as file:
+        with open(path, "a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise ResourceError(f"{path} cannot be written: {error.strerror}", remedy="check the path") from error

@@ -18,6 +18,7 @@ from stablehlo_py.debug.edits import Case
 from stablehlo_py.debug.engines import Settings, Source, static_module
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import OptionError, ResourceError, UnsupportedError
+from stablehlo_py.files import whole_file
 
 Shows = Callable[[Case], bool]
 Progress = Callable[[str], None]
@@ -86,7 +87,8 @@ class Script:
 
 def save_inputs(path: Path, case: Case) -> None:
     """Write a case's inputs: keys input0, input1 ..., types that NumPy does not know as their bytes."""
-    np.savez(path, **{f"input{number}": array for number, array in enumerate(case.inputs)})  # type: ignore[arg-type]
+    with whole_file(path) as file:
+        np.savez(file, **{f"input{number}": array for number, array in enumerate(case.inputs)})  # type: ignore[arg-type]
 
 
 def what_is_wrong(

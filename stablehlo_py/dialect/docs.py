@@ -11,6 +11,7 @@ from typing import Any
 from stablehlo_py.dialect.constants import ELEMENT_NAMES
 from stablehlo_py.dialect.hlo import BINARY, UNARY, Hlo
 from stablehlo_py.dialect.verify import COMPARISONS, REDUCTION_KINDS, declared_attributes
+from stablehlo_py.files import write_whole
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hlo-dialect.md"
 
@@ -118,7 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     text = generate()
     if not options.check:
-        options.output.write_text(text)
+        write_whole(options.output, text)
         return 0
     return 0 if options.output.is_file() and options.output.read_text() == text else 1
 

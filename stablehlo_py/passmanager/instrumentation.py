@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from stablehlo_py.errors import InternalError, ResourceError, ShloError
+from stablehlo_py.errors import InternalError, ShloError
+from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import MLIRError, ir
 
@@ -101,13 +102,9 @@ class Instrumentation:
         """Write `text` to the next numbered file of `dump_dir`. Raises ResourceError."""
         assert self.dump_dir is not None
         safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label)[:60]
-        path = self.dump_dir / f"{self._files:02d}-{safe}.{suffix}"
+        path = writable_directory(self.dump_dir, "dump") / f"{self._files:02d}-{safe}.{suffix}"
         self._files += 1
-        try:
-            self.dump_dir.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        except OSError as error:
-            raise ResourceError(f"cannot write '{path}': {error.strerror}", remedy="choose another folder") from error
+        write_whole(path, text)
         return path
 
     def timing_report(self) -> str:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
-from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from stablehlo_py.errors import ResourceError
+from stablehlo_py.files import write_whole
 
 
 @cache
@@ -81,30 +79,5 @@ class Cache:
     def put(self, key: str, content: bytes) -> Path:
         """Store an entry; a reader never sees part of it."""
         path = self.path(key)
-        write_whole(path, content, self._failure)
+        write_whole(path, content)
         return path
-
-
-def write_whole(path: Path, content: bytes, failure: Callable[[str, OSError], ResourceError] | None = None) -> None:
-    """Write a file so that it appears whole or not at all, with the permissions that the umask gives new files.
-
-    `failure(verb, error)` makes the error that is raised instead of the usual one.
-
-    Raises:
-        ResourceError: the file cannot be written; nothing is left behind.
-    """
-    temporary = path.parent / f".partial-{os.getpid()}-{secrets.token_hex(8)}"
-    try:
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, path)
-        except BaseException:  # Ctrl-C too
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    except OSError as error:
-        if failure is not None:
-            raise failure("written", error) from error
-        raise ResourceError(
-            f"{path} cannot be written: {error.strerror}", remedy="check that its directory exists and is writable"
-        ) from error

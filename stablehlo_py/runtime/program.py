@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.errors import LoadError, ResourceError, ShloError
-from stablehlo_py.runtime.cache import write_whole
+from stablehlo_py.files import why_no_file_name, write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
 FORMAT = 8
@@ -302,6 +302,9 @@ def deserialize(source: str | os.PathLike[str] | bytes) -> CompiledProgram:
         LoadError: it is not an artifact, is damaged, or has another format version.
     """
     name = "the artifact" if isinstance(source, bytes) else str(source)
+    reason = None if isinstance(source, bytes) else why_no_file_name(source)
+    if reason is not None:
+        raise ResourceError(f"{name!r} cannot be read: {reason}", remedy="check the path")
     try:
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
     except OSError as error:
@@ -367,4 +370,4 @@ def save(program: CompiledProgram, path: str | os.PathLike[str]) -> None:
     Raises:
         ResourceError: the file cannot be written.
     """
-    write_whole(Path(path), serialize(program))
+    write_whole(path, serialize(program))

@@ -163,7 +163,7 @@ def test_debuginfo_and_elision(run):
         (["--compile-to=hlo", "--pass-pipeline=cse"], 2, "run shlo-opt twice"),
         (["--load-pass=none.py"], 2, "there is no pass file"),
         (["--emit-bytecode", "--pretty"], 2, "drop --pretty"),
-        (["--dump-stages=input.mlir/x"], 3, "cannot write"),
+        (["--dump-stages=input.mlir/x"], 3, "cannot be made"),
     ],
 )
 def test_mistakes_are_explained(run, arguments, status, message):

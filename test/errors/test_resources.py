@@ -16,7 +16,6 @@ import stablehlo_py as shlo
 from stablehlo_py.backends.cpu import target as targets
 from stablehlo_py.errors import EXIT_BAD_INPUT
 from stablehlo_py.runtime import memory, program
-from stablehlo_py.runtime.cache import Cache, write_whole
 
 TEXT = """func.func @main(%x: tensor<40x50xf32>) -> tensor<50xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -156,29 +155,6 @@ def test_a_read_only_cache_can_be_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert works(compile_cached(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert works(compile_cached(tmp_path))
-
-
-def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, content: bytes) -> int:
-        with open(path, "wb") as file:
-            file.write(content[:10])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(shlo.ResourceError, match="No space left"):
-        write_whole(tmp_path / "x", b"a" * 100)
-    with pytest.raises(shlo.ResourceError, match="No space left"):
-        Cache(tmp_path).put("key", b"a" * 100)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_saved_files_have_the_usual_permissions(tmp_path: Path) -> None:
-    before = os.umask(0o027)
-    try:
-        shlo.compile(TEXT).save(tmp_path / "model.shloexe")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "model.shloexe").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize("path", ["missing.mlir", ".", "model.mlir/inside"])

@@ -82,7 +82,7 @@ def test_files_are_numbered_in_order(parse, tmp_path):
 
 def test_a_directory_that_cannot_be_made_is_a_resource_error(parse, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResourceError, match="cannot write"):
+    with pytest.raises(ResourceError, match="cannot be made"):
         run(parse(MODULE), dump_dir=tmp_path / "file" / "x")
 
 
