@@ -81,7 +81,8 @@ class GridCode(Code, Protocol):
 
     def grid(self, transfer: Callable[[int, int, int], None], random_keys: Sequence[int]) -> Grid:
         """Memory for one call. `transfer(process, port, address)` hands a tensor to the host, or takes one from it;
-        `random_keys` are 64 bits for each process (runtime/random_keys.py)."""
+        what it raises ends the `run` of that process. `random_keys` are 64 bits for each process
+        (runtime/random_keys.py)."""
 
 
 class Backend(Protocol):

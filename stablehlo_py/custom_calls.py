@@ -24,10 +24,14 @@ _registered: dict[tuple[str, str], Handler] = {}
 
 @dataclass(frozen=True)
 class Handler:
-    """A C function `int32_t (const shlo_call *)`, and what must live as long as it may be called."""
+    """A C function `int32_t (const shlo_call *)`, and what must live as long as it may be called.
 
-    address: int
-    owner: object
+    One that is of Python has no address: `owner` takes that of the call as an int, and it is for the backend to make a
+    C function of it, one that fails whenever `owner` raises.
+    """
+
+    address: int | None
+    owner: Any
 
 
 def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> None:
@@ -103,6 +107,11 @@ def _handler(name: str, function: Any) -> Handler:
             raise OptionError(f"custom call '{name}': {function} is no address of a function")
         return Handler(function, None)
     if isinstance(function, _CTYPES_FUNCTION):
+        if any(type(kept).__name__ == "CThunkObject" for kept in (getattr(function, "_objects", None) or {}).values()):
+            raise OptionError(
+                f"custom call '{name}': the ctypes function calls Python, and ctypes drops what that raises",
+                remedy="register the Python function itself",
+            )
         address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
         if not address:
             raise OptionError(f"custom call '{name}': the ctypes function is null")
@@ -112,7 +121,7 @@ def _handler(name: str, function: Any) -> Handler:
     if isinstance(function, Callable):  # type: ignore[arg-type]
         from stablehlo_py.runtime.callbacks import python_handler
 
-        return python_handler(function)
+        return Handler(None, python_handler(function))
     raise OptionError(
         f"custom call '{name}': {type(function).__name__} is not a function",
         remedy="pass a Python function, the address of a C function, a ctypes function or a PyCapsule",

@@ -13,12 +13,13 @@ import ctypes
 import sys
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import deferred
 
 with deferred():  # an exception while C++ registers its classes ends the process
@@ -30,6 +31,8 @@ with deferred():  # an exception while C++ registers its classes ends the proces
     from torch_mlir.dialects import scf as scf_dialect
     from torch_mlir.passmanager import PassManager
 
+T = TypeVar("T")
+
 __all__ = [
     "Diagnostic",
     "MLIRError",
@@ -39,6 +42,7 @@ __all__ = [
     "errors_of",
     "ext",
     "func_dialect",
+    "heard",
     "ir",
     "irdl",
     "make_context",
@@ -220,17 +224,34 @@ def diagnostics(context: ir.Context) -> Iterator[list[Diagnostic]]:
     What the bindings turn into an `MLIRError` (parsing, verifying, passes) travels in the exception's
     `error_diagnostics` and does not come here: see `errors_of`.
     """
-    collected: list[Diagnostic] = []
+    with heard(context, Diagnostic.copy) as collected:
+        yield collected
 
-    def handler(diagnostic: ir.Diagnostic) -> bool:
-        collected.append(Diagnostic.copy(diagnostic))
+
+@contextmanager
+def heard(context: Any, copy: Callable[[Any], T]) -> Iterator[list[T]]:
+    """Collect copies of the diagnostics of a context, of any copy of the bindings.
+
+    The bindings print and drop what a handler raises. So Ctrl-C waits until the end, and a diagnostic that could not
+    be copied is an error then.
+
+    Raises:
+        InternalError: a diagnostic was lost, and nothing else was raised.
+    """
+    collected: list[T] = []
+
+    def handler(diagnostic: Any) -> bool:
+        collected.append(copy(diagnostic))
         return True
 
-    handle = context.attach_diagnostic_handler(handler)
-    try:
-        yield collected
-    finally:
-        handle.detach()
+    with deferred():
+        handle = context.attach_diagnostic_handler(handler)
+        try:
+            yield collected
+        finally:
+            handle.detach()
+        if handle.had_error:
+            raise InternalError("a diagnostic of MLIR was lost", remedy="report it with what stderr says")
 
 
 def errors_of(error: Exception, collected: Iterable[Diagnostic] = ()) -> list[Diagnostic]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
+from stablehlo_py.backends.cpu import host
 from stablehlo_py.backends.cpu import target as targets
 from stablehlo_py.backends.cpu.grid_memory import GridMemory
 from stablehlo_py.backends.cpu.objects import NativeCode
@@ -57,7 +58,10 @@ class CpuCode:
                 self._pool = pool_for(program.threads)
         with bound(program.symbols) as self._bound:
             self._code = NativeCode(program.objects)
-        self._entry = _ENTRY(self._code.address("shlo_main"))
+        self._entry_address = self._code.address("shlo_main")
+        self._entry = _ENTRY(self._entry_address)
+        ports = program.grid.ports if program.grid else ()
+        self._calls_python = bool(ports) or any(isinstance(owner, host.Closure) for owner in self._bound)
         if program.dynamic is not None:
             self._layout = program.dynamic
             self._fill = _SIZES(self._code.address("shlo_sizes"))
@@ -129,16 +133,21 @@ class CpuCode:
             table[number] = address
         places = (frame.inputs_address, frame.outputs_address, frame.arena.address, self._constants_address)
         if pool is None or not pool.acquire():
-            failed = self._entry(*places, None)
+            failed, error = self._enter(*places, None)
         else:
             try:
-                failed = self._entry(*places, pool.address)
+                failed, error = self._enter(*places, pool.address)
             finally:
                 pool.release()
-        error = failure_of(failed) if failed else None  # its record lies in the frame
+        if failed:
+            error = failure_of(failed, error)  # its record lies in the frame
         self._frames.append(frame)
         if error is not None:
             raise error
+
+    def _enter(self, *arguments: int | None) -> tuple[int | None, BaseException | None]:
+        """The record of a custom call that failed, and what a function of Python has raised."""
+        return host.call(self._entry_address, *arguments) if self._calls_python else (self._entry(*arguments), None)
 
 
 def _require_host(program: CompiledProgram) -> None:

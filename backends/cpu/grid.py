@@ -19,10 +19,10 @@ from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Scalar
 NUMBER, RECORD = 0, 8
 PROCESS_BYTES = 16
 
-# The header. FAILED is what went wrong (0: nothing), AT the process that noticed; NAP a timespec; TRANSFER the
-# runtime's function for infeed and outfeed, void(i64 process, i64 port, ptr data).
-FAILED, AT, NAP, TRANSFER, RECORDS, BARRIERS, CHANNELS = 0, 8, 16, 32, 40, 48, 56
-HEADER_BYTES = 64
+# The header. FAILED is what went wrong (0: nothing), AT the process that noticed; NAP a timespec; CALL the address of
+# `shlo_call_python` (host.py), ANSWER the Python function for infeed and outfeed: of three i64, process, port, address.
+FAILED, AT, NAP, CALL, RECORDS, BARRIERS, CHANNELS, ANSWER = 0, 8, 16, 32, 40, 48, 56, 64
+HEADER_BYTES = 128
 STOPPED, MISMATCH, MISFIT, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
 
 # A record: the op that the process is at, its operand, the i32 that it waits for to change (address, 0 when it does not

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.cpu import channels as native_channels
 from stablehlo_py.backends.cpu import grid as native
+from stablehlo_py.backends.cpu import host
 from stablehlo_py.backends.cpu.threads import register_grid_symbols
 from stablehlo_py.runtime.memory import Block
 from stablehlo_py.runtime.program import GridPlan
 
-_TRANSFER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_AT_PORT = ctypes.c_int64 * 3  # process, port, address
 _DRAIN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _FAILURES = {
     native.MISMATCH: "processes meet at different ops, as process {} noticed",
@@ -58,8 +59,14 @@ class GridMemory:
         self._put(self._header, native.BARRIERS, self._processes + sizes[2])
         self._channels = self._processes + sizes[2] + sizes[3]
         self._put(self._header, native.CHANNELS, self._channels)
-        self._transfer = _TRANSFER(transfer)
-        self._put(self._header, native.TRANSFER, ctypes.cast(self._transfer, ctypes.c_void_p).value or 0)
+        if plan.ports:
+
+            def answer(address: int) -> None:
+                transfer(*_AT_PORT.from_address(address))
+
+            self._answer = answer
+            self._put(self._header, native.CALL, host.call_python())
+            self._put(self._header, native.ANSWER, id(answer))
         drawn = self._channels + sizes[4]
         for number, key in enumerate(random_keys):
             self._put(self._record(number), native.HEADER, self._header)

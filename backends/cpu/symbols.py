@@ -19,6 +19,7 @@ from importlib import import_module
 
 import llvmlite.binding as llvm
 
+from stablehlo_py.backends.cpu.host import Closure
 from stablehlo_py.custom_calls import registered_custom_call
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError
 
@@ -65,8 +66,9 @@ def bound(symbols: Iterable[str]) -> Iterator[list[object]]:
                 if handler is None:
                     problems.append(_unregistered(_target_of(name)))
                     continue
-                owners.append(handler)
-                llvm.add_symbol(symbol, handler.address)
+                closure = Closure(handler.owner) if handler.address is None else None
+                owners.append(closure or handler)
+                llvm.add_symbol(symbol, closure.address if closure else handler.address)
                 continue
             address = _LIBRARIES[library](name) if library in _LIBRARIES else None
             if address is None:

@@ -206,11 +206,15 @@ class Function(Operations):
             return None
         return self.op(text, result)
 
-    def call_pointer(self, callee: Value, operands: Sequence[Value]) -> None:
-        """Call through a function pointer; no result."""
+    def call_pointer(self, callee: Value, operands: Sequence[Value], result: Type | None = None) -> Value | None:
+        """Call through a function pointer."""
         refs = ", ".join(operand.ref for operand in operands)
         types = ", ".join(operand.type.text for operand in operands)
-        self._lines.append(f"llvm.call {callee.ref}({refs}) : !llvm.ptr, ({types}) -> ()")
+        text = f"llvm.call {callee.ref}({refs}) : !llvm.ptr, ({types}) -> {result.text if result else '()'}"
+        if result is None:
+            self._lines.append(text)
+            return None
+        return self.op(text, result)
 
     def address_of(self, name: str) -> Value:
         """The address of a function or global of this module."""

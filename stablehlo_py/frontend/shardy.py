@@ -27,7 +27,7 @@ from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.manual import ManualComputation
 from stablehlo_py.frontend.source import Format, Source
 from stablehlo_py.legalize.grid import PARTITIONS, WHOLE
-from stablehlo_py.mlir import ir, message_of, stablehlo
+from stablehlo_py.mlir import heard, ir, message_of, stablehlo
 
 ATTRIBUTE = "hlo.shardy"
 # One operand, one result, and on one device the same value.
@@ -141,30 +141,26 @@ def _parse(source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> A
     for name in ("sdy", "stablehlo", "chlo"):
         dialects[name].register_dialect(context)
     dialects["mhlo"].register_mhlo_dialect(context)
-    heard: list[Any] = []
-
-    def handler(diagnostic: Any) -> bool:
-        heard.append(_Heard(message_of(diagnostic), str(diagnostic.location)))
-        return True
-
-    handle = context.attach_diagnostic_handler(handler)
-    try:
-        if source.format is Format.ARTIFACT:
-            return dialects["stablehlo"].deserialize_portable_artifact(context, source.data)
-        if source.format is Format.TEXT and source.path is not None:
-            return jaxlib_ir.Module.parseFile(source.path, context)
-        return jaxlib_ir.Module.parse(source.data, context)
-    except (jaxlib_ir.MLIRError, ValueError) as error:
-        carried = [_Heard(message_of(each), str(each.location)) for each in getattr(error, "error_diagnostics", ())]
-        raise load_error(source, carried + heard or [_Heard(str(error), "")]) from None
-    finally:
-        handle.detach()
+    with heard(context, _Heard.copy) as collected:
+        try:
+            if source.format is Format.ARTIFACT:
+                return dialects["stablehlo"].deserialize_portable_artifact(context, source.data)
+            if source.format is Format.TEXT and source.path is not None:
+                return jaxlib_ir.Module.parseFile(source.path, context)
+            return jaxlib_ir.Module.parse(source.data, context)
+        except (jaxlib_ir.MLIRError, ValueError) as error:
+            carried = [_Heard.copy(each) for each in getattr(error, "error_diagnostics", ())]
+            raise load_error(source, carried + collected or [_Heard(str(error), "")]) from None
 
 
 @dataclass(frozen=True)
 class _Heard:
     message: str
     location: str
+
+    @staticmethod
+    def copy(diagnostic: Any) -> _Heard:
+        return _Heard(message_of(diagnostic), str(diagnostic.location))
 
 
 def _serialize(source: Source, module: Any, stripper: _Stripper, dialects: dict[str, ModuleType]) -> Source:

@@ -1,4 +1,4 @@
-"""Custom calls at run time: Python functions as C functions, and what went wrong in a call.
+"""Custom calls at run time: what a Python function gets of a call and gives to it, and what went wrong in one.
 
 The structures are those of include/shlo_custom_call.h.
 """
@@ -6,14 +6,12 @@ The structures are those of include/shlo_custom_call.h.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from stablehlo_py.custom_calls import Handler
 from stablehlo_py.errors import CallError
 
 VERSION = 1
@@ -58,7 +56,6 @@ NUMBERS = {name: number for number, name in enumerate(DTYPES, 1)}
 _BY_NUMBER = dict(enumerate(DTYPES.values(), 1))
 # What a failed call leaves in memory: where it stands in the program, and a message.
 SITE_BYTES, MESSAGE_BYTES = 8, 1016
-_failure = threading.local()
 
 
 class _Buffer(ctypes.Structure):
@@ -98,44 +95,33 @@ class _Call(ctypes.Structure):
 BUFFER_WORDS, ATTRIBUTE_WORDS, CALL_WORDS = (
     ctypes.sizeof(structure) // 8 for structure in (_Buffer, _Attribute, _Call)
 )
-_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Call))
 
 
-def python_handler(function: Callable[..., Any]) -> Handler:
-    """A Python function `f(*operands, **attributes)` as a C function.
+def python_handler(function: Callable[..., Any]) -> Callable[[int], None]:
+    """A Python function `f(*operands, **attributes)` as one of the address of a call's structure. It raises what
+    `function` does, and TypeError for results that do not fit: to carry any exception out of the call is the task of
+    who makes a C function of it."""
 
-    No exception leaves it: it is kept for `failure_of`, in the thread that both run in.
-    """
+    def handle(address: int) -> None:
+        call = _Call.from_address(address)
+        operands = [_array(call.operands[number]).copy(order="K") for number in range(call.num_operands)]
+        attributes = dict(_attribute(call.attributes[number]) for number in range(call.num_attributes))
+        results = [_array(call.results[number]) for number in range(call.num_results)]
+        _store(function(*operands, **attributes), results)
 
-    def handle(pointer: Any) -> int:
-        call = pointer.contents
-        try:
-            operands = [_array(call.operands[number]).copy(order="K") for number in range(call.num_operands)]
-            attributes = dict(_attribute(call.attributes[number]) for number in range(call.num_attributes))
-            results = [_array(call.results[number]) for number in range(call.num_results)]
-            _store(function(*operands, **attributes), results)
-        except BaseException as error:
-            _failure.exception = error
-            message = f"{type(error).__name__}: {error}".encode(errors="replace")[: call.message_bytes - 1]
-            ctypes.memmove(call.message, message + b"\0", len(message) + 1)
-            return 1
-        return 0
-
-    callback = _PROTOTYPE(handle)
-    address = ctypes.cast(callback, ctypes.c_void_p).value
-    assert address is not None
-    return Handler(address, callback)
+    return handle
 
 
-def failure_of(record: int) -> BaseException:
+def failure_of(record: int, exception: BaseException | None) -> BaseException:
     """The error of a call that failed: `record` is the address of a pointer to where it stands in the program (its
-    target and the user's line, with a newline between them), and of a message behind it."""
-    site = ctypes.c_char_p.from_address(record).value or b""
-    message = ctypes.string_at(record + SITE_BYTES).decode(errors="replace")
-    exception = getattr(_failure, "exception", None)
-    _failure.exception = None
+    target and the user's line, with a newline between them), and of a message behind it; `exception` what a Python
+    function raised."""
     if exception is not None and not isinstance(exception, Exception):
         return exception  # Ctrl-C, or an exit
+    site = ctypes.c_char_p.from_address(record).value or b""
+    message = ctypes.string_at(record + SITE_BYTES).decode(errors="replace")
+    if exception is not None:
+        message = _description(exception)
     target, _, location = site.decode(errors="replace").partition("\n")
     error = CallError(
         f"the custom call '{target}' failed: {message or 'its function says no more'}",
@@ -145,6 +131,15 @@ def failure_of(record: int) -> BaseException:
     )
     error.__cause__ = exception
     return error
+
+
+def _description(exception: Exception) -> str:
+    """Its class and message; a class whose `__str__` raises is still named."""
+    try:
+        text = str(exception)
+    except Exception as error:
+        text = f"(a message that cannot be had: {type(error).__name__})"
+    return f"{type(exception).__name__}: {text}"[:MESSAGE_BYTES]
 
 
 def _array(buffer: _Buffer) -> np.ndarray:

@@ -142,15 +142,12 @@ class GridCall:
     # --- the host's side of a transfer, in the thread of the process --------------------------------------------------
 
     def _answer(self, process: int, number: int, address: int) -> None:
-        """Called by the program at port `number`, for a tensor at `address`."""
-        try:
-            port = self._plan.ports[number]
-            if port.kind in ("infeed", "recv"):
-                self._hand_in(process, port, address)
-            else:
-                self._take_out(process, port, address)
-        except BaseException as error:  # a callback has no caller that it could raise to
-            self._give_up(error)
+        """Called by the program at port `number`, for a tensor at `address`. What it raises, `run` raises."""
+        port = self._plan.ports[number]
+        if port.kind in ("infeed", "recv"):
+            self._hand_in(process, port, address)
+        else:
+            self._take_out(process, port, address)
 
     def _goes_on(self) -> bool:
         return not self._grid.failed()

@@ -10,7 +10,7 @@ from stablehlo_py.backends.cpu import channels, grid
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Value
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.dialect.types import i64, i64s, tensor_bytes, text
 from stablehlo_py.dialect.verify_grid import NOBODY
@@ -38,8 +38,16 @@ def at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     def body(f: Function, process: Value, data: Value) -> None:
         header = grid.read(f, grid.read(f, process, grid.RECORD, PTR), grid.HEADER, PTR)
-        function = grid.read(f, header, grid.TRANSFER, PTR)
-        f.call_pointer(function, [grid.read(f, process, grid.NUMBER), f.const(port), data])
+        words = f.alloca(3, I64)
+        for position, word in enumerate(
+            (grid.read(f, process, grid.NUMBER), f.const(port), f.cast("ptrtoint", data, I64))
+        ):
+            f.store(word, words, position)
+        status = f.call_pointer(
+            grid.read(f, header, grid.CALL, PTR), [grid.read(f, header, grid.ANSWER, PTR), words], I32
+        )
+        assert status is not None
+        f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: grid.fail(f, process, grid.STOPPED))
 
     return transfer(fusion, target, body)
 

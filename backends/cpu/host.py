@@ -1,0 +1,135 @@
+"""How native code meets the interpreter, emitted as native code by our own builder.
+
+Calls from native code into Python do not go through callbacks of ctypes: those print an exception that leaves the
+Python function, drop it, and give the native code an undefined result. An exception may leave it at any point, its
+first line included: signal handlers run between any two instructions, and memory and recursion have ends.
+
+So Python is called as C extensions call it. `shlo_call_python` calls an object; a null result is failure, whatever
+the reason, and the exception stays where Python keeps it: set in the thread. The program returns at once, up to
+`shlo_enter`, which ctypes calls as a function of Python's own API (`PYFUNCTYPE`): it raises what is set.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units
+from stablehlo_py.backends.cpu.target import host_target
+from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
+
+ENTRY_ARGUMENTS = 5
+_HANDLER = "shlo.handler"  # what a closure calls; bound whenever one is linked
+
+
+class _CallBlock(ctypes.Structure):
+    """What `shlo_enter` calls, with which arguments, and what it returned."""
+
+    _fields_ = (
+        ("entry", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p * ENTRY_ARGUMENTS),
+        ("returned", ctypes.c_void_p),
+    )
+
+
+def _enter_function() -> Function:
+    """void shlo_enter(block): call a program's entry without the GIL."""
+    f = Function("shlo_enter", [("block", PTR)])
+    saved = f.call("PyEval_SaveThread", [], PTR, external=True)
+    arguments = [f.load(PTR, f.block, 1 + number) for number in range(ENTRY_ARGUMENTS)]
+    returned = f.call_pointer(f.load(PTR, f.block), arguments, PTR)
+    assert saved is not None
+    assert returned is not None
+    f.store(returned, f.block, 1 + ENTRY_ARGUMENTS)
+    f.call("PyEval_RestoreThread", [saved], external=True)
+    f.ret()
+    return f
+
+
+def _call_function() -> Function:
+    """i32 shlo_call_python(function, argument): function(address of the argument) of Python. 0, or 1 when an exception
+    is set in this thread."""
+    f = Function("shlo_call_python", [("function", PTR), ("argument", PTR)], result=I32)
+    state = f.call("PyGILState_Ensure", [], I32, external=True)
+    number = f.call("PyLong_FromVoidPtr", [f.argument], PTR, external=True)
+    assert state is not None
+    assert number is not None
+
+    def is_null(pointer: Value) -> Value:
+        return f.cmp("eq", f.cast("ptrtoint", pointer, I64), f.const(0))
+
+    def call() -> Value:
+        result = f.call("PyObject_CallOneArg", [f.function, number], PTR, external=True)
+        assert result is not None
+        f.call("Py_DecRef", [number], external=True)
+        return result
+
+    (result,) = f.if_(is_null(number), f.null, call)
+    status = f.cast("zext", is_null(result), I32)
+    f.call("Py_DecRef", [result], external=True)  # which passes null
+    f.call("PyGILState_Release", [state], external=True)
+    f.ret(status)
+    return f
+
+
+def _closure_function() -> Function:
+    """i32 shlo_closure(argument): shlo_call_python with the object that it is linked with."""
+    f = Function("shlo_closure", [("argument", PTR)], result=I32)
+    f.externals[_HANDLER] = f"llvm.func @{_HANDLER}()"
+    status = f.call("shlo_call_python", [f.address_of(_HANDLER), f.argument], I32, external=True)
+    f.ret(status)
+    return f
+
+
+def _unit(function: Function) -> Unit:
+    return Unit((function.name,), function.text(host_target().function_attributes), tuple(function.externals.items()))
+
+
+@cache
+def _code() -> NativeCode:
+    code = NativeCode([compile_units([_unit(_enter_function()), _unit(_call_function())])])
+    llvm.add_symbol("shlo_call_python", code.address("shlo_call_python"))
+    return code
+
+
+@cache
+def _closure_object() -> bytes:
+    return compile_units([_unit(_closure_function())])
+
+
+@cache
+def _enter() -> Callable[[int], None]:
+    return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_code().address("shlo_enter"))
+
+
+def call(entry: int, *arguments: int | None) -> tuple[int | None, BaseException | None]:
+    """Run a program that calls Python, by the address of its entry. What it returned, and the exception that ended it,
+    which may also be that of a signal handler around the call."""
+    block = _CallBlock(entry, arguments)
+    try:
+        _enter()(ctypes.addressof(block))
+    except BaseException as exception:
+        return block.returned, exception
+    return block.returned, None
+
+
+@cache
+def call_python() -> int:
+    """The address of `i32 shlo_call_python(PyObject *function, void *argument)`, for programs run by `call`."""
+    return _code().address("shlo_call_python")
+
+
+class Closure:
+    """A function of Python as a C function `int32_t (const void *)` at `address`, for programs run by `call`. It is
+    given the address as an int; the C function returns 1 if it raises. One is linked at a time: the caller sees to
+    it."""
+
+    def __init__(self, function: Callable[[int], object]) -> None:
+        self._function = function
+        call_python()  # which it calls
+        llvm.add_symbol(_HANDLER, id(function))
+        self._code = NativeCode([_closure_object()])
+        self.address = self._code.address("shlo_closure")
