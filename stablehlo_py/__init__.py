@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stablehlo_py.options import Options
     from stablehlo_py.runtime.executable import Executable, load_executable
     from stablehlo_py.runtime.grid import GridExecutable
+    from stablehlo_py.runtime.model import CompiledModel
     from stablehlo_py.runtime.program import Spec
     from stablehlo_py.runtime.symbolic import SymbolicExecutable
 
@@ -47,6 +48,7 @@ _HOMES = {
     "register_custom_call": "custom_calls",
     "unregister_custom_call": "custom_calls",
     "get_include": "custom_calls",
+    "CompiledModel": "runtime.model",
     "Executable": "runtime.executable",
     "GridExecutable": "runtime.grid",
     "load_executable": "runtime.executable",
@@ -75,6 +77,7 @@ __all__ = [
     "CallError",
     "CheckFailed",
     "CommunicationError",
+    "CompiledModel",
     "Executable",
     "GridExecutable",
     "InternalError",
@@ -95,6 +98,10 @@ __all__ = [
     "register_custom_call",
     "unregister_custom_call",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -36,6 +36,10 @@ class Jitted:
         self._options = options
         self._compiled: dict[object, tuple[Executable, Any]] = {}
 
+    def __repr__(self) -> str:
+        name, count = getattr(self._function, "__name__", repr(self._function)), len(self._compiled)
+        return f"<shlo.jit of {name}, compiled for {count} {'signature' if count == 1 else 'signatures'}>"
+
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[int, Any], dict[str, Any], Any]:
         static = {number % len(args) if number < 0 else number for number in self._static_argnums if number < len(args)}
         fixed = {number: args[number] for number in sorted(static)}

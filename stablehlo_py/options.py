@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, fields
 from pathlib import Path
 
 from stablehlo_py.errors import OptionError
@@ -26,7 +26,7 @@ def _default_cache() -> Path | None:
     return Path(configured) if configured else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Options:
     """Options of a compilation. Those that decide what code is generated are part of the cache's key.
 
@@ -99,6 +99,13 @@ class Options:
         """Everything here that decides what code is generated, but for the CPU: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
         return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {grid}"
+
+    def __repr__(self) -> str:
+        """Only what differs from the defaults."""
+        default = type(self)()
+        changed = {each.name: getattr(self, each.name) for each in fields(self)}
+        listed = [f"{name}={value!r}" for name, value in changed.items() if value != getattr(default, name)]
+        return f"Options({', '.join(listed)})"
 
     @property
     def thread_count(self) -> int:

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from stablehlo_py import suite
 from stablehlo_py.cli.common import add_target_options, run_tool
-from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, EXIT_USAGE, OptionError, ResourceError
+from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import write_whole
 from stablehlo_py.suite.measure import Measurement
 
@@ -74,6 +74,8 @@ COLUMNS = (
     "XLA compile, ms",
     "XLA cached, ms",
 )
+NARROW = ("model", "threads", "largest difference", "run, ms", "XLA, ms", "XLA / ours")  # 80 characters
+WIDE = 180  # characters that all columns take
 
 
 def row(m: Measurement) -> list[str]:
@@ -123,13 +125,21 @@ def write_table(path: Path, table: str) -> None:
     write_whole(path, head + table + rest.partition(END)[2])
 
 
-def show(results: Sequence[Measurement], console: Console) -> None:
-    """Print the table for a person."""
-    table = Table(*COLUMNS, box=SIMPLE)
+def show(results: Sequence[Measurement], console: Console, wide: bool = False) -> None:
+    """Print the table for a person: the columns of `NARROW`, or all of them."""
+    shown = COLUMNS if wide else NARROW
+    table = Table(box=SIMPLE, pad_edge=False)
+    for name in shown:
+        # A name folds, and a heading between its words; a number does not.
+        folds = name in ("model", "largest difference")
+        table.add_column(name, overflow="fold", no_wrap=not folds, min_width=10 if folds else None)
     for m in results:
-        style = "" if m.error is None and m.correct else "red"
-        table.add_row(*row(m), style=style)
+        cells = dict(zip(COLUMNS, row(m), strict=True)) | ({"largest difference": "failed"} if m.error else {})
+        table.add_row(*(cells[name] for name in shown), style="" if m.error is None and m.correct else "red")
     console.print(table)
+    for m in results:
+        if m.error:
+            console.print(f"{m.model}, {m.threads} threads: {m.error}", style="red", markup=False)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -143,6 +153,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
     result.add_argument("--rounds", type=int, default=11, help="interleaved rounds; 0 checks results only")
     add_target_options(result.add_argument)
+    result.add_argument("--wide", action="store_true", help="every column (lines of up to 180 characters)")
     result.add_argument("--write", type=Path, metavar="FILE", help="put the table into this Markdown file")
     result.add_argument("--json", type=Path, metavar="FILE", help="write the measurements as JSON")
     return result
@@ -180,15 +191,14 @@ def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
 
 def _run(options: argparse.Namespace, command: str) -> int:
     """The exit status: 1 when a result is off, 5 when a model failed."""
-    console = Console() if sys.stdout.isatty() else Console(width=180)
     if find_spec("jax") is None or find_spec("flax") is None:
-        print("error: the model suite is not installed\n  help: pip install 'stablehlo-py[suite]'", file=sys.stderr)
-        return EXIT_USAGE
+        raise OptionError("the model suite is not installed", remedy="pip install 'stablehlo-py[suite]'")
     if options.list:
         print("\n".join(suite.names(options.suite)))
         return EXIT_OK
+    console = Console(width=WIDE if options.wide else None)
     results = run(options, console)
-    show(results, console)
+    show(results, console, wide=options.wide)
     if options.write:
         write_table(options.write, markdown(results, command))
     if options.json:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from stablehlo_py.cli.version import VersionAction
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, LoadError, Problem, ResourceError, ShloError
 from stablehlo_py.files import write_whole
 from stablehlo_py.options import CPUS
@@ -37,6 +38,8 @@ def run_tool(
     `argv` defaults to the process's arguments. Wrong usage ends the process with status 2 (argparse).
     """
     _prepare_streams()
+    version = "print the versions of what is installed, and the CPU that code is generated for"
+    parser.add_argument("--version", action=VersionAction, nargs=0, help=version)
     arguments = parser.parse_args(argv)
     try:
         status = tool(arguments)

@@ -66,6 +66,14 @@ class DynamicProgram:
         """Memory that a call with these arguments needs. Raises ArgumentError and NotServed as `run`."""
         return self._layout.number(self._table(arrays), self._layout.arena_bytes)
 
+    def output_bytes(self, arrays: Sequence[np.ndarray]) -> int:
+        """Memory of the results of a call with these arguments. Raises as `arena_bytes`."""
+        table = self._table(arrays)
+        return sum(
+            math.prod(self._layout.number(table, size) for size in sizes) * width
+            for sizes, _, _, width in self._results
+        )
+
     def symbols(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
         """What the symbols in the texts of stages are in a call with these arguments."""
         return {symbol.name: symbol.value(arrays) for symbol in self._layout.symbols}

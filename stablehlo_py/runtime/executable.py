@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,9 @@ from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert, taken
 from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
-from stablehlo_py.runtime.program import CompiledProgram, MemoryPlan, PlanEntry, Spec
+from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
+from stablehlo_py.runtime.model import CompiledModel
+from stablehlo_py.runtime.program import CompiledProgram, Spec
 from stablehlo_py.runtime.random_keys import RandomKeys
 from stablehlo_py.runtime.stages import Stages
 
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.symbolic import SymbolicExecutable
 
 
-class Executable:
-    """A compiled model. Calls are thread-safe, and make one foreign call each.
+class Executable(CompiledModel):
+    """A compiled model whose shapes are known. A call makes one foreign call.
 
     Attributes:
-        inputs, outputs: tuples of Spec.
-        stages: mapping of stage name to text.
         num_replicas, num_partitions: size of the grid that it runs as; a larger one than 1 x 1 is a GridExecutable.
     """
 
@@ -37,15 +36,18 @@ class Executable:
     def __init__(self, program: CompiledProgram) -> None:
         backend = backend_of(program)
         self._program = program
-        self.inputs: tuple[Spec, ...] = program.inputs
-        self.outputs: tuple[Spec, ...] = program.outputs
-        self.stages: Mapping[str, str] = stage_texts(program)
+        self.inputs, self.outputs = program.inputs, program.outputs
+        self._stages = stage_texts(program)
         self._code = backend.load(program)
         self._leaves = program.leaves
         self._donated = dict(program.donations)
         self._results = [_memory_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
         self.random_keys = RandomKeys()
+
+    @property
+    def stages(self) -> Mapping[str, str]:
+        return self._stages
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run on NumPy, ml_dtypes, JAX or DLPack arrays. Strided arrays are copied; donated ones are left untouched.
@@ -81,12 +83,6 @@ class Executable:
         return tuple(results)
 
     def put(self, array: object, position: int | None = None) -> Handle:
-        """Prepare an input once, for many calls. Its spec is found by `position`, else by order: the first input that
-        it fits.
-
-        Raises:
-            ArgumentError: it fits no input.
-        """
         candidates = self.inputs if position is None else (self.inputs[position],)
         failure: ArgumentError | None = None
         for spec in candidates:
@@ -100,11 +96,6 @@ class Executable:
         raise failure or ArgumentError("the model takes no inputs")
 
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
-        """Run on handles made by `put`. A donated input's memory becomes the result's, and its handle is spent.
-
-        Raises:
-            ArgumentError: wrong number of handles, wrong specs, or a spent handle.
-        """
         handles = taken(handles, self.inputs, self._leaves, "handles")
         addresses = []
         for handle, spec in zip(handles, self.inputs, strict=True):
@@ -139,48 +130,31 @@ class Executable:
         """(output, input) pairs that share memory: a call by handles spends the input's handle."""
         return self._program.donations
 
-    @functools.cached_property
-    def memory_plan(self) -> MemoryPlan:
-        """Where and when every value lives in the arena; worked out from the scheduled stage when asked for."""
-        return memory_plan_of(self._program, self._program.arena_bytes)
+    def memory_plan(self, *arrays: object) -> MemoryPlan:
+        """As `CompiledModel.memory_plan`; worked out from the scheduled stage when asked for."""
+        if arrays:
+            convert(arrays, self.inputs, self._leaves)
+        return MemoryPlan(
+            self._program.arena_bytes,
+            sum(size for _, _, size in map(_memory_of, self.inputs)),
+            sum(size for _, _, size in self._results),
+            sum(constant.nbytes for constant in self._program.constants),
+            arena_entries(self._program, {}),
+        )
 
     def seed(self, number: int) -> None:
-        """Start the random numbers of `stablehlo.rng` anew (docs/random-numbers.md). A new executable starts with 0.
-
-        Raises:
-            ArgumentError: the number is negative.
-        """
         self.random_keys.seed(number)
 
     def report(self) -> str:
-        """What was compiled, for a person: kernels, kinds, memory, threads, times of the stages."""
         return self._program.report
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an artifact that `load_executable` loads without compiling.
-
-        Raises:
-            ResourceError: the file cannot be written; nothing is left behind.
-        """
         programs.save(self._program, path)
 
-
-def memory_plan_of(program: CompiledProgram, arena_bytes: int, symbols: Mapping[str, int] | None = None) -> MemoryPlan:
-    """The memory plan that the scheduled stage holds; `symbols` are what dynamic dimensions are in a call."""
-    from stablehlo_py.dialect.size import substitute
-    from stablehlo_py.mlir import ir, make_context
-    from stablehlo_py.passes.buffer_assignment import memory_plan
-
-    stage = program.stages.get("scheduled")
-    if not isinstance(stage, bytes):
-        return MemoryPlan(arena_bytes)
-    context, values = make_context(), symbols or {}
-    with context:
-        entries = [
-            PlanEntry(e.value, substitute(e.offset, values), substitute(e.size, values), e.first, e.last, e.source)
-            for e in memory_plan(ir.Module.parse(stage))
-        ]
-    return MemoryPlan(arena_bytes, tuple(sorted(entries, key=lambda entry: (-entry.size, entry.first))))
+    def _kind(self) -> str:
+        processes = self.num_replicas * self.num_partitions
+        grid = f", {self.num_replicas} x {self.num_partitions} processes" if processes > 1 else ""
+        return f"{self._program.backend} ({self._program.target}){grid}"
 
 
 def stage_texts(program: CompiledProgram) -> Mapping[str, str]:
@@ -189,7 +163,7 @@ def stage_texts(program: CompiledProgram) -> Mapping[str, str]:
 
 
 def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
-    """Shape, dtype and bytes of a result."""
+    """Shape, dtype and bytes of an input or a result."""
     sizes = tuple(size for size in spec.shape if size is not None)
     assert len(sizes) == len(spec.shape)
     return sizes, spec.dtype, math.prod(sizes) * spec.dtype.itemsize

@@ -58,25 +58,17 @@ class Leaves:
         return self.count - len(self.kept)
 
 
-@dataclass(frozen=True)
-class PlanEntry:
-    """One value of the memory plan: its place in the arena (bytes), first and last step that it lives in, the user's
-    source line."""
-
-    value: str
-    offset: int
-    size: int
-    first: int
-    last: int
-    source: str | None
+SHOWN = 4  # of inputs, and of outputs
 
 
-@dataclass(frozen=True)
-class MemoryPlan:
-    """How the arena is used: `arena_bytes` in all, `entries` of the values in it."""
+def signature(inputs: Sequence[Spec], outputs: Sequence[Spec]) -> str:
+    """Inputs and outputs in one line, the first few of them where there are many."""
 
-    arena_bytes: int
-    entries: tuple[PlanEntry, ...] = ()
+    def listed(specs: Sequence[Spec]) -> str:
+        hidden = [f"{len(specs) - SHOWN} more"] if len(specs) > SHOWN + 1 else []
+        return f"({', '.join([*map(str, specs[:SHOWN] if hidden else specs), *hidden])})"
+
+    return f"{listed(inputs)} -> {listed(outputs)}"
 
 
 @dataclass(frozen=True)
@@ -190,7 +182,7 @@ class DynamicLayout:
         return table[-1 - number] if number < 0 else number
 
 
-@dataclass
+@dataclass(repr=False)
 class CompiledProgram:
     """Everything needed to run a program in a new process, and what a user may ask about it.
 
@@ -229,6 +221,10 @@ class CompiledProgram:
     symbols: tuple[str, ...] = ()
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
+
+    def __repr__(self) -> str:
+        size = f"{sum(map(len, self.objects)) / 1024:.0f} KiB"
+        return f"<CompiledProgram {signature(self.inputs, self.outputs)}, {size} for {self.backend} ({self.target})>"
 
 
 def _dtype_name(dtype: np.dtype) -> str:

@@ -27,6 +27,9 @@ class Stages(Mapping[str, str]):
         yield from self._stored
         yield from (name for name in self._derived if name not in self._stored)
 
+    def __repr__(self) -> str:
+        return f"<stages {', '.join(self)}>"
+
     def __len__(self) -> int:
         return len({*self._stored, *self._derived})
 

@@ -22,19 +22,17 @@ from stablehlo_py.options import Options
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with, taken
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
-from stablehlo_py.runtime.executable import Executable, memory_plan_of, stage_texts
-from stablehlo_py.runtime.program import CompiledProgram, Leaves, MemoryPlan, Spec
+from stablehlo_py.runtime.executable import Executable, stage_texts
+from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
+from stablehlo_py.runtime.model import CompiledModel
+from stablehlo_py.runtime.program import CompiledProgram, Leaves, Spec
 from stablehlo_py.runtime.quantization import Quantization
 from stablehlo_py.runtime.specializations import Specializations, compile_once
 
 
-class SymbolicExecutable:
-    """A model whose shapes are known at call time: a program for all of them, specializations for what that does not
-    serve, or both. One that was loaded from an artifact has no module to specialize.
-
-    Attributes:
-        inputs, outputs: specs whose symbolic dimensions are None.
-    """
+class SymbolicExecutable(CompiledModel):
+    """A compiled model whose shapes are known at call time: a program for all of them, specializations for what that
+    does not serve, or both. One that was loaded from an artifact has no module to specialize."""
 
     def __init__(
         self,
@@ -166,13 +164,19 @@ class SymbolicExecutable:
         return stage_texts(self._program().program)
 
     def memory_plan(self, *arrays: object) -> MemoryPlan:
-        """Where and when every value lives in the arena, in a call with these arguments.
+        """As `CompiledModel.memory_plan`.
 
         Raises:
             ArgumentError: the arguments do not fit. UnsupportedError: there is no program for all shapes.
         """
         once, prepared = self._program(), convert(arrays, self.inputs, self._leaves)
-        return memory_plan_of(once.program, once.arena_bytes(prepared), once.symbols(prepared))
+        return MemoryPlan(
+            once.arena_bytes(prepared),
+            sum(array.nbytes for array in prepared),
+            once.output_bytes(prepared),
+            sum(constant.nbytes for constant in once.program.constants),
+            arena_entries(once.program, once.symbols(prepared)),
+        )
 
     def seed(self, number: int) -> None:
         """As `Executable.seed`, of all specializations together; a program for all shapes draws no random numbers.
@@ -184,7 +188,7 @@ class SymbolicExecutable:
             self._specializations.random_keys.seed(number)
 
     def report(self) -> str:
-        """Which road was taken, and why; what was compiled."""
+        """Whether one program serves all shapes, and why not; what was compiled."""
         if self._once is not None:
             return f"one program for all shapes\n{self._once.program.report}"
         count = 0 if self._specializations is None else len(self._specializations)
@@ -198,6 +202,9 @@ class SymbolicExecutable:
             ResourceError: the file cannot be written; nothing is left behind.
         """
         programs.save(self._program().program, path)
+
+    def _kind(self) -> str:
+        return "one program for all shapes" if self._once is not None else "one program for each shapes"
 
 
 _WITHOUT_MODULE = (

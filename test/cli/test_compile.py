@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -151,3 +153,20 @@ def test_how_it_ends(tool: Tool, arguments: tuple[str, ...], status: int) -> Non
     assert err
     assert "Traceback" not in err
     assert not list(Path().rglob("*.shloexe"))
+
+
+@pytest.mark.parametrize("name", ["opt", "compile", "run", "bench", "bisect", "reduce", "fuzz", "accuracy"])
+def test_every_tool_prints_its_version_and_takes_backend_and_cpu(name: str, capsys: pytest.CaptureFixture) -> None:
+    module = importlib.import_module(f"stablehlo_py.cli.{name}")
+    with pytest.raises(SystemExit) as ended:
+        module.main(["--version"])
+    assert ended.value.code == 0
+    packages, cpu = capsys.readouterr().out.splitlines()
+    for package in ("stablehlo-py", "torch-mlir", "llvmlite", "LLVM", "Python"):
+        assert re.search(rf"{package} [\d.]+", packages)
+    assert re.match(r"CPU: [\w-]+, on [\w-]+, \d+ threads", cpu)
+    with pytest.raises(SystemExit):
+        module.main(["--help"])
+    text = capsys.readouterr().out
+    assert "--cpu CPU" in text and "--version" in text
+    assert ("--target BACKEND" in text) == (name != "accuracy")

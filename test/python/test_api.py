@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,6 +17,7 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
+from stablehlo_py import api
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import TARGET_INDEPENDENT
 
@@ -136,7 +140,7 @@ def test_stages_and_report(executable: shlo.Executable) -> None:
     assert "llvm.func" in executable.stages["kernels"]
     assert "define" in executable.stages["llvm"]
     assert "kernels:" in executable.report()
-    assert executable.memory_plan.arena_bytes >= 0
+    assert executable.memory_plan().arena_bytes >= 0
 
 
 def test_constants_are_part_of_the_program() -> None:
@@ -299,3 +303,58 @@ def test_the_former_name_of_the_cpu_warns_and_works() -> None:
     with pytest.raises(shlo.OptionError, match="the backend is no part of the options") as error:
         shlo.Options(target="abacus")
     assert "compile(..., target='abacus')" in (error.value.remedy or "")
+
+
+def test_one_line_says_what_an_object_is(executable: shlo.Executable) -> None:
+    signature = (
+        r"\(x: float32\[3, 4\], w: float32\[4, 5\]\) -> \(result\[0\]: float32\[3, 5\], result\[1\]: float32\[\]\)"
+    )
+    assert re.fullmatch(rf"<Executable {signature}, cpu \([\w-]+\)>", repr(executable))
+    assert re.fullmatch(
+        rf"<CompiledProgram {signature}, \d+ KiB for cpu \([\w-]+\)>", repr(api.compile_program(export(mlp, X, W)))
+    )
+    assert repr(executable.stages).startswith("<stages stablehlo, hlo, ")
+    assert repr(shlo.Options()) == "Options()"
+    assert repr(shlo.Options(threads=1, cpu="avx2")) == "Options(threads=1, cpu='avx2')"
+    function = shlo.jit(mlp)
+    assert repr(function) == "<shlo.jit of mlp, compiled for 0 signatures>"
+    function(X, W)
+    assert repr(function) == "<shlo.jit of mlp, compiled for 1 signature>"
+    many = export(lambda *xs: sum(xs), *[X] * 100)
+    assert len(repr(shlo.compile(many))) < 250 and "96 more" in repr(shlo.compile(many))
+    symbolic = shlo.compile("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }")
+    assert re.fullmatch(
+        r"<SymbolicExecutable \(\w+: float32\[\?\]\) -> \(result0: float32\[\?\]\), one program for all shapes>",
+        repr(symbolic),
+    )
+
+
+def test_dir_lists_the_public_names() -> None:
+    script = "import stablehlo_py as shlo; print(*dir(shlo))"
+    names = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert names == sorted([*shlo.__all__, "__version__"])
+    assert all(getattr(shlo, name) is not None for name in names)
+
+
+def test_every_kind_of_executable_has_one_interface(executable: shlo.Executable) -> None:
+    text = "func.func @main(%x: tensor<?x8xf32>) -> tensor<?x8xf32> { return %x : tensor<?x8xf32> }"
+    symbolic = shlo.compile(text)
+    x = np.ones((3, 8), np.float32)
+    for model, arguments in ((executable, (X, W)), (symbolic, (x,)), (symbolic.specialize((3, 8)), (x,))):
+        assert isinstance(model, shlo.CompiledModel)
+        plan = model.memory_plan(*arguments)
+        assert plan.input_bytes == sum(argument.nbytes for argument in arguments)
+        assert plan.output_bytes == sum(result.nbytes for result in model(*arguments))
+        assert plan.arena_bytes >= 0 and plan.constant_bytes == 0
+        assert len(repr(plan)) < 200
+    assert executable.memory_plan() == executable.memory_plan(X, W)
+    with pytest.raises(shlo.ArgumentError):
+        executable.memory_plan(X)
+
+
+def test_a_memory_plan_is_printed_a_value_a_line() -> None:
+    x = np.ones((64, 64), np.float32)
+    plan = shlo.compile(export(lambda x: jnp.sort(jnp.sort(x @ x, 0) @ x, 1) @ x, x)).memory_plan()
+    head, *lines = str(plan).splitlines()
+    assert head == f"arena {plan.arena_bytes} bytes, inputs 16384, outputs 16384, constants 0"
+    assert len(lines) == len(plan.entries) > 0 and max(map(len, lines)) < 200

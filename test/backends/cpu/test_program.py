@@ -314,7 +314,7 @@ def test_results_in_reference_cycles_die_at_any_time() -> None:
 def test_the_memory_plan_names_values_and_lines() -> None:
     x = normal(64, 64)
     executable = compiled(lambda x: jnp.sort(jnp.sort(x @ x, 0) @ x, 1) @ x, x)
-    plan = executable.memory_plan
+    plan = executable.memory_plan()
     assert plan.arena_bytes >= x.nbytes
     assert plan.entries
     for entry in plan.entries:

@@ -1,0 +1,98 @@
+"""What a compiled model is to its user, whatever kind of executable it became."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stablehlo_py.runtime.arguments import Handle
+from stablehlo_py.runtime.memory_plan import MemoryPlan
+from stablehlo_py.runtime.program import Spec, signature
+
+
+class CompiledModel(ABC):
+    """The interface that `Executable`, `GridExecutable` and `SymbolicExecutable` share. Calls are thread-safe.
+
+    Attributes:
+        inputs, outputs: name, shape and dtype of every argument and result; a symbolic dimension is None.
+    """
+
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+
+    @property
+    @abstractmethod
+    def stages(self) -> Mapping[str, str]:
+        """Stage name to text, in the order of the stages.
+
+        Raises:
+            UnsupportedError: no program serves all shapes; `specialize` gives one that has stages.
+        """
+
+    @abstractmethod
+    def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
+        """Run on NumPy, ml_dtypes, JAX or DLPack arrays. Strided arrays are copied.
+
+        Raises:
+            ArgumentError: the arguments do not fit the model; every one that does not is named.
+            CallError: the function behind a custom call failed.
+        """
+
+    @abstractmethod
+    def put(self, array: object, position: int | None = None) -> Handle:
+        """Prepare an input once, for many calls. Its spec is found by `position`, else by order: the first input that
+        it fits.
+
+        Raises:
+            ArgumentError: it fits no input, or not the one at `position`.
+        """
+
+    @abstractmethod
+    def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
+        """Run on handles made by `put`. A donated input's memory becomes the result's, and its handle is spent.
+
+        Raises:
+            ArgumentError: wrong number of handles, wrong specs, or a spent handle.
+            CallError: the function behind a custom call failed.
+        """
+
+    @abstractmethod
+    def memory_plan(self, *arrays: object) -> MemoryPlan:
+        """What a call with these arguments needs, in bytes, and where every intermediate value lives. A model without
+        symbolic dimensions needs no arguments to tell.
+
+        Raises:
+            ArgumentError: the arguments do not fit the model.
+            UnsupportedError: no program serves all shapes; `specialize` gives one that has a plan.
+        """
+
+    @abstractmethod
+    def seed(self, number: int) -> None:
+        """Start the random numbers of `stablehlo.rng` anew (docs/random-numbers.md). A new executable starts with 0.
+
+        Raises:
+            ArgumentError: the number is negative.
+        """
+
+    @abstractmethod
+    def report(self) -> str:
+        """What was compiled, for a person: kernels, kinds, memory, threads, times of the stages."""
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an artifact that `load_executable` loads without compiling.
+
+        Raises:
+            UnsupportedError: no program serves all shapes.
+            ResourceError: the file cannot be written; nothing is left behind.
+        """
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {signature(self.inputs, self.outputs)}, {self._kind()}>"
+
+    @abstractmethod
+    def _kind(self) -> str:
+        """What kind of program it is, in a few words."""
