@@ -34,17 +34,21 @@ from stablehlo_py.passes.buffers.liveness import ARENA, Program
 from stablehlo_py.passes.buffers.plan import Plan
 from stablehlo_py.passes.buffers.slots import assign_slots
 from stablehlo_py.passes.buffers.verify import verify_buffers
-from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.base import Pass, switch
 
 _MAX_ROUNDS = 8
 
 
 @dataclass(frozen=True)
 class BufferAssignment(Pass):
-    """Give every value a slice of the arena, an input, an output or a constant."""
+    """Give every value a slice of the arena, an input, an output or a constant.
+
+    Without `share` values that are live at different times do not lie on top of each other.
+    """
 
     name: ClassVar[str] = "buffer-assignment"
-    inplace: bool = True
+    inplace: bool = switch("in-place")
+    share: bool = switch("shared-memory")
     inplace_epilogues: bool = True
     verify: bool = False
 
@@ -62,7 +66,7 @@ class BufferAssignment(Pass):
             raise InternalError(
                 "buffer assignment did not settle on a set of copies", remedy="report this with the module"
             )
-        _annotate(module, plan)
+        _annotate(module, plan, self.share)
         _mark_in_place(module, plan, fusions, pairs)
         if self.verify:
             verify_buffers(module)
@@ -135,11 +139,12 @@ def _donors(main: ir.Operation) -> dict[int, int | None]:
     return donors
 
 
-def _annotate(module: ir.Module, plan: Plan) -> None:
+def _annotate(module: ir.Module, plan: Plan, share: bool) -> None:
     program, classes = plan.program, plan.classes
     roots = sorted({classes.of(number) for number in range(len(program.values))})
     in_arena = [root for root in roots if classes.space[root] is None]
-    intervals = [Interval(program.values[root].bytes, *classes.range(root)) for root in in_arena]
+    ranges = [classes.range(root) if share else (0, 0) for root in in_arena]  # all at one time: side by side
+    intervals = [Interval(program.values[root].bytes, *at) for root, at in zip(in_arena, ranges, strict=True)]
     known = is_known(*(interval.bytes for interval in intervals))
     offsets, total = assign_offsets(intervals) if known else assign_slots(intervals)
     place = {root: (ARENA, 0, offset) for root, offset in zip(in_arena, offsets, strict=True)}

@@ -33,18 +33,22 @@ from stablehlo_py.passes.fusing.merging import merge_followers, merge_siblings, 
 from stablehlo_py.passes.fusing.outline import Outliner
 from stablehlo_py.passes.fusing.producers import Placement
 from stablehlo_py.passes.fusing.tiny import merge_tiny
-from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.base import Pass, switch
 
 _CONTROL_FLOW = ("scf.while", "scf.if", "scf.index_switch")
 
 
 @dataclass(frozen=True)
 class Fusion(Pass):
-    """Partition the program into fusions, one private function for each different one."""
+    """Partition the program into fusions, one private function for each different one.
+
+    Without `fuse` every op is a fusion by itself, for whoever looks for the op whose code is wrong.
+    """
 
     name: ClassVar[str] = "fusion"
-    tiny: bool = True
-    epilogues: bool = True
+    tiny: bool = switch("tiny-fusions")
+    epilogues: bool = switch("epilogues")
+    fuse: bool = switch("fuse")
 
     def run(self, module: ir.Module) -> None:
         """Rewrite `@main` and the regions of its control flow. Dead ops go first: what a fusion turns into for the sake
@@ -73,12 +77,18 @@ class Fusion(Pass):
                         self._block(inner, outliner)
         clusters = Clusters(Graph(block))
         with typical_order():  # which of two sizes is larger decides about cost here, never about what is right
-            if self.epilogues:
-                grow_epilogues(clusters)
-            Placement(clusters).run()
-            settle_rows(clusters)
-            merge_followers(clusters)
-            merge_siblings(clusters)
-            if self.tiny:
-                merge_tiny(clusters)
+            if not self.fuse:
+                Placement(clusters).part()
+            else:
+                self._fuse(clusters)
         outliner.outline(clusters)
+
+    def _fuse(self, clusters: Clusters) -> None:
+        if self.epilogues:
+            grow_epilogues(clusters)
+        Placement(clusters).run()
+        settle_rows(clusters)
+        merge_followers(clusters)
+        merge_siblings(clusters)
+        if self.tiny:
+            merge_tiny(clusters)

@@ -96,6 +96,19 @@ def toggles(opt_level: int = 1) -> dict[str, tuple[str, ...]]:
     return {name: tuple(rules) for name, rules in found.items()}
 
 
+def switches() -> dict[str, tuple[str, ...]]:
+    """What else it may name: the parts of required passes that can be left out."""
+    passes = {
+        text: _pipeline([text]).steps[0] for stage in TARGET_INDEPENDENT for text in stage_passes(stage, Options())
+    }
+    found = {pass_name(text): tuple(_switches(step)) for text, step in passes.items()}
+    return {name: names for name, names in found.items() if names}
+
+
+def _switches(step: Step) -> dict[str, str]:
+    return {} if isinstance(step, str) else step.switches()
+
+
 def _pipeline(passes: Sequence[str]) -> Pipeline:
     return _parsed(",".join(passes), revision()) if passes else Pipeline(())
 
@@ -121,6 +134,9 @@ def _rule_names(step: Step) -> dict[str, frozenset[str]]:
 def _without(step: Step, disabled: Collection[str]) -> Step:
     known = _rule_names(step)
     names = frozenset().union(*(known[name] for name in disabled if name in known))
+    switched_off = {field: False for name, field in _switches(step).items() if name in disabled}
+    if switched_off:
+        step = replace(step, **switched_off)  # type: ignore[type-var]
     if isinstance(step, str) or not names:
         return step
     already: tuple[str, ...] = getattr(step, "disable", ())
@@ -131,7 +147,8 @@ def _without(step: Step, disabled: Collection[str]) -> Step:
 def _known_toggles(revision_: int) -> frozenset[str]:
     """The names of all passes and rules."""
     passes = [text for stage in TARGET_INDEPENDENT for text in stage_passes(stage, Options(opt_level=1))]
-    return frozenset(map(pass_name, passes)).union(*(_rule_names(step) for step in _pipeline(passes).steps))
+    steps = _pipeline(passes).steps
+    return frozenset(map(pass_name, passes)).union(*({**_rule_names(step), **_switches(step)} for step in steps))
 
 
 def _check_disabled(options: Options) -> None:

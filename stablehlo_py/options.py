@@ -40,7 +40,8 @@ class Options:
         isolate: parse in a child process, so that corrupt bytecode cannot take this process down.
         cpu: what the CPU backend generates code for: "avx512vnni", "avx512", "avx2", "x86-64" or "generic"; None: the
             best for this host. The backend itself is the argument `target` of `compile`.
-        disable: passes, and rules of the simplifier, left out by name (to find the one that changes an answer).
+        disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues", "tiny-fusions",
+            "in-place", "shared-memory"), left out by name (to find the one that changes an answer).
         verify: verify the IR after every pass.
         num_replicas, num_partitions: the process grid that the program runs as (docs/collectives.md); None: what the
             module says.

@@ -71,6 +71,14 @@ class Placement:
             elif node.role in (LOOP, REDUCE, CONSTANT):
                 self._place(node)
 
+    def part(self) -> None:
+        """Leave every node by itself, with the constants that it uses."""
+        for node in reversed(self.graph.nodes):
+            if node.role == CONSTANT:
+                self._place(node)
+            elif node.role in (LOOP, REDUCE):
+                self._root(node)
+
     # --- what is known before the walk -------------------------------------------------------------------------------
 
     def _describe(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""`shlo-bisect`: which stage, pass and rule changes a model's answer."""
+"""`shlo-bisect`: which stage, pass, rule or kernel changes a model's answer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK
 
 if TYPE_CHECKING:
     from stablehlo_py.debug.bisect import Blame
+    from stablehlo_py.debug.sensitivity import Verdict
 
-_DESCRIPTION = """Find which stage, pass and rewrite rule makes a model's answer differ from an oracle's.
+_DESCRIPTION = """Find which stage, pass, rewrite rule or kernel makes a model's answer differ from an oracle's.
 
-The model is compiled and run again and again, in child processes, with passes and rules left out, until the smallest
-set is found without which the answer is right. A crash of the compiler, or of its code, counts as a wrong answer."""
+A difference that rounding explains is none: the model is run with errors of the size of rounding, and the answer may
+differ as far as these move it. What is left is tracked down: stages are evaluated in NumPy, kernels are run by
+themselves, and the model is compiled with passes and rules left out, until the smallest set is found without which the
+answer is right. A crash of the compiler, or of its code, counts as a wrong answer."""
 
 _EPILOG = f"""examples:
-  shlo-bisect model.mlir                          random inputs, against StableHLO's interpreter
+  shlo-bisect model.mlir                          random inputs
   shlo-bisect model.bin --input x.npy --oracle jax
   shlo-bisect small.mlir --oracle opt0            against this compiler without optimization
 
@@ -34,46 +37,82 @@ def build_parser() -> argparse.ArgumentParser:
     parser = debugging.tool_parser("shlo-bisect", _DESCRIPTION, _EPILOG)
     parser.add_argument("module", help="the model's file, or - for standard input")
     debugging.add_case_options(parser)
-    debugging.add_oracle_options(parser)
+    debugging.add_oracle_options(parser, None)
     return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from stablehlo_py.debug.bisect import bisect
+    from stablehlo_py.debug.oracles import choose
     from stablehlo_py.debug.workers import Workers
 
     source, inputs = debugging.read_case(arguments)
+    oracle = arguments.oracle
+    if oracle is None:
+        choice = choose(source, inputs, arguments.entry, several=False)
+        (oracle,) = choice.names
+        if choice.note:
+            print(choice.note)
     with status_line("bisecting") as show, Workers(arguments.timeout) as workers:
         blame = bisect(
             workers,
             source,
             inputs,
-            arguments.oracle,
+            oracle,
             debugging.settings(arguments),
             arguments.tolerance,
             show,
         )
-    _print(blame, arguments.oracle)
+    _print(blame, oracle)
     return EXIT_MISMATCH if blame.found else EXIT_OK
 
 
 def _print(blame: Blame, oracle: str) -> None:
+    print(blame.failure or "\n".join(_words(each, oracle) for each in blame.verdicts if each.difference), end="")
+    if blame.failure or any(each.difference for each in blame.verdicts):
+        print()
     if not blame.found:
-        print(f"no difference: the answer is that of {oracle}")
+        explained = any(each.difference for each in blame.verdicts)
+        print(f"nothing to blame: {'rounding explains it' if explained else f'the answer is that of {oracle}'}")
         return
-    print(blame.failure or "\n".join(f"ours and {oracle}: {each}" for each in blame.differences))
     for stage, verdict in blame.stages.items():
-        print(f"stage {stage}: {verdict}")
-    if blame.rules:
-        print(f"to blame: {_list('rule', blame.rules)} of {_list('pass', blame.passes)} (stage {blame.stage})")
-        print(f"  the answer is right with disable={blame.rules!r}")
-    elif blame.passes:
-        print(f"to blame: {_list('pass', blame.passes)} (stage {blame.stage})")
-        print(f"  the answer is right with disable={blame.passes!r}")
+        print(f"{'' if stage == 'opt0' else 'stage '}{stage}: {verdict}")
+    if blame.oracle_alone:
+        print(f"to blame: the oracle: {blame.oracle_alone} gives what we give, {oracle} stands alone")
     elif blame.stage == "hlo":
         print("to blame: legalization (stage hlo), or the evaluation of hlo in NumPy if the optimized code is right")
+    elif blame.kernels:
+        _print_kernels(blame)
+    elif blame.disable:
+        rules = f"{_list('rule', blame.rules)} of " if blame.rules else ""
+        passes = [f"{rules}{_list('pass', blame.passes)}"] if blame.passes else []
+        parts = [f"part {part} of pass {owner}" for part, owner in blame.parts]
+        print(f"to blame: {' and '.join(passes + parts)} (stage {blame.stage})")
+        print(f"  the answer is right with disable={blame.disable!r}")
     else:
-        print("to blame: code generation: the answer is wrong without any pass that can be left out")
+        print("to blame: code generation: the answer is wrong without any pass that can be left out, every kernel that")
+        print("  NumPy can evaluate is right by itself: it is the program around them, or one of the others")
+
+
+def _words(verdict: Verdict, oracle: str) -> str:
+    words = {"within rounding": " (within rounding)", "cannot tell": " (ill-conditioned: cannot tell)"}
+    return f"ours and {oracle}: {verdict}{words.get(verdict.status, '')}"
+
+
+def _print_kernels(blame: Blame) -> None:
+    """The kernels that are wrong by themselves, and what of them is by itself."""
+    for each in blame.kernels:
+        ops, where = ", ".join(op.partition(".")[2] for op in each.ops), f", from {', '.join(each.lines[:3])}"
+        print(
+            f"to blame: code generation, the kernel of @{each.name} ({each.kind}: {ops}){where if each.lines else ''}"
+        )
+        print(f"  by itself: {each.finding}")
+    kinds = ", ".join(dict.fromkeys(each.kind for each in blame.kernels))
+    alone = dict.fromkeys((op.partition(".")[2], each.kind) for each in blame.ops for op in each.ops)
+    if alone:
+        print(f"  wrong as an op of its own, too: {', '.join(f'{op} (kernel {kind})' for op, kind in alone)}")
+    else:
+        print(f"  each op is right as a fusion of its own: what puts them together is wrong, the template of {kinds}")
 
 
 def _list(kind: str, names: Sequence[str]) -> str:

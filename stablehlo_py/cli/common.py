@@ -130,9 +130,17 @@ def status_line(title: str, quiet: bool = False) -> Iterator[Callable[[str], Non
         yield lambda _: None
         return
     from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    with Console(stderr=True).status(title) as status:
-        yield lambda text: status.update(f"{title}: {text}")
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None)
+
+        def show(text: str) -> None:
+            if progress.tasks[0].description != f"{title}: {text}":
+                progress.reset(task, total=None, description=f"{title}: {text}")
+
+        yield show
 
 
 @contextmanager

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.debug.compare import difference_of, differences, is_exact, pairs_that_differ, plain_bounds, verdict
+from stablehlo_py.cli.common import status_line
+from stablehlo_py.debug.compare import difference_of, is_exact, verdict
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, UnsupportedError
+
+if TYPE_CHECKING:
+    from stablehlo_py.debug.sensitivity import Verdict
+    from stablehlo_py.debug.workers import Workers
+
+AUTO = "auto"
+Results = Sequence[np.ndarray]
 
 
 def compare(
@@ -15,50 +25,86 @@ def compare(
     source: str | bytes,
     entry: str | None,
     inputs: Sequence[np.ndarray],
-    results: Sequence[np.ndarray],
+    results: Results,
     tolerance: float | None,
 ) -> int:
     """Print how `results` compare with each oracle's, and with several oracles, whom they leave alone. Returns the exit
-    status: oracles that differ among themselves are reported, but it is our difference that counts.
+    status: oracles that differ among themselves are reported, but it is our difference that counts. One that rounding
+    explains, or of a result of which rounding leaves nothing, does not.
+
+    Args:
+        oracles: names, or AUTO alone for those that suit the module.
 
     Raises:
         OptionError: there is no such oracle. UnsupportedError: none of them can run the module.
     """
-    expected, failures = ask_oracles(oracles, source, entry, inputs)
+    from stablehlo_py.debug.engines import Settings
+    from stablehlo_py.debug.oracles import choose
+    from stablehlo_py.debug.sensitivity import sensitivity_of_module
+    from stablehlo_py.debug.workers import Workers
+
+    with status_line("comparing") as show, Workers() as workers:
+        if list(oracles) == [AUTO]:
+            choice = choose(source, inputs, entry)
+            oracles = choice.names
+            if choice.note:
+                print(choice.note)
+        expected, failures = ask_oracles(workers, oracles, source, entry, inputs, show)
+        sensitivity = sensitivity_of_module(workers, source, inputs, Settings(entry), show)
+        answers = {"ours": results, **expected}
+        pairs = {
+            (a, b): sensitivity.judge(answers[a], answers[b], tolerance) for a, b in combinations(answers, 2)
+        }  # fmt: skip
     status = EXIT_OK
     for oracle in oracles:
         if oracle in failures:
             print(f"{oracle} cannot run the module: {failures[oracle]}")
-        elif _print_comparison(oracle, results, expected[oracle], tolerance):
-            status = EXIT_MISMATCH
+        else:
+            _print_comparison(oracle, results, expected[oracle], pairs["ours", oracle])
+            status = EXIT_MISMATCH if _differ(pairs["ours", oracle]) else status
+    _print_not_finite(results)
     if len(expected) > 1:
-        pairs = pairs_that_differ({"ours": results, **expected}, tolerance)
-        for (left, right), found in pairs.items():
+        for (left, right), verdicts in pairs.items():
             if left != "ours":
-                for difference in found:
-                    print(f"{left} and {right}: {difference}")
-        print(verdict(pairs))
+                for each in verdicts:
+                    if each.status == "differs":
+                        print(f"{left} and {right}: {each}")
+        print(verdict({pair: _differ(verdicts) for pair, verdicts in pairs.items()}))
     return status
 
 
+def _differ(verdicts: Sequence[Verdict]) -> bool:
+    return any(each.status == "differs" for each in verdicts)
+
+
 def ask_oracles(
-    oracles: Sequence[str], source: str | bytes, entry: str | None, inputs: Sequence[np.ndarray]
-) -> tuple[dict[str, Sequence[np.ndarray]], dict[str, str]]:
+    workers: Workers,
+    oracles: Sequence[str],
+    source: str | bytes,
+    entry: str | None,
+    inputs: Sequence[np.ndarray],
+    show: Callable[[str], None],
+) -> tuple[dict[str, Results], dict[str, str]]:
     """Results by oracle, and for those that failed, why. Raises as `compare`."""
     from stablehlo_py.debug.engines import ORACLES, Settings, require_oracle
-    from stablehlo_py.debug.workers import Workers
+    from stablehlo_py.debug.oracles import duration, reference_seconds
 
     for oracle in oracles:
         require_oracle(oracle)
-    expected: dict[str, Sequence[np.ndarray]] = {}
+    expected: dict[str, Results] = {}
     failures: dict[str, str] = {}
-    with Workers() as workers:
-        for oracle in oracles:
-            answer = workers.run(oracle, source, inputs, Settings(entry))
-            if answer.ok:
-                expected[oracle] = answer.results
-            else:
-                failures[oracle] = answer.detail.splitlines()[0]
+    for oracle in oracles:
+        show(oracle)
+        worker = workers[oracle]
+        if oracle == "reference":
+            seconds = reference_seconds(source, inputs, entry)
+            worker.timeout_s = max(worker.timeout_s, 5 * seconds)  # the machine may be busy, and it was asked for
+            show(f"{oracle}, which takes {duration(seconds)} or more")
+        answer = worker.run(source, inputs, Settings(entry))
+        if answer.ok:
+            expected[oracle] = answer.results
+        else:
+            failures[oracle] = answer.detail.splitlines()[0]
     if not expected:
         reasons = "; ".join(failures.values())
         others = [name for name in ORACLES if name not in oracles]
@@ -69,23 +115,31 @@ def ask_oracles(
     return expected, failures
 
 
-def _print_comparison(
-    oracle: str, ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], tolerance: float | None
-) -> bool:
-    """A line per result, and where it differs; returns whether one does."""
+def _print_comparison(oracle: str, ours: Results, theirs: Results, verdicts: Sequence[Verdict]) -> None:
+    """A line per result, and where it differs."""
     if len(ours) != len(theirs):
         print(f"DIFFERS: {len(ours)} results, {oracle} has {len(theirs)}")
-        return True
-    found = {each.result: each for each in differences(ours, theirs, plain_bounds(theirs, tolerance))}
-    for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        head = f"result {number} against {oracle}: {'DIFFERS' if number in found else 'agrees'}"
-        difference = found.get(number)
-        if difference is not None and not difference.left:
-            print(f"{head}, {difference.reason}")
+        return
+    words = {"differs": "DIFFERS", "cannot tell": "ill-conditioned: cannot tell"}
+    for number, (each, a, b) in enumerate(zip(verdicts, ours, theirs, strict=True)):
+        head = f"result {number} against {oracle}: {words.get(each.status, each.status)}"
+        if each.difference is not None and not each.difference.left:
+            print(f"{head}, {each.difference.reason}")
             continue
         print(head if is_exact(a.dtype) else f"{head}, |a-b| / max(1, max|b|) = {difference_of(a, b):.3g}")
-        if difference is not None:
-            place = f"[{', '.join(map(str, difference.index))}]"
-            print(f"  in {difference.count} of {difference.size} elements, most at {place}: ", end="")
-            print(f"{difference.left} where {oracle} has {difference.right}")
-    return bool(found)
+        if each.difference is not None:
+            place = f"[{', '.join(map(str, each.difference.index))}]"
+            print(f"  in {each.difference.count} of {each.difference.size} elements, most at {place}: ", end="")
+            print(f"{each.difference.left} where {oracle} has {each.difference.right}")
+        if each.movement is not None:
+            print(f"  {each.movement}")
+
+
+def _print_not_finite(results: Results) -> None:
+    """Say where there is little to compare."""
+    for number, result in enumerate(results):
+        if is_exact(result.dtype):
+            continue
+        count = int((~np.isfinite(result.astype(np.complex128))).sum())
+        if count:
+            print(f"note: result {number} is infinite or not a number in {count} of {result.size} elements")

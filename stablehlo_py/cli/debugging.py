@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.program import Spec
 
 ORACLE_HELP = (
-    "what is right: reference (StableHLO's interpreter), jax (XLA), or opt0 (this compiler without optimization); "
-    "default: %(default)s"
+    "what is right: reference (StableHLO's interpreter), jax (XLA), hlo (the legalized program in NumPy), or opt0 "
+    "(this compiler without optimization); default: "
 )
+SUITS = "reference, or jax where that would take too long"
 
 
 def tool_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentParser:
@@ -45,11 +46,14 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--timeout", type=float, default=120.0, metavar="S", help=timeout)
 
 
-def add_oracle_options(parser: argparse.ArgumentParser, default: str = "reference") -> None:
+def add_oracle_options(parser: argparse.ArgumentParser, default: str | None = "reference") -> None:
     """What the answer is compared with, and how closely."""
     group = parser.add_argument_group("comparison")
-    group.add_argument("--oracle", default=default, help=ORACLE_HELP)
-    tolerance = "largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision)"
+    group.add_argument("--oracle", default=default, help=ORACLE_HELP + (default or SUITS))
+    tolerance = (
+        "largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision, and beyond it as "
+        "far as rounding alone moves a result)"
+    )
     group.add_argument("--tolerance", type=float, help=tolerance)
 
 

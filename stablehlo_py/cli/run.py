@@ -81,14 +81,17 @@ def _parser() -> argparse.ArgumentParser:
     results.add_argument(
         "--compare",
         default="",
+        nargs="?",
+        const="auto",
         metavar="WITH",
-        help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), 'opt0' (this compiler, not optimizing), "
-        "or several, which also says who stands alone: reference,jax",
+        help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), 'hlo' (NumPy), 'opt0' (this compiler, "
+        "not optimizing), or several: reference,jax; without a name: with those that suit the model",
     )
     results.add_argument(
         "--tolerance",
         type=float,
-        help="largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision)",
+        help="largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision, and beyond "
+        "it as far as rounding alone moves a result)",
     )
     results.add_argument(
         "--benchmark", type=_positive, nargs="?", const=100, metavar="N", help="time N calls (default: 100)"

@@ -1,4 +1,5 @@
-"""Which stage, pass and rule changes an answer, found by leaving them out one after the other."""
+"""Which stage, pass, rule or kernel changes an answer: stages are evaluated in NumPy, parts are left out one after the
+other, kernels are run by themselves."""
 
 from __future__ import annotations
 
@@ -7,16 +8,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stablehlo_py.compiler import pass_name, stage_passes, toggles
-from stablehlo_py.debug.compare import Bounds, Difference, differences, plain_bounds
+from stablehlo_py.compiler import pass_name, stage_passes, switches, toggles
 from stablehlo_py.debug.delta import minimize
-from stablehlo_py.debug.engines import INTERPRETED_STAGES, Settings, Source, load_passes
+from stablehlo_py.debug.engines import INTERPRETED_STAGES, ORACLES, Settings, Source, load_passes
+from stablehlo_py.debug.kernels import APART, WrongKernel, wrong_kernels
+from stablehlo_py.debug.sensitivity import Sensitivity, Verdict, sensitivity_of_module
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.options import Options
 
 Progress = Callable[[str], None]
 OPTIMIZING = frozenset(pass_name(text) for text in stage_passes("optimized", Options()))
+# Who is asked when we and the oracle disagree from the first stage on.
+OTHER_ORACLE = {"reference": "jax", "jax": "reference", "hlo": "jax"}
 
 
 @dataclass
@@ -24,25 +28,39 @@ class Blame:
     """What a bisection found.
 
     Attributes:
-        differences: how our results differ from the oracle's; empty when they do not (then nothing else is set).
+        verdicts: on every result of ours next to the oracle's. Where none differs beyond rounding, nothing else is set.
         failure: why we gave no results at all, where that is the defect.
-        stages: for each stage that can be evaluated, "right", "wrong" or why it cannot be.
-        stage: the first stage whose answer is wrong: "hlo" (legalization), "optimized", or "code" (fusion and kernels).
+        stages: for each stage that can be evaluated, and for opt0, "right", "wrong" or why it cannot be told.
+        stage: the first stage whose answer is wrong: "hlo" (legalization), "optimized", "fused", or "code" (kernels,
+            memory, the program around them).
+        oracle_alone: another oracle, which gives our answer: the first one is wrong, then.
+        kernels: fusions whose kernels are wrong by themselves.
+        ops: the same where every op is a fusion of its own.
         passes: the answer is right without these passes, and wrong with any one of them.
         rules: as `passes`, for the rules of those passes that have rules.
+        parts: the same for parts of passes that are required: their names, and the passes'.
     """
 
-    differences: list[Difference] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
     failure: str = ""
     stages: dict[str, str] = field(default_factory=dict)
     stage: str = ""
+    oracle_alone: str = ""
+    kernels: list[WrongKernel] = field(default_factory=list)
+    ops: list[WrongKernel] = field(default_factory=list)
     passes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    parts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def disable(self) -> tuple[str, ...]:
+        """The option that makes the answer right."""
+        return (*(self.rules or self.passes), *(part for part, _ in self.parts))
 
     @property
     def found(self) -> bool:
         """Whether there is a wrong answer at all."""
-        return bool(self.differences or self.failure)
+        return bool(self.failure) or any(each.status == "differs" for each in self.verdicts)
 
 
 @dataclass
@@ -53,56 +71,96 @@ class Bisection:
     module: Source
     inputs: Sequence[np.ndarray]
     settings: Settings
+    oracle: str
     expected: Sequence[np.ndarray]
-    bounds: Bounds
+    tolerance: float | None
+    sensitivity: Sensitivity
     progress: Progress = lambda _: None
 
-    def verdict_on(self, answer: Answer) -> tuple[list[Difference], str]:
-        """How an answer differs, or why there is none."""
-        if not answer.ok:
-            return [], f"{answer.status}: {answer.detail}"
-        return differences(answer.results, self.expected, self.bounds), ""
+    def differs(self, results: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
+        """Whether results differ beyond rounding."""
+        return any(each.status == "differs" for each in self.sensitivity.judge(results, expected, self.tolerance))
 
-    def right_without(self, names: Sequence[str], opt_level: int = 1) -> bool:
+    def right_without(self, names: Sequence[str]) -> bool:
         """Whether the answer is right when passes or rules of these names are left out."""
-        shown = "" if opt_level else "without optimization"
-        self.progress(shown or f"without {', '.join(names) if len(names) < 4 else f'{len(names)} names'}")
-        options = replace(self.settings.options, disable=tuple(names), opt_level=opt_level)
+        self.progress(f"without {', '.join(names) if len(names) < 4 else f'{len(names)} names'}")
+        options = replace(self.settings.options, disable=(*self.settings.options.disable, *names))
         answer = self.workers.run("ours", self.module, self.inputs, replace(self.settings, options=options))
-        return self.verdict_on(answer) == ([], "")
+        return answer.ok and not self.differs(answer.results, self.expected)
 
-    def stage_verdict(self, stage: str) -> str:
-        """ "right", "wrong", or why the stage's module cannot be evaluated in NumPy."""
-        self.progress(f"stage {stage}")
-        answer = self.workers.run(stage, self.module, self.inputs, self.settings)
+    def verdict_of(self, engine: str) -> tuple[str, Answer]:
+        """ "right", "wrong", or why the module cannot be evaluated at a stage, or run by another engine."""
+        self.progress(engine if engine in ("opt0", "jax", "reference") else f"stage {engine}")
+        answer = self.workers.run(engine, self.module, self.inputs, self.settings)
         if not answer.ok:
-            return f"not evaluated ({answer.detail.splitlines()[0]})"
-        return "wrong" if differences(answer.results, self.expected, self.bounds) else "right"
+            return f"not evaluated ({answer.detail.splitlines()[0]})", answer
+        return ("wrong" if self.differs(answer.results, self.expected) else "right"), answer
 
     def find(self) -> Blame:
         """Bisect. Every question is one compilation and one run, in a child process."""
         self.progress("as it is")
         blame = Blame()
-        blame.differences, blame.failure = self.verdict_on(
-            self.workers.run("ours", self.module, self.inputs, self.settings)
-        )
+        ours = self.workers.run("ours", self.module, self.inputs, self.settings)
+        if ours.ok:
+            blame.verdicts = self.sensitivity.judge(ours.results, self.expected, self.tolerance)
+        else:
+            blame.failure = f"{ours.status}: {ours.detail}"
         if not blame.found:
             return blame
-        blame.stages = {stage: self.stage_verdict(stage) for stage in INTERPRETED_STAGES}
-        wrong_stages = [stage for stage, verdict in blame.stages.items() if verdict == "wrong"]
-        blame.stage = wrong_stages[0] if wrong_stages else "code"
-        known = toggles(self.settings.options.opt_level)
-        candidates = [name for name in known if name not in self.settings.options.disable]
-        if blame.stage == "hlo" or not candidates or not self.right_without(candidates):
+        if self.settings.options.opt_level and self.oracle != "opt0":
+            blame.stages["opt0"], _ = self.verdict_of("opt0")
+        blame.stages["hlo"], legalized = self.verdict_of("hlo")
+        if blame.stages["hlo"] == "wrong":
+            blame.stage = "hlo"
+            blame.oracle_alone = self._second_opinion(legalized.results)
             return blame
-        blame.passes = tuple(minimize(candidates, self.right_without))
-        if blame.stages["optimized"] not in ("right", "wrong") and OPTIMIZING & set(blame.passes):
-            blame.stage = "optimized"
-        rules = [rule for name in blame.passes for rule in known[name]]
-        if rules and self.right_without([*(name for name in blame.passes if not known[name]), *rules]):
-            others = [name for name in blame.passes if not known[name]]
-            blame.rules = tuple(minimize(rules, lambda part: self.right_without([*others, *part])))
+        blame.stages |= {stage: self.verdict_of(stage)[0] for stage in INTERPRETED_STAGES[1:]}
+        wrong = [stage for stage in INTERPRETED_STAGES if blame.stages[stage] == "wrong"]
+        blame.stage = wrong[0] if wrong else "code"
+        if blame.stage == "code" and blame.stages["fused"] == "right":
+            self._find_kernels(blame)
+        if not blame.kernels:
+            self._find_passes(blame)
         return blame
+
+    def _second_opinion(self, legalized: Sequence[np.ndarray]) -> str:
+        """An oracle that agrees with the meaning that we gave the program, "" where none does."""
+        other = OTHER_ORACLE.get(self.oracle, "")
+        if not other:
+            return ""
+        self.progress(other)
+        answer = self.workers.run(other, self.module, self.inputs, Settings(self.settings.entry))
+        return other if answer.ok and not self.differs(answer.results, legalized) else ""
+
+    def _find_kernels(self, blame: Blame) -> None:
+        """Kernels that are wrong by themselves, and the ops in them that are."""
+        find = (self.workers, self.module, self.inputs)
+        blame.kernels = wrong_kernels(*find, self.settings, self.progress)
+        ops = {op for each in blame.kernels for op in each.ops}
+        if not ops:
+            return
+        options = self.settings.options
+        apart = replace(self.settings, options=replace(options, disable=(*options.disable, *APART)))
+        blame.ops = wrong_kernels(*find, apart, self.progress, ops)
+
+    def _find_passes(self, blame: Blame) -> None:
+        """The smallest set of passes, rules and parts of passes whose absence makes the answer right."""
+        known = toggles(self.settings.options.opt_level)
+        parts = [part for names in switches().values() for part in names]
+        candidates = [name for name in (*known, *parts) if name not in self.settings.options.disable]
+        if not self.right_without(candidates):
+            return
+        left = minimize(candidates, self.right_without)
+        passes = [name for name in left if name in known]
+        others = [name for name in left if name not in known]
+        if blame.stages["optimized"] not in ("right", "wrong") and OPTIMIZING & set(passes):
+            blame.stage = "optimized"
+        fixed = [*others, *(name for name in passes if not known[name])]
+        blame.passes = tuple(passes)
+        blame.parts = tuple((name, owner) for owner, names in switches().items() for name in names if name in others)
+        rules = [rule for name in passes for rule in known[name]]
+        if rules and self.right_without([*fixed, *rules]):
+            blame.rules = tuple(minimize(rules, lambda part: self.right_without([*fixed, *part])))
 
 
 def bisect(
@@ -114,7 +172,8 @@ def bisect(
     tolerance: float | None = None,
     progress: Progress = lambda _: None,
 ) -> Blame:
-    """Find what makes our answer differ from the oracle's ("reference", "jax", or "opt0": ours without optimization).
+    """Find what makes our answer differ from the oracle's ("reference", "jax", "hlo" in NumPy, or "opt0": ours without
+    optimization).
 
     Raises:
         UnsupportedError: the oracle cannot run the module.
@@ -126,7 +185,7 @@ def bisect(
     if not answer.ok:
         raise UnsupportedError(
             f"the oracle {oracle} cannot run the module ({answer.status}): {answer.detail.splitlines()[0]}",
-            remedy="choose another with --oracle: reference, jax, or opt0 (this compiler without optimization)",
+            remedy=f"choose another with --oracle: {', '.join(name for name in ORACLES if name != oracle)}",
         )
-    bounds = plain_bounds(answer.results, tolerance)
-    return Bisection(workers, module, inputs, settings, answer.results, bounds, progress).find()
+    sensitivity = sensitivity_of_module(workers, module, inputs, settings, progress)
+    return Bisection(workers, module, inputs, settings, oracle, answer.results, tolerance, sensitivity, progress).find()

@@ -114,20 +114,8 @@ def difference_of(left: np.ndarray, right: np.ndarray) -> float:
     return float(gaps(left, right).max(initial=0.0) / max(1.0, largest(right)))
 
 
-def pairs_that_differ(
-    answers: Mapping[str, Sequence[np.ndarray]], tolerance: float | None
-) -> dict[tuple[str, str], list[Difference]]:
-    """The differences of every two engines, in the order of the mapping."""
-    names = list(answers)
-    return {
-        (a, b): differences(answers[a], answers[b], plain_bounds(answers[b], tolerance))
-        for number, a in enumerate(names)
-        for b in names[number + 1 :]
-    }
-
-
-def verdict(pairs: Mapping[tuple[str, str], Sequence[Difference]]) -> str:
-    """One sentence: who disagrees with whom."""
+def verdict(pairs: Mapping[tuple[str, str], bool]) -> str:
+    """One sentence: who disagrees with whom, from whether each two engines do."""
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     apart = {pair for pair, found in pairs.items() if found}
     if not apart:

@@ -24,6 +24,14 @@ Source = str | bytes
 
 
 @dataclass(frozen=True)
+class Noise:
+    """Random errors: another set for every seed, of `scale` times the size that rounding has."""
+
+    seed: int
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
 class Settings:
     """How an engine runs a module.
 
@@ -34,6 +42,7 @@ class Settings:
         source: what our compiler compiles instead of the module: the same program with sizes left open, or that of one
             process.
         target: the backend of our compiler.
+        noise: errors that the evaluation of `hlo` puts on what it computes (`sensitivity.py`).
         grid: replicas and partitions that our compiler's program runs as; the inputs, and the results, are those of one
             process after the other.
     """
@@ -43,12 +52,13 @@ class Settings:
     pass_files: tuple[str, ...] = ()
     source: Source | None = None
     target: str = "cpu"
+    noise: Noise | None = None
     grid: tuple[int, int] | None = None
 
 
 Engine = Callable[[Source, Sequence[np.ndarray], Settings], list[np.ndarray]]
 ENGINES: dict[str, Engine] = {}
-ORACLES = ("reference", "jax", "opt0")
+ORACLES = ("reference", "jax", "hlo", "opt0")
 
 
 def engine(name: str) -> Callable[[Engine], Engine]:
@@ -121,6 +131,22 @@ def opt0(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> li
     return ours(source, inputs, Settings(settings.entry, options))
 
 
+@engine("kernel")
+def kernel(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+    """This compiler from stage `fused` on: the source is a module at that stage."""
+    from stablehlo_py.backends.base import get_backend
+    from stablehlo_py.compiler import run_stages
+    from stablehlo_py.runtime.executable import executable
+
+    for file in settings.pass_files:
+        load_passes(file)
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(source)
+        run_stages(module, "fused", "scheduled", settings.options, target=settings.target)
+        program = get_backend(settings.target).compile(module, settings.options)
+    return [result.copy() for result in executable(program)(*inputs)]
+
+
 @cache
 def load_passes(file: str) -> None:
     """Make the passes of a Python file known to this process, once. Raises OptionError."""
@@ -129,27 +155,47 @@ def load_passes(file: str) -> None:
     load_pass_file(file)
 
 
-# Stages whose `@main` the interpreter of hlo can follow; from `fused` on it calls fusions.
-INTERPRETED_STAGES = ("hlo", "optimized")
+# Stages whose program the interpreter of hlo can follow.
+INTERPRETED_STAGES = ("hlo", "optimized", "fused")
+# Iterations after which a loop of such a stage is given up.
+MAX_STEPS = 1_000_000
 
 
 def interpreted(stage: str) -> Engine:
     """An engine that compiles up to a stage, and evaluates that op by op in NumPy."""
 
     def run(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
-        from stablehlo_py.compiler import run_stages
-        from stablehlo_py.dialect.interpret import run_function
+        from stablehlo_py.debug.sensitivity import Disturbed
+        from stablehlo_py.dialect.interpret import Interpreter
 
-        for file in settings.pass_files:
-            load_passes(file)
-        module = static_module(source, inputs, settings.entry)
-        with module.context, ir.Location.unknown():
-            run_stages(module, "", stage, settings.options, target=settings.target)
-            main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")
-            with np.errstate(all="ignore"):
-                return [np.asarray(result) for result in run_function(main, inputs)]
+        shapes = tuple(array.shape for array in inputs)
+        module = at_stage(stage, source, shapes, settings.entry, settings.options, settings.pass_files)
+        with module.context, ir.Location.unknown(), np.errstate(all="ignore"):
+            noise = settings.noise
+            machine = Interpreter(module, MAX_STEPS) if noise is None else Disturbed(module, noise, MAX_STEPS)
+            return [np.asarray(result) for result in machine.function(machine.functions["main"], inputs)]
 
     return run
+
+
+@lru_cache(maxsize=1)
+def at_stage(
+    stage: str,
+    source: Source,
+    shapes: tuple[tuple[int, ...], ...],
+    entry: str | None,
+    options: Options,
+    pass_files: tuple[str, ...],
+) -> ir.Module:
+    """A module of arguments of these shapes at a stage, the last one of which is kept for other inputs and errors."""
+    from stablehlo_py.compiler import run_stages
+
+    for file in pass_files:
+        load_passes(file)
+    module = static_module(source, [np.broadcast_to(np.int8(0), sizes) for sizes in shapes], entry)
+    with module.context, ir.Location.unknown():
+        run_stages(module, "", stage, options)
+    return module
 
 
 for _stage in INTERPRETED_STAGES:

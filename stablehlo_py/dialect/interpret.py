@@ -1,7 +1,8 @@
-"""Functions of hlo ops run op by op on NumPy arrays: the reference that tests of passes compare with.
+"""Functions of hlo ops run op by op on NumPy arrays: the reference that tests of passes compare with, and what
+`shlo-bisect` follows a program with.
 
-Slow and plain on purpose; never part of what runs a user's model. Loops and branches (`scf`) are followed; `func.call`
-is not.
+Slow and plain on purpose; never part of what runs a user's model. Loops and branches (`scf`) are followed, and calls of
+fusions (`func.call`).
 """
 
 from __future__ import annotations
@@ -17,64 +18,109 @@ from stablehlo_py.mlir import ir
 
 Array = np.ndarray
 _TERMINATORS = ("scf.yield", "scf.condition", "func.return", "stablehlo.return")
+_NOTHING: Mapping[ir.Value, Array] = MappingProxyType({})
+
+
+class Interpreter:
+    """Runs functions. Subclasses see or change what ops compute: `leaf` for one op without control flow, `call` for the
+    call of a fusion.
+
+    Attributes:
+        functions: what `func.call` may call, by name.
+        max_steps: iterations after which a loop is given up.
+    """
+
+    def __init__(self, module: ir.Module | None = None, max_steps: int = 10_000) -> None:
+        self.max_steps = max_steps
+        self.functions: dict[str, ir.Operation] = {}
+        for view in module.body.operations if module is not None else ():
+            if view.operation.name == "func.func":
+                self.functions[view.operation.attributes["sym_name"].value] = view.operation
+
+    def leaf(self, op: ir.Operation, operands: Sequence[Array], values: Mapping[ir.Value, Array]) -> list[Array]:
+        """Results of an op that is no control flow; `values` holds what its regions use from outside."""
+        from stablehlo_py.dialect.evaluate_regions import REGIONS, evaluate_region_op
+
+        if op.name not in REGIONS:
+            return evaluate_op(op, operands)
+
+        def body(number: int) -> object:
+            block = op.regions[number].blocks[0]
+            return lambda *lanes: self.block(block, {**values, **dict(zip(block.arguments, lanes, strict=True))})
+
+        return evaluate_region_op(op, operands, body)  # type: ignore[arg-type]
+
+    def call(self, op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
+        """Results of the call of a fusion. Raises UnsupportedError where the function is not known."""
+        name = op.attributes["callee"].value
+        if name not in self.functions:
+            raise UnsupportedError(f"the function '{name}' is not known", op=op.name)
+        return self.function(self.functions[name], operands)
+
+    def function(self, function: ir.Operation | ir.OpView, arguments: Sequence[Array]) -> list[Array]:
+        """Results of a `func.func` on arrays of its argument types. Raises UnsupportedError for ops without an
+        evaluation and for loops of more than `max_steps` iterations."""
+        block = function.operation.regions[0].blocks[0]
+        return self.block(block, dict(zip(block.arguments, arguments, strict=True)))
+
+    def block(self, block: ir.Block, environment: Mapping[ir.Value, Array]) -> list[Array]:
+        """Operands of the block's terminator, given the values of its arguments and of everything it uses from
+        outside."""
+        values = dict(environment)
+        for view in block:
+            op = view.operation
+            operands = [values[operand] for operand in op.operands]
+            if op.name in _TERMINATORS:
+                return operands
+            for result, array in zip(op.results, self.op(op, operands, values), strict=True):
+                values[result] = array
+        raise AssertionError("a block without a terminator")
+
+    def op(
+        self, op: ir.Operation, operands: Sequence[Array], values: Mapping[ir.Value, Array] = _NOTHING
+    ) -> list[Array]:
+        """Results of one op; `values` holds what its regions use from outside."""
+        name = op.name
+        if name == "scf.while":
+            return self._while(op, operands, values)
+        if name == "scf.if":
+            return self.block(op.regions[0 if operands[0] else 1].blocks[0], values)
+        if name == "scf.index_switch":
+            cases = list(op.attributes["cases"])
+            region = cases.index(int(operands[0])) + 1 if int(operands[0]) in cases else 0
+            return self.block(op.regions[region].blocks[0], values)
+        if name == "func.call":
+            return self.call(op, operands)
+        if name == "tensor.extract":
+            return [operands[0][tuple(int(index) for index in operands[1:])]]
+        if name == "arith.constant":
+            return [np.asarray(op.attributes["value"].value)]
+        if name in ("arith.index_cast", "arith.index_castui"):
+            return [np.asarray(operands[0]).astype(np.int64)]
+        return self.leaf(op, operands, values)
+
+    def _while(self, op: ir.Operation, carried: Sequence[Array], values: Mapping[ir.Value, Array]) -> list[Array]:
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        for _ in range(self.max_steps):
+            predicate, *forwarded = self.block(before, {**values, **dict(zip(before.arguments, carried, strict=True))})
+            if not predicate:
+                return forwarded
+            carried = self.block(after, {**values, **dict(zip(after.arguments, forwarded, strict=True))})
+        raise UnsupportedError(f"a loop of more than {self.max_steps} iterations", op="scf.while")
 
 
 def run_function(
     function: ir.Operation | ir.OpView, arguments: Sequence[Array], max_steps: int = 10_000
 ) -> list[Array]:
-    """Results of a `func.func` on arrays of its argument types. Raises UnsupportedError for ops without an evaluation
-    and for loops of more than `max_steps` iterations."""
-    block = function.operation.regions[0].blocks[0]
-    return run_block(block, dict(zip(block.arguments, arguments, strict=True)), max_steps)
-
-
-def run_block(block: ir.Block, environment: Mapping[ir.Value, Array], max_steps: int = 10_000) -> list[Array]:
-    """Operands of the block's terminator, given the values of its arguments and of everything it uses from outside."""
-    values = dict(environment)
-    for view in block:
-        op = view.operation
-        operands = [values[operand] for operand in op.operands]
-        if op.name in _TERMINATORS:
-            return operands
-        for result, array in zip(op.results, run_op(op, operands, values, max_steps), strict=True):
-            values[result] = array
-    raise AssertionError("a block without a terminator")
+    """As `Interpreter.function`."""
+    return Interpreter(max_steps=max_steps).function(function, arguments)
 
 
 def run_op(
     op: ir.Operation,
     operands: Sequence[Array],
-    values: Mapping[ir.Value, Array] = MappingProxyType({}),
+    values: Mapping[ir.Value, Array] = _NOTHING,
     max_steps: int = 10_000,
 ) -> list[Array]:
-    """Results of one op; `values` holds what its regions use from outside."""
-    name = op.name
-    if name == "scf.while":
-        return _run_while(op, operands, values, max_steps)
-    if name == "scf.if":
-        return run_block(op.regions[0 if operands[0] else 1].blocks[0], values, max_steps)
-    if name == "scf.index_switch":
-        cases = list(op.attributes["cases"])
-        region = cases.index(int(operands[0])) + 1 if int(operands[0]) in cases else 0
-        return run_block(op.regions[region].blocks[0], values, max_steps)
-    if name == "tensor.extract":
-        return [operands[0][tuple(int(index) for index in operands[1:])]]
-    if name == "arith.constant":
-        return [np.asarray(op.attributes["value"].value)]
-    if name in ("arith.index_cast", "arith.index_castui"):
-        return [np.asarray(operands[0]).astype(np.int64)]
-    return evaluate_op(op, operands)
-
-
-def _run_while(
-    op: ir.Operation, carried: Sequence[Array], values: Mapping[ir.Value, Array], max_steps: int
-) -> list[Array]:
-    before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
-    for _ in range(max_steps):
-        predicate, *forwarded = run_block(
-            before, {**values, **dict(zip(before.arguments, carried, strict=True))}, max_steps
-        )
-        if not predicate:
-            return forwarded
-        carried = run_block(after, {**values, **dict(zip(after.arguments, forwarded, strict=True))}, max_steps)
-    raise UnsupportedError(f"a loop of more than {max_steps} iterations", op="scf.while")
+    """As `Interpreter.op`."""
+    return Interpreter(max_steps=max_steps).op(op, operands, values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 from stablehlo_py.mlir import ir
@@ -20,3 +20,14 @@ class Pass:
         """Rewrite the module in place. The module's context and an unknown location are current; user errors are raised
         as ShloError."""
         raise NotImplementedError
+
+    @classmethod
+    def switches(cls) -> dict[str, str]:
+        """What `Options(disable=...)` may turn off in the pass: the names of its switches, and their fields."""
+        return {each.metadata["switch"]: each.name for each in fields(cls) if "switch" in each.metadata}
+
+
+def switch(name: str) -> bool:
+    """A field of a pass that is on unless `Options(disable=(name,))` turns it off: how a part of a pass is left out
+    that as a whole is required."""
+    return field(default=True, metadata={"switch": name})

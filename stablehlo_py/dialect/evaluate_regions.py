@@ -1,0 +1,182 @@
+"""Evaluation of the ops that combine elements in the order of a window, of indices or of a comparison; see `interpret`.
+
+Regions of scalars run on arrays, one lane for every independent application: what an op combines one after the other
+is a loop in Python, everything that lies side by side is one NumPy operation.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.evaluate import elementwise, total_order_key
+from stablehlo_py.dialect.evaluate_structural import pad_array
+from stablehlo_py.dialect.types import element_type, i64, i64s, shape, text
+from stablehlo_py.dialect.window import window_of
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir, stablehlo
+
+Array = np.ndarray
+# A region of scalars, applied lane by lane: from as many arrays as it has arguments.
+Body = Callable[..., Sequence[Array]]
+# A sort compares every pair of a row: more lanes than these take too long.
+_MAX_PAIRS = 1 << 27
+
+
+def evaluate_region_op(op: ir.Operation, operands: Sequence[Array], body: Callable[[int], Body]) -> list[Array]:
+    """Results of an op of REGIONS; `body(n)` is its n-th region. Raises UnsupportedError for a sort of long rows."""
+    with np.errstate(all="ignore"):
+        return [np.asarray(result) for result in REGIONS[op.name](op, list(operands), body)]
+
+
+def _reduce(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    count, dimensions = len(operands) // 2, i64s(op, "dimensions")
+    inputs, initial, combine = operands[:count], operands[count:], body(0)
+    kept = [dimension for dimension in range(inputs[0].ndim) if dimension not in dimensions]
+    sizes = [inputs[0].shape[dimension] for dimension in kept]
+    length = int(np.prod([inputs[0].shape[dimension] for dimension in dimensions], dtype=int))
+    flat = [x.transpose([*kept, *dimensions]).reshape(*sizes, length) for x in inputs]
+    results = [np.full(sizes, init, x.dtype) for x, init in zip(inputs, initial, strict=True)]
+    for position in range(length):
+        results = list(combine(*results, *(x[..., position] for x in flat)))
+    return results
+
+
+def _windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[int]) -> list[Array]:
+    """For every position of the window, in row-major order, the elements that stand there in all windows."""
+    window = window_of(op)
+    low, high = window["padding"][0::2], window["padding"][1::2]
+    padded = pad_array(x, padding_value, low, high, [dilation - 1 for dilation in window["base_dilation"]])
+    views = []
+    for position in itertools.product(*map(range, window["window"])):
+        begins = [at * dilation for at, dilation in zip(position, window["window_dilation"], strict=True)]
+        edges = zip(begins, sizes, window["strides"], strict=True)
+        views.append(padded[tuple(slice(begin, begin + (n - 1) * s + 1, s) for begin, n, s in edges)])
+    return views
+
+
+def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    count = len(operands) // 2
+    sizes = shape(op.results[0])
+    if op.name == "hlo.reduce_window":
+        name = f"hlo.{text(op, 'kind')}"
+        combine: Body = lambda a, b: [elementwise(name, a, b)]  # noqa: E731
+    else:
+        combine = body(0)
+    initial = operands[count:]
+    results = [np.full(sizes, init, x.dtype) for x, init in zip(operands, initial, strict=False)]
+    if 0 in sizes:
+        return results
+    views = [_windows(op, x, init, sizes) for x, init in zip(operands, initial, strict=False)]
+    for elements in zip(*views, strict=True):
+        results = list(combine(*results, *elements))
+    return results
+
+
+def _select_and_scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    x, source, init = operands
+    select, combine = body(0), body(1)
+    result = np.full(x.shape, init, x.dtype).reshape(-1)
+    if not source.size:
+        return [result.reshape(x.shape)]
+    # Padding has the number -1, and is never chosen.
+    numbers = _windows(op, np.arange(x.size).reshape(x.shape), np.array(-1), source.shape)
+    values = _windows(op, x, np.zeros((), x.dtype), source.shape)
+    best, chosen = values[0], numbers[0]
+    for value, number in zip(values[1:], numbers[1:], strict=True):
+        (keeps,) = select(best, value)
+        takes = (number >= 0) & ((chosen < 0) | ~keeps)
+        best, chosen = np.where(takes, value, best), np.where(takes, number, chosen)
+    inside = chosen.reshape(-1) >= 0
+    (result,) = _combined([result], chosen.reshape(-1)[inside], [source.reshape(-1)[inside]], combine)
+    return [result.reshape(x.shape)]
+
+
+def _scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    """Spec section `scatter`: every element of the updates that lies inside, in row-major order."""
+    count = (len(operands) - 1) // 2
+    inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    sizes = inputs[0].shape
+    windows, batching = list(numbers.update_window_dims), list(numbers.input_batching_dims)
+    removed = {*numbers.inserted_window_dims, *batching}
+    window_of_dimension = dict(zip((d for d in range(len(sizes)) if d not in removed), windows, strict=True))
+    grids: list[Array] = list(np.indices(updates[0].shape, sparse=True)) if updates[0].ndim else []
+    scattered = [grids[d] for d in range(updates[0].ndim) if d not in windows]
+    vector = numbers.index_vector_dim
+    place: Array = np.zeros((), np.int64)
+    inside: Array = np.ones((), bool)
+    for dimension, size in enumerate(sizes):
+        at: Array = np.zeros((), np.int64)
+        if dimension in numbers.scattered_dims_to_operand_dims:
+            component = list(numbers.scattered_dims_to_operand_dims).index(dimension)
+            where = list(scattered)
+            if vector < indices.ndim:
+                where.insert(vector, np.array(component))
+            at = at + indices[tuple(where)].astype(np.int64)
+        if dimension in batching:
+            other = list(numbers.scatter_indices_batching_dims)[batching.index(dimension)]
+            at = at + scattered[other - (other > vector)]
+        if dimension in window_of_dimension:
+            at = at + grids[window_of_dimension[dimension]]
+        inside = inside & (at >= 0) & (at < size)
+        place = place * size + at
+    chosen = np.broadcast_to(inside, updates[0].shape).reshape(-1)
+    places = np.broadcast_to(place, updates[0].shape).reshape(-1)[chosen]
+    flat = [np.array(x).reshape(-1) for x in inputs]
+    results = _combined(flat, places, [update.reshape(-1)[chosen] for update in updates], body(0))
+    return [result.reshape(sizes) for result in results]
+
+
+def _combined(targets: list[Array], places: Array, updates: list[Array], combine: Body) -> list[Array]:
+    """Updates combined into the targets at `places`, those of one place one after the other."""
+    order = np.argsort(places, kind="stable")
+    sorted_places = places[order]
+    first = np.searchsorted(sorted_places, sorted_places, side="left")
+    turn = np.arange(len(order)) - first  # how many updates of the same place come before
+    for number in range(int(turn.max(initial=-1)) + 1):
+        now = order[turn == number]
+        at = places[now]
+        combined = combine(*(target[at] for target in targets), *(update[now] for update in updates))
+        for target, values in zip(targets, combined, strict=True):
+            target[at] = values
+    return targets
+
+
+def _sort(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    """The place of an element is the number of those that come before it: a stable sort for any comparator."""
+    dimension = i64(op, "dimension") if "dimension" in op.attributes else operands[0].ndim - 1
+    dimension %= max(1, operands[0].ndim)
+    rows = [np.moveaxis(x, dimension, -1) for x in operands]
+    length, before = rows[0].shape[-1], body(0)
+    if rows[0].size * length > _MAX_PAIRS:
+        raise UnsupportedError(f"a sort of rows of {length} elements is not evaluated in NumPy", op=op.name)
+    pairs = [side for x in rows for side in (x[..., :, None], x[..., None, :])]
+    shape_ = (*rows[0].shape, length)
+    (less,) = before(*(np.broadcast_to(side, shape_) for side in pairs))  # less[..., i, j]: i comes before j
+    equal = ~less & ~np.swapaxes(less, -1, -2)
+    rank = less.sum(-2) + (equal & np.tri(length, length, -1, dtype=bool)).sum(-1)
+    places = np.argsort(rank, -1, kind="stable")
+    return [np.moveaxis(np.take_along_axis(x, places, -1), -1, dimension) for x in rows]
+
+
+def _top_k(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    (x,) = operands
+    keys = total_order_key(x) if "float" in x.dtype.name else x.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
+    # ~key turns the order around without overflow, and leaves ties in the order of their indices.
+    places = np.argsort(~keys, -1, kind="stable")[..., : i64(op, "k")]
+    return [np.take_along_axis(x, places, -1), places.astype(numpy_dtype(element_type(op.results[1])))]
+
+
+REGIONS: dict[str, Callable[[ir.Operation, list[Array], Callable[[int], Body]], Sequence[Array]]] = {
+    "hlo.reduce_window": _reduce_window,
+    "hlo.top_k": _top_k,
+    "stablehlo.reduce": _reduce,
+    "stablehlo.reduce_window": _reduce_window,
+    "stablehlo.scatter": _scatter,
+    "stablehlo.select_and_scatter": _select_and_scatter,
+    "stablehlo.sort": _sort,
+}
