@@ -9,10 +9,10 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, apply
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.math import muladd
-from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import user_location
-from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
 
 Combiner = Callable[[Sequence[Lanes]], list[Lanes]]
@@ -28,9 +28,12 @@ def combiner(f: Function, op: ir.OpView, region: int = 0) -> Combiner:
     """
     block = op.regions[region].blocks[0]
     *ops, terminator = block.operations
+    taken = [element(argument) for argument in block.arguments]
 
     def combine(arguments: Sequence[Lanes]) -> list[Lanes]:
         lanes = types.lane_count(arguments[0])
+        for of, given in zip(taken, arguments, strict=True):
+            _require_lanes(op, of, given)
         values: dict[ir.Value, Lanes] = dict(zip(block.arguments, arguments, strict=True))
         for inner in ops:
             name = inner.operation.name
@@ -49,6 +52,18 @@ def combiner(f: Function, op: ir.OpView, region: int = 0) -> Combiner:
         return [values[value] for value in terminator.operands]
 
     return combine
+
+
+def _require_lanes(op: ir.OpView, of: Element, given: Lanes) -> None:
+    """Lanes that a kernel loaded are those that a body computes in: a kernel that took memory for another type would
+    read, and write, past the end of what is there.
+
+    Raises:
+        InternalError: they are not.
+    """
+    if isinstance(given, tuple) != of.is_complex or types.parts(given)[0].type.element != of.compute:
+        held = types.parts(given)[0].type.element
+        raise InternalError(f"the body of '{op.operation.name}' takes {of.name}, its kernel has {held}")
 
 
 def field_arithmetic(f: Function, name: str, a: Lanes, b: Lanes) -> Lanes:

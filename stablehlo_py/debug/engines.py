@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stablehlo_py.debug.parts import run_in_parts
+from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
 from stablehlo_py.errors import OptionError
 from stablehlo_py.mlir import ir, make_context, run_upstream, stablehlo
@@ -352,11 +353,14 @@ def _xla() -> tuple[Any, Any, Any]:
 
 @engine("jax")
 def jax_cpu(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
-    """XLA:CPU as jaxlib ships it."""
+    """XLA:CPU as jaxlib ships it, which like the interpreter knows no promotion in ops."""
     device, devices, options = _xla()
     import jax
 
-    text = str(static_module(source, inputs, settings.entry))
+    module = static_module(source, inputs, settings.entry)
+    with module.context, ir.Location.unknown():
+        convert_all_operands(module)
+    text = str(module)
     executable = device.client.compile_and_load(text, devices, options)
     buffers = [jax.device_put(array, device) for array in inputs]
     shards = executable.execute_sharded(buffers).disassemble_into_single_device_arrays()

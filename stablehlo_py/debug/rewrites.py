@@ -3,7 +3,8 @@
 It ends its process on convolutions in most layouts (input [0, f, b], say): operands and result are transposed around
 the op instead; and on products of nothing, which are zero. It compares floats in their total order as in the partial
 one: integers that are ordered like them are compared instead (the specification's `totalOrder` is that of IEEE-754).
-Ops of older exporters and CHLO it does not know: upstream expands them.
+Ops of older exporters and CHLO it does not know: upstream expands them. Bodies that compute in another type than that
+of the operands it ends its process on: operands are converted (`promotions.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from stablehlo_py.debug.promotions import PROMOTING, convert_operands
 from stablehlo_py.dialect.constants import constant_value, from_numpy, numpy_dtype
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 
@@ -222,7 +224,7 @@ _BEFORE_EXPANSION: dict[str, Rewrite] = {
     "chlo.broadcast_select": _broadcast_select,
     "stablehlo.custom_call": _annotation,
 }
-_REWRITES: dict[str, Rewrite] = {
+_REWRITES: dict[str, Rewrite] = dict.fromkeys(PROMOTING, convert_operands) | {
     "stablehlo.ceil": _round,
     "stablehlo.compare": _compare,
     "stablehlo.convert": _convert,

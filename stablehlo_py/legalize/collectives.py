@@ -29,6 +29,7 @@ from stablehlo_py.legalize.grid import (
     pairs,
     process_number,
 )
+from stablehlo_py.legalize.regions import combined, promoted
 from stablehlo_py.legalize.rules import Results, Unsupported, block_of, rule
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import ELEMENTWISE
@@ -60,7 +61,7 @@ def all_reduce(op: ir.OpView) -> Results:
     """Every operand by itself: the computation combines two elements of one tensor."""
     groups = _of_all(op, groups_with_partitions(op))
     combine = _computation(op)
-    return [_all_reduce(op, groups, _promoted(op, operand), combine) for operand in op.operands]
+    return [_all_reduce(op, groups, promoted(operand, combined(op)[0]), combine) for operand in op.operands]
 
 
 @rule("stablehlo.cross-replica-sum")
@@ -138,14 +139,6 @@ def _compared(op: ir.OpView, numbers: Sequence[int], with_: int, direction: str,
     return build.broadcast(answer, shape(like), [])
 
 
-def _promoted(op: ir.OpView, operand: ir.Value) -> ir.Value:
-    """The operand in the type that the computation works in, which may be wider."""
-    element = element_type(block_of(op).arguments[0])
-    if element == element_type(operand):
-        return operand
-    return build.value("convert", build.tensor(shape(operand), element), operand)
-
-
 def _computation(op: ir.OpView) -> Combine:
     """The op's region, of scalars, as a function of two whole tensors.
 
@@ -187,7 +180,7 @@ def _computation(op: ir.OpView) -> Combine:
 def reduce_scatter(op: ir.OpView) -> ir.Value:
     """Each member gets its block from all others, and combines them."""
     groups = _equal(op, _of_all(op, groups_with_partitions(op)))
-    operand = _promoted(op, op.operands[0])
+    operand = promoted(op.operands[0], combined(op)[0])
     if len(groups[0]) == 1:
         return operand
     dimension = i64(op, "scatter_dimension")
@@ -209,7 +202,7 @@ def collective_reduce(op: ir.OpView) -> Results:
             position[member] = place
     results = []
     for number, operand in enumerate(operands):
-        total = _all_reduce(op, groups, _promoted(op, operand), combine)
+        total = _all_reduce(op, groups, promoted(operand, combined(op)[0]), combine)
         if roots is None:
             is_root = _compared(op, position, 0, "EQ", total)
         else:

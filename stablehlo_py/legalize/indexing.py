@@ -8,6 +8,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.legalize.captures import close_scatter, kept
+from stablehlo_py.legalize.regions import combined, promote
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
@@ -103,7 +104,10 @@ def torch_index_select(op: ir.OpView) -> ir.Value:
 
 @rule("stablehlo.scatter")
 def scatter(op: ir.OpView) -> Results:
-    """Kept, with hlo ops in its region."""
+    """Kept, with hlo ops in its region. Operands are inputs, indices, updates; the body takes inputs, then updates."""
+    count = len(op.results)
+    numbers = [*range(count), *range(count + 1, 2 * count + 1)]
+    promote(op, zip(numbers, combined(op), strict=True))
     return kept(op, close_scatter(op))
 
 

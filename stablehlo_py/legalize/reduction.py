@@ -13,24 +13,11 @@ from stablehlo_py.dialect.types import element_type, i64s, shape
 from stablehlo_py.dialect.window import window_of
 from stablehlo_py.legalize.captures import captured, close_reduction, close_sort, kept
 from stablehlo_py.legalize.indexing import scatter
-from stablehlo_py.legalize.regions import isolate, simple_combiner, single_combiner
+from stablehlo_py.legalize.regions import combined, isolate, promote, simple_combiner, single_combiner
 from stablehlo_py.legalize.rules import Results, Rule, block_of, rule, terminator
 from stablehlo_py.mlir import ir
 
 _WINDOW = ("window_dimensions", "window_strides", "padding")
-
-
-def _promote(op: ir.OpView) -> list[ir.Value]:
-    """Operands and inits in the element type that the body computes in (spec: bodies may compute in a wider type)."""
-    block = block_of(op)
-    operands = []
-    for number, operand in enumerate(op.operands):
-        element = element_type(block.arguments[number])
-        if element_type(operand) != element:
-            operand = build.value("convert", build.tensor(shape(operand), element), operand)
-            op.operation.operands[number] = operand
-        operands.append(operand)
-    return operands
 
 
 @rule("stablehlo.reduce")
@@ -38,7 +25,8 @@ def reduce(op: ir.OpView) -> Results:
     """One `hlo.reduce` per operand when each is combined by itself, simply."""
     block = block_of(op)
     count = len(op.operands) // 2
-    operands = _promote(op)
+    promote(op, enumerate(combined(op)))
+    operands = list(op.operands)
     kinds = [simple_combiner(block, i, count + i, i) for i in range(count)]
     if None in kinds:
         return kept(op, close_reduction(op))
@@ -55,11 +43,11 @@ def reduce(op: ir.OpView) -> Results:
 @rule("stablehlo.reduce_window")
 def reduce_window(op: ir.OpView) -> Results:
     """Absent attributes get their defaults."""
-    operands = _promote(op)
+    promote(op, enumerate(combined(op)))
     kind = single_combiner(op)
     if kind is None:
         return kept(op, close_reduction(op))
-    return build.value("reduce_window", op.results[0].type, *operands, kind=kind, **window_of(op))
+    return build.value("reduce_window", op.results[0].type, *op.operands, kind=kind, **window_of(op))
 
 
 @rule("stablehlo.sort")
@@ -71,7 +59,9 @@ def sort(op: ir.OpView) -> Results:
 @rule("stablehlo.select_and_scatter")
 def select_and_scatter(op: ir.OpView) -> Results:
     """Kept, with hlo ops in the regions; with scalars from outside, for which the op has no operands, two ops that
-    have."""
+    have. `select` may take the operand in another type than `scatter` takes the source and the initial value."""
+    chosen, added = combined(op, 0), combined(op, 1)
+    promote(op, [(0, chosen[0]), (1, added[1]), (2, added[0])])
     if captured(op):
         return _select_then_scatter(op)
     isolate(op)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.dialect.verify import REDUCTION_KINDS
 from stablehlo_py.legalize.rules import Unsupported, block_of, terminator
 from stablehlo_py.mlir import ir
@@ -17,6 +20,38 @@ def copyable(value: ir.Value) -> bool:
     """True for a constant, or what is computed from constants in ways that may be repeated."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.name in _CHEAP and all(map(copyable, owner.operands))
+
+
+def combined(op: ir.OpView, region: int = 0) -> list[ir.Value]:
+    """The arguments of a body that combines, or compares, two values of each operand: (lefts..., rights...).
+
+    Raises Unsupported where both are not of one type. StableHLO's verifier lets them differ, its specification does
+    not.
+    """
+    arguments = list(block_of(op, region).arguments)
+    count = len(arguments) // 2
+    for left, right in zip(arguments[:count], arguments[count:], strict=True):
+        if left.type != right.type:
+            raise Unsupported(
+                f"has a body that takes {left.type} and {right.type} for elements of one tensor",
+                "let both have one type",
+            )
+    return arguments
+
+
+def promoted(operand: ir.Value, argument: ir.Value) -> ir.Value:
+    """The operand in the element type in which a body takes it as `argument` (spec, `is_promotable`)."""
+    element = element_type(argument)
+    if element_type(operand) == element:
+        return operand
+    return build.value("convert", build.tensor(shape(operand), element), operand)
+
+
+def promote(op: ir.OpView, arguments: Iterable[tuple[int, ir.Value]]) -> None:
+    """Convert operands (by number) to the element types of the arguments that a body takes them as. What follows may
+    rely on it: operands, body and results of an op that is kept have one element type."""
+    for number, argument in arguments:
+        op.operation.operands[number] = promoted(op.operands[number], argument)
 
 
 def isolate(op: ir.OpView) -> None:

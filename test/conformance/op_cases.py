@@ -19,7 +19,7 @@ results (of a complex number's modulus; with `measure: largest` of the largest e
 differ. `oracle` names what says the right results, in order (see `op_oracles.py`). `replicas` is how many processes run
 the module, each on arguments of its own. Further words: `$P` the part of a complex type (else the type itself), `$C`
 the complex type of a float, `$U` the unsigned type of the width, `$0` and `$1` the literals of zero and one, `$S` (with
-a line `also: TYPES...`) all of those types.
+a line `also: TYPES...`) all of those types; `also: promotable` is all types that bodies may compute in for this one.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ GROUPS = {
     "any": tuple(name for name in CLASSES if name not in ("quantized", "none")),
 }
 _HEADER = re.compile(r"^// (\w+): (.*)$", re.MULTILINE)
+PROMOTABLE = "promotable"
 # A function and the private ones after it, which it uses.
 _FUNCTION = re.compile(r"^func\.func @(\w+).*?^}$(?:\nfunc\.func private @.*?^}$)*", re.MULTILINE | re.DOTALL)
 # What these do with numbers of another type says nothing: it depends on codes, or on a rounding in every step.
@@ -101,7 +102,7 @@ class Section:
     number: int  # in its file: an op may have several
     ops: tuple[str, ...]
     types: tuple[str, ...]
-    also: tuple[str, ...]
+    also: tuple[str, ...] | None  # None: those that the type may be promoted to
     values: str
     tolerances: dict[str, int]  # by class; "" is any other
     measure: str
@@ -210,7 +211,7 @@ def _section(path: Path, number: int, text: str) -> Section:
         number,
         tuple(header["ops"].split()),
         types_of(header["types"]),
-        types_of(header.get("also", "")),
+        None if header.get("also") == PROMOTABLE else types_of(header.get("also", "")),
         header.get("values", "small"),
         _tolerances(header.get("tolerance", "0")),
         header.get("measure", "element"),
@@ -244,9 +245,25 @@ def _words(op: str, type_: str) -> dict[str, str]:
     }
 
 
+def promotions(type_: str) -> tuple[str, ...]:
+    """The types that a body may compute in whose operands are of this one: StableHLO's verifier takes all floats for
+    each other, where the specification (`is_promotable`) asks for as many bits, as of integers."""
+    if type_ == "i1":
+        return types_of("i1 integer")
+    if type_ in types_of("real"):  # but one, which has neither zero nor negative numbers
+        return tuple(other for other in types_of("real") if type_ == other or other != "f8E8M0FNU")
+    group = types_of("complex" if CLASS_OF[type_] == "complex" else "integer")
+    return tuple(other for other in group if bits(other) >= bits(type_))
+
+
+def bits(type_: str) -> int:
+    """Those of an element, or of a part of a complex one."""
+    return int(re.search(r"\d+", type_)[0])
+
+
 def instantiate(section: Section, op: str, type_: str) -> dict[str, str]:
     """The functions of a section with the words filled in."""
-    others = section.also or ("",)
+    others = (promotions(type_) if section.also is None else section.also) or ("",)
     filled = {}
     for name, text in section.functions.items():
         for number, other in enumerate(others if "$S" in text else [""]):

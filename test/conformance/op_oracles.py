@@ -136,7 +136,8 @@ def _reference() -> Run:
 
 def _plain(text: str) -> str:
     """The module without what the interpreter does not know: calls of quantized functions, most quantized ops,
-    dynamic shapes that follow from constants."""
+    dynamic shapes that follow from constants, promotion in ops."""
+    from stablehlo_py.debug.promotions import convert_all_operands
     from stablehlo_py.legalize.dynamism import make_static
     from stablehlo_py.mlir import ir, make_context, run_upstream
 
@@ -144,6 +145,7 @@ def _plain(text: str) -> str:
         module = ir.Module.parse(text)
         run_upstream(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
         make_static(module)
+        convert_all_operands(module)
         if "!quant" in text:
             run_upstream(module, "func.func(stablehlo-legalize-quant-to-math)")
         return str(module)

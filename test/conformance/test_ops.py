@@ -76,6 +76,29 @@ def test_a_sample_of_the_cases():
     assert not [f for f in findings if f.status != "ok" and not any(excuse.covers(f) for excuse in excused)]
 
 
+PROMOTED = [row for row in op_cases.rows() if row.section.family == "promotion"]
+
+
+def test_bodies_that_compute_in_a_wider_type_than_the_operands():
+    """Operands of scatters and select_and_scatters were read, and written, as if they were of the wider type. All types
+    and ops: run_ops.py --all-types."""
+    rows = [
+        row for row in PROMOTED if (row.op, row.type) in (("stablehlo.scatter", "i8"), ("stablehlo.scatter", "f16"))
+    ]
+    rows += [row for row in PROMOTED if (row.op, row.type) == ("stablehlo.select_and_scatter", "bf16")]
+    findings = op_runner.check(rows, workers=1, timeout=120)
+    assert len(findings) > 100
+    assert not [finding for finding in findings if finding.status != "ok"]
+
+
+def test_every_promotion_of_the_specification_is_tried():
+    """`is_promotable`: between integers, between floats, between complex numbers, to at least as many bits."""
+    for group in ("integer", "real", "complex"):
+        for type_ in op_cases.types_of(group):
+            wider = {other for other in op_cases.types_of(group) if op_cases.bits(other) >= op_cases.bits(type_)}
+            assert wider - {"f8E8M0FNU"} <= {*op_cases.promotions(type_)}
+
+
 def test_the_types_are_those_that_the_verifier_accepts():
     """What a section lists is accepted; what is accepted is listed in some section of the op."""
     context = make_context()

@@ -34,6 +34,35 @@ def test_every_unknown_custom_call_is_named() -> None:
         assert remedy
 
 
+@pytest.mark.parametrize("op", ["reduce", "scatter"])
+def test_a_body_that_takes_two_types_for_elements_of_one_tensor(op: str) -> None:
+    """StableHLO's verifier accepts it, its specification does not (`(E, E) -> E`), no kernel could compute it."""
+    operands, attributes, types = {
+        "reduce": ("%x, %i", "dimensions = array<i64: 0>", "(tensor<4xf16>, tensor<f16>) -> tensor<f16>"),
+        "scatter": (
+            "%x, %p, %u",
+            "scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], "
+            "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>",
+            "(tensor<4xf16>, tensor<2x1xi32>, tensor<2xf16>) -> tensor<4xf16>",
+        ),
+    }[op]
+    result = types.rpartition(" ")[2]
+    arguments = "%x: tensor<4xf16>, %i: tensor<f16>, %p: tensor<2x1xi32>, %u: tensor<2xf16>"
+    text = f"""func.func @main({arguments}) -> {result} {{
+      %0 = "stablehlo.{op}"({operands}) <{{{attributes}}}> ({{
+      ^bb0(%a: tensor<f16>, %b: tensor<f32>):
+        %c = stablehlo.convert %b : (tensor<f32>) -> tensor<f16>
+        %s = stablehlo.add %a, %c : tensor<f16>
+        stablehlo.return %s : tensor<f16>
+      }}) : {types} loc("model.py":3:1)
+      return %0 : {result}
+    }}"""
+    ((location, name, reason, remedy),) = problems(text)
+    assert (location, name) == ("model.py:3:1", f"stablehlo.{op}")
+    assert "tensor<f16> and tensor<f32>" in reason
+    assert remedy
+
+
 def test_inside_loops_and_called_functions() -> None:
     text = """
     func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {

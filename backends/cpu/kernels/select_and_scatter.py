@@ -65,7 +65,8 @@ def _emit(
 ) -> None:
     sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
     strides, source_strides = strides_of(sizes), strides_of(source_sizes)
-    of = element(op.operands[0])
+    # The one type is compared in, the other summed in (legalize/reduction.py).
+    of, summed = element(op.operands[0]), element(op.results[0])
     source_pointer, pointer = operand(f, fusion, op.operands[1]), operand(f, fusion, op.operands[0])
     out = f.parameters["out0"]
     select, scatter = combiner(f, op, 0), combiner(f, op, 1)
@@ -79,8 +80,8 @@ def _emit(
         base = f.imul(i, math.prod(sizes[parallel:]))
         source_base = f.imul(i, math.prod(source_sizes[parallel:]))
         if fill:
-            initial = types.load(f, of, operand(f, fusion, op.operands[2]), 0)
-            f.loop(0, math.prod(sizes[parallel:]), 1, lambda j: types.store(f, of, initial, out, f.iadd(base, j)))
+            initial = types.load(f, summed, operand(f, fusion, op.operands[2]), 0)
+            f.loop(0, math.prod(sizes[parallel:]), 1, lambda j: types.store(f, summed, initial, out, f.iadd(base, j)))
 
         def place(indices: list[Index]) -> None:
             if not vectorized:
@@ -121,7 +122,7 @@ def _emit(
             source_at = f.iadd(
                 f.iadd(source_base, column), offset(f, indices, source_strides[parallel : parallel + len(indices)])
             )
-            incoming = types.load(f, of, source_pointer, source_at, lanes, mask)
+            incoming = types.load(f, summed, source_pointer, source_at, lanes, mask)
             assert isinstance(where, Value)
             assert isinstance(found, Value)
             if mask is not None:
@@ -136,7 +137,7 @@ def _emit(
                 spot = f.extract(where, lane) if lanes > 1 else where
                 value = types.each(lambda part: f.extract(part, lane), incoming) if lanes > 1 else incoming
                 to = f.iadd(f.iadd(start, lane), spot)
-                types.store(f, of, scatter([types.load(f, of, out, to), value])[0], out, to)
+                types.store(f, summed, scatter([types.load(f, summed, out, to), value])[0], out, to)
 
             f.if_(one_found, combine)
 

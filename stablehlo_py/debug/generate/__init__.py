@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 # A seed means the same program for as long as this number does not change.
-VERSION = 6
+VERSION = 7
 MAX_RESULTS = 8
 ATTEMPTS = 20
 GRIDS = ((2, 1), (1, 2), (2, 1), (1, 2), (2, 2))

@@ -18,7 +18,7 @@ POSITIVE = ("bessel_i1e", "digamma", "lgamma")
 COMPLEX = ("acos", "acosh", "asin", "asinh", "atanh", "conj", "cosh", "sinh", "square")
 
 
-@family(1.2)
+@family(3)
 def special_function(d: Draft) -> Made:
     """A function of one number, mostly where it is defined."""
     x = d.value("fc")
@@ -54,7 +54,7 @@ def next_after(d: Draft) -> Made:
     return d.op(str(d.one_of(("chlo.next_after", "chlo.broadcast_next_after"))), x, d.like(x), results=[x.type])
 
 
-@family(1.5)
+@family(3)
 def broadcasting(d: Draft) -> Made:
     """Two operands of one shape but for dimensions of size 1, or of fewer dimensions."""
     x = d.value("bsuf")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, sizes
 from stablehlo_py.debug.generate.families import Made, family
-from stablehlo_py.debug.generate.regions import applies, body, combiner, scalar_type
+from stablehlo_py.debug.generate.regions import applies, body, combiner, computed_in
 from stablehlo_py.debug.generate.shapes import ANY
 from stablehlo_py.mlir import ir
 
@@ -59,8 +59,9 @@ def all_reduce(d: Draft) -> Made:
         return None
     values = [x, d.like(x)] if d.chance(0.3) else [x]
     _, attributes = _reduction_groups(d)
-    made = d.make("all_reduce", values, [value.type for value in values], attributes, regions=1)
-    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    element = computed_in(d, x)
+    made = d.make("all_reduce", values, [d.tensor(sizes(x), element)] * len(values), attributes, regions=1)
+    body(made, 0, [d.tensor([], element)] * 2, applies(name))
     return list(made.results)
 
 
@@ -78,8 +79,9 @@ def reduce_scatter(d: Draft) -> Made:
     axis = fitting[d.whole(0, len(fitting))]
     shape = [size // members if number == axis else size for number, size in enumerate(sizes(x))]
     attributes["scatter_dimension"] = axis
-    made = d.make("reduce_scatter", [x], [d.tensor(shape, x.type.element_type)], attributes, regions=1)
-    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    element = computed_in(d, x)
+    made = d.make("reduce_scatter", [x], [d.tensor(shape, element)], attributes, regions=1)
+    body(made, 0, [d.tensor([], element)] * 2, applies(name))
     return made.result
 
 

@@ -15,8 +15,8 @@ from stablehlo_py.mlir import ir
 ELEMENTS = {
     "f32": 10, "f64": 3, "bf16": 3, "f16": 3, "i32": 5, "i8": 2, "i16": 1, "i64": 2, "ui8": 2, "ui16": 1, "ui32": 2,
     "ui64": 1, "i1": 2, "complex<f32>": 2, "complex<f64>": 1, "i4": 0.7, "ui4": 0.5, "i2": 0.3, "ui2": 0.2,
-    "f8E4M3FN": 0.3, "f8E5M2": 0.3, "f8E4M3": 0.1, "f8E3M4": 0.1, "f8E4M3FNUZ": 0.1, "f8E5M2FNUZ": 0.1,
-    "f8E4M3B11FNUZ": 0.1, "f8E8M0FNU": 0.1, "f6E2M3FN": 0.15, "f6E3M2FN": 0.15, "f4E2M1FN": 0.2,
+    "f8E4M3FN": 0.3, "f8E5M2": 0.3, "f8E4M3": 0.2, "f8E3M4": 0.2, "f8E4M3FNUZ": 0.2, "f8E5M2FNUZ": 0.2,
+    "f8E4M3B11FNUZ": 0.2, "f8E8M0FNU": 0.2, "f6E2M3FN": 0.15, "f6E3M2FN": 0.15, "f4E2M1FN": 0.2,
 }  # fmt: skip
 SIZES = (0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 SIZE_WEIGHTS = np.array([0.15, 1, 1, 1, 2, 2, 2, 2, 2, 2, 1, 1, 1, 0.6, 0.6, 0.3])

@@ -18,6 +18,8 @@ from stablehlo_py.mlir import ir
 COMBINERS = {
     "add": "sufc", "multiply": "suf", "maximum": "suf", "minimum": "suf", "and": "bsu", "or": "bsu", "xor": "bsu",
 }  # fmt: skip
+# By class of types, what bodies compute in.
+PROMOTIONS = {"s": ("i16", "i32", "i64"), "u": ("ui16", "ui32", "ui64"), "f": ("bf16", "f32", "f64")}
 Body = Callable[[list[ir.Value], ir.InsertionPoint], list[ir.Value]]
 
 
@@ -83,6 +85,17 @@ def orderable(d: Draft, x: ir.Value) -> tuple[ir.Value, bool]:
     return (x if total else moderate(d, x)), total
 
 
+def computed_in(d: Draft, x: ir.Value) -> ir.Type:
+    """The element type that a body computes in: that of the operand, now and then another one that the specification
+    allows for it (`is_promotable`)."""
+    own = x.type.element_type
+    if letter(x) not in "suf" or not d.chance(0.15):
+        return own
+    bits = own.width
+    wider = [each for each in map(ir.Type.parse, PROMOTIONS[letter(x)]) if each.width > bits]
+    return wider[d.whole(0, len(wider))] if wider else own
+
+
 @family(5)
 def reduce(d: Draft) -> Made:
     """One operand, a simple combiner."""
@@ -92,9 +105,10 @@ def reduce(d: Draft) -> Made:
         return None
     axes = d.axes(x)
     kept = [size for axis, size in enumerate(sizes(x)) if axis not in axes]
+    element = computed_in(d, x)
     init = initial(d, name, x.type.element_type)
-    made = d.make("reduce", [x, init], [d.tensor(kept, x.type.element_type)], {"dimensions": axes}, regions=1)
-    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    made = d.make("reduce", [x, init], [d.tensor(kept, element)], {"dimensions": axes}, regions=1)
+    body(made, 0, [d.tensor([], element)] * 2, applies(name))
     return made.result
 
 
@@ -185,10 +199,10 @@ def reduce_window(d: Draft) -> Made:
         "padding": padding(edges),
     }
     values = [x, d.like(x)] if d.chance(0.2) else [x]
-    inits = [initial(d, name, x.type.element_type) for _ in values]
-    types = [d.tensor(shape, x.type.element_type) for _ in values]
+    inits, element = [initial(d, name, x.type.element_type) for _ in values], computed_in(d, x)
+    types = [d.tensor(shape, element) for _ in values]
     made = d.make("reduce_window", [*values, *inits], types, attributes, regions=1)
-    body(made, 0, [scalar_type(x)] * (2 * len(values)), _each([name] * len(values)))
+    body(made, 0, [d.tensor([], element)] * (2 * len(values)), _each([name] * len(values)))
     return list(made.results) if elements(made.results[0]) <= MAX_ELEMENTS else None
 
 
@@ -210,9 +224,10 @@ def select_and_scatter(d: Draft) -> Made:
     source = d.fresh(shape, x.type.element_type)
     init = d.constant(np.asarray(0), x.type.element_type)
     attributes = {"window_dimensions": window, "window_strides": window, "padding": padding([(0, 0)] * len(window))}
-    made = d.make("select_and_scatter", [x, source, init], [x.type], attributes, regions=2)
+    element = computed_in(d, x)
+    made = d.make("select_and_scatter", [x, source, init], [d.tensor(sizes(x), element)], attributes, regions=2)
     body(made, 0, [scalar_type(x)] * 2, lambda a, point: [scalar("compare", point, *a, **order("GE", total))])
-    body(made, 1, [scalar_type(x)] * 2, applies("add"))
+    body(made, 1, [d.tensor([], element)] * 2, applies("add"))
     return made.result
 
 
@@ -297,8 +312,9 @@ def scatter(d: Draft) -> Made:
         made = d.make("scatter", [x, other, indices, updates, others], [x.type] * 2, attributes, regions=1)
         body(made, 0, [scalar_type(x)] * 4, _each([name, name]))
         return list(made.results)
-    made = d.make("scatter", [x, indices, updates], [x.type], attributes, regions=1)
-    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    element = computed_in(d, x)
+    made = d.make("scatter", [x, indices, updates], [d.tensor(sizes(x), element)], attributes, regions=1)
+    body(made, 0, [d.tensor([], element)] * 2, applies(name))
     return made.result
 
 
@@ -340,6 +356,7 @@ def scatter_batched(d: Draft) -> Made:
         f"scatter_dims_to_operand_dims = [{axis}], index_vector_dim = 2>"
     )
     attributes = {"scatter_dimension_numbers": numbers, "indices_are_sorted": False, "unique_indices": False}
-    made = d.make("scatter", [x, indices, updates], [x.type], attributes, regions=1)
-    body(made, 0, [scalar_type(x)] * 2, applies(name))
+    element = computed_in(d, x)
+    made = d.make("scatter", [x, indices, updates], [d.tensor(sizes(x), element)], attributes, regions=1)
+    body(made, 0, [d.tensor([], element)] * 2, applies(name))
     return made.result
