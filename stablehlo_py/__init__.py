@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stablehlo_py.errors import (
         ArgumentError,
         CallError,
+        CheckFailed,
         CommunicationError,
         InternalError,
         LoadError,
@@ -57,6 +58,7 @@ _HOMES = {
         (
             "ArgumentError",
             "CallError",
+            "CheckFailed",
             "CommunicationError",
             "InternalError",
             "LoadError",
@@ -73,6 +75,7 @@ _HOMES = {
 __all__ = [
     "ArgumentError",
     "CallError",
+    "CheckFailed",
     "CommunicationError",
     "CompiledModel",
     "Executable",

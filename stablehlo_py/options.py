@@ -37,7 +37,8 @@ class Options:
         cache_dir: directory of compiled executables, shared by processes; None: no cache, unless the environment
             variable STABLEHLO_PY_CACHE_DIR names one.
         dump_dir: directory into which the text of every stage is written.
-        isolate: parse in a child process, so that corrupt bytecode cannot take this process down.
+        isolate: let a child process read bytes, text and files first, so that a damaged or hostile one cannot take this
+            process down (docs/errors.md); False: for those that you trust. An `Exported` and a module are trusted.
         cpu: what the CPU backend generates code for: "avx512vnni", "avx512", "avx2", "x86-64" or "generic"; None: the
             best for this host. The backend itself is the argument `target` of `compile`.
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues", "tiny-fusions",
@@ -57,7 +58,7 @@ class Options:
     opt_level: int = 1
     cache_dir: str | os.PathLike[str] | None = field(default_factory=_default_cache, compare=False)
     dump_dir: str | os.PathLike[str] | None = field(default=None, compare=False)
-    isolate: bool = field(default=False, compare=False)
+    isolate: bool = field(default=True, compare=False)
     cpu: str | None = None
     disable: tuple[str, ...] = ()
     verify: bool = False

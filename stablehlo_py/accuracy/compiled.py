@@ -10,7 +10,7 @@ import numpy as np
 
 from stablehlo_py.api import compile
 from stablehlo_py.compiler import run_stages
-from stablehlo_py.frontend import load
+from stablehlo_py.frontend.load import load
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
 
@@ -51,7 +51,7 @@ class Compiled:
         """A measurement holds as long as this is the same: of the instructions for a single number, without the CPU
         they are for. What brings the numbers of an array there and back, and how many at once, is not in it: a lane of
         a vector gets the bits that the scalar gets (test/codegen/test_accuracy.py)."""
-        return digest_of(str(run_stages(load(self.text("")), "", "kernels", self._options)))
+        return digest_of(str(run_stages(load(self.text(""), isolate=False), "", "kernels", self._options)))
 
     @cached_property
     def _run(self) -> Executable:

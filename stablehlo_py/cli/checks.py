@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from stablehlo_py.cli.common import is_text
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK
 from stablehlo_py.options import Options
 
@@ -13,7 +12,13 @@ _CHECK = re.compile(rb"^[^/\n]*\bcheck\.(expect_|eq\b)", re.MULTILINE)
 
 def has_checks(content: bytes) -> bool:
     """Whether a module is text that calls check.* functions, outside of comments. Bytecode and artifacts never do."""
-    return bool(_CHECK.search(content)) and is_text(content)
+    return bool(_CHECK.search(content)) and _is_text(content)
+
+
+def _is_text(content: bytes) -> bool:
+    from stablehlo_py.frontend.source import is_text
+
+    return is_text(content)
 
 
 def run_checks(name: str, content: bytes, target: str, options: Options) -> int:
@@ -29,7 +34,7 @@ def run_checks(name: str, content: bytes, target: str, options: Options) -> int:
     status = EXIT_OK
     parts = golden.pieces(content.decode())
     for number, text in enumerate(parts):
-        case = golden.split(text)
+        case = golden.split(text, name, options.isolate)
         results = shlo.compile(case.module, target, options=options)(*case.arguments)
         findings = [golden.compare(check, result) for check, result in zip(case.checks, results, strict=True)]
         label = f"{name}#{number}" if len(parts) > 1 else name

@@ -6,21 +6,20 @@ import argparse
 import errno
 import io
 import os
-import re
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any
 
+# Nothing here imports the MLIR wheel, which takes 0.1 s: --help does without.
 from stablehlo_py.cli.version import VersionAction
-from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, LoadError, Problem, ResourceError, ShloError
+from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, ResourceError, ShloError
 from stablehlo_py.files import write_whole
+from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.options import CPUS
-
-if TYPE_CHECKING:  # the wheel takes 0.1 s to import: --help does without
-    from stablehlo_py.mlir import ir
 
 EXIT_STATUS_HELP = (
     "exit status: 0 success, 1 a comparison or check failed, 2 wrong usage, 3 bad input, 4 unsupported program, "
@@ -30,17 +29,22 @@ _EXIT_INTERRUPTED = 130
 
 
 def run_tool(
-    parser: argparse.ArgumentParser, tool: Callable[[argparse.Namespace], int], argv: Sequence[str] | None
+    parser: argparse.ArgumentParser,
+    tool: Callable[[argparse.Namespace], int],
+    argv: Sequence[str] | None,
+    spelled: Callable[[str], str] = str,
 ) -> int:
     """Parse arguments, run a tool and return its exit status; errors go to stderr, without a traceback where they are
     the user's.
 
-    `argv` defaults to the process's arguments. Wrong usage ends the process with status 2 (argparse).
+    `argv` defaults to the process's arguments: then the process is the tool's own. `spelled` rewrites an argument to
+    the form that the parser knows. Wrong usage ends the process with status 2 (argparse).
     """
     _prepare_streams()
     version = "print the versions of what is installed, and the CPU that code is generated for"
     parser.add_argument("--version", action=VersionAction, nargs=0, help=version)
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args([spelled(word) for word in (sys.argv[1:] if argv is None else argv)])
+    the_worker().may_fork = argv is None
     try:
         status = tool(arguments)
         sys.stdout.flush()
@@ -123,9 +127,18 @@ class _Target(argparse.Action):
         namespace.cpu = values
 
 
+def add_isolation(add: Callable[..., object]) -> None:
+    """`--no-isolate`, as every tool that reads modules takes it. `add` is the `add_argument` of a parser or a group."""
+    text = "read the module in a child process first, since a damaged or hostile one can crash MLIR (default: on)"
+    add("--isolate", action=argparse.BooleanOptionalAction, default=True, help=text)
+
+
 @contextmanager
 def status_line(title: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """A function that shows on stderr what is being done now: a line that moves on a terminal, nothing elsewhere."""
+    """A function that shows on stderr what is being done now: a line that moves on a terminal, nothing elsewhere.
+
+    The line, and the thread that moves it, begin with the first text.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -133,10 +146,13 @@ def status_line(title: str, quiet: bool = False) -> Iterator[Callable[[str], Non
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    with ExitStack() as stack:
         task = progress.add_task(title, total=None)
+        begin = cache(lambda: stack.enter_context(progress))
 
         def show(text: str) -> None:
+            begin()
             if progress.tasks[0].description != f"{title}: {text}":
                 progress.reset(task, total=None, description=f"{title}: {text}")
 
@@ -171,14 +187,6 @@ def read_input(path: str) -> bytes:
         raise ResourceError(f"cannot read '{path}': {error.strerror}", remedy="check the path") from error
 
 
-def is_text(content: bytes) -> bool:
-    """Whether a module is text, whose parser stands any input; bytecode is better parsed in a child process."""
-    try:
-        return b"\0" not in content and bool(content.decode())
-    except UnicodeDecodeError:
-        return False
-
-
 def write_output(path: str, content: str | bytes) -> None:
     """Write a result to a file, whole or not at all, or to stdout for "-". Raises ResourceError."""
     data = content.encode() if isinstance(content, str) else content
@@ -187,82 +195,3 @@ def write_output(path: str, content: str | bytes) -> None:
         sys.stdout.buffer.write(data)
         return
     write_whole(path, data)
-
-
-def parse_module(data: bytes, name: str, context: ir.Context, *, isolate: bool = True) -> ir.Module:
-    """A module from text of any dialect in the context, MLIR bytecode, a portable artifact or a `jax.export` file.
-
-    `name` stands in locations and messages. With `isolate`, what is not text is first parsed in a child process,
-    since corrupt bytecode can crash MLIR's parser. Raises LoadError.
-    """
-    from stablehlo_py.frontend.parse import parse
-    from stablehlo_py.frontend.source import Format, identify
-
-    source = identify(data, name)
-    if source.format is Format.TEXT:
-        try:
-            return parse_text(data.decode(), name, context)
-        except LoadError:
-            if b"sdy" not in data:
-                raise
-            return parse(source, context)  # sets Shardy's annotations aside
-    if isolate:
-        from stablehlo_py.frontend.isolate import parse_isolated
-
-        source = identify(parse_isolated(source), name)
-    return parse(source, context)
-
-
-_SEVERAL_OPS = "source must contain a single top-level operation"
-# Aliases and resources are legal at the top of a file only, so such text cannot be put inside `module { }`.
-_TOP_LEVEL_ONLY = re.compile(r"^\s*([#!][\w.]+\s*=|\{-#)", re.MULTILINE)
-
-
-def parse_text(text: str, name: str, context: ir.Context) -> ir.Module:
-    """Parse text of any dialect in the context; its locations say `name`. Raises LoadError with all diagnostics.
-
-    The bindings let only single ops be parsed under a name. A file of several top-level ops is put into a module
-    first, on its first line, so that line numbers stay.
-    """
-    from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir
-
-    with diagnostics(context) as collected:
-        try:
-            op = ir.Operation.parse(text, source_name=name, context=context)
-        except MLIRError as error:
-            if _SEVERAL_OPS not in str(error):
-                raise _parse_error(name, errors_of(error, collected)) from None
-            try:
-                if _TOP_LEVEL_ONLY.search(text):
-                    return ir.Module.parse(text, context)
-                op = ir.Operation.parse(f"module {{ {text}\n}}", source_name=name, context=context)
-            except MLIRError as second:
-                raise _parse_error(name, errors_of(second, collected)) from None
-    return _as_module(op)
-
-
-def _as_module(op: ir.OpView) -> ir.Module:
-    from stablehlo_py.mlir import ir
-
-    with op.context:
-        module = ir.Module.create(op.location)
-        if op.operation.name != "builtin.module":
-            module.body.append(op)
-            return module
-        for key, value in op.attributes.items():
-            module.operation.attributes[key] = value
-        for inner in list(op.regions[0].blocks[0]):
-            module.body.append(inner)
-    return module
-
-
-def _parse_error(name: str, found: Sequence[object]) -> LoadError:
-    from stablehlo_py.dialect.locations import describe
-
-    named_op = re.compile(r"'([a-z_]\w*(?:\.\w+)+)' op (.+)", re.DOTALL)
-    problems = []
-    for diagnostic in found:
-        message, location = diagnostic.message.strip(), describe(diagnostic.location)  # type: ignore[attr-defined]
-        op = named_op.match(message)
-        problems.append(Problem(op[2] if op else message, location or name, op[1] if op else None))
-    return LoadError(f"'{name}' is not a valid module", location=name, problems=problems)

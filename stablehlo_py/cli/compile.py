@@ -7,7 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, is_text, read_input, run_tool, shown_progress
+from stablehlo_py.cli.common import (
+    EXIT_STATUS_HELP,
+    add_isolation,
+    add_target_options,
+    read_input,
+    run_tool,
+    shown_progress,
+)
 from stablehlo_py.cli.grid import add_size
 from stablehlo_py.errors import EXIT_OK, OptionError
 
@@ -35,9 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--disable", default="", metavar="NAMES", help="passes or simplifier rules to leave out, comma-separated"
     )
-    parser.add_argument(
-        "--no-isolate", action="store_true", help="parse in this process (faster; corrupt bytecode may crash it)"
-    )
+    add_isolation(parser.add_argument)
     parser.add_argument("--quiet", action="store_true", help="print nothing on success")
     return parser
 
@@ -53,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
         opt_level=arguments.opt_level,
         cpu=arguments.cpu,
         dump_dir=arguments.dump_stages,
-        isolate=not arguments.no_isolate and not is_text(content),
+        isolate=arguments.isolate,
         num_replicas=arguments.replicas,
         num_partitions=arguments.partitions,
         disable=tuple(name for name in arguments.disable.split(",") if name),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.cli.common import add_target_options, read_input
+from stablehlo_py.cli.common import add_isolation, add_target_options, read_input
 
 if TYPE_CHECKING:
     from stablehlo_py.debug.engines import Settings
@@ -36,6 +36,7 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dim", metavar="N", action="append", default=[], type=int, help="as of shlo-run")
     group.add_argument("--entry", help="function to run, when there is no @main and several public functions")
     add_target_options(group.add_argument)
+    add_isolation(group.add_argument)
     level = "how far our compiler optimizes (default: %(default)s)"
     group.add_argument("--opt-level", type=int, choices=(0, 1), default=1, help=level)
     disable = "passes and rules that are left out from the start"
@@ -75,12 +76,11 @@ def read_case(arguments: argparse.Namespace) -> tuple[bytes, list[np.ndarray]]:
     if getattr(arguments, "oracle", None):
         require_oracle(arguments.oracle)
     source = read_input(arguments.module)
-    return source, inputs_of(arguments, specs_of(source, arguments.entry))
+    return source, inputs_of(arguments, specs_of(source, arguments.entry, arguments.isolate))
 
 
-def specs_of(source: bytes, entry: str | None) -> list[Spec]:
+def specs_of(source: bytes, entry: str | None, isolate: bool) -> list[Spec]:
     """Type and shape of every argument of the module. Raises LoadError, UnsupportedError."""
-    from stablehlo_py.cli.common import is_text
     from stablehlo_py.debug.engines import main_of
     from stablehlo_py.dialect.constants import numpy_dtype
     from stablehlo_py.errors import UnsupportedError
@@ -88,7 +88,7 @@ def specs_of(source: bytes, entry: str | None) -> list[Spec]:
     from stablehlo_py.mlir import ir
     from stablehlo_py.runtime.program import Spec
 
-    module = load(source, entry=entry, isolate=not is_text(source))
+    module = load(source, entry=entry, isolate=isolate)
     specs = []
     dynamic = ir.ShapedType.get_dynamic_size()
     with module.context:

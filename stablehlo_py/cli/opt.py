@@ -100,16 +100,13 @@ def _add_testing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--split-input-file", action="store_true", help=split)
     verify = "check errors against comments: // expected-error@+1 {{part of the message}}"
     group.add_argument("--verify-diagnostics", action="store_true", help=verify)
-    isolate = "parse bytecode in a child process, since corrupt files can crash MLIR's parser (default: on)"
-    group.add_argument("--isolate", action=argparse.BooleanOptionalAction, default=True, help=isolate)
+    common.add_isolation(group.add_argument)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
     # Without "=PASS" these mean every pass; argparse would take the word that follows.
-    arguments = [f"{each}={_EVERY}" if each in _WATCH else each for each in arguments]
-    return common.run_tool(build_parser(), _run, arguments)
+    return common.run_tool(build_parser(), _run, argv, lambda word: f"{word}={_EVERY}" if word in _WATCH else word)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -230,11 +227,13 @@ class _Tool:
 
     def process(self, data: bytes) -> str | bytes:
         """Parse, run, print. Raises ShloError."""
+        from stablehlo_py.frontend.load import read_module
+        from stablehlo_py.frontend.source import identify
         from stablehlo_py.mlir import make_context
 
         context = make_context()
         with context:
-            module = common.parse_module(data, self.name, context, isolate=self.arguments.isolate)
+            module = read_module(identify(data, self.name), context, self.arguments.isolate)
             if self.instrumentation.dump_dir is not None:
                 self.instrumentation.dump("input", self.text(module))
             result: ir.Module | str = module

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, is_text, read_input, run_tool, shown_progress
+from stablehlo_py.cli.common import (
+    EXIT_STATUS_HELP,
+    add_isolation,
+    add_target_options,
+    read_input,
+    run_tool,
+    shown_progress,
+)
 from stablehlo_py.cli.grid import add_size, grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import whole_file
@@ -45,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=int, metavar="N", help="threads (default: all CPUs)")
     add_size(add)
     add_target_options(add)
+    add_isolation(add)
     inputs = parser.add_argument_group("inputs")
     inputs.add_argument(
         "--input",
@@ -151,16 +159,16 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
             raise OptionError(reason, remedy="run the module that it was made from")
         return shlo.load_executable(source)
     with shown_progress():
-        return shlo.compile(source, arguments.target, arguments.entry, _options(arguments, content))
+        return shlo.compile(source, arguments.target, arguments.entry, _options(arguments))
 
 
-def _options(arguments: argparse.Namespace, content: bytes) -> Options:
+def _options(arguments: argparse.Namespace) -> Options:
     from stablehlo_py.options import Options
 
     return Options(
         threads=arguments.threads,
         cpu=arguments.cpu,
-        isolate=not is_text(content),
+        isolate=arguments.isolate,
         num_replicas=arguments.replicas,
         num_partitions=arguments.partitions,
     )
@@ -197,7 +205,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise OptionError(f"'{arguments.output}' does not say how to save", remedy="end its name in .npz or .npy")
     content = read_input(arguments.module)
     if has_checks(content):
-        return run_checks(arguments.module, content, arguments.target, _options(arguments, content))
+        return run_checks(arguments.module, content, arguments.target, _options(arguments))
     source: str | bytes = content if arguments.module == "-" else arguments.module
     if arguments.compare and content.startswith(ARTIFACT_MAGIC):
         raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")

@@ -93,7 +93,7 @@ def static_module(source: Source, inputs: Sequence[np.ndarray], entry: str | Non
     from stablehlo_py.frontend.load import load
     from stablehlo_py.frontend.refine import refine, symbolic_inputs
 
-    module = load(source, entry=entry, context=context())
+    module = load(source, entry=entry, context=context(), isolate=False)
     if any(None in sizes for sizes in symbolic_inputs(module)):
         with module.context, ir.Location.unknown():
             refine(module, [array.shape for array in inputs])
@@ -122,7 +122,9 @@ def _compiled(source: Source, entry: str | None, target: str, options: Options) 
     import stablehlo_py
     from stablehlo_py.frontend.load import load
 
-    return stablehlo_py.compile(load(source, entry=entry, context=context()), target=target, options=options)
+    return stablehlo_py.compile(
+        load(source, entry=entry, context=context(), isolate=False), target=target, options=options
+    )
 
 
 @engine("opt0")

@@ -1,81 +1,289 @@
-"""Parsing in a child process: corrupt bytecode can crash MLIR's parser, and a crash must not take the user's process
-with it.
+"""Reading in a child process: what a hostile or damaged file does to MLIR's parser and verifier, it does there.
 
-The parent sends sources to `python -m stablehlo_py.frontend.isolate` and gets verified MLIR bytecode or errors back,
-in order. Requests and replies are frames: a JSON header and a payload, each after its length (8 bytes,
-little-endian). When the child dies, the source that it was reading is to blame, and the rest goes to a new child.
+The child (`worker`) is started at the first use, kept for the next ones, and replaced when it dies. It verifies the
+module and writes it as bytecode, which is parsed here: bytecode that MLIR itself wrote a moment ago.
+
+Every request has limits of memory and processor time that grow with the source; a child that exceeds them is ended by
+the kernel. Starting one costs a quarter of a second, since it imports MLIR. A command-line tool forks itself instead,
+which costs a few milliseconds: it has no threads yet, and nothing in memory that a child should not have.
 """
 
 from __future__ import annotations
 
-import io
+import atexit
 import json
 import os
 import signal
+import socket
 import struct
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+import threading
+import time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from stablehlo_py import errors
-from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError
-from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.errors import InternalError, LoadError, Problem, ResourceError, ShloError
+from stablehlo_py.interrupts import checkpoint
 
-TIMEOUT_S = 120.0
-_LENGTH = struct.Struct("<Q")
+if TYPE_CHECKING:  # the tools' help does without MLIR
+    from stablehlo_py.frontend.source import Source
+
+# What reading may take (docs/errors.md): bytes of memory, seconds of processor time.
+MEMORY_BASE, MEMORY_PER_BYTE = 1 << 30, 64
+CPU_BASE_S, CPU_PER_MB_S = 2.0, 1.0
+# Processor time ends a child that computes; on a busy machine that takes longer. This ends one that is stuck.
+_WALL_BASE_S, _WALL_PER_CPU = 20.0, 5.0
+_TICK_S = 0.1  # how soon Ctrl-C is answered
 _ERRORS = {each.code: each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ShloError)}
+_FROM_OUTSIDE = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
+_TRUST = "if you trust it, read it in this process: Options(isolate=False), --no-isolate"
+_WHERE = str(Path(errors.__file__).parent.parent)
 
 
-def parse_isolated(source: Source, timeout_s: float = TIMEOUT_S) -> bytes:
-    """Parse and verify `source` in a child process; the module as MLIR bytecode. Raises what `parse.parse` raises,
-    and LoadError when the child crashes or takes longer than `timeout_s` seconds."""
-    (reply,) = parse_all([source], timeout_s)
-    if isinstance(reply, ShloError):
-        raise reply
-    return reply
+LENGTH = struct.Struct("<Q")
 
 
-def parse_all(sources: Sequence[Source], timeout_s: float = TIMEOUT_S) -> list[bytes | ShloError]:
-    """`parse_isolated` for many sources in as few child processes as possible: bytecode or the error, per source.
-
-    `timeout_s` limits each child process.
-    """
-    replies: list[bytes | ShloError] = []
-    while len(replies) < len(sources):
-        rest = sources[len(replies) :]
-        request = b"".join(_frame(_describe(source), source.data) for source in rest)
-        output, death = _run_child(request, timeout_s)
-        for header, payload in _frames(io.BytesIO(output)):
-            replies.append(_error(header["error"]) if "error" in header else payload)
-        if len(replies) < len(sources):
-            name = sources[len(replies)].name
-            remedy = "the file is damaged: export or copy it again"
-            replies.append(LoadError(f"MLIR's parser {death} while reading it", location=name, remedy=remedy))
-    return replies
+def frame(header: dict[str, Any], payload: bytes) -> bytes:
+    """A request or a reply as it travels: a JSON header and a payload, each after its length."""
+    encoded = json.dumps(header).encode()
+    return b"".join((LENGTH.pack(len(encoded)), encoded, LENGTH.pack(len(payload)), payload))
 
 
-def _run_child(request: bytes, timeout_s: float) -> tuple[bytes, str]:
-    """What a child wrote before it ended, and how it ended."""
-    root = str(Path(errors.__file__).parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
-    command = [sys.executable, "-m", "stablehlo_py.frontend.isolate"]
-    try:
-        done = subprocess.run(command, input=request, capture_output=True, timeout=timeout_s, env=environment)
-    except subprocess.TimeoutExpired as expired:
-        return expired.output or b"", f"took longer than {timeout_s:g} s"
-    except OSError as error:
-        remedy = "load without isolate=True (a corrupt file can then end the process)"
-        raise ResourceError(f"cannot start a child process: {error.strerror}", remedy=remedy) from error
-    if done.returncode > 0:  # not a crash: the child could not start or has a defect
-        raise errors.InternalError(
-            f"the isolated parser failed: {done.stderr.decode(errors='replace').strip()[-2000:]}",
-            remedy=f"run: {' '.join(command)}",
+class _Ended(Exception):
+    """The child closed its end, or has ended."""
+
+
+class Worker:
+    """The child process, as its parent sees it. Threads may share one; they are served one after the other."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pid = 0
+        self._channel: socket.socket | None = None
+        self._stderr = -1
+        self.may_fork = False
+
+    def read(self, source: Source, any_dialect: bool = False) -> bytes:
+        """The module in `source`, verified, as MLIR bytecode. With `any_dialect` it may hold ops that nobody knows.
+
+        Raises what `parse.parse` and `nesting.check_module` raise; LoadError when the source makes the child crash or
+        exceed a limit; ResourceError when there can be no child.
+        """
+        while not self._lock.acquire(timeout=_TICK_S):
+            checkpoint()
+        try:
+            try:
+                return self._ask(source, any_dialect)
+            except _Ended:  # by somebody else's signal, perhaps long ago
+                return self._ask(source, any_dialect, again=True)
+        finally:
+            self._lock.release()
+
+    def _ask(self, source: Source, any_dialect: bool, again: bool = False) -> bytes:
+        cpu_s = CPU_BASE_S + CPU_PER_MB_S * len(source.data) / 1e6
+        memory = MEMORY_BASE + MEMORY_PER_BYTE * len(source.data)
+        request = {
+            "name": source.name,
+            "format": source.format.name,
+            "version": source.version,
+            "any_dialect": any_dialect,
+            "cpu_s": cpu_s,
+            "memory": memory,
+        }
+        self.start()
+        words_before = os.fstat(self._stderr).st_size
+        deadline = time.monotonic() + _WALL_BASE_S + _WALL_PER_CPU * cpu_s
+        answered = False
+        try:
+            self._send(frame(request, source.data), deadline)
+            header, payload = json.loads(self._chunk(deadline)), self._chunk(deadline)
+            answered = True
+        except (_Ended, TimeoutError) as error:
+            words = os.pread(self._stderr, 1000, words_before).decode(errors="replace")
+            ended = self._reap() if isinstance(error, _Ended) else -signal.SIGPROF
+            if ended < 0 and -ended in _FROM_OUTSIDE and not again:
+                raise
+            raise _death(source, ended, words, cpu_s, memory) from None
+        finally:
+            if not answered:
+                self.close()
+        if "out_of_memory" in header:
+            raise _too_much(source, memory)
+        if "defect" in header:
+            raise InternalError(f"reading the module failed: {header['defect'].strip()}", location=source.name)
+        if "error" in header:
+            raise _error(header["error"])
+        return payload
+
+    # --- the process -------------------------------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        """The child's process id; 0: it has not been started, or has ended."""
+        return self._pid
+
+    def start(self) -> None:
+        """Start the child, if it is not there. Raises ResourceError."""
+        if self._pid and self._is_gone():
+            self.close()
+        if self._pid:
+            return
+        # Not attributes yet: a forked child drops those (`forget`).
+        ours = theirs = None
+        stderr = -1
+        try:
+            ours, theirs = socket.socketpair()
+            stderr = os.memfd_create("stderr of a child")
+            forks = self.may_fork and threading.active_count() == 1
+            self._pid = _fork(theirs, stderr) if forks else _spawn(theirs, stderr)
+        except OSError as error:
+            if ours is not None:
+                ours.close()
+            if stderr >= 0:
+                os.close(stderr)
+            raise ResourceError(
+                f"cannot start a child process: {error.strerror}", remedy=f"close other processes; {_TRUST}"
+            ) from error
+        finally:
+            if theirs is not None:
+                theirs.close()
+        ours.settimeout(_TICK_S)
+        self._channel, self._stderr = ours, stderr
+
+    def _is_gone(self) -> bool:
+        """Whether the child has ended; forgets its number then, which may become another process's."""
+        try:
+            gone = os.waitpid(self._pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # somebody else has waited for it
+            gone = True
+        if gone:
+            self._pid = 0
+        return gone
+
+    def _reap(self) -> int:
+        """Wait for the child. Its exit status, or minus the number of a signal."""
+        pid, self._pid = self._pid, 0
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        except ChildProcessError:
+            return -signal.SIGKILL
+
+    def close(self) -> None:
+        """End the child."""
+        if self._pid and not self._is_gone():
+            os.kill(self._pid, signal.SIGKILL)
+            self._reap()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the child without a word: in a process that was forked it is somebody else's."""
+        if self._channel is not None:
+            self._channel.close()
+        if self._stderr >= 0:
+            os.close(self._stderr)
+        self._pid, self._channel, self._stderr = 0, None, -1
+
+    # --- the channel -------------------------------------------------------------------------------------------------
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._socket.send(rest, socket.MSG_NOSIGNAL) :]
+            except TimeoutError:
+                self._wait(deadline)
+            except OSError:
+                raise _Ended from None
+
+    def _chunk(self, deadline: float) -> bytes:
+        (length,) = LENGTH.unpack(self._receive(LENGTH.size, deadline))
+        return self._receive(length, deadline)
+
+    def _receive(self, length: int, deadline: float) -> bytes:
+        data = bytearray(length)
+        rest = memoryview(data)
+        while rest:
+            try:
+                count = self._socket.recv_into(rest)
+            except TimeoutError:
+                self._wait(deadline)
+                continue
+            except OSError:
+                raise _Ended from None
+            if count == 0:
+                raise _Ended
+            rest = rest[count:]
+        return bytes(data)
+
+    @property
+    def _socket(self) -> socket.socket:
+        assert self._channel is not None
+        return self._channel
+
+    @staticmethod
+    def _wait(deadline: float) -> None:
+        checkpoint()
+        if time.monotonic() > deadline:
+            raise TimeoutError
+
+
+def _fork(channel: socket.socket, stderr: int) -> int:
+    """Go on as two processes, one of which serves."""
+    from stablehlo_py.frontend import worker  # its imports are made once, for both
+
+    pid = os.fork()
+    if pid == 0:
+        worker.serve_forked(channel, stderr)
+    return pid
+
+
+def _spawn(channel: socket.socket, stderr: int) -> int:
+    """Start a Python that serves: with this one's search path, and without what `site` would import."""
+    if not sys.executable:
+        raise FileNotFoundError(0, "this process does not know its Python interpreter")
+    path = [_WHERE, *sys.path]
+    code = f"import sys; sys.path[:] = {path!r}; from stablehlo_py.frontend import worker; worker.main()"
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", "-c", code],
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, channel.fileno(), 0),
+            (os.POSIX_SPAWN_DUP2, stderr, 1),
+            (os.POSIX_SPAWN_DUP2, stderr, 2),
+        ],
+        setsigmask=[signal.SIGINT],  # of a terminal: the parent answers it
+    )
+
+
+def _death(source: Source, ended: int, words: str, cpu_s: float, memory: int) -> ShloError:
+    """The error about a source that ended its reader."""
+    if ended >= 0:  # an exception outside of `_answer`: not the source's fault
+        return InternalError(f"the process that reads modules ended with status {ended}: {words.strip()}")
+    if -ended == signal.SIGPROF:
+        return LoadError(
+            f"reading its {len(source.data)} bytes takes more than {cpu_s:.1f} s",
+            location=source.name,
+            remedy=f"the file is damaged, or made to keep readers busy; {_TRUST}",
         )
-    return done.stdout, f"crashed ({_signal(-done.returncode)})" if done.returncode else "ended early"
+    if "bad_alloc" in words or "out of memory" in words:
+        return _too_much(source, memory)
+    from stablehlo_py.frontend.nesting import too_deep
+
+    place = too_deep(source)
+    said = words.strip().splitlines()
+    reason = f"MLIR crashed ({_signal(-ended)}{': ' if said else ''}{said[0][:200] if said else ''}) while reading it"
+    nested = "its brackets are nested too deeply" if place else "it is damaged, or meets a defect of MLIR"
+    return LoadError(reason, location=place or source.name, remedy=f"{nested}: correct it or export it again")
+
+
+def _too_much(source: Source, memory: int) -> LoadError:
+    return LoadError(
+        f"reading its {len(source.data)} bytes takes more than {memory / 1e9:.1f} GB of memory",
+        location=source.name,
+        remedy=f"the file is damaged, or made to exhaust memory; {_TRUST}",
+    )
 
 
 def _signal(number: int) -> str:
@@ -83,34 +291,6 @@ def _signal(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal has no name
         return f"signal {number}"
-
-
-def _describe(source: Source) -> dict[str, Any]:
-    return {"name": source.name, "format": source.format.name, "path": source.path, "version": source.version}
-
-
-def _frame(header: dict[str, Any], payload: bytes) -> bytes:
-    encoded = json.dumps(header).encode()
-    return b"".join((_LENGTH.pack(len(encoded)), encoded, _LENGTH.pack(len(payload)), payload))
-
-
-def _frames(stream: BinaryIO) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """All complete frames of a stream."""
-    while True:
-        header = _chunk(stream)
-        payload = _chunk(stream) if header is not None else None
-        if header is None or payload is None:
-            return
-        yield json.loads(header), payload
-
-
-def _chunk(stream: BinaryIO) -> bytes | None:
-    prefix = stream.read(_LENGTH.size)
-    if len(prefix) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack(prefix)
-    data = stream.read(length)
-    return data if len(data) == length else None
 
 
 def _error(fields: dict[str, Any]) -> ShloError:
@@ -121,32 +301,19 @@ def _error(fields: dict[str, Any]) -> ShloError:
     return _ERRORS[fields["code"]](fields["reason"], problems=problems)
 
 
-def _answer(header: dict[str, Any], data: bytes) -> bytes:
-    from stablehlo_py.frontend.parse import parse
-    from stablehlo_py.mlir import make_context
-
-    version = tuple(header["version"]) if header["version"] else None
-    source = Source(header["name"], data, Format[header["format"]], header["path"], version)
-    try:
-        module = parse(source, make_context())
-    except ShloError as error:
-        single = len(error.problems) == 1 and error.problems[0].reason == error.reason
-        problems = [asdict(problem) for problem in error.problems]
-        fields = {"code": error.code, "reason": error.reason, "single": single, "problems": problems}
-        return _frame({"error": fields}, b"")
-    bytecode = io.BytesIO()
-    module.operation.write_bytecode(bytecode)
-    return _frame({}, bytecode.getvalue())
+_worker = Worker()
+atexit.register(_worker.close)
 
 
-def main() -> None:
-    """The child: frames from stdin to stdout. Anything else that is printed goes to stderr."""
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    for header, data in _frames(sys.stdin.buffer):
-        replies.write(_answer(header, data))
-        replies.flush()
+def _after_fork() -> None:
+    global _worker
+    _worker.forget()
+    _worker = Worker()
 
 
-if __name__ == "__main__":
-    main()
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def the_worker() -> Worker:
+    """The worker of this process."""
+    return _worker

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stablehlo_py.frontend.entry import select_entry
 from stablehlo_py.frontend.gspmd import expand
+from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.frontend.jax_export import attach
+from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, readable_names
-from stablehlo_py.frontend.source import identify, read
+from stablehlo_py.frontend.source import Source, read
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir, make_context
 
@@ -24,7 +25,7 @@ def load(
     *,
     context: ir.Context | None = None,
     entry: str | None = None,
-    isolate: bool = False,
+    isolate: bool = True,
 ) -> ir.Module:
     """Read a StableHLO module.
 
@@ -34,8 +35,8 @@ def load(
       context: where the module lives; a fresh `make_context()` by default.
       entry: the function to run, when it is not `main` or the only public one. It becomes the public `@main`; every
         other function becomes private, and symbol-dce removes those that are not called.
-      isolate: parse in a child process, which costs a fraction of a second. Corrupt bytecode can crash MLIR's parser:
-        use it for files that you did not write.
+      isolate: let a child process read the source first, since a damaged or hostile one can crash MLIR. An `Exported`
+        is trusted.
 
     Dynamic dimensions are kept: see `refine`. Shardy's annotations are set aside: see `shardy.annotations_of`.
 
@@ -44,19 +45,26 @@ def load(
       VersionError: a portable artifact for a newer StableHLO.
       OptionError: `entry` does not exist, or is needed.
       ResourceError: the file cannot be read.
-      UnsupportedError: a computation on shards (shard_map) has a sharding that is not known.
+      UnsupportedError: a computation on shards (shard_map) has a sharding that is not known; regions are nested too
+        deeply; inlining calls makes the program enormous.
     """
     found = read(source)
     context = context or make_context()
-    if isolate:
-        # Not at the top: the child runs this module's package before it runs `isolate` as its main module.
-        from stablehlo_py.frontend.isolate import parse_isolated
-
-        found = replace(identify(parse_isolated(found), found.name), export=found.export)
-    module = parse(found, context)
+    module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry)
     expand(module)
     if found.export is not None:
         attach(module, found.export)
+    return module
+
+
+def read_module(source: Source, context: ir.Context, isolate: bool = True) -> ir.Module:
+    """The verified module in a source, of any dialect in the context. Raises what `load` does, but for OptionError."""
+    if isolate and not source.trusted:
+        bytecode = the_worker().read(source, context.allow_unregistered_dialects)
+        return ir.Module.parse(bytecode, context)
+    module = parse(source, context)
+    with readable_names(source):
+        check_module(module)
     return module

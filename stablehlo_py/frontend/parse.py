@@ -10,8 +10,9 @@ from typing import Any
 
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, Problem, VersionError
-from stablehlo_py.frontend import shardy
+from stablehlo_py.frontend.nesting import check_text
 from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.frontend.text import parse_text
 from stablehlo_py.mlir import Diagnostic, MLIRError, diagnostics, errors_of, ir, stablehlo
 
 _OP = re.compile(r"'([a-z_]\w*(?:\.\w+)+)' op (.+)", re.DOTALL)
@@ -33,6 +34,7 @@ def parse(source: Source, context: ir.Context) -> ir.Module:
     that cannot be read, UnsupportedError for computations on shards with a sharding that is not known.
     """
     check_version(source)
+    check_text(source)
     with readable_names(source):
         return _parse(source, context)
 
@@ -59,7 +61,9 @@ def _parse(source: Source, context: ir.Context) -> ir.Module:
         return _parse_plainly(source, context)
     except LoadError as error:
         # This copy of MLIR has no Shardy dialect; jaxlib's has. And bytecode of one MLIR is not always bytecode of
-        # another.
+        # another. Few modules need this: it is not imported for the others.
+        from stablehlo_py.frontend import shardy
+
         if b"sdy" not in source.data and (source.format is not Format.BYTECODE or not shardy.can_strip()):
             raise
         refused = error
@@ -106,9 +110,7 @@ def _parse_plainly(source: Source, context: ir.Context) -> ir.Module:
             if source.format is not Format.TEXT:
                 # Reads plain bytecode too, and upgrades VHLO in either.
                 return stablehlo.deserialize_portable_artifact(context, source.data)
-            if source.path is not None:
-                return ir.Module.parseFile(source.path, context)
-            return ir.Module.parse(source.data, context)
+            return parse_text(ir, source.data.decode(), source.name, context)
         except (MLIRError, ValueError) as error:
             unexplained = Diagnostic(ir.DiagnosticSeverity.ERROR, str(error), ir.Location.unknown(context))
             raise load_error(source, errors_of(error, collected) or [unexplained]) from None

@@ -26,6 +26,7 @@ from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.manual import ManualComputation
 from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.frontend.text import parse_text
 from stablehlo_py.legalize.grid import PARTITIONS, WHOLE
 from stablehlo_py.mlir import heard, ir, message_of, stablehlo
 
@@ -145,8 +146,8 @@ def _parse(source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> A
         try:
             if source.format is Format.ARTIFACT:
                 return dialects["stablehlo"].deserialize_portable_artifact(context, source.data)
-            if source.format is Format.TEXT and source.path is not None:
-                return jaxlib_ir.Module.parseFile(source.path, context)
+            if source.format is Format.TEXT:
+                return parse_text(jaxlib_ir, source.data.decode(), source.name, context)
             return jaxlib_ir.Module.parse(source.data, context)
         except (jaxlib_ir.MLIRError, ValueError) as error:
             carried = [_Heard.copy(each) for each in getattr(error, "error_diagnostics", ())]
@@ -171,9 +172,9 @@ def _serialize(source: Source, module: Any, stripper: _Stripper, dialects: dict[
             dialects["stablehlo"].get_current_version(), stablehlo.get_current_version()
         )
         data = dialects["stablehlo"].serialize_portable_artifact(module, version)
-        return replace(source, data=data, path=None, format=Format.ARTIFACT)
+        return replace(source, data=data, format=Format.ARTIFACT)
     text = module.operation.get_asm(binary=True, enable_debug_info=True, print_generic_op_form=True)
-    return replace(source, data=text, path=None, format=Format.TEXT)
+    return replace(source, data=text, format=Format.TEXT)
 
 
 class _Stripper:

@@ -38,17 +38,16 @@ class Format(Enum):
 class Source:
     """The bytes of one module.
 
-    `name` is what messages call it, `path` the file that `data` is the unchanged content of (None when the module was
-    inside something else), `version` the StableHLO version that a portable artifact was written for, `export` what
-    `jax.export` says beside the module.
+    `name` is what messages call it, `version` the StableHLO version that a portable artifact was written for, `export`
+    what `jax.export` says beside the module. `trusted`: JAX made it in this process.
     """
 
     name: str
     data: bytes
     format: Format
-    path: str | None = None
     version: tuple[int, int, int] | None = None
     export: Export | None = None
+    trusted: bool = False
 
     @property
     def key(self) -> bytes:
@@ -68,25 +67,25 @@ def read(source: object) -> Source:
         return identify(source.encode(), "<text>")
     if isinstance(source, (str, os.PathLike)):
         path = os.fsdecode(source)
-        return identify(_read_file(path), path, path)
+        return identify(_read_file(path), path)
     # Known by name: importing jax to ask isinstance would cost a second, and jax may not be installed.
     if type(source).__name__ == "Exported" and type(source).__module__.split(".")[0] == "jax":
         name = f"<jax.export of {getattr(source, 'fun_name', 'a function')}>"
         found = identify(bytes(source.mlir_module_serialized), name)  # type: ignore[attr-defined]
-        return replace(found, export=Export.of(source))
+        return replace(found, export=Export.of(source), trusted=True)
     raise TypeError(
         f"cannot load a {type(source).__name__}: expected a path, text, bytes or a jax.export.Exported "
         "(for a JAX function: jax.export.export(jax.jit(f))(*shapes))"
     )
 
 
-def identify(data: bytes, name: str, path: str | None = None) -> Source:
+def identify(data: bytes, name: str) -> Source:
     """Decide the format of `data` from its first bytes. Raises LoadError when it is none."""
     if not data.strip():
         raise LoadError("the source is empty", location=name, remedy="was the export interrupted? write the file again")
     if data.startswith(BYTECODE_MAGIC):
         version = artifact_version(data, name)
-        return Source(name, data, Format.ARTIFACT if version else Format.BYTECODE, path, version)
+        return Source(name, data, Format.ARTIFACT if version else Format.BYTECODE, version)
     exported = read_flatbuffer(data)
     if exported is not None and exported[0].startswith(BYTECODE_MAGIC):
         return replace(identify(exported[0], name), export=exported[1])
@@ -95,13 +94,13 @@ def identify(data: bytes, name: str, path: str | None = None) -> Source:
             raise LoadError(f"this is {what}, not a StableHLO module", location=name, remedy=remedy)
     if BYTECODE_MAGIC.startswith(data[:4]):
         raise LoadError("the data end within the first header bytes", location=name, remedy=_WRITE_AGAIN)
-    if b"\0" in data or not _is_utf8(data):
+    if not is_text(data):
         raise LoadError(
             f"unknown format: the first bytes are {data[:8].hex(' ')}",
             location=name,
             remedy="give a portable artifact, MLIR bytecode, MLIR text, or what jax.export's serialize() returns",
         )
-    return Source(name, data, Format.TEXT, path)
+    return Source(name, data, Format.TEXT)
 
 
 _WRITE_AGAIN = "the file was cut off or damaged: export or copy it again"
@@ -137,9 +136,9 @@ def _read_file(path: str) -> bytes:
         raise ResourceError(f"not a file name: {error}", location=repr(path), remedy="check the path") from error
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_text(data: bytes) -> bool:
+    """Whether a module of these bytes can be MLIR text only."""
     try:
-        data.decode()
+        return b"\0" not in data and data.decode() is not None
     except UnicodeDecodeError:
         return False
-    return True

@@ -14,6 +14,8 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import attribute_value, constant_value
 from stablehlo_py.errors import LoadError
+from stablehlo_py.frontend.load import read_module
+from stablehlo_py.frontend.source import identify
 from stablehlo_py.mlir import ir, make_context
 
 # The tolerances of StableHLO's interpreter for the checks (stablehlo/tools/StablehloTranslateMain.cpp).
@@ -56,15 +58,13 @@ def pieces(text: str) -> list[str]:
     return [joined for part in parts if (joined := "\n".join(part)).strip()]
 
 
-def split(text: str) -> Case:
-    """Split one self-checking module. Raises LoadError when it does not have the form of StableHLO's testdata."""
+def split(text: str, name: str = "<text>", isolate: bool = False) -> Case:
+    """Split one self-checking module, `name` in messages. Raises LoadError when it does not have the form of
+    StableHLO's testdata. `isolate`: as of `load`."""
     context = make_context()
     context.allow_unregistered_dialects = True  # the `check` dialect lives in StableHLO's own tools
     with context, ir.Location.unknown():
-        try:
-            module = ir.Module.parse(text)
-        except ir.MLIRError as error:
-            raise LoadError(f"not a StableHLO module: {error}") from error
+        module = read_module(identify(text.encode(), name), context, isolate)
         top = [op.operation for op in module.body.operations]
         functions = {op.attributes["sym_name"].value: op for op in top if op.name == "func.func"}
         main = functions.get("main") or next(iter(functions.values()))

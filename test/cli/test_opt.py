@@ -293,18 +293,19 @@ def test_a_reader_that_closes_early_is_no_error():
 
 
 def test_text_of_several_functions_keeps_its_attributes():
-    from stablehlo_py.cli.common import parse_text
+    from stablehlo_py.frontend.text import parse_text
 
     with make_context() as context:
         module = parse_text(
+            ir,
             '#a = loc("x")\nmodule @m attributes {hlo.arena_bytes = 8} { func.func @f() { return loc(#a) } }',
             "n",
             context,
         )
         assert module.operation.attributes["sym_name"].value == "m"
         assert isinstance(module, ir.Module) and "hlo.arena_bytes" in module.operation.attributes
-        assert len(parse_text("// nothing but a comment", "n", context).body.operations) == 0
-        assert len(parse_text("func.func @f() { return }", "n", context).body.operations) == 1
+        assert len(parse_text(ir, "// nothing but a comment", "n", context).body.operations) == 0
+        assert len(parse_text(ir, "func.func @f() { return }", "n", context).body.operations) == 1
 
 
 def test_the_former_spelling_of_the_cpu_warns_and_works(run):

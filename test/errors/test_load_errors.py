@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stablehlo_py import errors
-from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError, UnsupportedError, VersionError
-from stablehlo_py.frontend import isolate, load
+from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError, VersionError
+from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.source import identify
 from stablehlo_py.mlir import stablehlo
 
@@ -174,7 +174,8 @@ def test_no_file_name():
 
 def test_shardy_without_jaxlib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jaxlib.mlir.dialects", None)
-    error = error_of('module {\n  sdy.mesh @mesh = <["d"=4]>\n  func.func @main() {\n    return\n  }\n}\n')
+    text = 'module {\n  sdy.mesh @mesh = <["d"=4]>\n  func.func @main() {\n    return\n  }\n}\n'
+    error = error_of(text, isolate=False)  # the child process would find jaxlib
     assert "Shardy" in error.reason and "pip install jaxlib" in error.remedy
 
 
@@ -185,76 +186,6 @@ def test_errors_of_a_module_with_shardy_have_lines(tmp_path):
         'module {\n  sdy.mesh @mesh = <["d"=4]>\n  func.func @main() {\n    stablehlo.ad\n    return\n  }\n}\n'
     )
     assert error_of(path).location == f"{path}:4:5"
-
-
-# --- isolation -------------------------------------------------------------------------------------------------------
-
-
-def test_mutated_artifacts_never_end_the_process():
-    data, numbers = artifact(), random.Random(0)
-    sources = []
-    for number in range(40):
-        changed = bytearray(data)
-        changed[numbers.randrange(20, len(data))] = numbers.randrange(256)
-        sources.append(identify(bytes(changed), f"mutation {number}"))
-    replies = isolate.parse_all(sources, timeout_s=5.0)  # a wrong count can keep the parser busy for hours
-    assert len(replies) == len(sources)
-    # What a child accepted is read here, in this process.
-    accepted = [reply for reply in replies if isinstance(reply, bytes)]
-    for reply in accepted:
-        try:
-            load(reply)
-        except LoadError as error:
-            assert "UTF-8" in error.reason
-    refused = [reply for reply in replies if isinstance(reply, ShloError)]
-    assert accepted and refused and all(isinstance(each, (LoadError, UnsupportedError)) for each in refused)
-    assert all(problem.reason for each in refused for problem in each.problems)
-
-
-CRASHING_CHILD = """
-import os, signal, sys
-from stablehlo_py.frontend import isolate
-answer = isolate._answer
-def crash_on_second(header, data):
-    if header["name"] == "bad":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return answer(header, data)
-isolate._answer = crash_on_second
-isolate.main()
-"""
-
-
-@pytest.fixture
-def child(monkeypatch):
-    """Replaces the program of the child process."""
-
-    def replace(program):
-        run = isolate.subprocess.run
-        monkeypatch.setattr(
-            isolate.subprocess, "run", lambda command, **options: run([sys.executable, "-c", program], **options)
-        )
-
-    return replace
-
-
-def test_a_crash_is_one_sources_error(child):
-    child(CRASHING_CHILD)
-    sources = [identify(artifact(), name) for name in ("good", "bad", "also good")]
-    first, second, third = isolate.parse_all(sources)
-    assert isinstance(first, bytes) and isinstance(third, bytes)
-    assert isinstance(second, LoadError) and second.location == "bad" and "SIGSEGV" in second.reason
-
-
-def test_a_timeout_is_a_load_error(child):
-    child("import time; time.sleep(60)")
-    with pytest.raises(LoadError, match=r"took longer than 0\.5 s"):
-        isolate.parse_isolated(identify(artifact(), "slow"), timeout_s=0.5)
-
-
-def test_a_child_that_cannot_start_is_an_internal_error(child):
-    child("raise SystemExit('no such module')")
-    with pytest.raises(errors.InternalError, match="no such module"):
-        load(artifact(), isolate=True)
 
 
 # --- documentation ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import ArgumentError, LoadError, OptionError, UnsupportedError
-from stablehlo_py.frontend import load
+from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.frontend.shardy import Annotation, annotations_of
 from stablehlo_py.mlir import ir, make_context, stablehlo
