@@ -118,6 +118,7 @@ class CpuBackend:
             donations=_donations(module),
             arena_bytes=0 if layout else program.arena_bytes,
             uses_pool=program.uses_pool,
+            loops=program.loops,
             threads=options.thread_count,
             stages={"kernels": render(units)},
             report=_report(module, kernels, program, objects, options),

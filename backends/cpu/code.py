@@ -24,17 +24,18 @@ _SIZES = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Frame:
-    """What one call needs for itself: the arena and the tables of pointers. The table of inputs has a place for the
-    one that programs with dynamic dimensions, and processes of a grid, take besides: the last."""
+    """What one call needs for itself: the arena and the tables of pointers. The table of inputs has places for what
+    programs may take besides: the table of sizes, or the process of a grid, and the block that may end loops."""
 
-    __slots__ = ("arena", "inputs", "inputs_address", "outputs", "outputs_address")
+    __slots__ = ("arena", "guarded", "inputs", "inputs_address", "outputs", "outputs_address")
 
     def __init__(self, arena_bytes: int, inputs: int, outputs: int) -> None:
         self.arena = Block(arena_bytes)
-        self.inputs = (ctypes.c_void_p * (inputs + 1))()
+        self.inputs = (ctypes.c_void_p * (inputs + 2))()
         self.outputs = (ctypes.c_void_p * max(1, outputs))()
         self.inputs_address = ctypes.addressof(self.inputs)
         self.outputs_address = ctypes.addressof(self.outputs)
+        self.guarded: host.Guarded | None = None
 
 
 class CpuCode:
@@ -60,8 +61,12 @@ class CpuCode:
             self._code = NativeCode(program.objects)
         self._entry_address = self._code.address("shlo_main")
         self._entry = _ENTRY(self._entry_address)
-        ports = program.grid.ports if program.grid else ()
-        self._calls_python = bool(ports) or any(isinstance(owner, host.Closure) for owner in self._bound)
+        calls_python = bool(program.grid and program.grid.ports) or any(
+            isinstance(owner, host.Closure) for owner in self._bound
+        )
+        self._guarded = program.loops or calls_python
+        # Where calls of one thread find the block that may end their loops; processes of a grid have their own.
+        self._interrupts = host.interrupts() if program.loops else None
         if program.dynamic is not None:
             self._layout = program.dynamic
             self._fill = _SIZES(self._code.address("shlo_sizes"))
@@ -75,8 +80,10 @@ class CpuCode:
         self._frames: list[Frame] = []
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """One call. Raises CallError, ResourceError."""
+        """One call. Raises CallError, ResourceError, and what the handler of a signal raises in a loop."""
         frame = self._frame(self._program.arena_bytes)
+        if self._interrupts is not None:
+            frame.inputs[len(inputs)] = self._interrupts.of_this_thread()
         self._call(frame, inputs, outputs, self._pool)
 
     # --- dynamic dimensions -------------------------------------------------------------------------------------------
@@ -92,6 +99,8 @@ class CpuCode:
         assert isinstance(table, ctypes.Array)
         frame = self._frame(self._layout.number(table, self._layout.arena_bytes))
         frame.inputs[len(inputs)] = ctypes.addressof(table)
+        if self._interrupts is not None:
+            frame.inputs[len(inputs) + 1] = self._interrupts.of_this_thread()
         self._call(frame, inputs, outputs, self._pool)
 
     # --- grids --------------------------------------------------------------------------------------------------------
@@ -104,10 +113,13 @@ class CpuCode:
 
         def run(process: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
             frame = self._frame(self._program.arena_bytes)
-            frame.inputs[len(inputs)] = process
+            if plan.communicates:
+                frame.inputs[len(inputs)] = process
+            frame.inputs[len(inputs) + plan.communicates] = memory.interrupt
             self._call(frame, inputs, outputs, pool)
 
-        return GridMemory(plan, run, transfer, random_keys)
+        memory = GridMemory(plan, run, transfer, random_keys)
+        return memory
 
     # --- a call -------------------------------------------------------------------------------------------------------
 
@@ -122,6 +134,9 @@ class CpuCode:
             if self._program.dynamic is not None:
                 require(size, "a call of this model with these shapes")
             frame = Frame(size, len(self._program.inputs), len(self._program.outputs))
+            if self._guarded:
+                places = frame.inputs_address, frame.outputs_address, frame.arena.address, self._constants_address
+                frame.guarded = host.Guarded(self._entry_address, *places)
         return frame
 
     def _call(self, frame: Frame, inputs: Sequence[int], outputs: Sequence[int], pool: ThreadPool | None) -> None:
@@ -131,12 +146,11 @@ class CpuCode:
         table = frame.outputs
         for number, address in enumerate(outputs):
             table[number] = address
-        places = (frame.inputs_address, frame.outputs_address, frame.arena.address, self._constants_address)
         if pool is None or not pool.acquire():
-            failed, error = self._enter(*places, None)
+            failed, error = self._enter(frame, None)
         else:
             try:
-                failed, error = self._enter(*places, pool.address)
+                failed, error = self._enter(frame, pool.address)
             finally:
                 pool.release()
         if failed:
@@ -145,9 +159,13 @@ class CpuCode:
         if error is not None:
             raise error
 
-    def _enter(self, *arguments: int | None) -> tuple[int | None, BaseException | None]:
-        """The record of a custom call that failed, and what a function of Python has raised."""
-        return host.call(self._entry_address, *arguments) if self._calls_python else (self._entry(*arguments), None)
+    def _enter(self, frame: Frame, pool: int | None) -> tuple[int | None, BaseException | None]:
+        """The record of a custom call that failed, and what ended the call: an exception of a Python function, or of
+        the handler of a signal."""
+        if frame.guarded is not None:
+            return frame.guarded.run(pool)
+        places = (frame.inputs_address, frame.outputs_address, frame.arena.address, self._constants_address)
+        return self._entry(*places, pool), None
 
 
 def _require_host(program: CompiledProgram) -> None:

@@ -12,6 +12,7 @@ ever go on (stablehlo_py/runtime/grid.py).
 
 from __future__ import annotations
 
+from stablehlo_py.backends.cpu.interrupt import ANSWER, ASKED
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex, spin_then
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value
 
@@ -19,9 +20,10 @@ from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Scalar
 NUMBER, RECORD = 0, 8
 PROCESS_BYTES = 16
 
-# The header. FAILED is what went wrong (0: nothing), AT the process that noticed; NAP a timespec; CALL the address of
-# `shlo_call_python` (host.py), ANSWER the Python function for infeed and outfeed: of three i64, process, port, address.
-FAILED, AT, NAP, CALL, RECORDS, BARRIERS, CHANNELS, ANSWER = 0, 8, 16, 32, 40, 48, 56, 64
+# The header, a block as interrupt.py has it: FAILED is what went wrong (0: nothing), END the address of
+# `shlo_grid_end`. AT is the process that noticed; NAP a timespec; CALL the address of `shlo_call_python` (host.py),
+# TRANSFER the Python function for infeed and outfeed: of three i64, process, port, address.
+FAILED, END, AT, NAP, CALL, TRANSFER, RECORDS, BARRIERS, CHANNELS = ASKED, ANSWER, 16, 24, 40, 48, 56, 64, 72
 HEADER_BYTES = 128
 STOPPED, MISMATCH, MISFIT, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
 
@@ -113,6 +115,13 @@ def meet(f: Function, record: Value, barrier: Value, count: Value) -> Value:
     return failed
 
 
+def _end_function() -> Function:
+    """i32 shlo_grid_end(header): the loops of a grid that has failed end."""
+    f = Function("shlo_grid_end", [("header", PTR)], result=I32)
+    f.ret(f.const(1, I32))
+    return f
+
+
 def functions() -> list[Function]:
-    """What kernels that communicate call."""
-    return [_wait_function(), _meet_function()]
+    """What kernels that communicate call, and loops."""
+    return [_wait_function(), _meet_function(), _end_function()]

@@ -29,7 +29,8 @@ class GridMemory:
     """A header, a record and an input for each process, barriers, channels, and for each process how often its random
     sites have drawn.
 
-    `enter(address of the process's input, inputs, outputs)` makes the foreign call.
+    `enter(address of the process's input, inputs, outputs)` makes the foreign call. `interrupt` is the address of the
+    block that ends the loops of all processes once the grid has failed.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class GridMemory:
             plan.processes * plan.random_sites * native.COUNT_BYTES,
         ]
         self._block = Block(sum(sizes))
-        self._header = self._block.address
+        self._header = self.interrupt = self._block.address
         ctypes.memset(self._header, 0, sum(sizes))
         self._records = self._header + sizes[0]
         self._processes = self._records + sizes[1]
+        self._put(self._header, native.END, register_grid_symbols().address("shlo_grid_end"))
         self._put(self._header, native.NAP + 8, native.NAP_NANOSECONDS)
         self._put(self._header, native.RECORDS, self._records)
         self._put(self._header, native.BARRIERS, self._processes + sizes[2])
@@ -66,7 +68,7 @@ class GridMemory:
 
             self._answer = answer
             self._put(self._header, native.CALL, host.call_python())
-            self._put(self._header, native.ANSWER, id(answer))
+            self._put(self._header, native.TRANSFER, id(answer))
         drawn = self._channels + sizes[4]
         for number, key in enumerate(random_keys):
             self._put(self._record(number), native.HEADER, self._header)

@@ -12,14 +12,17 @@ the reason, and the exception stays where Python keeps it: set in the thread. Th
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 from collections.abc import Callable
-from functools import cache
 
 import llvmlite.binding as llvm
 
-from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units
+from stablehlo_py.backends.cpu import interrupt
+from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units, once
 from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
+from stablehlo_py.runtime.memory import Block
 
 ENTRY_ARGUMENTS = 5
 _HANDLER = "shlo.handler"  # what a closure calls; bound whenever one is linked
@@ -27,6 +30,10 @@ _HANDLER = "shlo.handler"  # what a closure calls; bound whenever one is linked
 
 class _CallBlock(ctypes.Structure):
     """What `shlo_enter` calls, with which arguments, and what it returned."""
+
+    entry: int
+    arguments: ctypes.Array[ctypes.c_void_p]
+    returned: int | None
 
     _fields_ = (
         ("entry", ctypes.c_void_p),
@@ -88,44 +95,90 @@ def _unit(function: Function) -> Unit:
     return Unit((function.name,), function.text(host_target().function_attributes), tuple(function.externals.items()))
 
 
-@cache
+@once
 def _code() -> NativeCode:
-    code = NativeCode([compile_units([_unit(_enter_function()), _unit(_call_function())])])
+    functions = [_enter_function(), _call_function(), *interrupt.functions()]
+    code = NativeCode([compile_units([_unit(function) for function in functions])])
     llvm.add_symbol("shlo_call_python", code.address("shlo_call_python"))
     return code
 
 
-@cache
+@once
 def _closure_object() -> bytes:
     return compile_units([_unit(_closure_function())])
 
 
-@cache
+@once
 def _enter() -> Callable[[int], None]:
     return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_code().address("shlo_enter"))
 
 
-def call(entry: int, *arguments: int | None) -> tuple[int | None, BaseException | None]:
-    """Run a program that calls Python, by the address of its entry. What it returned, and the exception that ended it,
-    which may also be that of a signal handler around the call."""
-    block = _CallBlock(entry, arguments)
-    try:
-        _enter()(ctypes.addressof(block))
-    except BaseException as exception:
-        return block.returned, exception
-    return block.returned, None
+class Guarded:
+    """A program's entry and all its arguments but the last, the pool; for programs that call Python or loop."""
+
+    __slots__ = ("_address", "_block", "_enter")
+
+    def __init__(self, entry: int, *arguments: int) -> None:
+        self._enter = _enter()
+        self._block = _CallBlock(entry, arguments)
+        self._address = ctypes.addressof(self._block)
+
+    def run(self, pool: int | None) -> tuple[int | None, BaseException | None]:
+        """What the entry returned, and the exception that ended it, which may also be that of a signal handler around
+        the call."""
+        block = self._block
+        block.arguments[ENTRY_ARGUMENTS - 1] = pool
+        block.returned = None
+        try:
+            self._enter(self._address)
+        except BaseException as exception:
+            return block.returned, exception
+        return block.returned, None
 
 
-@cache
+@once
 def call_python() -> int:
-    """The address of `i32 shlo_call_python(PyObject *function, void *argument)`, for programs run by `call`."""
+    """The address of `i32 shlo_call_python(PyObject *function, void *argument)`, for `Guarded` programs."""
     return _code().address("shlo_call_python")
 
 
+class _Interrupts:
+    """The blocks that may end loops (interrupt.py): of Python's main thread, and of other threads, whose loops nothing
+    ends. They live as long as the process: a thread sleeps on them."""
+
+    def __init__(self) -> None:
+        self._block, self._quiet = Block(interrupt.SIGNALS_BYTES), Block(interrupt.SIGNALS_BYTES)
+        self._answer = _code().address("shlo_answer_signals")
+        self.reset()
+        for immortal in (self._block, _code()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
+
+    def reset(self) -> None:
+        """In a forked child the thread is not there, and the main thread is the one that forked."""
+        self._main = threading.main_thread().ident
+        for block in (self._block, self._quiet):
+            ctypes.memset(block.address, 0, interrupt.SIGNALS_BYTES)
+        ctypes.c_void_p.from_address(self._block.address + interrupt.ANSWER).value = self._answer
+        ctypes.c_int64.from_address(self._block.address + interrupt.PERIOD + 8).value = interrupt.PERIOD_NANOSECONDS
+        # The first loop asks, and so starts the thread.
+        ctypes.c_int32.from_address(self._block.address + interrupt.ASKED).value = 1
+
+    def of_this_thread(self) -> int:
+        """The address of the block for a call of this thread."""
+        return (self._block if threading.get_ident() == self._main else self._quiet).address
+
+
+@once
+def interrupts() -> _Interrupts:
+    """The blocks of this process."""
+    made = _Interrupts()
+    os.register_at_fork(after_in_child=made.reset)
+    return made
+
+
 class Closure:
-    """A function of Python as a C function `int32_t (const void *)` at `address`, for programs run by `call`. It is
-    given the address as an int; the C function returns 1 if it raises. One is linked at a time: the caller sees to
-    it."""
+    """A function of Python as a C function `int32_t (const void *)` at `address`, for `Guarded` programs. It gets
+    the address as an int; the C function returns 1 if it raises. One is linked at a time: the caller sees to it."""
 
     def __init__(self, function: Callable[[int], object]) -> None:
         self._function = function

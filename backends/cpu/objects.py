@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import llvmlite.binding as llvm
 
@@ -24,6 +25,7 @@ from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
+T = TypeVar("T")
 # An engine costs 5-6 ms whatever it holds: shards are filled up to this much text before the next one is begun.
 SHARD_CHARACTERS = 60_000
 
@@ -198,6 +200,21 @@ def _parse_error(text: str) -> str:
     except Exception as error:  # the bindings' own class; its text is what is wanted
         return str(error)
     return "unknown reason"
+
+
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """Make something at the first call, and give that ever after. Unlike with `functools.cache`, threads that call at
+    the same moment get the same: of machine code that others know by its address, a second one would be freed."""
+    lock = threading.RLock()
+    made: list[T] = []
+
+    def get() -> T:
+        with lock:
+            if not made:
+                made.append(make())
+            return made[0]
+
+    return get
 
 
 _native_ready = threading.Lock()

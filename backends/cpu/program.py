@@ -2,7 +2,8 @@
 
     void *shlo_main(void **inputs, void **outputs, char *arena, void **constants, void *pool)
 
-It returns null, or what a kernel that failed left behind.
+It returns null, or what a kernel that failed left behind. Behind the inputs lie, where the program needs them, the
+table of sizes, the process of a grid, and the block that may end loops (interrupt.py).
 
 Every value is a slice that buffer assignment chose, so an operand is a pointer and a constant offset. `scf` loops and
 branches become branches; nothing is interpreted. A phase worth more than one thread is handed to the pool, everything
@@ -22,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stablehlo_py.backends.cpu import grid
+from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
 from stablehlo_py.codegen.size_table import SizeTable
@@ -73,6 +75,7 @@ class Program:
     private_offset: int = 0
     private_bytes: int = 0
     uses_pool: bool = False
+    loops: bool = False
     sites: list[str] = field(default_factory=list)
 
     def text(self, attributes: str) -> str:
@@ -258,6 +261,7 @@ class _Emitter:
 
         def body() -> list[Value]:
             self._block(after)
+            end_if_asked(self.f, self._interrupt(), self.f.null())
             return []
 
         self.f.while_([], condition, body)
@@ -296,17 +300,27 @@ class _Emitter:
         if op.operation.name != "func.call":
             return False
         kernel = self.kernels[op.attributes["callee"].value]
-        return bool(kernel.communicates or kernel.may_fail)
+        return bool(kernel.communicates or kernel.may_fail or kernel.loops)
 
     def _step_or_return(self, op: ir.OpView) -> None:
-        """Run a kernel. Where it fails return: its results are worth nothing, and a loop over them may never end."""
-        if self.kernels[op.attributes["callee"].value].communicates:
+        """Run a kernel. Where it fails, or is ended, return: its results are worth nothing, and a loop over them may
+        never end."""
+        kernel, f = self.kernels[op.attributes["callee"].value], self.f
+        if kernel.communicates:
             self._communicate(op)
             return
-        self._step(op)
-        f = self.f
         record = f.gep(f.arena, self.program.shared_offset, I8)
-        f.ret_if(f.cmp("ne", f.cast("ptrtoint", f.load(PTR, record), I64), f.const(0)), record)
+        if kernel.loops:
+            f.store(self._interrupt(), record)
+        self._step(op)
+        left = f.cmp("ne", f.cast("ptrtoint", f.load(PTR, record), I64), f.const(0))
+        f.ret_if(left, f.null() if kernel.loops else record)
+
+    def _interrupt(self) -> Value:
+        """The address of the block that may end loops (interrupt.py)."""
+        self.program.loops = True
+        arguments = self.main.regions[0].blocks[0].arguments
+        return self.f.load(PTR, self.f.inputs, len(arguments) + len(self.sizes))
 
     def _record_of_process(self) -> Value:
         arguments = self.main.regions[0].blocks[0].arguments

@@ -7,14 +7,13 @@ import os
 import signal
 import threading
 from collections.abc import Sequence
-from functools import cache
 
 import llvmlite.binding as llvm
 
 from stablehlo_py.backends.cpu import channels
 from stablehlo_py.backends.cpu import grid as native_grid
 from stablehlo_py.backends.cpu import pool as native_pool
-from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units
+from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units, once
 from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import ResourceError
@@ -32,18 +31,18 @@ def _compiled(functions: Sequence[Function]) -> NativeCode:
     return NativeCode([compile_units(units)])
 
 
-@cache
+@once
 def _code() -> NativeCode:
     return _compiled(native_pool.functions())
 
 
-@cache
+@once
 def register_pool_symbols() -> None:
     """Make `shlo_pool_run` known to programs that are loaded later."""
     llvm.add_symbol("shlo_pool_run", _code().address("shlo_pool_run"))
 
 
-@cache
+@once
 def register_grid_symbols() -> NativeCode:
     """Make what processes of a grid meet by known to programs that are loaded later."""
     functions = [*native_grid.functions(), *channels.functions()]

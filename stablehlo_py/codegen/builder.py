@@ -158,11 +158,15 @@ class Function(Operations):
         condition: Value,
         then: Callable[[], Sequence[Value] | Value | None],
         otherwise: Callable[[], Sequence[Value] | Value | None] | None = None,
+        *,
+        unlikely: bool = False,
     ) -> list[Value]:
-        """if condition: then() else: otherwise(). Both return the same types; returns the merged values."""
+        """if condition: then() else: otherwise(). Both return the same types; returns the merged values. `unlikely`:
+        registers and the order of code are chosen for the other case."""
         yes, no, done = self._label(), self._label(), self._label()
         hoisted = self._preheader()
-        self._lines.append(f"llvm.cond_br {condition.ref}, {yes}, {no if otherwise else done}")
+        weights = " weights([1, 1000000])" if unlikely else ""
+        self._lines.append(f"llvm.cond_br {condition.ref}{weights}, {yes}, {no if otherwise else done}")
         self._open(yes, [])
         with self._region(hoisted):
             results = self._carried(then())

@@ -336,10 +336,10 @@ class Operations(Assembly):
 
     # --- atomics (sequentially consistent) ---------------------------------------------------------------------------
 
-    def atomic_load(self, type_: ScalarType, address: Value) -> Value:
+    def atomic_load(self, type_: ScalarType, address: Value, ordering: str = "seq_cst") -> Value:
         """Atomic load."""
         return self.op(
-            f"llvm.load {address.ref} atomic seq_cst {{alignment = {type_.bits // 8} : i64}} : "
+            f"llvm.load {address.ref} atomic {ordering} {{alignment = {type_.bits // 8} : i64}} : "
             f"!llvm.ptr -> {type_.text}",
             type_,
         )

@@ -20,7 +20,7 @@ from stablehlo_py.errors import LoadError, ResourceError, ShloError
 from stablehlo_py.files import why_no_file_name, write_whole
 from stablehlo_py.runtime.quantization import Quantization
 
-FORMAT = 8
+FORMAT = 9
 
 
 def this_machine() -> str:
@@ -196,6 +196,7 @@ class CompiledProgram:
         constants: the arrays behind slices of the constant space.
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
+        loops: whether it has loops, which may have to be ended.
         threads: threads a call may use.
         stages: text of stages (or MLIR bytecode, rendered when asked for).
         grid: for a program that runs as several processes, or exchanges data with the host while it runs.
@@ -221,6 +222,7 @@ class CompiledProgram:
     symbols: tuple[str, ...] = ()
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
+    loops: bool = False
 
     def __repr__(self) -> str:
         size = f"{sum(map(len, self.objects)) / 1024:.0f} KiB"
@@ -271,6 +273,7 @@ def serialize(program: CompiledProgram) -> bytes:
         "donations": program.donations,
         "arena_bytes": program.arena_bytes,
         "uses_pool": program.uses_pool,
+        "loops": program.loops,
         "threads": program.threads,
         "report": program.report,
         "grid": _grid_json(program.grid) if program.grid else None,
@@ -341,6 +344,7 @@ def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
         donations=tuple((output, input_) for output, input_ in metadata["donations"]),
         arena_bytes=metadata["arena_bytes"],
         uses_pool=metadata["uses_pool"],
+        loops=metadata["loops"],
         threads=metadata["threads"],
         stages={
             stage: archive.read(f"stage-{stage}") if binary else archive.read(f"stage-{stage}").decode()

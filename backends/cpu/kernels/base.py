@@ -49,6 +49,9 @@ class Kernel:
     One that `may_fail` begins its shared scratch with a pointer: null, or, when it has failed, where it stands in the
     program (`failure_of` in runtime/callbacks.py has the rest). The program then returns at once.
 
+    One that `loops` finds there the address of the block that may end it (interrupt.py), and leaves null, or, when it
+    was ended, the address. Again the program returns at once.
+
     `checks` are what dynamic sizes must hold to beyond what the module's own checks say.
     """
 
@@ -59,6 +62,7 @@ class Kernel:
     externals: tuple[str, ...] = ()
     communicates: str | None = None
     may_fail: bool = False
+    loops: bool = False
     checks: tuple[Check, ...] = ()
 
 

@@ -42,6 +42,9 @@ class Compiled:
     def call(self, pointers: Sequence[int], chunks: int = 1) -> None:
         """Run all phases over raw pointers (inputs, outputs); `chunks` uneven pieces per phase."""
         shared = aligned(self.kernel.shared_bytes)
+        if self.kernel.loops:
+            never_ends = np.zeros(2, np.int64)
+            shared[:8] = np.array([never_ends.ctypes.data]).view(np.uint8)
         for phase in self.kernel.phases:
             function = self._functions[phase.symbol]
             for begin, end in _pieces(phase.iterations, chunks):

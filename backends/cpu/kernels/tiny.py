@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels import registers
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import inplace_pairs
@@ -20,7 +21,7 @@ from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, apply, rounded
-from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.index import row_major_strides
 from stablehlo_py.codegen.types import Element, Lanes, element
@@ -53,9 +54,16 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f = phase_function(fusion, fusion.name, aliased=aliased)
     emitter = _Emitter(f, fusion)
     emitter.run()
+    if emitter.block is not None:
+        f.store(f.null(), f.shared)
     f.ret()
-    externals = tuple(f.declarations().values())
-    return Kernel((f.text(target.function_attributes),), (Phase(fusion.name),), externals=externals)
+    return Kernel(
+        (f.text(target.function_attributes),),
+        (Phase(fusion.name),),
+        shared_bytes=0 if emitter.block is None else 8,
+        externals=tuple(f.declarations().values()),
+        loops=emitter.block is not None,
+    )
 
 
 def _places(sizes: Sequence[int]) -> itertools.product[Place]:
@@ -71,6 +79,7 @@ class _Emitter:
         self.indices: dict[ir.Value, Value] = {}
         self.output_of: dict[ir.Value, int] = {value: number for number, value in enumerate(fusion.outputs)}
         self.inplace = inplace_pairs(fusion)
+        self.block: Value | None = None  # that may end loops, where there are any
 
     def run(self) -> None:
         for number, value in enumerate(self.fusion.inputs):
@@ -403,8 +412,13 @@ class _Emitter:
             for before_trip, after_trip in zip(initial, yielded, strict=True):
                 if isinstance(before_trip, Memory) and before_trip != replace(after_trip, shape=before_trip.shape):
                     raise InternalError("a carry in memory changes its place", location=user_location(op.location))
+            assert self.block is not None
+            end_if_asked(self.f, self.block)
             return _flat(yielded)
 
+        if self.block is None:
+            with self.f.at_level(0):
+                self.block = self.f.load(PTR, self.f.shared)
         results = self.f.while_(_flat(initial), condition, body)
         for result, held in zip(op.results, _rebuilt(initial, results), strict=True):
             self.held[result] = held

@@ -44,7 +44,7 @@ def at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
         ):
             f.store(word, words, position)
         status = f.call_pointer(
-            grid.read(f, header, grid.CALL, PTR), [grid.read(f, header, grid.ANSWER, PTR), words], I32
+            grid.read(f, header, grid.CALL, PTR), [grid.read(f, header, grid.TRANSFER, PTR), words], I32
         )
         assert status is not None
         f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: grid.fail(f, process, grid.STOPPED))

@@ -1,0 +1,108 @@
+"""How a loop ends that is not to go on, emitted as native code by our own builder.
+
+A program with loops takes the address of a block of memory: an i32 which is not 0 when there is something to ask, and
+the address of `i32 answer(block)`, which says whether to go on (0). At the end of each trip a loop reads the i32. That
+is a load and a branch that is never taken, next to what any trip does. Sixteen zero bytes are a block that never ends
+a loop.
+
+Processes of a grid have its header for a block, and end when it has failed. For calls of Python's main thread there is
+one block, which ends them when the handler of a signal raises, as Ctrl-C does. Python's own handlers only note that a
+signal came, so someone has to look: the answer takes the GIL and lets Python run the handlers. A thread that we start
+sets the i32 again a while after each answer, and only then: it sleeps where no loop runs.
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
+
+ASKED, ANSWER = 0, 8
+# The block of the main thread goes on: how often the thread was asked to set ASKED, whether it is there, after which
+# time it does so (a timespec), and a word that nobody changes. ASKED, which loops read, has a cache line of its own.
+REQUESTS, STARTED, PERIOD, NEVER = 64, 68, 72, 88
+SIGNALS_BYTES = 128
+# Ctrl-C is answered within this time. Each answer takes 0.2 microseconds, or waits for the thread that has the GIL.
+PERIOD_NANOSECONDS = 100_000_000
+_SIG_SETMASK, _SIGNAL_WORDS = 2, 16
+
+
+def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None:
+    """Return `result` if what `block` belongs to is not to go on. At the end of a trip."""
+    asked = f.atomic_load(I32, f.gep(block, ASKED, I8), ordering="monotonic")
+
+    def ask() -> None:
+        status = f.call_pointer(f.load(PTR, f.gep(block, ANSWER, I8)), [block], I32)
+        assert status is not None
+        f.ret_if(f.cmp("ne", status, f.const(0, I32)), result)
+
+    f.if_(f.cmp("ne", asked, f.const(0, I32)), ask, unlikely=True)
+
+
+def _answer_function() -> Function:
+    """i32 shlo_answer_signals(block): let Python run handlers of signals. 0, or -1 when one has raised."""
+    f = Function("shlo_answer_signals", [("block", PTR)], result=I32)
+    state = f.call("PyGILState_Ensure", [], I32, external=True)
+    status = f.call("PyErr_CheckSignals", [], I32, external=True)
+    assert state is not None
+    assert status is not None
+    f.call("PyGILState_Release", [state], external=True)
+
+    def ask_again_later() -> None:
+        f.atomic_store(f.const(0, I32), f.gep(f.block, ASKED, I8))
+        first = f.compare_exchange(f.gep(f.block, STARTED, I8), f.const(0, I32), f.const(1, I32))
+        f.if_(first, lambda: _start(f))
+        f.atomic_add(f.gep(f.block, REQUESTS, I8), f.const(1, I32))
+        futex(f, f.gep(f.block, REQUESTS, I8), WAKE, f.const(1, I32))
+
+    f.if_(f.cmp("eq", status, f.const(0, I32)), ask_again_later)
+    f.ret(status)
+    return f
+
+
+def _start(f: Function) -> None:
+    """Start the thread. It inherits the mask: signals are Python's main thread's to handle."""
+    handle, every, before = f.alloca(1, I64), f.alloca(_SIGNAL_WORDS, I64), f.alloca(_SIGNAL_WORDS, I64)
+    f.set_memory(every, -1, 8 * _SIGNAL_WORDS)
+    f.call("pthread_sigmask", [f.const(_SIG_SETMASK, I32), every, before], I32, external=True)
+    thread = f.address_of("shlo_ask_later")
+    status = f.call("pthread_create", [handle, f.null(), thread, f.block], I32, external=True)
+    assert status is not None
+    f.call("pthread_sigmask", [f.const(_SIG_SETMASK, I32), before, f.null()], I32, external=True)
+
+    def refused() -> None:  # then loops ask at every trip, which is slow and right
+        f.atomic_store(f.const(0, I32), f.gep(f.block, STARTED, I8))
+        f.atomic_store(f.const(1, I32), f.gep(f.block, ASKED, I8))
+
+    def started() -> None:
+        f.call("pthread_detach", [f.load(I64, handle)], I32, external=True)
+
+    f.if_(f.cmp("eq", status, f.const(0, I32)), started, refused)
+
+
+def _thread_function() -> Function:
+    """void *shlo_ask_later(block): the thread that sets ASKED a while after each request."""
+    f = Function("shlo_ask_later", [("block", PTR)], result=PTR)
+    address = f.gep(f.block, REQUESTS, I8)
+
+    def trip(seen: Value) -> list[Value]:
+        requests = f.atomic_load(I32, address)
+
+        def sleep() -> Value:
+            futex(f, address, WAIT, seen)
+            return seen
+
+        def ask() -> Value:
+            futex(f, f.gep(f.block, NEVER, I8), WAIT, f.const(0, I32), f.gep(f.block, PERIOD, I8))
+            f.atomic_store(f.const(1, I32), f.gep(f.block, ASKED, I8))
+            return requests
+
+        return f.if_(f.cmp("eq", requests, seen), sleep, ask)
+
+    f.while_([f.const(0, I32)], lambda seen: f.cmp("eq", seen, seen), trip)
+    f.ret(f.null())
+    return f
+
+
+def functions() -> list[Function]:
+    """The functions of the main thread's block; `shlo_answer_signals` is its answer."""
+    return [_answer_function(), _thread_function()]
