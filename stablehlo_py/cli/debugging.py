@@ -29,10 +29,12 @@ def tool_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentPa
 
 def add_case_options(parser: argparse.ArgumentParser) -> None:
     """Where a module's inputs come from, and how it is compiled."""
+    from stablehlo_py.cli.run import SEED_HELP
+
     group = parser.add_argument_group("inputs and compilation")
     inputs = ".npy: the next input; .npz: the next ones, in the file's order (default: random inputs)"
     group.add_argument("--input", metavar="FILE", action="append", default=[], help=inputs)
-    group.add_argument("--seed", type=int, default=0, help="seed of random inputs (default: %(default)s)")
+    group.add_argument("--seed", type=int, default=0, help=SEED_HELP)
     group.add_argument("--dim", metavar="N", action="append", default=[], type=int, help="as of shlo-run")
     group.add_argument("--entry", help="function to run, when there is no @main and several public functions")
     add_target_options(group.add_argument)
@@ -76,7 +78,7 @@ def read_case(arguments: argparse.Namespace) -> tuple[bytes, list[np.ndarray]]:
     if getattr(arguments, "oracle", None):
         require_oracle(arguments.oracle)
     source = read_input(arguments.module)
-    return source, inputs_of(arguments, specs_of(source, arguments.entry, arguments.isolate))
+    return source, inputs_of(arguments, specs_of(source, arguments.entry, arguments.isolate), source)
 
 
 def specs_of(source: bytes, entry: str | None, isolate: bool) -> list[Spec]:

@@ -8,6 +8,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.program import Spec
 
 ARTIFACT_MAGIC = b"PK"
+SEED_HELP = (
+    "seed of random inputs, which suit what the model does with them: weights are scaled, indices inside, variances "
+    "positive (docs/wrong-answers.md; default: %(default)s)"
+)
 
 
 def _positive(text: str) -> int:
@@ -69,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("R,P", "FILE"),
         help="as --input, for replica R, partition P of a grid alone",
     )
-    inputs.add_argument("--seed", type=int, default=0, help="seed of random inputs (default: %(default)s)")
+    inputs.add_argument("--seed", type=int, default=0, help=SEED_HELP)
     inputs.add_argument(
         "--dim",
         action="append",
@@ -107,19 +112,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def inputs_of(arguments: argparse.Namespace, specs: Sequence[Spec]) -> list[np.ndarray]:
-    """The arrays that --input names, else random ones. Raises ResourceError."""
+def inputs_of(
+    arguments: argparse.Namespace, specs: Sequence[Spec], source: str | bytes | None = None
+) -> list[np.ndarray]:
+    """The arrays that --input names, else random ones, for what the module at `source` does with them where that is
+    known. Raises ResourceError."""
+    from stablehlo_py.debug.inputs import random_inputs
+
     given: list[np.ndarray] = []
     for name in arguments.input:
         given += _read_arrays(name)
     if given:
         return [_retyped(array, spec) for array, spec in zip(given, specs, strict=False)] + given[len(specs) :]
-    generator = np.random.default_rng(arguments.seed)
     dimensions = iter(arguments.dim)
-    return [
-        random_array(generator, spec.dtype, [next(dimensions, 4) if size is None else size for size in spec.shape])
-        for spec in specs
-    ]
+    shapes = [tuple(next(dimensions, 4) if size is None else size for size in spec.shape) for spec in specs]
+    return random_inputs(source, [spec.dtype for spec in specs], shapes, arguments.entry, arguments.seed)
 
 
 def _read_arrays(name: str) -> list[np.ndarray]:
@@ -137,17 +144,6 @@ def _retyped(array: np.ndarray, spec: Spec) -> np.ndarray:
     if array.dtype.kind == "V" and spec.dtype.kind == "V" and array.dtype.itemsize == spec.dtype.itemsize:
         return array.view(spec.dtype)
     return array
-
-
-def random_array(generator: np.random.Generator, dtype: np.dtype, sizes: Sequence[int]) -> np.ndarray:
-    """Normal floats, small non-negative integers, fair booleans."""
-    if dtype.kind == "b":
-        return np.asarray(generator.integers(0, 2, sizes)).astype(dtype)
-    if dtype.kind == "c":
-        return np.asarray(generator.normal(size=sizes) + 1j * generator.normal(size=sizes)).astype(dtype)
-    if dtype.kind in "iu" or "int" in dtype.name:
-        return np.asarray(generator.integers(0, 2 if dtype.name.endswith("int2") else 5, sizes)).astype(dtype)
-    return np.asarray(generator.normal(size=sizes)).astype(dtype)
 
 
 def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) -> Executable | SymbolicExecutable:
@@ -174,11 +170,11 @@ def _options(arguments: argparse.Namespace) -> Options:
     )
 
 
-def _run_grid(arguments: argparse.Namespace, executable: GridExecutable) -> int:
+def _run_grid(arguments: argparse.Namespace, executable: GridExecutable, source: str | bytes) -> int:
     if arguments.compare or arguments.benchmark or (arguments.output or "").endswith(".npy"):
         remedy = "save the results with --output FILE.npz"
         raise OptionError("--compare, --benchmark and .npy files are for one process, not for a grid", remedy=remedy)
-    rows = executable.call_grid(grid_inputs(arguments, executable, inputs_of))
+    rows = executable.call_grid(grid_inputs(arguments, executable, partial(inputs_of, source=source)))
     if arguments.output:
         _save(arguments.output, dict(named_results(rows, _numbered(executable.outputs))))
     if arguments.show or not arguments.output:
@@ -211,10 +207,10 @@ def _run(arguments: argparse.Namespace) -> int:
         raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")
     executable = _load(arguments, source, content)
     if isinstance(executable, shlo.GridExecutable) and executable.has_own_arguments:
-        return _run_grid(arguments, executable)
+        return _run_grid(arguments, executable, source)
     if arguments.process_input:
         raise OptionError("the model does not run as a grid whose processes have inputs of their own", remedy="--input")
-    inputs = inputs_of(arguments, executable.inputs)
+    inputs = inputs_of(arguments, executable.inputs, None if content.startswith(ARTIFACT_MAGIC) else source)
     results = executable(*inputs)
     status = EXIT_OK
     if arguments.compare:

@@ -1,4 +1,4 @@
-"""A module of about a thousand ops, one pair of which meets the planted rule (`planted.py`)."""
+"""A module of about a thousand ops, one pair of which meets the planted rule (`planted/rule.py`)."""
 
 from __future__ import annotations
 

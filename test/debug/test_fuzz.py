@@ -97,9 +97,9 @@ def test_programs_of_every_kind() -> None:
     assert len({tuple(array.shape for array in case.inputs) for case in symbolic.cases}) > 1
 
 
-@pytest.mark.parametrize(("planted", "status"), [("planted.py", "difference"), ("crash.py", "crash")])
+@pytest.mark.parametrize(("planted", "status"), [("planted/rule.py", "difference"), ("crash.py", "crash")])
 def test_what_is_planted_is_found(planted: str, status: str, tmp_path: Path) -> None:
-    file = HERE / planted if planted == "planted.py" else tmp_path / planted
+    file = HERE / planted if planted == "planted/rule.py" else tmp_path / planted
     if status == "crash":
         file.write_text(CRASH)
     case = Case(NEGATED, INPUTS)

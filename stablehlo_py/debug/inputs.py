@@ -1,0 +1,270 @@
+"""Random inputs on which a model's values stay in range: each argument is drawn for what the program does with it.
+
+Weights of variance one make the activations of a deep network grow by the square root of the layer's width, layer after
+layer: results of -30,000, a softmax of zeros and ones, and differences that are nothing but rounding. So arguments are
+followed through the ops that move elements, to the first op in program order that says what they are
+(docs/wrong-answers.md has the table).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stablehlo_py.debug.engines import Source, at_stage
+from stablehlo_py.dialect.types import element_type, i64s, is_integer, is_tensor, num_elements, rank, shape
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir, stablehlo
+from stablehlo_py.options import Options
+
+# Ops whose results are elements of these operands (None: all).
+_MOVES: dict[str, tuple[int, ...] | None] = {
+    "hlo.broadcast": None, "hlo.concatenate": None, "hlo.convert": None, "hlo.copy": None, "hlo.dynamic_slice": (0,),
+    "hlo.dynamic_update_slice": (0, 1), "hlo.gather": (0,), "hlo.pad": (0,), "hlo.reduce_precision": None,
+    "hlo.reshape": None, "hlo.reverse": None, "hlo.select": (1, 2), "hlo.slice": None, "hlo.transpose": None,
+    "stablehlo.concatenate": None, "stablehlo.optimization_barrier": None,
+}  # fmt: skip
+# Ops through which integers stay indices.
+_INDEX_ARITHMETIC = frozenset(f"hlo.{name}" for name in ("add", "subtract", "maximum", "minimum", "remainder"))
+_ROOTS = frozenset(f"hlo.{name}" for name in ("sqrt", "rsqrt", "log", "log_plus_one"))
+_INSIDE_ONE = frozenset(f"hlo.{name}" for name in ("asin", "acos", "atanh", "erf_inv"))
+
+
+@dataclass(frozen=True)
+class Role:
+    """How an argument is drawn: `kind` names a row of the table above; `number` is the deviation of floats, or how many
+    indices there are."""
+
+    kind: str = "plain"
+    number: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A value that holds elements of an argument, and whether a broadcast repeats them."""
+
+    value: ir.Value
+    grown: bool = False
+
+
+def random_inputs(
+    source: Source | None, dtypes: Sequence[np.dtype], shapes: Sequence[tuple[int, ...]], entry: str | None, seed: int
+) -> list[np.ndarray]:
+    """Inputs of a module, the same for the same seed. An artifact (None), or a module that does not compile, says
+    nothing about them."""
+    try:
+        roles = roles_of(source, shapes, entry) if source is not None else [Role()] * len(shapes)
+    except UnsupportedError:
+        roles = [Role()] * len(shapes)
+    generator = np.random.default_rng(seed)
+    return [
+        random_array(generator, dtype, sizes, role) for dtype, sizes, role in zip(dtypes, shapes, roles, strict=True)
+    ]
+
+
+def random_array(
+    generator: np.random.Generator, dtype: np.dtype, sizes: Sequence[int], role: Role = Role()
+) -> np.ndarray:
+    """An array of one argument."""
+    if dtype.kind == "b":
+        return np.asarray(generator.integers(0, 2, sizes)).astype(dtype)
+    if dtype.kind in "iu" or "int" in dtype.name:
+        limit = int(role.number) if role.kind == "index" else 2 if dtype.name.endswith("int2") else 5
+        return np.asarray(generator.integers(0, max(1, limit), sizes)).astype(dtype)
+    values = np.asarray(_floats(generator, sizes, role))
+    if dtype.kind == "c":
+        return np.asarray(values + 1j * np.asarray(_floats(generator, sizes, role)) * (role.kind == "plain")).astype(
+            dtype
+        )
+    return values.astype(dtype)
+
+
+def _floats(generator: np.random.Generator, sizes: Sequence[int], role: Role) -> np.ndarray:
+    if role.kind in ("plain", "weight"):
+        return generator.normal(size=sizes) * role.number
+    if role.kind == "scale":
+        return 1 + 0.1 * generator.normal(size=sizes)
+    if role.kind == "rate":
+        return 0.01 + 0.001 * generator.normal(size=sizes)
+    if role.kind == "positive":
+        return generator.uniform(0.5, 1.5, sizes)
+    if role.kind == "divisor":
+        return generator.uniform(0.5, 1.5, sizes) * generator.choice((-1.0, 1.0), sizes)
+    if role.kind == "inside one":
+        return generator.uniform(-0.9, 0.9, sizes)
+    if role.kind == "above one":
+        return 1 / generator.uniform(0.1, 0.9, sizes)
+    noise = generator.normal(size=sizes) / sizes[-1]
+    return noise + np.swapaxes(noise, -1, -2) + 2 * np.eye(sizes[-1])  # "matrix": its eigenvalues lie around 2
+
+
+def roles_of(source: Source, shapes: Sequence[tuple[int, ...]], entry: str | None = None) -> list[Role]:
+    """The role of every argument of a module, whose arguments have these shapes. Raises ShloError where it does not
+    compile."""
+    module = at_stage("hlo", source, tuple(shapes), entry, Options(), ())
+    with module.context:
+        (main,) = (op for op in module.body.operations if op.attributes["sym_name"].value == "main")
+        block = main.regions[0].blocks[0]
+        arguments = list(block.arguments)[: len(shapes)]
+        walk = _Walk(block)
+        moved = {path.value for argument in arguments for path in walk.paths(argument, None)}
+        return [walk.role(argument, moved) for argument in arguments]
+
+
+class _Walk:
+    """What becomes of the arguments of a block."""
+
+    def __init__(self, block: ir.Block) -> None:
+        self.order: dict[ir.Operation, int] = {}
+        self._number(block)
+
+    def _number(self, block: ir.Block) -> None:
+        for view in block.operations:
+            self.order[view.operation] = len(self.order)
+            for region in view.operation.regions:
+                for inner in region.blocks:
+                    self._number(inner)
+
+    def role(self, argument: ir.Value, moved: set[ir.Value]) -> Role:
+        """The role that the first telling use in program order gives an argument. `moved`: values that hold elements of
+        arguments."""
+        if not is_tensor(argument):
+            return Role()
+        if is_integer(element_type(argument)):
+            limits = [limit for path in self.paths(argument, _stays_index) for limit in self._limits(path.value)]
+            return Role("index", min(limits)) if limits else Role()
+        found: list[tuple[int, Role]] = []
+        for path in self.paths(argument, None):
+            for op, position in _uses(path.value):
+                role = _role_of_use(op, position, path, rank(argument), moved)
+                if role is not None:
+                    found.append((self.order[op], role))
+        for path in self.paths(argument, _stays_variance):
+            found += [(self.order[op], Role("positive")) for op, _ in _uses(path.value) if op.name in _ROOTS]
+        return min(found, key=lambda each: each[0])[1] if found else Role()
+
+    def paths(self, argument: ir.Value, through: Callable[[ir.Operation, int], bool] | None) -> list[_Path]:
+        """The values that hold elements of an argument, as it is, or after ops that `through` lets pass."""
+        found: dict[ir.Value, _Path] = {argument: _Path(argument)}
+        pending = [argument]
+        while pending:
+            path = found[pending.pop()]
+            for op, position in _uses(path.value):
+                moves = op.name in _MOVES and position in (_MOVES[op.name] or range(len(op.operands)))
+                passes = moves or (through is not None and through(op, position))
+                for value in op.results if passes else _successors(op, position):
+                    if value not in found and is_tensor(value):
+                        grown = path.grown or (op.name == "hlo.broadcast" and _grows(op))
+                        found[value] = _Path(value, grown)
+                        pending.append(value)
+        return list(found.values())
+
+    def _limits(self, value: ir.Value) -> Iterator[int]:
+        """How many indices there are for each use of a value as one."""
+        for op, position in _uses(value):
+            sizes = shape(op.operands[0]) if len(op.operands) and is_tensor(op.operands[0]) else ()
+            if op.name == "hlo.gather" and position == 1:
+                taken = i64s(op, "slice_sizes")
+                yield min((sizes[d] - taken[d] + 1 for d in i64s(op, "start_index_map")), default=1)
+            elif op.name == "hlo.dynamic_slice" and position >= 1:
+                yield sizes[position - 1] - i64s(op, "sizes")[position - 1] + 1
+            elif op.name == "hlo.dynamic_update_slice" and position >= 2:
+                yield sizes[position - 2] - shape(op.operands[1])[position - 2] + 1
+            elif op.name == "stablehlo.scatter" and position == (len(op.operands) - 1) // 2:
+                numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+                yield min((sizes[d] for d in numbers.scattered_dims_to_operand_dims), default=1)
+            elif op.name == "hlo.compare":
+                counted = _iota_size(op.operands[1 - position])
+                if counted:
+                    yield counted
+
+
+def _uses(value: ir.Value) -> list[tuple[ir.Operation, int]]:
+    return [(use.owner.operation, use.operand_number) for use in value.uses]
+
+
+def _successors(op: ir.Operation, position: int) -> list[ir.Value]:
+    """What an operand of control flow is handed on as."""
+    if op.name == "scf.while":
+        return [op.regions[0].blocks[0].arguments[position]]
+    if op.name not in ("scf.yield", "scf.condition"):
+        return []
+    around = op.parent.operation
+    if around.name != "scf.while":
+        return [around.results[position]]
+    if op.name == "scf.yield":
+        return [around.regions[0].blocks[0].arguments[position]]
+    return [around.regions[1].blocks[0].arguments[position - 1], around.results[position - 1]] if position else []
+
+
+def _grows(op: ir.Operation) -> bool:
+    return num_elements(op.results[0]) > num_elements(op.operands[0])
+
+
+def _stays_index(op: ir.Operation, _: int) -> bool:
+    return op.name in _INDEX_ARITHMETIC and is_integer(element_type(op.results[0]))
+
+
+def _stays_variance(op: ir.Operation, position: int) -> bool:
+    """Sums with whatever is added, and products with constants: v * 0.999 + g * 0.001."""
+    if op.name in ("hlo.add", "hlo.maximum"):
+        return True
+    if op.name == "hlo.divide":
+        return position == 0
+    return op.name == "hlo.multiply" and _is_constant(op.operands[1 - position])
+
+
+def _is_constant(value: ir.Value, depth: int = 8) -> bool:
+    if isinstance(value, ir.BlockArgument) or not depth:
+        return False
+    op = value.owner.operation
+    return not op.regions and all(_is_constant(operand, depth - 1) for operand in op.operands)
+
+
+def _iota_size(value: ir.Value) -> int:
+    """How far the numbers of an iota count, that was moved at most; 0 for other values."""
+    while not isinstance(value, ir.BlockArgument):
+        op = value.owner.operation
+        if op.name == "hlo.iota":
+            return shape(op.results[0])[op.attributes["dimension"].value]
+        if op.name not in _MOVES or len(op.operands) != 1:
+            return 0
+        value = op.operands[0]
+    return 0
+
+
+def _role_of_use(op: ir.Operation, position: int, path: _Path, dimensions: int, moved: set[ir.Value]) -> Role | None:
+    """What a use says about the argument whose elements are used; None for uses that say nothing."""
+    if op.name in ("hlo.dot", "hlo.convolution"):
+        if position == 0 and (op.operands[1] in moved or op.name == "hlo.convolution"):
+            return Role()  # the other operand is the weight
+        if op.name == "hlo.dot":
+            sizes = shape(op.operands[0])
+            terms = math.prod(sizes[d] for d in i64s(op, "lhs_contract"))
+        else:
+            kernel = shape(op.operands[1])
+            terms = math.prod(kernel) // max(1, kernel[i64s(op, "kernel_dims")[1]])
+        return Role("weight", 1 / math.sqrt(max(1, terms)))
+    if op.name == "hlo.multiply" and (path.grown or any(_broadcast_later(use) for use, _ in _uses(op.results[0]))):
+        return Role("rate" if dimensions == 0 else "scale")
+    if op.name in _ROOTS or (op.name == "hlo.power" and position == 0):
+        return Role("positive")
+    if op.name == "hlo.divide" and position == 1:
+        return Role("divisor")
+    if op.name in _INSIDE_ONE:
+        return Role("inside one")
+    if op.name == "hlo.acosh":
+        return Role("above one")
+    if position == 0 and op.name in ("hlo.cholesky", "hlo.triangular_solve"):
+        return Role("matrix")
+    return None
+
+
+def _broadcast_later(op: ir.Operation) -> bool:
+    """Whether an op broadcasts its operand, or reshapes it for one that does."""
+    if op.name == "hlo.reshape":
+        return any(_broadcast_later(use) for use, _ in _uses(op.results[0]))
+    return op.name == "hlo.broadcast" and _grows(op)
