@@ -258,25 +258,44 @@ def _bitcast_split(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> 
     above, which = regroup(f, place, (count, ratio), e.lanes)
     whole: Known = e.value(operand, digits([(count, above)]))
     if isinstance(f, Probe):
-        return splat(f, whole, 1) if not isinstance(whole, tuple) else whole[0]
+        part: Known = splat(f, parts(whole)[0], 1)
+        return (part, part) if target.is_complex else part
     lanes = lane_count(whole) if which.uniform else e.lanes
-    shift = f.index(scalar(f, which)) if which.uniform else vector_of(f, which, lanes)
-    shift = f.splat(shift, lanes) if shift.type.lanes != lanes else shift
-    whole = splat(f, whole, lanes)
-    if source.is_complex:
-        bits_type = vector(lanes, ScalarType(f"i{source.bits}", source.bits))
-        pieces = [f.bitcast(part, bits_type) for part in whole]
-        per_part = ratio // 2
-        second = f.cmp("uge", shift, f.const(per_part, shift.type))
-        bits = f.select(second, pieces[1], pieces[0])
-        shift = f.binary("and", shift, f.const(per_part - 1, shift.type)) if per_part > 1 else f.const(0, shift.type)
-    else:
-        bits = to_bits(f, source, whole)
-    width = bits.type.element
-    amount = f.binary("mul", shift, f.const(target.bits, shift.type))
+    number = f.index(scalar(f, which)) if which.uniform else vector_of(f, which, lanes)
+    number = f.splat(number, lanes) if number.type.lanes != lanes else number
+    pieces = [_bits(f, source, part) for part in parts(splat(f, whole, lanes))]
+    if not target.is_complex:
+        return _piece(f, pieces, target, number)
+    number = f.binary("mul", number, f.const(2, number.type))
+    return _piece(f, pieces, target, number), _piece(
+        f, pieces, target, f.binary("add", number, f.const(1, number.type))
+    )
+
+
+def _bits(f: Function, of: Element, part: Value) -> Value:
+    """Lanes, or parts of complex ones, as integers."""
+    if of.is_complex:
+        return f.bitcast(part, vector(part.type.lanes, ScalarType(f"i{of.bits}", of.bits)))
+    return to_bits(f, of, part)
+
+
+def _from_bits(f: Function, of: Element, bits: Value) -> Value:
+    return f.bitcast(bits, vector(bits.type.lanes, of.compute)) if of.is_complex else from_bits(f, of, bits)
+
+
+def _piece(f: Function, whole: Sequence[Value], target: Element, number: Value) -> Value:
+    """The piece of this number, of as many bits as the target's (parts), from one or two integers."""
+    width = whole[0].type.element
+    bits, each = whole[0], width.bits // target.bits
+    if len(whole) == 2:
+        bits = f.select(f.cmp("uge", number, f.const(each, number.type)), whole[1], whole[0])
+        number = f.binary("and", number, f.const(each - 1, number.type))
+    amount = f.binary("mul", number, f.const(target.bits, number.type))
     amount = f.cast("trunc", amount, width) if width.bits < 64 else amount
-    part = f.cast("trunc", f.binary("lshr", bits, amount), ScalarType(f"i{target.bits}", target.bits))
-    return from_bits(f, target, part)
+    piece = f.binary("lshr", bits, amount)
+    if width.bits > target.bits:
+        piece = f.cast("trunc", piece, ScalarType(f"i{target.bits}", target.bits))
+    return _from_bits(f, target, piece)
 
 
 def _bitcast_join(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> Lanes:
@@ -285,23 +304,24 @@ def _bitcast_join(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> L
     source, target = element(operand), element(op.results[0])
     count = math.prod(shape(op.results[0]))
     place = digits([(count, regroup(f, place, (count,), e.lanes)[0])])
-    pieces: list[Known] = [e.value(operand, (*place, (ratio, Affine(number)))) for number in range(ratio)]
+    values: list[Known] = [e.value(operand, (*place, (ratio, Affine(number)))) for number in range(ratio)]
+    pieces = [part for value in values for part in parts(value)]
     if isinstance(f, Probe):
         return (pieces[0], pieces[0]) if target.is_complex else pieces[0]
-    if target.is_complex:
-        half = ratio // 2
-        real, imaginary = (_joined(f, source, target.bits, pieces[at : at + half], target) for at in (0, half))
-        return real, imaginary
-    return _joined(f, source, target.bits, pieces, target)
+    if not target.is_complex:
+        return _joined(f, source, target, pieces)
+    half = len(pieces) // 2
+    return _joined(f, source, target, pieces[:half]), _joined(f, source, target, pieces[half:])
 
 
-def _joined(f: Function, source: Element, bits: int, pieces: Sequence[Known], target: Element) -> Value:
+def _joined(f: Function, source: Element, target: Element, pieces: Sequence[Value]) -> Value:
     lanes = max(lane_count(piece) for piece in pieces)
-    wide = ScalarType(f"i{bits}", bits)
+    wide = ScalarType(f"i{target.bits}", target.bits)
     total: Known = None
     for number, piece in enumerate(pieces):
         spread: Known = splat(f, piece, lanes)
-        narrow = f.cast("zext", to_bits(f, source, spread), wide)
+        narrow = _bits(f, source, spread)
+        narrow = f.cast("zext", narrow, wide) if target.bits > source.bits else narrow
         moved = f.binary("shl", narrow, f.const(number * source.bits, narrow.type)) if number else narrow
         total = moved if total is None else f.binary("or", total, moved)
-    return f.bitcast(total, vector(lanes, target.compute)) if target.is_complex else from_bits(f, target, total)
+    return _from_bits(f, target, total)

@@ -308,7 +308,8 @@ class Copy(Hlo.Operation, name="copy", traits=PURE):
 
 
 class Dot(Hlo.Operation, name="dot", traits=PURE):
-    """General dot product. Result dimensions: batch, free of lhs, free of rhs, each in operand order."""
+    """General dot product. Result dimensions: batch, free of lhs, free of rhs, each in operand order. Operands and
+    result are all integers, all floats or all complex."""
 
     lhs: ext.Operand[Any]
     rhs: ext.Operand[Any]

@@ -319,8 +319,15 @@ def gather(op: ir.OpView) -> None:
     _require_shape(op, infer.gather_shape(places, sizes, i64s(op, "offset_dims"), (*collapsed, *batching), vector))
 
 
+def _one_kind(op: ir.OpView) -> None:
+    elements = [element_type(value) for value in (*op.operands, *op.results)]
+    kinds = [sum(belongs(each) for each in elements) for belongs in (is_integer, is_float, is_complex)]
+    require(len(elements) in kinds, "needs operands and results that are all integers, all floats or all complex")
+
+
 def dot(op: ir.OpView) -> None:
     """dot."""
+    _one_kind(op)
     lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
     batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
     rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
@@ -336,6 +343,7 @@ def dot(op: ir.OpView) -> None:
 
 def convolution(op: ir.OpView) -> None:
     """convolution."""
+    _one_kind(op)
     lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
     dims = (i64s(op, "input_dims"), i64s(op, "kernel_dims"), i64s(op, "output_dims"))
     rank_ = len(lhs)

@@ -12,6 +12,33 @@ from stablehlo_py.legalize.rules import Unsupported, optional_i64s, optional_pai
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
 
+_KINDS = (is_integer, is_float, is_complex)
+
+
+def product(
+    name: str, type_: ir.Type, lhs: ir.Value, rhs: ir.Value, **attributes: int | Sequence[int] | ir.Attribute
+) -> ir.Value:
+    """`hlo.dot` or `hlo.convolution`, whose operands and result are of one kind: integers, floats or complex numbers.
+
+    The specification has no others (dot_general C21, convolution C26); XLA does, and JAX's `preferred_element_type`
+    asks for them. As there, the product is one of the widest kind among the three, in f64 if one of them is that and
+    else in f32, and the result is converted.
+    """
+    elements = [element_type(lhs), element_type(rhs), element_type(type_)]
+    kinds = [next(rank for rank, belongs in enumerate(_KINDS) if belongs(each)) for each in elements]
+    if len(set(kinds)) == 1:
+        return build.value(name, type_, lhs, rhs, **attributes)
+    parts = [each.element_type if is_complex(each) else each for each in elements]
+    part = next((each for each in parts if isinstance(each, ir.F64Type)), ir.F32Type.get())
+    wide = ir.ComplexType.get(part) if max(kinds) == _KINDS.index(is_complex) else part
+    operands = [
+        operand if kind == max(kinds) else build.value("convert", build.tensor(shape(operand), wide), operand)
+        for operand, kind in zip((lhs, rhs), kinds, strict=False)
+    ]
+    if kinds[-1] == max(kinds):
+        return build.value(name, type_, *operands, **attributes)
+    return build.value("convert", type_, build.value(name, build.tensor(shape(type_), wide), *operands, **attributes))
+
 
 def dot(
     lhs: ir.Value,
@@ -22,7 +49,7 @@ def dot(
 ) -> ir.Value:
     """`hlo.dot` with its inferred shape: batch, free dimensions of lhs, free dimensions of rhs."""
     sizes = infer.dot_shape(shape(lhs), shape(rhs), batch, contract)
-    return build.value(
+    return product(
         "dot",
         build.tensor(sizes, element),
         lhs,
@@ -36,13 +63,9 @@ def dot(
 
 @rule("stablehlo.dot_general")
 def dot_general(op: ir.OpView) -> ir.Value:
-    """The dimension numbers become attributes of their own. Spec, section dot_general (C21): operands and result are
-    all integers (or booleans), floats or complex numbers."""
-    elements = [element_type(value) for value in (*op.operands, *op.results)]
-    if len({kind for kind in (is_integer, is_float, is_complex) for each in elements if kind(each)}) > 1:
-        raise Unsupported("mixes kinds of numbers", "convert the operands to one kind first")
+    """The dimension numbers become attributes of their own."""
     numbers = attributes.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
-    return build.value(
+    return product(
         "dot",
         op.results[0].type,
         *op.operands,
@@ -72,7 +95,7 @@ def _convolution(op: ir.OpView, padding: list[int]) -> ir.Value:
     strides = optional_i64s(op, "window_strides", ones)
     if len(strides) != spatial:
         raise Unsupported(f"has {len(strides)} strides for {spatial} spatial dimensions", "give one for each")
-    return build.value(
+    return product(
         "convolution",
         op.results[0].type,
         op.operands[0],

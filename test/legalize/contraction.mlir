@@ -37,3 +37,23 @@ func.func @einsum(%a: tensor<2x3x4x5xf32>, %b: tensor<4x3x6xf32>) -> tensor<6x3x
   %0 = "stablehlo.einsum"(%a, %b) {einsum_config = "abcd,cbe->eba"} : (tensor<2x3x4x5xf32>, tensor<4x3x6xf32>) -> tensor<6x3x2xf32>
   return %0 : tensor<6x3x2xf32>
 }
+
+// JAX's preferred_element_type: the product is one of the widest kind.
+// CHECK-LABEL: func.func @integers_to_floats
+// CHECK: %[[LHS:.*]] = "hlo.convert"(%arg0) : (tensor<3x4xi8>) -> tensor<3x4xf32>
+// CHECK: %[[RHS:.*]] = "hlo.convert"(%arg1) : (tensor<4x5xi8>) -> tensor<4x5xf32>
+// CHECK: "hlo.dot"(%[[LHS]], %[[RHS]])
+// CHECK-SAME: -> tensor<3x5xbf16>
+func.func @integers_to_floats(%a: tensor<3x4xi8>, %b: tensor<4x5xi8>) -> tensor<3x5xbf16> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<3x4xi8>, tensor<4x5xi8>) -> tensor<3x5xbf16>
+  return %0 : tensor<3x5xbf16>
+}
+
+// CHECK-LABEL: func.func @integer_and_complex_to_float
+// CHECK: %[[LHS:.*]] = "hlo.convert"(%arg0) : (tensor<3x4xi8>) -> tensor<3x4xcomplex<f64>>
+// CHECK: %[[DOT:.*]] = "hlo.dot"(%[[LHS]], %arg1)
+// CHECK: "hlo.convert"(%[[DOT]]) : (tensor<3x5xcomplex<f64>>) -> tensor<3x5xf32>
+func.func @integer_and_complex_to_float(%a: tensor<3x4xi8>, %b: tensor<4x5xcomplex<f64>>) -> tensor<3x5xf32> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<3x4xi8>, tensor<4x5xcomplex<f64>>) -> tensor<3x5xf32>
+  return %0 : tensor<3x5xf32>
+}

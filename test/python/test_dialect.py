@@ -198,6 +198,13 @@ INVALID = [
         "differ in size",
     ),
     (
+        "dot",
+        ["tensor<2x3xi8>", "tensor<3x2xi8>"],
+        "lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>",
+        "tensor<2x2xf32>",
+        "all integers, all floats or all complex",
+    ),
+    (
         "convolution",
         ["tensor<1x2x8xf32>", "tensor<4x2x3xf32>"],
         CONVOLUTION.format(groups=2),

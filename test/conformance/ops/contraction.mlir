@@ -173,3 +173,34 @@ func.func @diagonal(%x: tensor<3x3x$T>) -> tensor<3xi1> {
   %3 = stablehlo.compare EQ, %0, %2 : (tensor<3x$T>, tensor<3x$T>) -> tensor<3xi1>
   return %3 : tensor<3xi1>
 }
+// -----
+// Operands and results of several kinds, which JAX's `preferred_element_type` asks for and the specification leaves out.
+// ops: stablehlo.dot_general
+// types: i1 i8 i32 ui8 bf16 f32 f64 complex
+// also: i8 i32 bf16 f32 f64 complex
+// values: tiny
+// oracle: jax
+func.func @another_result(%x: tensor<5x7x$T>, %y: tensor<7x3x$T>) -> tensor<5x3x$S> {
+  %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x7x$T>, tensor<7x3x$T>) -> tensor<5x3x$S>
+  return %0 : tensor<5x3x$S>
+}
+// -----
+// ops: stablehlo.dot_general
+// types: i8 i32 bf16 f32 f64 complex
+// also: i1 i8 i32 ui8 bf16 f32 f64 complex
+// values: tiny
+// oracle: jax
+func.func @another_operand(%x: tensor<5x7x$T>, %y: tensor<7x3x$S>) -> tensor<5x3x$T> {
+  %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x7x$T>, tensor<7x3x$S>) -> tensor<5x3x$T>
+  return %0 : tensor<5x3x$T>
+}
+// -----
+// ops: stablehlo.convolution
+// types: i1 i8 i32 ui8 bf16 f32 f64 complex
+// also: i8 i32 bf16 f32 f64 complex
+// values: tiny
+// oracle: jax
+func.func @another_result(%x: tensor<2x6x3x$T>, %y: tensor<3x3x2x$T>) -> tensor<2x4x2x$S> {
+  %0 = stablehlo.convolution(%x, %y) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x6x3x$T>, tensor<3x3x2x$T>) -> tensor<2x4x2x$S>
+  return %0 : tensor<2x4x2x$S>
+}

@@ -341,6 +341,33 @@ func.func @complex_64(%x: tensor<3x5x$T>) -> tensor<3x5x$S> {
 }
 // -----
 // ops: stablehlo.bitcast_convert
+// types: complex<f64>
+// also: complex<f32>
+// values: normal
+func.func @complex_narrower(%x: tensor<3x5x$T>) -> tensor<3x5x2x$S> {
+  %0 = "$OP"(%x) : (tensor<3x5x$T>) -> tensor<3x5x2x$S>
+  return %0 : tensor<3x5x2x$S>
+}
+func.func @complex_narrower_transposed(%x: tensor<9x17x$T>) -> tensor<2x17x9x$S> {
+  %0 = "$OP"(%x) : (tensor<9x17x$T>) -> tensor<9x17x2x$S>
+  %1 = stablehlo.transpose %0, dims = [2, 1, 0] : (tensor<9x17x2x$S>) -> tensor<2x17x9x$S>
+  return %1 : tensor<2x17x9x$S>
+}
+func.func @complex_of_a_scalar(%x: tensor<$T>) -> tensor<2x$S> {
+  %0 = "$OP"(%x) : (tensor<$T>) -> tensor<2x$S>
+  return %0 : tensor<2x$S>
+}
+func.func @complex_wider(%x: tensor<3x5x2x$S>) -> tensor<3x5x$T> {
+  %0 = "$OP"(%x) : (tensor<3x5x2x$S>) -> tensor<3x5x$T>
+  return %0 : tensor<3x5x$T>
+}
+func.func @complex_wider_transposed(%x: tensor<2x17x9x$S>) -> tensor<9x17x$T> {
+  %0 = stablehlo.transpose %x, dims = [2, 1, 0] : (tensor<2x17x9x$S>) -> tensor<9x17x2x$S>
+  %1 = "$OP"(%0) : (tensor<9x17x2x$S>) -> tensor<9x17x$T>
+  return %1 : tensor<9x17x$T>
+}
+// -----
+// ops: stablehlo.bitcast_convert
 // types: i1
 // also: i1
 // values: normal
