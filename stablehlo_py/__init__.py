@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from stablehlo_py.errors import (
         ArgumentError,
         CallError,
-        CheckFailed,
         CommunicationError,
         InternalError,
         LoadError,
@@ -58,7 +57,6 @@ _HOMES = {
         (
             "ArgumentError",
             "CallError",
-            "CheckFailed",
             "CommunicationError",
             "InternalError",
             "LoadError",
@@ -75,7 +73,6 @@ _HOMES = {
 __all__ = [
     "ArgumentError",
     "CallError",
-    "CheckFailed",
     "CommunicationError",
     "CompiledModel",
     "Executable",

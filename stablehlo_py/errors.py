@@ -101,12 +101,6 @@ class CallError(ShloError, RuntimeError):
     code, exit_status = "call", EXIT_BAD_INPUT
 
 
-class CheckFailed(ShloError, AssertionError):
-    """A `check.*` call or a comparison found a difference."""
-
-    code, exit_status = "check", EXIT_MISMATCH
-
-
 class InternalError(ShloError):
     """A defect of this compiler. The message says how to reproduce it."""
 

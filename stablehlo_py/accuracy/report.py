@@ -44,8 +44,13 @@ one of the 2^16 or 2^32 bit patterns; other functions of an f32 at every n-th pa
 arguments at random samples over all bit patterns, over the usual range, and close to zeros, poles and seams. Special
 numbers are always among them, but for zeta and polygamma.
 
-    shlo-accuracy log --stride 4099              # a quick look
-    shlo-accuracy log tanh --exhaustive --journal accuracy.json     # minutes each; goes on where it was stopped
+<!-- test: instead, because all of f32 takes minutes
+shlo-accuracy log --types f16 --recheck 10
+-->
+```sh
+shlo-accuracy log --stride 4099              # a quick look
+shlo-accuracy log tanh --exhaustive --journal accuracy.json     # minutes each; continues where it was stopped
+```
 
 """
 

@@ -18,9 +18,15 @@ interpreter gives another answer or none. What rounding may change is worked out
 
 All campaigns are in one journal, which the next one goes on from:
 
-    shlo-fuzz --journal test/debug/fuzz.jsonl --jax-every 25 --count 10000
-    shlo-fuzz --journal test/debug/fuzz.jsonl --explain SEED "fixed: ..."
-    shlo-fuzz --journal test/debug/fuzz.jsonl --summary docs/fuzzing.md
+<!-- test: instead, because a campaign takes hours
+shlo-fuzz --journal fuzz.jsonl --jax-every 25 --count 1
+shlo-fuzz --journal fuzz.jsonl --summary fuzzing.md
+-->
+```sh
+shlo-fuzz --journal test/debug/fuzz.jsonl --jax-every 25 --count 10000
+shlo-fuzz --journal test/debug/fuzz.jsonl --explain SEED "fixed: ..."
+shlo-fuzz --journal test/debug/fuzz.jsonl --summary docs/fuzzing.md
+```
 
 The last one writes this page, and makes the journal short. *Unsupported* programs hold something that this compiler
 refuses with an error that says so; *oracle alone* are those where one oracle stands against us and the other one; *no

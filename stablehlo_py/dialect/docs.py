@@ -23,11 +23,17 @@ The compiler's internal dialect. Names and semantics are those of the
 [StableHLO specification](https://openxla.org/stablehlo/spec) where nothing else is said;
 [architecture.md](architecture.md) has the normal form that every pass keeps. Text is in MLIR's generic form:
 
-    %1 = "hlo.reverse"(%0) {dimensions = array<i64: 1>} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+```mlir
+func.func @main(%0: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %1 = "hlo.reverse"(%0) {dimensions = array<i64: 1>} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %1 : tensor<4x2xf32>
+}
+```
 
-All ops are pure but those of the process grid and `hlo.random_state`. Shapes are static. Attributes that are arrays are
-`array<i64: ...>`, numbers `i64`, names strings, flags booleans. Operands that share a type letter below have the same
-type; `any` is any ranked tensor, as far as the op's own rule allows; `...` repeats.
+All ops are pure but those of the process grid and `hlo.random_state`. A dimension is a number, or an expression over
+the dimensions of the arguments, which the type's encoding holds ([dynamic-shapes.md](dynamic-shapes.md)). Attributes
+that are arrays are `array<i64: ...>`, numbers `i64`, names strings, flags booleans. Operands that share a type letter
+below have the same type; `any` is any ranked tensor, as far as the op's own rule allows; `...` repeats.
 
 Element types ([types.md](types.md)): ELEMENTS. In memory `i1` and
 types of less than a byte take one byte, complex numbers are pairs of their parts.
@@ -81,14 +87,15 @@ def _section(operation: type) -> str:
     description = " ".join((operation.__doc__ or "").split())
     operands, results = _values(operation, "OperandDef"), _values(operation, "ResultDef")
     signature = f'"{Hlo.DIALECT_NAMESPACE}.{name}"({operands}){braces} -> ({results})'
-    return f"### hlo.{name}\n\n{description}\n\n    {signature}\n"
+    return f"### hlo.{name}\n\n{description}\n\n`{signature}`\n"
 
 
 def _table(names: tuple[str, ...], operations: dict[str, type]) -> list[str]:
     rows = ["| op | elements | result |", "|---|---|---|"]
     for name in names:
         operation = operations[name]
-        rows.append(f"| `hlo.{name}` | {operation.elements} | {operation.__doc__} |")  # type: ignore[attr-defined]
+        description = (operation.__doc__ or "").replace("|", "\\|")
+        rows.append(f"| `hlo.{name}` | {operation.elements} | {description} |")  # type: ignore[attr-defined]
     return rows
 
 

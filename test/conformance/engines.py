@@ -23,7 +23,7 @@ def shlo() -> Engine:
 
 
 def xla() -> Engine:
-    """XLA:CPU as jaxlib ships it, the yardstick: says which cases the runner, or the case itself, gets wrong."""
+    """XLA:CPU as jaxlib ships it, the baseline: says which cases the runner, or the case itself, gets wrong."""
     return _of_debug("jax")
 
 

@@ -182,7 +182,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = os.environ.get("STABLEHLO_TESTDATA")
     parser.add_argument("data", nargs="?", default=known, help="folder or testdata.tar.xz")
-    parser.add_argument("--engine", default="shlo", help="shlo, xla (the yardstick), or FILE.py:FUNCTION")
+    parser.add_argument("--engine", default="shlo", help="shlo, xla (the baseline), or FILE.py:FUNCTION")
     parser.add_argument("--workers", type=int, default=2, help="worker processes")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one case")
     parser.add_argument("--filter", default="*", help="run the cases whose name fits this pattern")

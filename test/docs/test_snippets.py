@@ -1,0 +1,68 @@
+"""Every snippet and command of README.md, CONTRIBUTING.md and docs/*.md runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from snippets import LANGUAGES, PAGES, ROOT, Page, indented_blocks, snippets
+
+FILES = Path(__file__).parent / "files"
+MOST_NOT_RUN = 14  # of all pages together
+# A page whose snippets need an environment says so: `<!-- test: environment NAME=VALUE -->`.
+_ENVIRONMENT = re.compile(r"<!-- test: environment (\w+)=(.+?) -->")
+
+named = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@named
+def test_every_snippet_runs(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture,
+    request: pytest.FixtureRequest,
+) -> None:
+    environment = dict(_ENVIRONMENT.findall(page.read_text()))
+    if any(os.environ.get(name) != value for name, value in environment.items()):
+        run_apart(environment, request.node.nodeid)
+        return
+    shutil.copytree(FILES, tmp_path, dirs_exist_ok=True)
+    np.save(tmp_path / "x.npy", np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16))
+    np.save(tmp_path / "w.npy", np.linspace(1, -1, 64, dtype=np.float32).reshape(16, 4))
+    monkeypatch.chdir(tmp_path)
+    runner = Page(capfd.readouterr)
+    for snippet in snippets(page):
+        runner.run(snippet)
+
+
+def run_apart(environment: dict[str, str], test: str) -> None:
+    """Run a test in a process with an environment."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / test)]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@named
+def test_every_snippet_can_be_found_and_says_its_language(page: Path) -> None:
+    found = snippets(page)
+    wrong = [f"{each.place}: language {each.language!r}" for each in found if each.language not in LANGUAGES]
+    wrong += [f"{page.name}:{line}: fence the snippet" for line in indented_blocks(page)]
+    marks = len(re.findall(r"<!-- test: (?!environment)", page.read_text()))
+    assert wrong == []
+    assert marks == sum(bool(each.verb) for each in found), "a comment has no snippet, or an unknown verb"
+
+
+def test_few_snippets_are_not_run_and_each_says_why() -> None:
+    left = [snippet for page in PAGES for snippet in snippets(page) if snippet.verb in ("not run", "instead")]
+    assert [snippet.place for snippet in left if not snippet.reason] == []
+    not_run = [f"{snippet.place}: {snippet.reason}" for snippet in left if snippet.verb == "not run"]
+    assert len(not_run) <= MOST_NOT_RUN, "\n".join(not_run)
