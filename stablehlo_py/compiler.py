@@ -273,10 +273,10 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
             )
             times.append((stage, time.perf_counter() - started))
             begin = stage
-        progress.at("code")
+        progress.at("codegen")
         started = time.perf_counter()
         program = backend.compile(module, options)
-        times.append(("code", time.perf_counter() - started))
+        times.append(("codegen", time.perf_counter() - started))
     program.leaves = leaves
     program.stages = {**snapshots.stages, **program.stages}
     listed = ", ".join(f"{stage} {1e3 * seconds:.0f}" for stage, seconds in times)

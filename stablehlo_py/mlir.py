@@ -1,6 +1,6 @@
 """The only module that imports MLIR's Python bindings (the `torch-mlir` wheel).
 
-Everything else says ``from stablehlo_py.mlir import ir``. Two roads lead into MLIR:
+Everything else says ``from stablehlo_py.mlir import ir``. There are two ways into MLIR:
 
 * the bindings (`ir`, `PassManager`), used for everything that Python code reads or rewrites;
 * `capi`, the same library's C functions through ctypes, which release the GIL: parse, translate and compile

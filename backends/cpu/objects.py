@@ -2,7 +2,7 @@
 
 Text is parsed, translated and compiled through MLIR's C API, which releases the GIL; each thread has a context of its
 own. The ExecutionEngine is used as a compiler only: its object file is what is cached, saved, and loaded (by llvmlite),
-so a program loaded from disk takes the same road as one just compiled.
+so a program loaded from disk is loaded in the same way as one just compiled.
 """
 
 from __future__ import annotations

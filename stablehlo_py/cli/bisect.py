@@ -27,7 +27,7 @@ _EPILOG = f"""examples:
   shlo-bisect model.bin --input x.npy --oracle jax
   shlo-bisect small.mlir --oracle opt0            against this compiler without optimization
 
-A large model goes faster when shlo-reduce has made it small first. docs/wrong-answers.md walks the whole way.
+A large model goes faster when shlo-reduce has reduced it first. docs/wrong-answers.md walks the whole way.
 
 {EXIT_STATUS_HELP} (1: the answer is wrong, and what is to blame was printed)"""
 
@@ -78,7 +78,7 @@ def _print(blame: Blame, oracle: str) -> None:
     for stage, verdict in blame.stages.items():
         print(f"{'' if stage == 'opt0' else 'stage '}{stage}: {verdict}")
     if blame.oracle_alone:
-        print(f"to blame: the oracle: {blame.oracle_alone} gives what we give, {oracle} stands alone")
+        print(f"to blame: the oracle: {blame.oracle_alone} gives what we give, {oracle} disagrees with both")
     elif blame.stage == "hlo":
         print("to blame: legalization (stage hlo), or the evaluation of hlo in NumPy if the optimized code is right")
     elif blame.kernels:

@@ -1,4 +1,4 @@
-"""`shlo-run --compare`: our results next to those of the oracles, and who stands alone."""
+"""`shlo-run --compare`: our results next to those of the oracles, and who disagrees with whom."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ _DESCRIPTION = """Run random StableHLO programs and compare with StableHLO's ref
 
 Every seed is one program, over all families of ops and types, compiled with a random part of the passes and rules left
 out. What may differ is worked out for every program by disturbing its roundings. A finding is a crash, an error that
-does not say "unsupported", or a difference from every oracle that can run the program; it is made small at once."""
+does not say "unsupported", or a difference from every oracle that can run the program; it is reduced at once."""
 
 _EPILOG = f"""examples:
   shlo-fuzz --seconds 60                          as many programs as a minute holds
   shlo-fuzz --seed 4711 --count 1 --print         this program, whole
   shlo-fuzz --journal fuzz.jsonl --count 10000    goes on where the journal ends
   shlo-fuzz --journal fuzz.jsonl --summary docs/fuzzing.md
-  shlo-fuzz --journal fuzz.jsonl --explain 4711 "why this difference is none"
+  shlo-fuzz --journal fuzz.jsonl --explain 4711 "why this is a false positive"
   shlo-fuzz --coverage 2000                       which ops and types these programs hold
 
 {EXIT_STATUS_HELP} (1: there are findings without an explanation, or ops that no program holds)"""
@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--journal", type=Path, metavar="FILE", help="record of the campaign, read and continued")
     every = "let JAX run every N-th program that the interpreter runs too; 0: only where needed (default: 1)"
     add("--jax-every", type=int, default=1, metavar="N", help=every)
-    add("--reduce-seconds", type=float, default=20.0, metavar="S", help="time to make a finding small (default: 20)")
+    add("--reduce-seconds", type=float, default=20.0, metavar="S", help="time to reduce a finding (default: 20)")
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds after which an engine hangs (default: 60)")
     load = "make the passes of a Python file available; one with the name of a pass that ships takes its place"
     add("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
@@ -54,7 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("the journal instead of programs")
     page = "write the page of the journal, and the journal as short as it can be"
     group.add_argument("--summary", type=Path, metavar="FILE.md", help=page)
-    why = "record why a finding is none, or what became of it; GENERATOR:SEED for one of an earlier generator"
+    why = (
+        "record why a finding is a false positive, or what became of it; GENERATOR:SEED for one of an earlier generator"
+    )
     group.add_argument("--explain", nargs=2, metavar=("SEED", "TEXT"), help=why)
     group.add_argument("--coverage", type=int, metavar="N", help="print which ops and types N programs hold")
     return parser

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from stablehlo_py.debug.reduce import Shows
     from stablehlo_py.debug.workers import Workers
 
-_DESCRIPTION = """Make a module as small as it can be and still show what is wrong: MLIR in, MLIR out.
+_DESCRIPTION = """Reduce a module to the smallest one that still shows what is wrong: MLIR in, MLIR out.
 
 What must be kept is found out first: a crash of the compiler or of its code, an error, or an answer that differs from
 the oracle's. Results, ops, regions, sizes and the variety of the inputs are then taken away, as long as it is shown.
-The inputs of the small module are written next to it (OUTPUT with .npz in place of .mlir)."""
+The inputs of the reduced module are written next to it (OUTPUT with .npz in place of .mlir)."""
 
 _EPILOG = f"""examples:
   shlo-reduce model.mlir -o small.mlir                   an answer that is not StableHLO's interpreter's

@@ -1,4 +1,4 @@
-"""Results of two engines side by side: where they differ, by how much, and who stands alone."""
+"""Results of two engines side by side: where they differ, by how much, and who disagrees with whom."""
 
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def verdict(pairs: Mapping[tuple[str, str], bool]) -> str:
         with_it = {pair for pair in pairs if name in pair}
         if apart == with_it and len(names) > 2:
             others = " and ".join(other for other in names if other != name)
-            return f"{name} stands alone: {others} agree with each other"
+            both = "both" if len(names) == 3 else "all others"
+            return f"{name} disagrees with {both}: {others} agree with each other"
     disagree = ", ".join(f"{a} and {b}" for a, b in sorted(apart))
     agree = ", ".join(f"{a} and {b}" for a, b in pairs if (a, b) not in apart)
     return f"{disagree} disagree" + (f"; {agree} agree" if agree else "")

@@ -1,8 +1,8 @@
 """One random program after the other, run three ways; whatever cannot be explained by rounding is a finding.
 
 A program's results must be those of the reference interpreter, within what rounding alone may do to this very program
-(`rounding.py`). Where they are not, or there are none, JAX is asked: if it gives what we give, the interpreter stands
-alone, and the finding is about that oracle.
+(`rounding.py`). Where they are not, or there are none, JAX is asked: if it gives what we give, the interpreter
+disagrees with both, and the finding is about that oracle.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stablehlo_py.debug.reduce import Reduction
 from stablehlo_py.debug.workers import CONTEXT_MODULES, Answer, Workers
 
 # What may become of a program. "same": as the oracle says. The next ones need no explanation: our compiler says that
-# it does not support something; no oracle runs the program; one oracle stands alone against the other and us.
+# it does not support something; no oracle runs the program; one oracle disagrees with the other and with us.
 FINE = ("same", "unsupported", "no oracle", "oracle alone")
 # Defects until explained.
 FINDINGS = ("crash", "error", "difference")
@@ -61,7 +61,7 @@ class Fuzzer:
 
     Attributes:
         jax_every: JAX also runs every program whose seed this divides, next to the interpreter; 0: only where needed.
-        reduce_s: seconds spent on making a finding small; 0: findings stay as they are.
+        reduce_s: seconds spent on reducing a finding; 0: findings stay as they are.
         pass_files, target: as of `Settings`.
         cpu: the CPU of every program, in place of the one that it draws.
     """

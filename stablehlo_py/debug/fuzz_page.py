@@ -29,7 +29,7 @@ shlo-fuzz --journal test/debug/fuzz.jsonl --summary docs/fuzzing.md
 ```
 
 The last one writes this page, and makes the journal short. *Unsupported* programs hold something that this compiler
-refuses with an error that says so; *oracle alone* are those where one oracle stands against us and the other one; *no
+refuses with an error that says so; *oracle alone* are those where one oracle disagrees with both us and the other; *no
 oracle* could run the rest. Findings are crashes, other errors, and differences from every oracle. A seed means another
 program to another generator.
 

@@ -5,7 +5,7 @@ Lines, all with the `version` of the generator that made the programs:
 - `{"from", "to", "date", "counts"}`: programs with seeds in [from, to), by status;
 - `{"seed", "status", "detail", ...}`: an outcome that is not "same";
 - `{"status", "reason", "number", "seed"}`: so many outcomes that need no explanation, and the seed of one of them;
-- `{"seed", "explanation"}`: why a finding is none, or what became of it.
+- `{"seed", "explanation"}`: why a finding is a false positive, or what became of it.
 
 `compact` makes the file of a long campaign short: seeds are joined, and of outcomes that need no explanation only the
 numbers are kept.
@@ -142,7 +142,7 @@ class Journal:
             self.checkpoint()
 
     def explain(self, key: Key, explanation: str) -> None:
-        """Record why a finding is none. Raises LoadError for a seed that is no finding."""
+        """Record why a finding is a false positive, or what became of it. Raises LoadError for a seed without one."""
         version, seed = key
         if key not in self.read().findings:
             raise LoadError(
@@ -198,8 +198,8 @@ def _append(path: Path, text: str) -> None:
 
 
 def reason(status: str, outcome: dict[str, Any]) -> str:
-    """What outcomes that need no explanation are counted by: the oracle that stands alone, the first problem of an
-    error."""
+    """What outcomes that need no explanation are counted by: the oracle that disagrees with both, the first problem of
+    an error."""
     if status == "oracle alone":
         return outcome.get("oracle", "")
     return _FRAME.sub("", outcome.get("detail", "")).strip()[:120]

@@ -30,7 +30,7 @@ def run_in_parts(module: ir.Module, main: Any, inputs: Sequence[Array], interpre
         UnsupportedError: a tuple is used on both sides of an op that NumPy evaluates.
     """
     block = main.regions[0].blocks[0]
-    if not any(_stands_alone(view.operation) for view in block.operations):
+    if not any(_in_numpy(view.operation) for view in block.operations):
         return list(interpreter(module, inputs))
     functions = [op for op in module.body.operations if op.operation != main.operation]
     return [
@@ -40,9 +40,9 @@ def run_in_parts(module: ir.Module, main: Any, inputs: Sequence[Array], interpre
     ]
 
 
-def _stands_alone(op: ir.Operation) -> bool:
+def _in_numpy(op: ir.Operation) -> bool:
     if op.name in _FOLLOWED:
-        return any(_stands_alone(view.operation) for region in op.regions for block in region for view in block)
+        return any(_in_numpy(view.operation) for region in op.regions for block in region for view in block)
     return op.name in EVALUATORS
 
 
@@ -135,9 +135,9 @@ def _places(ops: Sequence[ir.Operation], terminator: ir.Operation) -> tuple[list
     for op in ops:
         used = _used_by([op])
         after = max((made[value] for value in used if value in made), default=0)
-        alone = _stands_alone(op)
-        # Ops of one module see each other; what stands alone sees the module before, and is seen by the next one.
-        place = after + after % 2 + alone
+        apart = _in_numpy(op)
+        # Ops of one module see each other; an op that NumPy evaluates sees the module before, and the next one sees it.
+        place = after + after % 2 + apart
         places.append(place)
         made.update(dict.fromkeys(op.results, place))
         last.update((value, max(place, last.get(value, 0))) for value in used)

@@ -400,7 +400,5 @@ def evaluate_op(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
         elif function := _TYPED.get(name) or STRUCTURAL.get(name):
             result = function(op, *operands)
         else:
-            raise UnsupportedError(
-                f"{name} has no evaluation on constants", location=user_location(op.location), op=name
-            )
+            raise UnsupportedError(f"{name} cannot be interpreted", location=user_location(op.location), op=name)
     return [np.asarray(result)]

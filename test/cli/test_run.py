@@ -167,8 +167,8 @@ def test_a_difference_is_found(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> N
     ("ours", "reference", "says"),
     [
         (1, 1, "ours, reference, jax: all agree"),
-        (2, 1, "ours stands alone: reference and jax agree with each other"),
-        (1, 2, "reference stands alone: ours and jax agree with each other"),
+        (2, 1, "ours disagrees with both: reference and jax agree with each other"),
+        (1, 2, "reference disagrees with both: ours and jax agree with each other"),
         (2, 3, "ours and jax, ours and reference, reference and jax disagree"),
     ],
 )

@@ -213,7 +213,7 @@ def test_bounded_dimensions():
         executable(x, np.int32(5))
 
 
-# --- roads ------------------------------------------------------------------------------------------------------------
+# --- one program, or specializations ----------------------------------------------------------------------------------
 
 
 def test_specialization_is_an_option():

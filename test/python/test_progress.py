@@ -24,7 +24,7 @@ def test_a_listener_hears_every_stage_in_order() -> None:
         shlo.compile(MODEL)
     shlo.compile(MODEL)  # nobody listens any more
     assert heard[:5] == ["stablehlo", "hlo", "optimized", "fused", "scheduled"]
-    assert heard[5:] == ["code", "kernels 0/1", "machine code"]
+    assert heard[5:] == ["codegen", "kernels 0/1", "machine code"]
 
 
 def test_the_tools_show_it_on_a_terminal(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Between a product and the rest of its fusion: hlo ops evaluated on finished tiles, on scratch, and on operands.
 
-`ElementalEpilogue` consumes tiles in registers. `emit_operand` and `emit_outputs` are the general roads (rooted.py):
+`ElementalEpilogue` consumes tiles in registers. `emit_operand` and `emit_outputs` are the general case (rooted.py):
 phases that write an operand, or the outputs computed from a raw product, element by element.
 """
 

@@ -1,6 +1,6 @@
 """Fusions around one product: operands as strided views, the product's phases, the epilogue.
 
-Three roads, from the fast one to the one that always works:
+Three ways, from the fastest to the one that always works:
 
 * operands are read where they lie (views.py), results leave the register tile through the epilogue;
 * where the result's elements do not go evenly to the outputs, the raw product is written to scratch and a last phase

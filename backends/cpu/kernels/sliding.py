@@ -1,7 +1,7 @@
 """Windows that move along the last dimension, for many neighbouring output positions at once.
 
 Lane i holds output position `column + i`. Place k of the window meets operand elements `stride` apart: one load for
-stride 1, two and a shuffle for stride 2, else a gather. Vectors whose windows leave the operand take a second road, on
+stride 1, two and a shuffle for stride 2, else a gather. Vectors whose windows leave the operand take a second path, in
 which the lanes outside keep what they have.
 """
 
