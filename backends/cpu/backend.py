@@ -73,6 +73,7 @@ class CpuBackend:
         text = render(units)
         if stop == "kernels":
             return text
+        progress.at("LLVM")
         return listing.llvm_ir(text) if stop == "llvm" else listing.disassembly([compile_units(units)])
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:

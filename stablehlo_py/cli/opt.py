@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stablehlo_py.cli import common
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError, ShloError
+from stablehlo_py.passmanager.timing import Laps, process_start
 
 if TYPE_CHECKING:
     from stablehlo_py.mlir import ir
@@ -25,7 +28,7 @@ _EXAMPLES = f"""examples:
   shlo-opt --compile-to=fused --pretty model.mlirbc    what runs as one kernel, in a form for reading
   shlo-opt --pass-pipeline='builtin.module(inline,legalize-to-hlo,cse)' model.mlir
   shlo-opt --load-pass my_pass.py --pass-pipeline=my-pass model.mlir
-  shlo-opt --compile-to=optimized --print-ir-after=fold --timing model.mlir
+  shlo-opt --compile-to=optimized --print-ir-after=peephole --timing model.mlir
   shlo-opt --compile-to=scheduled --dump-stages out/ model.mlir
 
 {common.EXIT_STATUS_HELP}"""
@@ -81,7 +84,7 @@ def _add_watching(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--print-ir-after-change", action="store_true", help=change)
     dump = "write the module after every pass and stage to numbered files"
     group.add_argument("--dump-stages", metavar="DIR", help=dump)
-    group.add_argument("--timing", action="store_true", help="print a table of the time of each pass")
+    group.add_argument("--timing", action="store_true", help="print where the time went: each pass, and all the rest")
     verify = "verify after each pass (default: on)"
     group.add_argument("--verify-each", action=argparse.BooleanOptionalAction, default=True, help=verify)
 
@@ -106,10 +109,13 @@ def _add_testing(group: argparse._ArgumentGroup) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     # Without "=PASS" these mean every pass; argparse would take the word that follows.
-    return common.run_tool(build_parser(), _run, argv, lambda word: f"{word}={_EVERY}" if word in _WATCH else word)
+    laps = Laps(process_start() if argv is None else None)
+    return common.run_tool(
+        build_parser(), partial(_run, laps), argv, lambda word: f"{word}={_EVERY}" if word in _WATCH else word
+    )
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(laps: Laps, arguments: argparse.Namespace) -> int:
     _check(arguments)
     from stablehlo_py.passmanager import registry
 
@@ -121,7 +127,7 @@ def _run(arguments: argparse.Namespace) -> int:
     name = "<stdin>" if arguments.input == "-" else arguments.input
     data = common.read_input(arguments.input)
     pieces = _split(data) if arguments.split_input_file else [data]
-    tool = _Tool(arguments, name)
+    tool = _Tool(arguments, name, laps)
     outputs: list[str | bytes] = []
     failed = False
     for piece in pieces:
@@ -134,8 +140,8 @@ def _run(arguments: argparse.Namespace) -> int:
             output = tool.process(piece)
         if output is not None:
             outputs.append(output)
-    tool.finish()
     common.write_output(arguments.output, _joined(outputs))
+    tool.finish()
     return EXIT_MISMATCH if failed else EXIT_OK
 
 
@@ -181,10 +187,24 @@ def _joined(outputs: Sequence[str | bytes]) -> str | bytes:
 class _Tool:
     """What is done to each module, with the command line's options."""
 
-    def __init__(self, arguments: argparse.Namespace, name: str) -> None:
+    def __init__(self, arguments: argparse.Namespace, name: str, laps: Laps) -> None:
         self.arguments, self.name = arguments, name
+        self.laps = laps
         self.stages = self._stages()
         self.instrumentation = self._instrumentation()
+        if arguments.timing:
+            self._import_passes()
+            laps.lap("start and imports")
+
+    def _import_passes(self) -> None:
+        """What the first pass of each kind would import while it is timed."""
+        from stablehlo_py.compiler import TARGET_INDEPENDENT, stage_pipeline
+        from stablehlo_py.passmanager.pipeline import Pipeline
+
+        Pipeline.parse(self.arguments.pass_pipeline or "")
+        for stage in self.stages:
+            if stage in TARGET_INDEPENDENT:
+                stage_pipeline(stage, self._options())
 
     def _stages(self) -> list[str]:
         """What --compile-to leads through."""
@@ -207,7 +227,7 @@ class _Tool:
             print_after=names(arguments.print_ir_after),
             print_after_change=arguments.print_ir_after_change,
             verify_each=arguments.verify_each,
-            timing=arguments.timing,
+            timing=self.laps if arguments.timing else None,
             dump_dir=Path(arguments.dump_stages) if arguments.dump_stages else None,
             printer=self.text,
             source=self.name,
@@ -234,6 +254,7 @@ class _Tool:
         context = make_context()
         with context:
             module = read_module(identify(data, self.name), context, self.arguments.isolate)
+            self.laps.lap("parse")
             if self.instrumentation.dump_dir is not None:
                 self.instrumentation.dump("input", self.text(module))
             result: ir.Module | str = module
@@ -274,14 +295,35 @@ class _Tool:
             select_entry(module)
         result: ir.Module | str = module
         for stage in self.stages:
-            result = compiler.run_stages(
-                module, start, stage, options, instrumentation=self.instrumentation, target=target
-            )
+            with self._parts_of(stage):
+                result = compiler.run_stages(
+                    module, start, stage, options, instrumentation=self.instrumentation, target=target
+                )
             start = stage
             if self.instrumentation.dump_dir is not None:
                 text = result if isinstance(result, str) else self.text(result)
                 self.instrumentation.dump(f"stage-{stage}", text, compiler.suffix_of(stage))
         return result
+
+    @contextmanager
+    def _parts_of(self, stage: str) -> Iterator[None]:
+        """A lap for each part that a backend announces on the way to one of its own stages."""
+        from stablehlo_py import progress
+        from stablehlo_py.compiler import TARGET_INDEPENDENT
+
+        if stage in TARGET_INDEPENDENT:
+            yield
+            return
+        parts = ["codegen"]
+
+        def at(what: str) -> None:
+            if what.partition(" ")[0] != "kernels":
+                self.laps.lap(parts[-1])
+                parts.append(what)
+
+        with progress.listening(at):
+            yield
+        self.laps.lap(parts[-1])
 
     def _options(self) -> Options:
         from stablehlo_py.options import Options
@@ -293,7 +335,8 @@ class _Tool:
         """What is said after the last module."""
         instrumentation = self.instrumentation
         if self.arguments.timing:
-            print(instrumentation.timing_report(), file=sys.stderr)
+            self.laps.lap("print and write")
+            print(self.laps.report(), file=sys.stderr)
         for name in sorted({*instrumentation.print_before, *instrumentation.print_after} - instrumentation.seen):
             print(f"note: no pass '{name}' ran, so it printed nothing", file=sys.stderr)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import shlex
 import sys
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from stablehlo_py.errors import InternalError, ShloError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import MLIRError, ir
+from stablehlo_py.passmanager.timing import BETWEEN, Laps
 
 
 class _Every(frozenset[str]):
@@ -46,13 +46,12 @@ class Instrumentation:
     print_after: Collection[str] = ()
     print_after_change: bool = False
     verify_each: bool = False
-    timing: bool = False
+    timing: Laps | None = None
     dump_dir: Path | None = None
     keep_input: bool = True
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     printer: Callable[[ir.Module], str] = str
     source: str | None = None
-    times: list[tuple[str, float]] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     _files: int = 0
 
@@ -64,7 +63,7 @@ class Instrumentation:
             or self.print_after
             or self.print_after_change
             or self.verify_each
-            or self.timing
+            or self.timing is not None
             or self.dump_dir
             or self.keep_input
         )
@@ -82,15 +81,16 @@ class Instrumentation:
             self._print("before", label, module)
         kept = bytecode(module) if self.keep_input else None
         before = self.printer(module) if self.print_after_change else None
-        began = time.perf_counter()
+        if self.timing is not None:
+            self.timing.lap(BETWEEN)
         try:
             yield
         except ShloError:
             raise
         except Exception as error:
             raise self._report(f"pass '{label}' failed: {_first_line(error)}", text, pipeline, kept, module) from error
-        if self.timing:
-            self.times.append((label, time.perf_counter() - began))
+        if self.timing is not None:
+            self.timing.lap(label)
         if label in self.print_after or (before is not None and before != self.printer(module)):
             self._print("after", label, module)
         if self.verify_each:
@@ -106,15 +106,6 @@ class Instrumentation:
         self._files += 1
         write_whole(path, text)
         return path
-
-    def timing_report(self) -> str:
-        """A table of the times taken, in the order that passes ran."""
-        total = sum(seconds for _, seconds in self.times)
-        width = max([len(label) for label, _ in self.times] + [len("total")])
-        rows = [f"{'pass':<{width}}  {'ms':>10}  {'share':>6}"]
-        for label, seconds in [*self.times, ("total", total)]:
-            rows.append(f"{label:<{width}}  {seconds * 1e3:>10.2f}  {100 * seconds / (total or 1):>5.1f}%")
-        return "\n".join(rows)
 
     def _print(self, when: str, label: str, module: ir.Module) -> None:
         self.stream.write(f"// -----// IR {when} {label} //----- //\n{self.printer(module).rstrip()}\n\n")

@@ -3,6 +3,7 @@
 import io
 import re
 import shlex
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.instrumentation import EVERY_PASS, Instrumentation
 from stablehlo_py.passmanager.pipeline import Pipeline
+from stablehlo_py.passmanager.timing import BETWEEN, Laps
 
 MODULE = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -67,8 +69,22 @@ def test_upstream_passes_are_watched_one_by_one(parse):
 
 
 def test_the_table_of_times_lists_every_pass(parse):
-    report = run(parse(MODULE), timing=True)[1].timing_report().split("\n")
-    assert [line.split()[0] for line in report] == ["pass", "cse", "dce", "total"]
+    laps = Laps()
+    run(parse(MODULE), timing=laps)
+    assert [line.split()[0] for line in laps.report().split("\n")] == ["pass", "cse", "dce", "between", "total"]
+
+
+def test_the_table_of_times_accounts_for_all_time():
+    began = time.perf_counter()
+    laps = Laps(began)
+    for what in ("imports", BETWEEN, "cse", BETWEEN):
+        time.sleep(0.002)
+        laps.lap(what)
+    wall = time.perf_counter() - began
+    assert sum(seconds for _, seconds in laps.laps) == pytest.approx(wall, abs=0.05)
+    *_, between, total = laps.report().split("\n")
+    assert float(total.split()[1]) == pytest.approx(1e3 * sum(seconds for _, seconds in laps.laps), abs=0.02)
+    assert float(between.split()[2]) >= 4
 
 
 def test_files_are_numbered_in_order(parse, tmp_path):
