@@ -87,7 +87,7 @@ def ask_oracles(
 ) -> tuple[dict[str, Results], dict[str, str]]:
     """Results by oracle, and for those that failed, why. Raises as `compare`."""
     from stablehlo_py.debug.engines import ORACLES, Settings, require_oracle
-    from stablehlo_py.debug.oracles import duration, reference_seconds
+    from stablehlo_py.debug.oracles import PATIENCE_S, duration, reference_seconds
 
     for oracle in oracles:
         require_oracle(oracle)
@@ -100,6 +100,10 @@ def ask_oracles(
             seconds = reference_seconds(source, inputs, entry)
             worker.timeout_s = max(worker.timeout_s, 5 * seconds)  # the machine may be busy, and it was asked for
             show(f"{oracle}, which takes {duration(seconds)} or more")
+            if seconds > PATIENCE_S:
+                print(
+                    f"{oracle} takes {duration(seconds)} or more; --compare without names asks faster ones", flush=True
+                )
         answer = worker.run(source, inputs, Settings(entry))
         if answer.ok:
             expected[oracle] = answer.results

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from stablehlo_py.debug import edits
-from stablehlo_py.debug.compare import differences, plain_bounds
 from stablehlo_py.debug.delta import minimize
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import Settings, Source, static_module
+from stablehlo_py.debug.engines import ORACLES, Settings, Source, static_module
+from stablehlo_py.debug.sensitivity import sensitivity_of_module
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import OptionError, ResourceError, UnsupportedError
 from stablehlo_py.files import whole_file
@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Mismatch:
-    """Holds for a case on which our results differ from the oracle's."""
+    """Holds for a case on which our results differ from the oracle's, by more than rounding explains."""
 
     workers: Workers
     oracle: str
@@ -40,13 +40,14 @@ class Mismatch:
         ours, theirs = self.workers["ours"], self.workers[self.oracle]
         ours.ask(case.module, case.inputs, self.settings)
         theirs.ask(case.module, case.inputs, Settings())
-        return self.differ(ours.answer(), theirs.answer())
+        return self.differ(case, ours.answer(), theirs.answer())
 
-    def differ(self, ours: Answer, theirs: Answer) -> bool:
+    def differ(self, case: Case, ours: Answer, theirs: Answer) -> bool:
         """Whether both have results, and these differ."""
         if not (ours.ok and theirs.ok):
             return False
-        return bool(differences(ours.results, theirs.results, plain_bounds(theirs.results, self.tolerance)))
+        sensitivity = sensitivity_of_module(self.workers, case.module, case.inputs, self.settings)
+        return any(each.status == "differs" for each in sensitivity.judge(ours.results, theirs.results, self.tolerance))
 
 
 @dataclass
@@ -107,12 +108,12 @@ def what_is_wrong(
     if not theirs.ok:
         raise UnsupportedError(
             f"the oracle {oracle} cannot run the module: {theirs.detail.splitlines()[0]}",
-            remedy="choose another with --oracle: reference, jax, or opt0 (this compiler without optimization)",
+            remedy=f"choose another with --oracle: {', '.join(name for name in ORACLES if name != oracle)}",
         )
     mismatch = Mismatch(workers, oracle, settings, tolerance)
-    if not mismatch.differ(ours, theirs):
+    if not mismatch.differ(case, ours, theirs):
         raise OptionError(
-            f"there is nothing to reduce: the answer is that of {oracle}",
+            f"there is nothing to reduce: the answer is that of {oracle}, or rounding explains the difference",
             remedy="choose another --oracle, smaller --tolerance, other inputs, or --script",
         )
     return mismatch
