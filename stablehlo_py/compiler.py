@@ -15,6 +15,7 @@ from pathlib import Path
 from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.scatter_windows import declare_windows
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError, ResourceError
 from stablehlo_py.files import writable_directory, write_whole
@@ -205,6 +206,7 @@ def run_stages(
     backend = get_backend(target)
     stages = stages_between(start, stop, backend)
     if not start:
+        declare_windows(module, options.scatter_windows)
         declare_grid(module, options.num_replicas, options.num_partitions)
     for stage in stages:
         if stage in backend.stages:

@@ -12,6 +12,7 @@ from stablehlo_py.files import why_no_file_name
 
 MAX_PROCESSES = 1024  # of a grid, each of them a thread
 DYNAMIC = ("auto", "once", "specialize")
+SCATTER_WINDOWS = ("auto", "whole", "partial")
 CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU backend generates code for, best first
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
@@ -48,6 +49,9 @@ class Options:
             module says.
         dynamic: what becomes of a model with dynamic dimensions: "once": one program for all shapes, or an error;
             "specialize": one program for each shapes it is called with; "auto": the first where it can be had.
+        scatter_windows: what becomes of windows of a scatter that lie partly out of bounds: "partial": their elements
+            that are in bounds are updated, as the specification says; "whole": none of them, as XLA does; "auto":
+            "whole" for modules written for XLA, those of JAX among them, and else "partial" (docs/decisions.md).
         target: the former name of `cpu`, which goes in the next release.
 
     Raises:
@@ -65,6 +69,7 @@ class Options:
     num_replicas: int | None = None
     num_partitions: int | None = None
     dynamic: str = "auto"
+    scatter_windows: str = "auto"
     target: InitVar[str | None] = None
 
     def __post_init__(self, target: str | None) -> None:
@@ -74,8 +79,9 @@ class Options:
             raise OptionError(f"threads is {self.threads}", remedy="use a number from 1 to 128, or None for all CPUs")
         if self.opt_level not in (0, 1):
             raise OptionError(f"opt_level is {self.opt_level}", remedy="use 0 or 1")
-        if self.dynamic not in DYNAMIC:
-            raise OptionError(f"dynamic is {self.dynamic!r}", remedy=f"use one of {', '.join(DYNAMIC)}")
+        for name, choices in (("dynamic", DYNAMIC), ("scatter_windows", SCATTER_WINDOWS)):
+            if getattr(self, name) not in choices:
+                raise OptionError(f"{name} is {getattr(self, name)!r}", remedy=f"use one of {', '.join(choices)}")
         for name in ("cache_dir", "dump_dir"):
             path = getattr(self, name)
             reason = None if path is None else why_no_file_name(path)
@@ -100,7 +106,8 @@ class Options:
     def key(self) -> str:
         """Everything here that decides what code is generated, but for the CPU: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
-        return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {grid}"
+        semantics = f"{grid} scatter_windows={self.scatter_windows}"
+        return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {semantics}"
 
     def __repr__(self) -> str:
         """Only what differs from the defaults."""

@@ -166,6 +166,8 @@ class CpuBackend:
             except UnsupportedError as error:
                 failures[name] = error
                 continue
+            if not kernel.functions:  # nothing to do, as in a scatter of nothing
+                continue
             externals = tuple((text.split("@")[1].split("(")[0], text) for text in kernel.externals)
             # A kernel's functions travel together: phases may call helpers of the same kernel.
             symbols = tuple(_symbol(text) for text in kernel.functions)

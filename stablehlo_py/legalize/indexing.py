@@ -6,6 +6,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.scatter_windows import mark_windows
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.legalize.captures import close_scatter, kept
 from stablehlo_py.legalize.regions import combined, promote
@@ -108,6 +109,7 @@ def scatter(op: ir.OpView) -> Results:
     count = len(op.results)
     numbers = [*range(count), *range(count + 1, 2 * count + 1)]
     promote(op, zip(numbers, combined(op), strict=True))
+    mark_windows(op)
     return kept(op, close_scatter(op))
 
 

@@ -37,7 +37,7 @@ func.func @torch_index_select(%a: tensor<2x4x5xf32>, %i: tensor<2x3xi32>) -> ten
   return %0 : tensor<2x3x5xf32>
 }
 
-// CHECK-LABEL: func.func @scatter
+// CHECK-LABEL: func.func @scatter(
 // CHECK: "stablehlo.scatter"
 // CHECK: "hlo.add"
 // CHECK-NEXT: stablehlo.return

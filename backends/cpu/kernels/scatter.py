@@ -1,7 +1,8 @@
 """Scatter: updates combined into a copy of the operands (or in place), in index order, so that results never depend on
 threads.
 
-Spec: section scatter. For every scatter index the window's in-bounds part is a box; its innermost dimension is
+Spec: section scatter. For every scatter index the window's in-bounds part is a box (or, where windows count as a whole,
+dialect/scatter_windows.py, all of it or nothing); its innermost dimension is
 vectorized where it is contiguous in operands and updates, and split over threads where no index moves along it (an
 embedding's gradient).
 """
@@ -27,6 +28,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.scatter_windows import WHOLE
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir, stablehlo
@@ -105,6 +107,7 @@ def _emit_updates(
     blocks = -(-layout.window(last) // (4 * lanes)) if split else 1
     indices_pointer, indices_element = operand(f, fusion, op.operands[count]), element(op.operands[count])
     combine = combiner(f, op)
+    whole = WHOLE in op.attributes
 
     def starts_at(place: list[Index]) -> list[Index]:
         """Start of the window in every operand dimension, for scatter dimensions `place`."""
@@ -129,12 +132,13 @@ def _emit_updates(
     def one(place: list[Index]) -> None:
         starts = starts_at(place)
         bounds: list[tuple[Index, Index]] = []
-        inside: list[Value] = []  # for windows that are one element wide, a test instead of a loop
+        inside: list[Value] = []  # a test instead of a loop's bounds
         for dimension in range(rank):
             low: Index = 0
             high: Index = layout.window(dimension)
-            if dimension in layout.index_of and high == 1:
-                inside.append(f.cmp("ult", f.index(starts[dimension]), f.index(layout.operand[dimension])))
+            if dimension in layout.index_of and (whole or high == 1):
+                places = f.imax(0, f.isub(layout.operand[dimension], f.isub(high, 1)))
+                inside.append(f.cmp("ult", f.index(starts[dimension]), f.index(places)))
             elif dimension in layout.index_of:
                 low = f.imax(0, f.isub(0, starts[dimension]))
                 high = f.imin(high, f.isub(layout.operand[dimension], starts[dimension]))
