@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from stablehlo_py import errors
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
@@ -99,6 +100,10 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+# Errors are here at once: an `except` clause must not import anything.
+globals().update({name: getattr(errors, name) for name, home in _HOMES.items() if home == "errors"})
 
 
 def __getattr__(name: str) -> object:

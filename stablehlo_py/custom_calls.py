@@ -7,18 +7,19 @@ registered in the process that runs it.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stablehlo_py import forks
 from stablehlo_py.errors import OptionError
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.passmanager.suggest import near_miss
 
 CAPSULE = b"shlo_custom_call"
 _CTYPES_FUNCTION = ctypes.CFUNCTYPE(None).__mro__[1]  # the base of all ctypes functions, which has no public name
-_lock = threading.Lock()
+_lock = forks.Lock()
 _registered: dict[tuple[str, str], Handler] = {}
 
 
@@ -34,6 +35,7 @@ class Handler:
     owner: Any
 
 
+@deferred()
 def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> None:
     """Bind the target `name` of `stablehlo.custom_call`, for programs that are compiled or loaded from now on.
 
@@ -65,6 +67,7 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
         _registered[platform, name] = handler
 
 
+@deferred()
 def unregister_custom_call(name: str, *, platform: str = "cpu") -> None:
     """Forget a target. Programs that are loaded go on calling its function.
 

@@ -1,8 +1,9 @@
-"""Ctrl-C while compiling: noted at once, answered between two passes or kernels.
+"""Signals and forks while compiling: noted at once, answered between two passes or kernels.
 
-Python raises KeyboardInterrupt wherever it happens to be. Inside an extension's initialization or a callback from C++
-that ends the process (`std::terminate`) or becomes another exception. So the work of the compiler runs inside
-`deferred`, where the signal leaves a note, and calls `checkpoint` where it can stop.
+Python runs the handlers of signals wherever it happens to be, and Ctrl-C's raises KeyboardInterrupt there. Inside an
+extension's initialization or a callback from C++ that ends the process (`std::terminate`) or becomes another exception.
+So the work of the compiler runs inside `deferred`, where a signal leaves a note, and calls `checkpoint` where it can
+stop. Other threads fork while it is at one (stablehlo_py/forks.py).
 """
 
 from __future__ import annotations
@@ -12,42 +13,86 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+from stablehlo_py import forks
 
 
-class _Note:
-    """The signal's handler while work is deferred; remembers that it came."""
+class _Notes:
+    """The handler of all signals while work is deferred; remembers which came, and what handled them before."""
 
     def __init__(self) -> None:
-        self.came = False
+        self.before: dict[int, Any] = {}
+        for number in signal.valid_signals():
+            handler: Any = signal.getsignal(number)
+            if callable(handler):
+                self.before[number] = handler
+        self._came: list[int] = []
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
+        if number not in self._came:
+            self._came.append(number)
+
+    def begin(self) -> None:
+        for number in self.before:
+            signal.signal(number, self)
+
+    def end(self) -> None:
+        """Let the handlers be what they were. One that raises now does not keep others from being restored."""
+        try:
+            for number, handler in self.before.items():
+                if signal.getsignal(number) is self:
+                    signal.signal(number, handler)
+        finally:
+            if any(signal.getsignal(number) is self for number in self.before):
+                self.end()
+
+    def answer(self) -> None:
+        """Call the handlers of the signals that came; one that raises leaves the others for the next time."""
+        while self._came:
+            number = self._came.pop(0)
+            self.before[number](number, None)
+
+
+_notes: _Notes | None = None  # of the main thread
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Inside, SIGINT takes effect at the next `checkpoint`, else at the end: as the handler that was there before
-    answers it, which is by KeyboardInterrupt as a rule. Also a decorator.
+    """Inside, signals that have a handler in Python take effect at the next `checkpoint`, else at the end: as that
+    handler answers them, SIGINT's by KeyboardInterrupt as a rule. Also a decorator.
 
-    Signals reach Python's main thread only: in others, inside another `deferred`, and where the process leaves or
-    ignores SIGINT, this does nothing.
+    Signals reach Python's main thread only: in others, and inside another `deferred`, they need no notes.
+
+    Raises:
+        ResourceError: this process was forked while another thread compiled, and has inherited locks.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or isinstance(before, _Note) or not callable(before):
-        yield
+    global _notes
+    if threading.current_thread() is not threading.main_thread() or _notes is not None:
+        forks.enter()
+        try:
+            yield
+        finally:
+            forks.leave()
         return
-    note = _Note()
-    signal.signal(signal.SIGINT, note)
+    notes = _Notes()
     try:
-        yield
+        notes.begin()
+        _notes = notes
+        forks.enter()
+        try:
+            yield
+        finally:
+            forks.leave()
     finally:
-        signal.signal(signal.SIGINT, before)
-        if note.came:  # whatever else went wrong: a child process may have got the signal too, and died of it
-            before(signal.SIGINT, None)
+        _notes = None
+        notes.end()
+        notes.answer()  # whatever else went wrong: a child process may have got the signal too, and died of it
 
 
 def checkpoint() -> None:
-    """Stop here if Ctrl-C came since `deferred` began. Raises KeyboardInterrupt."""
-    note = signal.getsignal(signal.SIGINT)
-    if isinstance(note, _Note) and note.came and threading.current_thread() is threading.main_thread():
-        raise KeyboardInterrupt
+    """Let handlers of signals run that came since `deferred` began, and other threads fork. Raises KeyboardInterrupt,
+    or what else a handler raises."""
+    forks.stand_still()
+    if _notes is not None and threading.current_thread() is threading.main_thread():
+        _notes.answer()

@@ -29,7 +29,7 @@ from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
 from stablehlo_py.dialect.size import SPECIALIZE, Number, is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
-from stablehlo_py.interrupts import checkpoint
+from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.legalize.grid import BARRIERS, PROCESS, WHOLE, grid_of_module
 from stablehlo_py.legalize.rng import SITES
 from stablehlo_py.legalize.transfers import CHANNELS, PORTS
@@ -127,6 +127,7 @@ class CpuBackend:
             dynamic=layout,
         )
 
+    @deferred()
     def load(self, program: CompiledProgram) -> CpuCode:
         """Its machine code, in this process. Raises LoadError, ResourceError."""
         return CpuCode(program)

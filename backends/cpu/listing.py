@@ -7,9 +7,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import capi, quiet_context
 
 
+@deferred()
 def llvm_ir(kernels: str) -> str:
     """LLVM IR of the `kernels` stage."""
     api = capi()

@@ -21,7 +21,7 @@ from typing import TypeVar
 import llvmlite.binding as llvm
 
 from stablehlo_py.errors import InternalError
-from stablehlo_py.interrupts import checkpoint
+from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
@@ -132,6 +132,7 @@ class ObjectCompiler:
                 self._stop = True
 
 
+@deferred()
 def compile_units(units: list[Unit]) -> bytes:
     """One object file from some units, in the calling thread and a context of its own."""
     api = capi()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import threading
 from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
+from stablehlo_py import forks
 from stablehlo_py.backends.cpu import channels
 from stablehlo_py.backends.cpu import grid as native_grid
 from stablehlo_py.backends.cpu import pool as native_pool
@@ -19,7 +19,7 @@ from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.memory import Block
 
-_lock = threading.Lock()
+_lock = forks.Lock()
 _pools: dict[int, ThreadPool] = {}
 
 
@@ -61,15 +61,13 @@ class ThreadPool:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._block = Block(native_pool.POOL_BYTES)
-        self._lock = threading.Lock()
-        self._started = False
+        self._lock = forks.Lock()
         self.address = self._block.address
         self.reset()
 
     def reset(self) -> None:
-        """Forget the threads. For a forked child: it has none of its parent's, and perhaps a lock of a lost thread."""
+        """Forget the threads. For a forked child, which has none of its parent's."""
         ctypes.memset(self.address, 0, native_pool.POOL_BYTES)
-        self._lock = threading.Lock()
         self._started = False
 
     def acquire(self) -> bool:
@@ -119,8 +117,6 @@ def pool_for(threads: int) -> ThreadPool:
 
 
 def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
     for pool in _pools.values():
         pool.reset()
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from stablehlo_py.backends.base import backend_of
 from stablehlo_py.errors import ArgumentError
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert, taken
 from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
@@ -169,6 +170,7 @@ def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
     return sizes, spec.dtype, math.prod(sizes) * spec.dtype.itemsize
 
 
+@deferred()
 def load_executable(path: str | os.PathLike[str] | bytes) -> Executable | SymbolicExecutable:
     """Load an artifact written by `Executable.save` or `shlo-compile`, from its path or its content.
 
@@ -184,6 +186,7 @@ def load_executable(path: str | os.PathLike[str] | bytes) -> Executable | Symbol
     return SymbolicExecutable.of_program(program)
 
 
+@deferred()
 def executable(program: CompiledProgram) -> Executable:
     """Load a static program into this process."""
     if program.grid is None:

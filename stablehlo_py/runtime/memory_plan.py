@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime.program import CompiledProgram
 
 
@@ -50,6 +51,7 @@ class MemoryPlan:
         return "\n".join([head, *(f"  {entry}" for entry in self.entries)])
 
 
+@deferred()
 def arena_entries(program: CompiledProgram, symbols: Mapping[str, int]) -> tuple[PlanEntry, ...]:
     """The values that the scheduled stage places in the arena; `symbols` are what dynamic dimensions are in a call."""
     from stablehlo_py.dialect.size import substitute

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stablehlo_py import forks
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import cache_key, compile_cached, load_cached
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.refine import refine
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir, make_context
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable, executable
@@ -30,6 +31,7 @@ def compile_once(source: bytes, target: str, options: Options) -> CompiledProgra
     return _compile(source, target, options, "all shapes", None)
 
 
+@deferred()
 def _compile(
     source: bytes, target: str, options: Options, variant: str, specialized: tuple[Shapes, Values] | None
 ) -> CompiledProgram:
@@ -59,7 +61,7 @@ class Specializations:
         self._options = options
         self._known: dict[tuple[Shapes, Values], Executable] = {}
         self._dimension_arguments: list[int] | None = None  # known once a specialization was made
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
         self.random_keys = RandomKeys()
 
     def __len__(self) -> int:

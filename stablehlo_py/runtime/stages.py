@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from stablehlo_py.interrupts import deferred
+
 
 class Stages(Mapping[str, str]):
     """Mapping of stage name to text, in the order of the stages."""
@@ -34,6 +36,7 @@ class Stages(Mapping[str, str]):
         return len({*self._stored, *self._derived})
 
 
+@deferred()
 def render_bytecode(bytecode: bytes) -> str:
     """MLIR bytecode of one of our stages as text, large constants elided."""
     from stablehlo_py.mlir import ir, make_context

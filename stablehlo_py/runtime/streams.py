@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from stablehlo_py import forks
 from stablehlo_py.errors import ArgumentError, CommunicationError, Problem
 from stablehlo_py.runtime.arguments import convert
 from stablehlo_py.runtime.program import Spec
@@ -30,7 +31,7 @@ class _Queue:
     def __init__(self, name: str) -> None:
         self._name = name
         self._items: deque[Item] = deque()
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(forks.Lock())  # type: ignore[arg-type]
         self._closed = False
 
     def put(self, item: Item, go_on: Callable[[], bool]) -> bool:
