@@ -146,6 +146,7 @@ def jit(
     Args:
         static_argnums, static_argnames: arguments that are compile-time values; either implies the other where the
             signature tells.
+        target, options: as of `compile`.
 
     Raises:
         OptionError: a static argument is not hashable. Errors of `compile` when a signature is seen first.

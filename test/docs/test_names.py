@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -103,7 +103,7 @@ def test_options_that_are_named_exist(page: Path) -> None:
 def test_attributes_and_options_of_the_api_exist(page: Path) -> None:
     kinds = (shlo.Executable, shlo.GridExecutable, shlo.SymbolicExecutable)
     methods = {name for kind in kinds for name in dir(kind)} | {"inputs", "outputs", "infeed", "outfeed"}
-    fields = {each.name for each in dataclasses.fields(shlo.Options)}
+    fields = set(inspect.signature(shlo.Options).parameters)
     wrong = []
     for text in inline(page):
         wrong += [text for name in re.findall(r"\b(?:exe|executable)\.(\w+)", text) if name not in methods]
