@@ -23,6 +23,7 @@ from stablehlo_py import suite
 from stablehlo_py.cli.common import add_target_options, run_tool
 from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import write_whole
+from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.suite.measure import Measurement
 
 BEGIN, END = "<!-- shlo-bench: begin -->", "<!-- shlo-bench: end -->"
@@ -174,7 +175,7 @@ def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
     known = suite.names(options.suite)
     for name in options.models:
         if name not in known:
-            raise OptionError(f"no model is named {name!r}", remedy=f"choose from: {', '.join(known)}")
+            raise OptionError(f"no model is named {name!r}", remedy=near_miss(name, known))
     models = options.models or known
     threads = _threads(options.threads)
     results: list[Measurement] = []

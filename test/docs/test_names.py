@@ -69,6 +69,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert wrong == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/[\w.-]+\.md)\)", (ROOT / "README.md").read_text()))
+    assert linked == {f"docs/{page.name}" for page in PAGES if page.parent.name == "docs"}
+
+
 @named
 def test_files_that_are_named_exist(page: Path) -> None:
     suffixes = r"(?:py|md|mlir|txt|toml|jsonl|h)"
