@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stablehlo_py.custom_calls import get_include, register_custom_call, unregister_custom_call
     from stablehlo_py.errors import (
         ArgumentError,
+        CacheWarning,
         CallError,
         CommunicationError,
         InternalError,
@@ -57,6 +58,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "ArgumentError",
+            "CacheWarning",
             "CallError",
             "CommunicationError",
             "InternalError",
@@ -73,6 +75,7 @@ _HOMES = {
 
 __all__ = [
     "ArgumentError",
+    "CacheWarning",
     "CallError",
     "CommunicationError",
     "CompiledModel",

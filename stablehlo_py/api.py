@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stablehlo_py.backends.base import get_backend
-from stablehlo_py.compiler import bytecode, cache_key, compile_cached, load_cached
+from stablehlo_py.compiler import bytecode, cache_entry, compile_cached, load_cached
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.platform import choose_platform
@@ -83,16 +83,14 @@ def compile_program(
 def _program_or_module(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | ir.Module:
     """The program of a static module; a module that has dynamic dimensions."""
     backend = get_backend(target)
-    key = None
-    if options.cache_dir is not None:
-        key = cache_key(source, backend, options, entry or "")
-        program = load_cached(key, options)
-        if program is not None:
-            return program
+    cached = cache_entry(source, backend, options, entry or "")
+    program = load_cached(cached, options)
+    if program is not None:
+        return program
     if isinstance(source, ir.Module):
         with source.context:
             module = ir.Module.parse(bytecode(source))  # compiling changes it, and it is the caller's
     else:
         module = load(source, entry=entry, isolate=options.isolate)
     choose_platform(module, backend.platform)
-    return module if is_symbolic(module) else compile_cached(module, backend, options, key)
+    return module if is_symbolic(module) else compile_cached(module, backend, options, cached)

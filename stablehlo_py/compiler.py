@@ -17,7 +17,7 @@ from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.scatter_windows import declare_windows
 from stablehlo_py.dialect.types import tensor_bytes
-from stablehlo_py.errors import LoadError, OptionError, ResourceError
+from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.source import read
@@ -29,8 +29,8 @@ from stablehlo_py.passmanager.instrumentation import Instrumentation
 from stablehlo_py.passmanager.pipeline import Pipeline, Step
 from stablehlo_py.passmanager.registry import revision
 from stablehlo_py.passmanager.suggest import near_miss
-from stablehlo_py.runtime import program as programs
-from stablehlo_py.runtime.cache import Cache, key_of
+from stablehlo_py.runtime import artifact
+from stablehlo_py.runtime.cache import CacheEntry, key_of
 from stablehlo_py.runtime.program import CompiledProgram
 
 TARGET_INDEPENDENT = ("stablehlo", "hlo", "optimized", "fused", "scheduled")
@@ -286,40 +286,43 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
     return program
 
 
-def cache_key(source: object, backend: Backend, options: Options, variant: str = "") -> str:
-    """What a cached program of this source is filed under; `variant` tells programs of one source apart (entry,
-    shapes).
+def cache_entry(source: object, backend: Backend, options: Options, variant: str = "") -> CacheEntry | None:
+    """Where the cache keeps the program of a source, None where options name no cache; `variant` tells programs of one
+    source apart (entry, shapes).
 
     Raises:
-        ResourceError: the source's file cannot be read. LoadError: it holds nothing that is known.
+        ResourceError: the source's file cannot be read, or the cache's path is not that of a directory.
+        LoadError: the source holds nothing that is known.
     """
+    directory = options.cache_directory
+    if directory is None:
+        return None
     content = bytecode(source) if isinstance(source, ir.Module) else read(source).key
-    return key_of(content, backend.name, backend.describe(options), variant, options.key)
+    return CacheEntry(directory, key_of(content, backend.name, backend.describe(options), variant, options.key))
 
 
 @deferred()
-def compile_cached(module: ir.Module, backend: Backend, options: Options, key: str | None) -> CompiledProgram:
-    """Compile a static module, file it in the cache under `key`, and dump its stages where options say so."""
+def compile_cached(
+    module: ir.Module, backend: Backend, options: Options, entry: CacheEntry | None = None
+) -> CompiledProgram:
+    """Compile a static module, store it in its entry of the cache, and dump its stages where options say so."""
     dump = dump_directory(options)
-    cache = Cache(options.cache_dir) if key is not None and options.cache_dir is not None else None
-    if cache is not None:
-        cache.require_writable()
     program = compile_module(module, backend, options)
-    if cache is not None and key is not None:
-        cache.put(key, programs.serialize(program))
+    if entry is not None:
+        entry.write(artifact.serialize(program, entry.key))
     dump_stages(program, dump)
     return program
 
 
-def load_cached(key: str, options: Options) -> CompiledProgram | None:
-    """The program filed under a key, or None. An entry that is damaged counts as absent: compiling writes it anew."""
-    assert options.cache_dir is not None
-    path = Cache(options.cache_dir).get(key)
-    if path is None:
+def load_cached(entry: CacheEntry | None, options: Options) -> CompiledProgram | None:
+    """The program in an entry of the cache, or None; one that is damaged counts as absent, with a `CacheWarning`."""
+    content = None if entry is None else entry.read()
+    if entry is None or content is None:
         return None
     try:
-        program = programs.deserialize(path)
-    except (LoadError, ResourceError):
+        program = artifact.deserialize(content, str(entry.path), entry.key)
+    except LoadError as error:
+        entry.refuse(error.reason)
         return None
     dump_stages(program, dump_directory(options))
     return program

@@ -105,3 +105,7 @@ class InternalError(ShloError):
     """A defect of this compiler. The message says how to reproduce it."""
 
     code, exit_status = "internal", EXIT_INTERNAL
+
+
+class CacheWarning(UserWarning):
+    """The cache on disk, or an entry of it, is not used or not written; the message says why. Nothing else fails."""

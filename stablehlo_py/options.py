@@ -14,6 +14,7 @@ MAX_PROCESSES = 1024  # of a grid, each of them a thread
 DYNAMIC = ("auto", "once", "specialize")
 SCATTER_WINDOWS = ("auto", "whole", "partial")
 CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU backend generates code for, best first
+MAX_THREADS = 128
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
 
@@ -22,9 +23,8 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _default_cache() -> Path | None:
-    configured = os.environ.get(CACHE_VARIABLE)
-    return Path(configured) if configured else None
+def _configured_cache() -> str | None:
+    return os.environ.get(CACHE_VARIABLE) or None
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,8 +35,9 @@ class Options:
         threads: threads that a call may use, the calling one included; None: all CPUs this process may run on. Results
             are bit-identical for any number.
         opt_level: 0 runs only what lowering needs (one op, one kernel), 1 everything.
-        cache_dir: directory of compiled executables, shared by processes; None: no cache, unless the environment
-            variable STABLEHLO_PY_CACHE_DIR names one.
+        cache_dir: directory of compiled executables, shared by processes (docs/security.md says what is checked);
+            "default": this user's cache directory on this system; None: no cache. Left out, it is what the environment
+            variable STABLEHLO_PY_CACHE_DIR says.
         dump_dir: directory into which the text of every stage is written.
         isolate: let a child process read bytes, text and files first, so that a damaged or hostile one cannot take this
             process down (docs/errors.md); False: for those that you trust. An `Exported` and a module are trusted.
@@ -60,7 +61,7 @@ class Options:
 
     threads: int | None = None
     opt_level: int = 1
-    cache_dir: str | os.PathLike[str] | None = field(default_factory=_default_cache, compare=False)
+    cache_dir: str | os.PathLike[str] | None = field(default_factory=_configured_cache, compare=False)
     dump_dir: str | os.PathLike[str] | None = field(default=None, compare=False)
     isolate: bool = field(default=True, compare=False)
     cpu: str | None = None
@@ -75,8 +76,10 @@ class Options:
     def __post_init__(self, target: str | None) -> None:
         if target is not None:
             self._take_former_name(target)
-        if self.threads is not None and not 1 <= self.threads <= 128:
-            raise OptionError(f"threads is {self.threads}", remedy="use a number from 1 to 128, or None for all CPUs")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise OptionError(
+                f"threads is {self.threads}", remedy=f"use a number from 1 to {MAX_THREADS}, or None for all CPUs"
+            )
         if self.opt_level not in (0, 1):
             raise OptionError(f"opt_level is {self.opt_level}", remedy="use 0 or 1")
         for name, choices in (("dynamic", DYNAMIC), ("scatter_windows", SCATTER_WINDOWS)):
@@ -101,6 +104,15 @@ class Options:
         # From the caller's line: this method, __post_init__ and the generated __init__ lie between.
         warnings.warn(f"write Options(cpu={target!r}) for Options(target=...)", DeprecationWarning, stacklevel=4)
         object.__setattr__(self, "cpu", target)
+
+    @property
+    def cache_directory(self) -> Path | None:
+        """The directory that `cache_dir` stands for."""
+        if self.cache_dir == "default":
+            from platformdirs import user_cache_path
+
+            return user_cache_path("stablehlo-py")
+        return None if self.cache_dir is None else Path(self.cache_dir)
 
     @property
     def key(self) -> str:

@@ -19,6 +19,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, arena_bytes, emit_program, main_function
+from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.sizes import emit_sizes
 from stablehlo_py.backends.cpu.symbols import outside
 from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, required_features
@@ -29,6 +30,7 @@ from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
 from stablehlo_py.dialect.size import SPECIALIZE, Number, is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
+from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.legalize.grid import BARRIERS, PROCESS, WHOLE, grid_of_module
 from stablehlo_py.legalize.rng import SITES
@@ -37,7 +39,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.symbolic.checks import CHECKS, checks_of
 from stablehlo_py.runtime.memory import require
-from stablehlo_py.runtime.program import CompiledProgram, GridPlan, Port, Spec
+from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, GridPlan, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization
 
 
@@ -98,14 +100,23 @@ class CpuBackend:
                 checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
                 function, layout = emit_sizes(sizes, _output_sizes(module), program.arena_bytes, checks)
                 entries.append(_sizes_unit(function))
+            units += entries
+            made = self._described(module, program, layout, units, options)
+            entries[0] = replace(entries[0], text=f"{sign(made)}\n{entries[0].text}")
             for unit in entries:
-                units.append(unit)
                 compiler.add(unit)
         except BaseException:
             compiler.abandon()
             raise
         progress.at("machine code")
-        objects = compiler.finish()
+        made.objects = compiler.finish()
+        made.report = _report(module, kernels, program, made.objects, options)
+        return made
+
+    def _described(
+        self, module: ir.Module, program: Program, layout: DynamicLayout | None, units: list[Unit], options: Options
+    ) -> CompiledProgram:
+        """The program without its object files."""
         main = main_function(module)
         return CompiledProgram(
             backend=self.name,
@@ -113,7 +124,7 @@ class CpuBackend:
             features=required_features(self.target(options)),
             inputs=input_specs(main)[: -1 if takes_process(main) else None],
             outputs=output_specs(main),
-            objects=objects,
+            objects=[],
             symbols=_outside_symbols(units),
             constants=constants_of(main),
             donations=_donations(module),
@@ -122,9 +133,9 @@ class CpuBackend:
             loops=program.loops,
             threads=options.thread_count,
             stages={"kernels": render(units)},
-            report=_report(module, kernels, program, objects, options),
             grid=_grid_plan(module, main, program, options),
             dynamic=layout,
+            leaves=leaves_of(module),
         )
 
     @deferred()

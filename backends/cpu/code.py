@@ -9,6 +9,7 @@ from stablehlo_py.backends.cpu import host
 from stablehlo_py.backends.cpu import target as targets
 from stablehlo_py.backends.cpu.grid_memory import GridMemory
 from stablehlo_py.backends.cpu.objects import NativeCode
+from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.cpu.symbols import bound
 from stablehlo_py.backends.cpu.threads import ThreadPool, pool_for, register_grid_symbols, register_pool_symbols
 from stablehlo_py.errors import LoadError
@@ -42,12 +43,13 @@ class CpuCode:
     """The machine code of a program. Frames of calls that have ended serve later ones.
 
     Raises:
-        LoadError: the code is for another machine, or calls what this process does not have.
+        LoadError: the code is for another machine, for another description, or calls what this process does not have.
         ResourceError: a call needs more memory than there is.
     """
 
     def __init__(self, program: CompiledProgram) -> None:
         _require_host(program)
+        require_signature(program)
         require(program.arena_bytes, "a call of this model")
         self._program = program
         self._pool = None

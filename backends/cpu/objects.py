@@ -10,12 +10,10 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import llvmlite.binding as llvm
@@ -183,10 +181,11 @@ def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
         symbol = units[0].symbols[0].encode()
         if not api.engine_lookup(engine, api.string(symbol)):
             raise InternalError(f"LLVM produced no code for {units[0].symbols[0]}")
-        with tempfile.TemporaryDirectory(prefix="shlo-") as folder:
-            file = os.path.join(folder, "shard.o").encode()
-            api.engine_dump(engine, api.string(file))
-            return Path(os.fsdecode(file)).read_bytes()
+        # LLVM writes to files alone, and ends the process where a disk is full: this file is memory.
+        with open(os.memfd_create("shlo-object"), "rb") as file:
+            path = f"/proc/self/fd/{file.fileno()}".encode()
+            api.engine_dump(engine, api.string(path))
+            return file.read()
     finally:
         api.engine_destroy(engine)
 

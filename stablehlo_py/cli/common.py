@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -16,7 +17,7 @@ from typing import Any
 
 # Nothing here imports the MLIR wheel, which takes 0.1 s: --help does without.
 from stablehlo_py.cli.version import VersionAction
-from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, ResourceError, ShloError
+from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, CacheWarning, ResourceError, ShloError
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.options import CPUS
@@ -46,7 +47,9 @@ def run_tool(
     arguments = parser.parse_args([spelled(word) for word in (sys.argv[1:] if argv is None else argv)])
     the_worker().may_fork = argv is None
     try:
-        status = tool(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            status = tool(arguments)
         sys.stdout.flush()
         return status
     except ShloError as error:
@@ -77,6 +80,19 @@ def run_tool(
             "error[internal]: this is a defect of stablehlo-py; please report it with the lines above", file=sys.stderr
         )
         return EXIT_INTERNAL
+
+
+_python_shows = warnings.showwarning
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """Ours are for the user of the tool; those of other packages look as they do elsewhere."""
+    if issubclass(category, CacheWarning):
+        print(f"warning: {message}", file=sys.stderr)
+    else:
+        _python_shows(message, category, filename, lineno, file, line)
 
 
 _WRITE_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -37,7 +37,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--opt-level", type=int, default=1, choices=(0, 1), help="0: one op, one kernel (default: %(default)s)"
     )
-    parser.add_argument("--cache-dir", metavar="DIR", help="directory of compiled programs to reuse")
+    parser.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        help="directory of compiled programs to reuse; 'default': this user's cache directory",
+    )
     parser.add_argument("--dump-stages", metavar="DIR", help="write the text of every stage into DIR")
     parser.add_argument(
         "--disable", default="", metavar="NAMES", help="passes or simplifier rules to leave out, comma-separated"
@@ -50,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> int:
     import stablehlo_py as shlo
     from stablehlo_py.api import compile_program
-    from stablehlo_py.runtime import program as programs
+    from stablehlo_py.runtime import artifact
 
     content = read_input(arguments.module)
     options = shlo.Options(
@@ -68,10 +72,11 @@ def _run(arguments: argparse.Namespace) -> int:
     with shown_progress(arguments.quiet):
         program = compile_program(source, target=arguments.target, entry=arguments.entry, options=options)
     output = _output(arguments)
-    programs.save(program, output)
+    digest = artifact.save(program, output)
     if not arguments.quiet:
         print(program.report)
         print(f"wrote {output} ({output.stat().st_size / 1024:.0f} KiB)")
+        print(f"SHA-256: {digest}")
     return EXIT_OK
 
 

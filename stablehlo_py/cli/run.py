@@ -25,12 +25,12 @@ from stablehlo_py.cli.common import (
 from stablehlo_py.cli.grid import add_size, grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import whole_file
+from stablehlo_py.runtime.artifact import is_artifact
 
 if TYPE_CHECKING:
     from stablehlo_py import Executable, GridExecutable, Options, SymbolicExecutable
     from stablehlo_py.runtime.program import Spec
 
-ARTIFACT_MAGIC = b"PK"
 SEED_HELP = (
     "seed of random inputs, which suit what the model does with them: weights are scaled, indices inside, variances "
     "positive (docs/wrong-answers.md; default: %(default)s)"
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
     add("--entry", help="function to run, when there is no @main and several public functions")
     add("--threads", type=int, metavar="N", help="threads (default: all CPUs)")
+    add("--sha256", metavar="HEX", help="run an artifact only if its file has this digest, which shlo-compile prints")
     add_size(add)
     add_target_options(add)
     add_isolation(add)
@@ -149,11 +150,13 @@ def _retyped(array: np.ndarray, spec: Spec) -> np.ndarray:
 def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) -> Executable | SymbolicExecutable:
     import stablehlo_py as shlo
 
-    if content.startswith(ARTIFACT_MAGIC):
+    if is_artifact(content):
         if arguments.cpu or arguments.target != "cpu":
             reason = "--target and --cpu are for a module: an artifact is compiled already"
             raise OptionError(reason, remedy="run the module that it was made from")
-        return shlo.load_executable(source)
+        return shlo.load_executable(source, sha256=arguments.sha256)
+    if arguments.sha256:
+        raise OptionError("--sha256 is the digest of an artifact, and the module is none", remedy="leave it out")
     with shown_progress():
         return shlo.compile(source, arguments.target, arguments.entry, _options(arguments))
 
@@ -203,14 +206,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if has_checks(content):
         return run_checks(arguments.module, content, arguments.target, _options(arguments))
     source: str | bytes = content if arguments.module == "-" else arguments.module
-    if arguments.compare and content.startswith(ARTIFACT_MAGIC):
+    if arguments.compare and is_artifact(content):
         raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")
     executable = _load(arguments, source, content)
     if isinstance(executable, shlo.GridExecutable) and executable.has_own_arguments:
         return _run_grid(arguments, executable, source)
     if arguments.process_input:
         raise OptionError("the model does not run as a grid whose processes have inputs of their own", remedy="--input")
-    inputs = inputs_of(arguments, executable.inputs, None if content.startswith(ARTIFACT_MAGIC) else source)
+    inputs = inputs_of(arguments, executable.inputs, None if is_artifact(content) else source)
     results = executable(*inputs)
     status = EXIT_OK
     if arguments.compare:

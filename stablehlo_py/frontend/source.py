@@ -12,11 +12,13 @@ from enum import Enum
 
 from stablehlo_py.errors import LoadError, ResourceError
 from stablehlo_py.frontend.jax_export import Export, read_flatbuffer
+from stablehlo_py.runtime.artifact import MAGIC as ARTIFACT_MAGIC
 
 BYTECODE_MAGIC = b"ML\xefR"
 _LOOKS_LIKE_TEXT = re.compile(r"\s*(//|module\s*(@|attributes\b|\{)|func\.func\s|\"builtin\.module\"|[#!][\w.]+\s*=)")
 _ARTIFACT_VERSION = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\Z")
 _FOREIGN = (
+    (ARTIFACT_MAGIC, "an executable artifact", "load it with stablehlo_py.load_executable, or run it with shlo-run"),
     (b"\x1f\x8b", "a gzip file", "decompress it first"),
     (b"PK\x03\x04", "a zip archive", "unpack it and load the StableHLO file inside"),
     (b"\xfd7zXZ", "an xz file", "decompress it first"),

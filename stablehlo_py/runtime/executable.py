@@ -12,7 +12,7 @@ import numpy as np
 from stablehlo_py.backends.base import backend_of
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.runtime import program as programs
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert, taken
 from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
@@ -150,7 +150,7 @@ class Executable(CompiledModel):
         return self._program.report
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        programs.save(self._program, path)
+        artifact.save(self._program, path)
 
     def _kind(self) -> str:
         processes = self.num_replicas * self.num_partitions
@@ -171,14 +171,20 @@ def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
 
 
 @deferred()
-def load_executable(path: str | os.PathLike[str] | bytes) -> Executable | SymbolicExecutable:
+def load_executable(
+    path: str | os.PathLike[str] | bytes, *, sha256: str | None = None
+) -> Executable | SymbolicExecutable:
     """Load an artifact written by `Executable.save` or `shlo-compile`, from its path or its content.
 
+    An artifact is native code: load only what you would run (docs/security.md). With `sha256`, the file's digest in
+    hexadecimal digits, no other file is loaded.
+
     Raises:
-        ResourceError: the file cannot be read. LoadError: it is not an artifact, was compiled for another kind of
+        ResourceError: the file cannot be read. OptionError: `sha256` is no digest.
+        LoadError: the file is not an artifact, is damaged, has another digest, was compiled for another kind of
             machine, or by a backend that is not installed.
     """
-    program = programs.deserialize(path)
+    program = artifact.load(path, sha256)
     if program.dynamic is None:
         return executable(program)
     from stablehlo_py.runtime.symbolic import SymbolicExecutable  # which needs this module first

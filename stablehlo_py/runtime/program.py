@@ -1,26 +1,15 @@
-"""Compiled programs as data: what a backend hands to the runtime, and what an artifact file holds."""
+"""Compiled programs as data: what a backend hands to the runtime, and what an artifact file (artifact.py) holds."""
 
 from __future__ import annotations
 
-import io
-import json
-import os
 import platform
 import sys
-import zipfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
-import ml_dtypes
 import numpy as np
 
-from stablehlo_py.errors import LoadError, ResourceError, ShloError
-from stablehlo_py.files import why_no_file_name, write_whole
 from stablehlo_py.runtime.quantization import Quantization
-
-FORMAT = 9
 
 
 def this_machine() -> str:
@@ -202,6 +191,8 @@ class CompiledProgram:
         grid: for a program that runs as several processes, or exchanges data with the host while it runs.
         dynamic: of a program with dynamic dimensions, what a call works out.
         leaves: which arguments of the call that was exported are the inputs, where that is known.
+        digest: SHA-256 of the description that it was read from, or (if its backend marks its code with that) was
+            generated with (`artifact.describe`).
     """
 
     backend: str
@@ -223,151 +214,8 @@ class CompiledProgram:
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False
+    digest: bytes = b""
 
     def __repr__(self) -> str:
         size = f"{sum(map(len, self.objects)) / 1024:.0f} KiB"
         return f"<CompiledProgram {signature(self.inputs, self.outputs)}, {size} for {self.backend} ({self.target})>"
-
-
-def _dtype_name(dtype: np.dtype) -> str:
-    return dtype.name
-
-
-def _dtype_from(name: str) -> np.dtype:
-    return np.dtype(getattr(ml_dtypes, name, None) or name)
-
-
-def _spec_json(spec: Spec) -> dict[str, object]:
-    described: dict[str, object] = {"name": spec.name, "shape": list(spec.shape), "dtype": _dtype_name(spec.dtype)}
-    return described | ({"quantization": spec.quantization.to_json()} if spec.quantization else {})
-
-
-def _spec_from(data: dict[str, Any]) -> Spec:
-    quantization = Quantization.from_json(data["quantization"]) if "quantization" in data else None
-    return Spec(str(data["name"]), tuple(data["shape"]), _dtype_from(str(data["dtype"])), quantization)
-
-
-def _grid_json(grid: GridPlan) -> dict[str, object]:
-    ports = [{**vars(port), "spec": _spec_json(port.spec)} for port in grid.ports]
-    return {**vars(grid), "ports": ports}
-
-
-def _grid_from(data: dict[str, Any]) -> GridPlan:
-    ports = tuple(Port(**{**port, "spec": _spec_from(port["spec"])}) for port in data["ports"])
-    return GridPlan(**{**data, "sites": tuple(data["sites"]), "ports": ports})
-
-
-def serialize(program: CompiledProgram) -> bytes:
-    """The artifact: an uncompressed zip of metadata, object files and constants."""
-    metadata = {
-        "format": FORMAT,
-        "backend": program.backend,
-        "target": program.target,
-        "machine": program.machine,
-        "features": program.features,
-        "symbols": program.symbols,
-        "inputs": [_spec_json(spec) for spec in program.inputs],
-        "outputs": [_spec_json(spec) for spec in program.outputs],
-        "objects": len(program.objects),
-        "constants": [{"shape": list(array.shape), "dtype": _dtype_name(array.dtype)} for array in program.constants],
-        "donations": program.donations,
-        "arena_bytes": program.arena_bytes,
-        "uses_pool": program.uses_pool,
-        "loops": program.loops,
-        "threads": program.threads,
-        "report": program.report,
-        "grid": _grid_json(program.grid) if program.grid else None,
-        "dynamic": asdict(program.dynamic) if program.dynamic else None,
-        "leaves": asdict(program.leaves) if program.leaves else None,
-        "stages": [[name, isinstance(text, bytes)] for name, text in program.stages.items()],
-    }
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("metadata.json", json.dumps(metadata, indent=1))
-        for number, content in enumerate(program.objects):
-            archive.writestr(f"object{number}.o", content)
-        for number, array in enumerate(program.constants):
-            archive.writestr(f"constant{number}.bin", np.ascontiguousarray(array).tobytes())
-        for name, text in program.stages.items():
-            archive.writestr(f"stage-{name}", text)
-    return buffer.getvalue()
-
-
-def deserialize(source: str | os.PathLike[str] | bytes) -> CompiledProgram:
-    """Read an artifact back.
-
-    Raises:
-        ResourceError: the file cannot be read.
-        LoadError: it is not an artifact, is damaged, or has another format version.
-    """
-    name = "the artifact" if isinstance(source, bytes) else str(source)
-    reason = None if isinstance(source, bytes) else why_no_file_name(source)
-    if reason is not None:
-        raise ResourceError(f"{name!r} cannot be read: {reason}", remedy="check the path")
-    try:
-        content = source if isinstance(source, bytes) else Path(source).read_bytes()
-    except OSError as error:
-        raise ResourceError(f"{name} cannot be read: {error.strerror}", remedy="check the path") from error
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _read(archive, name)
-    except (ShloError, MemoryError):
-        raise
-    except Exception as error:  # zipfile alone raises eight kinds on damaged bytes
-        raise LoadError(
-            f"{name} is not a whole executable artifact: {error}",
-            remedy="write it again with Executable.save or shlo-compile",
-        ) from error
-
-
-def _read(archive: zipfile.ZipFile, name: str) -> CompiledProgram:
-    metadata = json.loads(archive.read("metadata.json"))
-    if metadata["format"] != FORMAT:
-        raise LoadError(
-            f"{name} has artifact format {metadata['format']}, this version reads {FORMAT}",
-            remedy="compile the model again",
-        )
-    constants = []
-    for number, described in enumerate(metadata["constants"]):
-        flat = np.frombuffer(archive.read(f"constant{number}.bin"), _dtype_from(described["dtype"]))
-        constants.append(flat.reshape(described["shape"]))
-    return CompiledProgram(
-        backend=metadata["backend"],
-        target=metadata["target"],
-        machine=metadata["machine"],
-        features=tuple(metadata["features"]),
-        symbols=tuple(metadata["symbols"]),
-        inputs=tuple(_spec_from(spec) for spec in metadata["inputs"]),
-        outputs=tuple(_spec_from(spec) for spec in metadata["outputs"]),
-        objects=[archive.read(f"object{number}.o") for number in range(metadata["objects"])],
-        constants=constants,
-        donations=tuple((output, input_) for output, input_ in metadata["donations"]),
-        arena_bytes=metadata["arena_bytes"],
-        uses_pool=metadata["uses_pool"],
-        loops=metadata["loops"],
-        threads=metadata["threads"],
-        stages={
-            stage: archive.read(f"stage-{stage}") if binary else archive.read(f"stage-{stage}").decode()
-            for stage, binary in metadata["stages"]
-        },
-        report=metadata["report"],
-        grid=_grid_from(metadata["grid"]) if metadata["grid"] else None,
-        dynamic=_dynamic_from(metadata["dynamic"]) if metadata["dynamic"] else None,
-        leaves=Leaves(metadata["leaves"]["count"], tuple(metadata["leaves"]["kept"])) if metadata["leaves"] else None,
-    )
-
-
-def _dynamic_from(data: dict[str, Any]) -> DynamicLayout:
-    checks = tuple(DynamicCheck(**{**entry, "values": tuple(entry["values"])}) for entry in data["checks"])
-    symbols = tuple(DynamicSymbol(**symbol) for symbol in data["symbols"])
-    outputs = tuple(map(tuple, data["outputs"]))
-    return DynamicLayout(symbols, data["slots"], outputs, data["arena_bytes"], checks)
-
-
-def save(program: CompiledProgram, path: str | os.PathLike[str]) -> None:
-    """Write an artifact file, whole or not at all.
-
-    Raises:
-        ResourceError: the file cannot be written.
-    """
-    write_whole(path, serialize(program))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from stablehlo_py.runtime.records import DTYPES
 
 if TYPE_CHECKING:
     from stablehlo_py.dialect.quantized import Quantized
@@ -55,35 +57,20 @@ class Quantization:
 
     def quantize(self, real: np.ndarray) -> np.ndarray:
         """Stored integers of real values, by the specification's formula (`stablehlo.uniform_quantize`); 0 of NaN."""
-        real = np.asarray(real).astype(_dtype(self.expressed))
+        real = np.asarray(real).astype(DTYPES[self.expressed])
         scale, zero_point = self._parameters(real.ndim, real.dtype)
         with np.errstate(over="ignore"):
             scaled = real / scale + zero_point.astype(real.dtype)
         rounded = np.rint(np.clip(scaled.astype(np.float64), self.minimum, self.maximum))
-        return np.nan_to_num(rounded, nan=0.0).astype(np.int64).astype(_dtype(self.storage))
+        return np.nan_to_num(rounded, nan=0.0).astype(np.int64).astype(DTYPES[self.storage])
 
     def dequantize(self, stored: np.ndarray) -> np.ndarray:
         """Real values of stored integers (`stablehlo.uniform_dequantize`)."""
         stored = np.asarray(stored)
-        scale, zero_point = self._parameters(stored.ndim, _dtype(self.expressed))
+        scale, zero_point = self._parameters(stored.ndim, DTYPES[self.expressed])
         return (stored.astype(np.int64) - zero_point).astype(scale.dtype) * scale
 
     def _parameters(self, rank: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         sizes = [] if self.dimension is None else [-1 if d == self.dimension else 1 for d in range(rank)]
         scale = np.asarray(self.scales, np.float64).astype(dtype).reshape(sizes)
         return scale, np.asarray(self.zero_points, np.int64).reshape(sizes)
-
-    def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Quantization:
-        """The inverse of `to_json`."""
-        return Quantization(**{**data, "scales": tuple(data["scales"]), "zero_points": tuple(data["zero_points"])})
-
-
-def _dtype(name: str) -> np.dtype:
-    import ml_dtypes
-
-    return np.dtype(getattr(ml_dtypes, name, None) or name)

@@ -8,7 +8,7 @@ import numpy as np
 
 from stablehlo_py import forks
 from stablehlo_py.backends.base import get_backend
-from stablehlo_py.compiler import cache_key, compile_cached, load_cached
+from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.refine import refine
 from stablehlo_py.interrupts import deferred
@@ -36,19 +36,17 @@ def _compile(
     source: bytes, target: str, options: Options, variant: str, specialized: tuple[Shapes, Values] | None
 ) -> CompiledProgram:
     backend = get_backend(target)
-    key = None
-    if options.cache_dir is not None:
-        key = cache_key(source, backend, options, variant)
-        program = load_cached(key, options)
-        if program is not None:
-            return program
+    entry = cache_entry(source, backend, options, variant)
+    program = load_cached(entry, options)
+    if program is not None:
+        return program
     context = make_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse(source)
         if specialized is not None:
             shapes, values = specialized
             refine(module, shapes, dict(values))
-    return compile_cached(module, backend, options, key)
+    return compile_cached(module, backend, options, entry)
 
 
 class Specializations:

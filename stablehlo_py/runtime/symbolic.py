@@ -19,7 +19,7 @@ from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.refine import symbolic_inputs
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
-from stablehlo_py.runtime import program as programs
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with, taken
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
 from stablehlo_py.runtime.executable import Executable, stage_texts
@@ -201,7 +201,7 @@ class SymbolicExecutable(CompiledModel):
             UnsupportedError: there is no such program.
             ResourceError: the file cannot be written; nothing is left behind.
         """
-        programs.save(self._program().program, path)
+        artifact.save(self._program().program, path)
 
     def _kind(self) -> str:
         return "one program for all shapes" if self._once is not None else "one program for each shapes"

@@ -215,6 +215,14 @@ def test_a_full_disk_under_a_dump(model: Path, small_disk: Path) -> None:
         assert file.suffix != ".mlir" or file.read_text().rstrip().endswith("}")
 
 
+def test_a_full_disk_for_temporary_files_does_not_end_the_process(model: Path, small_disk: Path) -> None:
+    (small_disk / "file").write_bytes(bytes(4096))
+    environment = {**os.environ, "TMPDIR": str(small_disk)}
+    done = tool("run", model, stdout=subprocess.PIPE, env=environment)
+    assert (done.returncode, done.stderr) == (EXIT_OK, "")
+    assert os.listdir(small_disk) == ["file"]
+
+
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
 
 

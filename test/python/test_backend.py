@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime import program as programs
 
 # Its "machine code" is the scheduled module, which it interprets fusion by fusion.
@@ -165,7 +166,7 @@ def test_stages_that_a_backend_of_somebody_else_has(site: Path) -> None:
 def test_an_artifact_of_a_backend_that_is_not_here(tmp_path: Path) -> None:
     spec = programs.Spec("x", (), np.dtype(np.float32))
     program = programs.CompiledProgram("abacus", "beads", (spec,), (spec,), [], [], (), 0, False, 1)
-    programs.save(program, tmp_path / "model.shloexe")
+    artifact.save(program, tmp_path / "model.shloexe")
     with pytest.raises(shlo.LoadError, match="'abacus', which is not installed here") as error:
         shlo.load_executable(tmp_path / "model.shloexe")
     assert error.value.remedy

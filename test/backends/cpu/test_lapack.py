@@ -14,6 +14,7 @@ from scipy.linalg import blas, lapack
 
 import stablehlo_py
 from stablehlo_py.api import compile_program
+from stablehlo_py.backends.cpu import symbols
 from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
 from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.runtime.executable import Executable
@@ -479,13 +480,16 @@ def test_a_saved_program_finds_lapack_again(tmp_path: Path) -> None:
     assert all((a == b).all() for a, b in zip(exe(*arrays), again(*arrays), strict=True))
 
 
-def test_a_program_with_a_routine_that_is_not_there() -> None:
+def test_a_program_with_a_routine_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     program = compile_program(call_of("getrf", np.float32, (4, 4), ())[0], options=OPTIONS)
-    program.symbols = ("shlo.lapack.sgetrx", "shlo.lapacke.x")
-    with pytest.raises(LoadError) as caught:
+    monkeypatch.setitem(symbols._LIBRARIES, "lapack", lambda routine: None)
+    with pytest.raises(LoadError, match=r"calls 'shlo\.lapack\.sgetrf', which this process does not have"):
         Executable(program)
+    missing = ("shlo.lapack.sgetrx", "shlo.lapacke.x")
+    with pytest.raises(LoadError) as caught, symbols.bound(missing):
+        pass
     assert [problem.reason for problem in caught.value.problems] == [
-        f"the program calls '{symbol}', which this process does not have" for symbol in program.symbols
+        f"the program calls '{symbol}', which this process does not have" for symbol in missing
     ]
 
 

@@ -1,0 +1,149 @@
+"""What holds of every program: a description that was read from a file is refused where it contradicts itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from stablehlo_py.options import MAX_PROCESSES, MAX_THREADS
+from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, GridPlan, Leaves, Port, Spec
+from stablehlo_py.runtime.quantization import Quantization
+from stablehlo_py.runtime.records import DTYPES
+
+Findings = Iterator[str]
+
+MAX_RANK = 64  # NumPy's
+_SYMBOL = re.compile(r"shlo\.[a-z]+\.[A-Za-z0-9_.$]+")
+_DIMENSION = re.compile(r"[a-z]\d+_\d+(_\d+)?")
+_PORTS = ("infeed", "outfeed", "send", "recv")
+
+
+def require_consistent(program: CompiledProgram) -> None:
+    """Raises ValueError, which says what contradicts what."""
+    for finding in _findings(program):
+        raise ValueError(finding)
+
+
+def _findings(program: CompiledProgram) -> Findings:
+    static = program.dynamic is None
+    for what, specs in (("input", program.inputs), ("output", program.outputs)):
+        for number, spec in enumerate(specs):
+            yield from (f"{what} {number}: {finding}" for finding in _spec(spec, static))
+    if not 1 <= program.threads <= MAX_THREADS:
+        yield f"it runs on {program.threads} threads"
+    if program.arena_bytes < 0:
+        yield f"its memory is {program.arena_bytes} bytes"
+    for name in program.symbols:
+        if not _SYMBOL.fullmatch(name):
+            yield f"no function can be called {name!r}"
+    yield from _donations(program)
+    if program.leaves is not None:
+        yield from _leaves(program.leaves, program)
+    if program.grid is not None:
+        yield from _grid(program.grid)
+    if program.dynamic is not None:
+        yield from _dynamic(program.dynamic, program)
+
+
+def _spec(spec: Spec, static: bool) -> Findings:
+    sizes = [size for size in spec.shape if size is not None]
+    if len(sizes) < len(spec.shape) and static:
+        yield "a dimension of a static program is open"
+    if len(spec.shape) > MAX_RANK:
+        yield f"it has {len(spec.shape)} dimensions"
+    if min(sizes, default=0) < 0 or math.prod(sizes) * spec.dtype.itemsize >= 1 << 63:
+        yield f"its shape is {spec.shape}"
+    if spec.quantization is not None:
+        yield from _quantization(spec.quantization, spec)
+
+
+def _quantization(quantization: Quantization, spec: Spec) -> Findings:
+    expressed, count = DTYPES.get(quantization.expressed), len(quantization.scales)
+    if quantization.storage != spec.dtype.name or spec.dtype.name.lstrip("u")[:3] != "int":
+        yield f"{quantization.storage} is stored as {spec.dtype}"
+    if expressed is None or "float" not in expressed.name:
+        yield f"integers stand for {quantization.expressed}"
+    if quantization.minimum > quantization.maximum:
+        yield "no stored value is in use"
+    if min(quantization.scales, default=0) <= 0 or len(quantization.zero_points) != count:
+        yield "scales and zero points do not belong together"
+    dimension = quantization.dimension
+    if dimension is None:
+        if count != 1:
+            yield f"there are {count} scales"
+    elif not 0 <= dimension < len(spec.shape) or spec.shape[dimension] not in (None, count):
+        yield f"dimension {dimension} has no {count} scales"
+
+
+def _donations(program: CompiledProgram) -> Findings:
+    inputs, outputs = program.inputs, program.outputs
+    for position in (0, 1):
+        numbers = [pair[position] for pair in program.donations]
+        if len(set(numbers)) < len(numbers):
+            yield "a buffer is donated twice"
+    for output, input_ in program.donations:
+        if not (0 <= output < len(outputs) and 0 <= input_ < len(inputs)):
+            yield f"output {output} lies in input {input_}"
+        elif (outputs[output].shape, outputs[output].dtype) != (inputs[input_].shape, inputs[input_].dtype):
+            yield f"output {output} lies in input {input_}, which is another kind of array"
+
+
+def _leaves(leaves: Leaves, program: CompiledProgram) -> Findings:
+    ordered = all(a < b for a, b in zip(leaves.kept, leaves.kept[1:], strict=False))
+    outside = any(not 0 <= position < leaves.count for position in leaves.kept)
+    if not ordered or outside or len(leaves.kept) != len(program.inputs):
+        yield f"of {leaves.count} arguments it takes {leaves.kept}"
+
+
+def _grid(grid: GridPlan) -> Findings:
+    if min(grid.replicas, grid.partitions) < 1 or grid.processes > MAX_PROCESSES:
+        yield f"the grid is {grid.replicas} x {grid.partitions}"
+    if min(grid.barriers, grid.channels, grid.random_sites) < 0:
+        yield "the grid has fewer than no barriers, channels or random ops"
+    following: dict[tuple[str, int], int] = {}  # the part that comes next
+    for port in grid.ports:
+        yield from _port(port, following)
+    yield from ("an op of the host is cut off" for part in following.values() if part)
+
+
+def _port(port: Port, following: dict[tuple[str, int], int]) -> Findings:
+    place = port.kind, port.channel
+    if port.kind not in _PORTS or port.part != following.get(place, 0) or not port.part < max(port.parts, 1):
+        yield f"part {port.part} of {port.parts} passes a {port.kind!r}"
+    following[place] = port.part + 1 if port.part + 1 < port.parts else 0
+    yield from _spec(port.spec, static=True)
+
+
+def _dynamic(layout: DynamicLayout, program: CompiledProgram) -> Findings:
+    if layout.slots < 0:
+        yield f"a table of {layout.slots} slots"
+    for symbol in layout.symbols:
+        known = 0 <= symbol.argument < len(program.inputs)
+        if not known or symbol.divisor < 1 or not _DIMENSION.fullmatch(symbol.name):
+            yield f"the dimension {symbol.name!r} is that of argument {symbol.argument}, by {symbol.divisor}"
+        elif not 0 <= symbol.position < _positions(program.inputs[symbol.argument], symbol.of_shape):
+            yield f"the dimension {symbol.name!r} is at {symbol.position} of argument {symbol.argument}"
+    if len(layout.outputs) != len(program.outputs):
+        yield f"{len(layout.outputs)} shapes of {len(program.outputs)} results"
+    for sizes, spec in zip(layout.outputs, program.outputs, strict=False):
+        if tuple(None if size < 0 else size for size in sizes) != spec.shape:
+            yield f"the result {spec} has the shape {sizes}"
+    numbers: Iterable[int] = (
+        layout.arena_bytes,
+        *(size for sizes in layout.outputs for size in sizes),
+        *(number for check in layout.checks for number in (check.condition, *check.values)),
+    )
+    for number in numbers:
+        if number < -layout.slots:
+            yield f"slot {-1 - number} of {layout.slots}"
+
+
+def _positions(spec: Spec, of_shape: bool) -> int:
+    """How many numbers an argument brings along: its dimensions, or its elements."""
+    if of_shape:
+        return len(spec.shape)
+    sizes = [size for size in spec.shape if size is not None]
+    return math.prod(sizes) if len(sizes) == len(spec.shape) and np.issubdtype(spec.dtype, np.integer) else 0
