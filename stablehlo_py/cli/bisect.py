@@ -43,31 +43,29 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> int:
     from stablehlo_py.debug.bisect import bisect
-    from stablehlo_py.debug.oracles import choose
+    from stablehlo_py.debug.oracles import PATIENCE_S, Choice, choose
     from stablehlo_py.debug.workers import Workers
 
     source, inputs = debugging.read_case(arguments)
-    oracle = arguments.oracle
-    if oracle is None:
-        choice = choose(source, inputs, arguments.entry, several=False)
-        (oracle,) = choice.names
-        if choice.note:
-            print(choice.note)
+    choice = choose(source, inputs, arguments.entry) if arguments.oracle is None else Choice((arguments.oracle,))
     with status_line("bisecting") as show, Workers(arguments.timeout) as workers:
+        if arguments.oracle is None:
+            workers["reference"].timeout_s = min(arguments.timeout, 3 * PATIENCE_S)  # others can be asked
         blame = bisect(
             workers,
             source,
             inputs,
-            oracle,
+            choice.names,
             debugging.settings(arguments),
             arguments.tolerance,
             show,
         )
-    _print(blame, oracle)
+    _print(blame)
     return EXIT_MISMATCH if blame.found else EXIT_OK
 
 
-def _print(blame: Blame, oracle: str) -> None:
+def _print(blame: Blame) -> None:
+    oracle = blame.oracle
     print(blame.failure or "\n".join(_words(each, oracle) for each in blame.verdicts if each.difference), end="")
     if blame.failure or any(each.difference for each in blame.verdicts):
         print()

@@ -39,7 +39,7 @@ def compare(
         OptionError: there is no such oracle. UnsupportedError: none of them can run the module.
     """
     from stablehlo_py.debug.engines import Settings
-    from stablehlo_py.debug.oracles import choose
+    from stablehlo_py.debug.oracles import PATIENCE_S, choose
     from stablehlo_py.debug.sensitivity import sensitivity_of_module
     from stablehlo_py.debug.workers import Workers
 
@@ -47,6 +47,7 @@ def compare(
         if list(oracles) == [AUTO]:
             choice = choose(source, inputs, entry)
             oracles = choice.names
+            workers["reference"].timeout_s = 3 * PATIENCE_S  # others can be asked
             if choice.note:
                 print(choice.note)
         expected, failures = ask_oracles(workers, oracles, source, entry, inputs, show)
@@ -98,9 +99,9 @@ def ask_oracles(
         worker = workers[oracle]
         if oracle == "reference":
             seconds = reference_seconds(source, inputs, entry)
-            worker.timeout_s = max(worker.timeout_s, 5 * seconds)  # the machine may be busy, and it was asked for
             show(f"{oracle}, which takes {duration(seconds)} or more")
             if seconds > PATIENCE_S:
+                worker.timeout_s = max(worker.timeout_s, 5 * seconds)  # the machine may be busy, and it was asked for
                 print(
                     f"{oracle} takes {duration(seconds)} or more; --compare without names asks faster ones", flush=True
                 )

@@ -28,6 +28,7 @@ class Blame:
     """What a bisection found.
 
     Attributes:
+        oracle: whose answer ours is compared with.
         verdicts: on every result of ours next to the oracle's. Where none differs beyond rounding, nothing else is set.
         failure: why we gave no results at all, where that is the defect.
         stages: for each stage that can be evaluated, and for opt0, "right", "wrong" or why it cannot be told.
@@ -41,6 +42,7 @@ class Blame:
         parts: the same for parts of passes that are required: their names, and the passes'.
     """
 
+    oracle: str
     verdicts: list[Verdict] = field(default_factory=list)
     failure: str = ""
     stages: dict[str, str] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Bisection:
     def find(self) -> Blame:
         """Bisect. Every question is one compilation and one run, in a child process."""
         self.progress("as it is")
-        blame = Blame()
+        blame = Blame(self.oracle)
         ours = self.workers.run("ours", self.module, self.inputs, self.settings)
         if ours.ok:
             blame.verdicts = self.sensitivity.judge(ours.results, self.expected, self.tolerance)
@@ -175,25 +177,28 @@ def bisect(
     workers: Workers,
     module: Source,
     inputs: Sequence[np.ndarray],
-    oracle: str,
+    oracles: Sequence[str],
     settings: Settings,
     tolerance: float | None = None,
     progress: Progress = lambda _: None,
 ) -> Blame:
-    """Find what makes our answer differ from the oracle's ("reference", "jax", "hlo" in NumPy, or "opt0": ours without
-    optimization).
+    """Find what makes our answer differ from that of the first oracle that has one ("reference", "jax", "hlo" in NumPy,
+    or "opt0": ours without optimization).
 
     Raises:
-        UnsupportedError: the oracle cannot run the module.
+        UnsupportedError: no oracle can run the module.
     """
     for file in settings.pass_files:
         load_passes(file)
-    progress(f"the answer of {oracle}")
-    answer = workers.run(oracle, module, inputs, Settings(settings.entry))
-    if not answer.ok:
-        raise UnsupportedError(
-            f"the oracle {oracle} cannot run the module ({answer.status}): {answer.detail.splitlines()[0]}",
-            remedy=f"choose another with --oracle: {', '.join(name for name in ORACLES if name != oracle)}",
-        )
+    failures = []
+    for oracle in oracles:
+        progress(f"the answer of {oracle}")
+        answer = workers.run(oracle, module, inputs, Settings(settings.entry))
+        if answer.ok:
+            break
+        failures.append(f"the oracle {oracle} cannot run the module ({answer.status}): {answer.detail.splitlines()[0]}")
+    else:
+        others = ", ".join(name for name in ORACLES if name not in oracles)
+        raise UnsupportedError("; ".join(failures), remedy=f"choose another with --oracle: {others}")
     sensitivity = sensitivity_of_module(workers, module, inputs, settings, progress)
     return Bisection(workers, module, inputs, settings, oracle, answer.results, tolerance, sensitivity, progress).find()

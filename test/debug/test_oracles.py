@@ -5,16 +5,19 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from stablehlo_py.cli import compare
 from stablehlo_py.debug import oracles
+from stablehlo_py.debug.bisect import bisect
 from stablehlo_py.debug.edits import Case
 from stablehlo_py.debug.engines import Settings
 from stablehlo_py.debug.reduce import what_is_wrong
-from stablehlo_py.debug.workers import Answer
-from stablehlo_py.errors import OptionError
+from stablehlo_py.debug.workers import Answer, Workers
+from stablehlo_py.errors import OptionError, UnsupportedError
 
 HERE = Path(__file__).parent
 X = np.ones((4, 4), np.float32)
@@ -32,16 +35,33 @@ def product(size: int) -> str:
 def test_the_interpreter_is_asked_where_it_is_quick_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     large = np.ones((500, 500), np.float32)
     assert oracles.choose(product(4), [X], None) == oracles.Choice(("reference", "jax"))
-    assert oracles.choose(product(4), [X], None, several=False) == oracles.Choice(("reference",))
     choice = oracles.choose(product(500), [large], None)
     assert choice.names == ("jax", "hlo")
     assert choice.note == (
         "StableHLO's interpreter would take 4 min or more: asking XLA and the evaluation of hlo in NumPy"
     )
-    assert oracles.choose(product(500), [large], None, several=False).names == ("jax",)
     monkeypatch.setattr(oracles, "has_jax", lambda: False)
     assert oracles.choose(product(500), [large], None).names == ("hlo",)
     assert oracles.choose(product(4), [X], None).names == ("reference",)
+
+
+def test_loops_that_count_to_a_constant_count() -> None:
+    def loop(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 1000, lambda _, y: jnp.tanh(y @ x), x)
+
+    module = bytes(jax.export.export(jax.jit(loop), platforms=["cpu"])(X).mlir_module_serialized)
+    seconds = oracles.reference_seconds(module, [X], None)
+    assert 1000 * 5 * 16 * oracles.SECONDS_AN_OPERATION < seconds < 1.2 * 1000 * 5 * 16 * oracles.SECONDS_AN_OPERATION
+
+
+def test_a_bisection_asks_the_next_oracle_where_one_fails() -> None:
+    with Workers() as workers:
+        workers["reference"].timeout_s = 0.0
+        blame = bisect(workers, product(4), [X], ("reference", "hlo"), Settings())
+        assert (blame.oracle, blame.found) == ("hlo", False)
+        workers["reference"].timeout_s = 0.0
+        with pytest.raises(UnsupportedError, match="the oracle reference cannot run the module"):
+            bisect(workers, product(4), [X], ("reference",), Settings())
 
 
 def test_durations() -> None:
