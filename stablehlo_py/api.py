@@ -11,6 +11,7 @@ from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.platform import choose_platform
 from stablehlo_py.frontend.refine import is_symbolic
+from stablehlo_py.frontend.signature import check_signature
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
@@ -92,5 +93,6 @@ def _program_or_module(source: Any, target: str, entry: str | None, options: Opt
             module = ir.Module.parse(bytecode(source))  # compiling changes it, and it is the caller's
     else:
         module = load(source, entry=entry, isolate=options.isolate)
+    check_signature(module)
     choose_platform(module, backend.platform)
     return module if is_symbolic(module) else compile_cached(module, backend, options, cached)

@@ -72,10 +72,11 @@ def _elementwise(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
         return []
     rank = len(op.results[0].type.shape)
     shapes = [scope.shape(value) for value in op.operands]
-    if not shapes or any(len(shape) not in (0, rank) for shape in shapes):
-        raise UnsupportedError("the shape of its result does not follow from a rule", op=op.name)
+    like_result = [shape for shape in shapes if len(shape) == rank]
     # Scalars beside tensors: the predicate of a select, the bounds of a clamp.
-    united = _united(scope, op, [shape for shape in shapes if len(shape) == rank])
+    if not like_result or any(len(shape) not in (0, rank) for shape in shapes):
+        raise UnsupportedError("the shape of its result does not follow from a rule", op=op.name)
+    united = _united(scope, op, like_result)
     return [united] * len(op.results)
 
 

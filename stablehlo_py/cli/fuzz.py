@@ -1,4 +1,4 @@
-"""`shlo-fuzz`: random programs, run three ways."""
+"""`shlo-fuzz`: random programs, run three ways, and damaged modules, which must be refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,17 @@ from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, run_to
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
 
 if TYPE_CHECKING:
-    from stablehlo_py.debug.fuzz import Fuzzer, Outcome
+    from stablehlo_py.debug.fuzz import Outcome
     from stablehlo_py.debug.journal import Journal
 
 _DESCRIPTION = """Run random StableHLO programs and compare with StableHLO's reference interpreter and with JAX.
 
 Every seed is one program, over all families of ops and types, compiled with a random part of the passes and rules left
 out. What may differ is worked out for every program by disturbing its roundings. A finding is a crash, an error that
-does not say "unsupported", or a difference from every oracle that can run the program; it is reduced at once."""
+does not say "unsupported", or a difference from every oracle that can run the program; it is reduced at once.
+
+With --damage the programs are modules of a folder of .mlir files, changed at random, as text or as bytecode. They may
+be compiled or refused with an error; a finding is a process that ends or hangs, or any other exception."""
 
 _EPILOG = f"""examples:
   shlo-fuzz --seconds 60                          as many programs as a minute holds
@@ -31,6 +34,7 @@ _EPILOG = f"""examples:
   shlo-fuzz --journal fuzz.jsonl --summary docs/fuzzing.md
   shlo-fuzz --journal fuzz.jsonl --explain 4711 "why this is a false positive"
   shlo-fuzz --coverage 2000                       which ops and types these programs hold
+  shlo-fuzz --damage bytecode --corpus stablehlo/tests --findings out/ --journal damaged-bytecode.jsonl --count 10000
 
 {EXIT_STATUS_HELP} (1: there are findings without an explanation, or ops that no program holds)"""
 
@@ -51,6 +55,12 @@ def build_parser() -> argparse.ArgumentParser:
     add("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
     add_target_options(add)
     add("--print", dest="show", action="store_true", help="print every program and what became of it")
+    group = parser.add_argument_group("damaged modules instead of random programs")
+    damage = "text or bytecode, changed at random; none: each module of the corpus as it is"
+    group.add_argument("--damage", choices=("text", "bytecode", "none"), help=damage)
+    group.add_argument("--corpus", type=Path, metavar="FOLDER", help="where the modules are, as .mlir files")
+    findings = "write the inputs of findings here"
+    group.add_argument("--findings", type=Path, metavar="FOLDER", help=findings)
     group = parser.add_argument_group("the journal instead of programs")
     page = "write the page of the journal, and the journal as short as it can be"
     group.add_argument("--summary", type=Path, metavar="FILE.md", help=page)
@@ -67,24 +77,43 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.coverage:
         return _coverage(range(arguments.seed or 0, (arguments.seed or 0) + arguments.coverage))
+    if arguments.damage:
+        return _damage(arguments)
     journal = Journal(arguments.journal)
     if arguments.summary or arguments.explain:
         if arguments.journal is None:
             raise OptionError("--summary and --explain are about a journal", remedy="add --journal FILE")
         return _about(arguments, journal)
     from stablehlo_py.debug.fuzz import Fuzzer
+    from stablehlo_py.debug.generate import Program, generate
     from stablehlo_py.debug.workers import Workers
 
-    seed = journal.read().following if arguments.seed is None else arguments.seed
-    count = arguments.count if arguments.count is not None else sys.maxsize if arguments.seconds else 1000
+    def text(seed: int) -> str:
+        program: Program = generate(seed)
+        return f"opt_level={program.options.opt_level} cpu={program.options.cpu}\n{program.case.module}"
+
     with Workers(arguments.timeout) as workers:
         files = tuple(arguments.load_pass)
         target, cpu = arguments.target, arguments.cpu
         fuzzer = Fuzzer(workers, arguments.jax_every, arguments.reduce_seconds, files, target, cpu)
-        try:
-            return _campaign(arguments, fuzzer, journal, range(seed, seed + count))
-        finally:
-            journal.checkpoint()
+        return _campaign(arguments, fuzzer.run, journal, text)
+
+
+def _damage(arguments: argparse.Namespace) -> int:
+    from stablehlo_py.debug import mutations
+    from stablehlo_py.debug.hostile import HANG_S, HostileFuzzer
+    from stablehlo_py.debug.journal import Journal
+    from stablehlo_py.debug.workers import Worker
+
+    if arguments.corpus is None:
+        raise OptionError("--damage changes modules, and none are named", remedy="add --corpus FOLDER")
+    corpus = mutations.Corpus.of(arguments.corpus)
+    if arguments.damage == "none":
+        arguments.count = min(arguments.count or sys.maxsize, len(corpus.modules))
+    with Worker("compiler", HANG_S) as worker:
+        fuzzer = HostileFuzzer(corpus, arguments.damage, worker, arguments.findings)
+        journal = Journal(arguments.journal, mutations.VERSION)
+        return _campaign(arguments, fuzzer.run, journal, lambda seed: repr(corpus.damaged(arguments.damage, seed)))
 
 
 def _about(arguments: argparse.Namespace, journal: Journal) -> int:
@@ -116,10 +145,19 @@ def _coverage(seeds: range) -> int:
     return EXIT_MISMATCH if missing(found) else EXIT_OK
 
 
-def _campaign(arguments: argparse.Namespace, fuzzer: Fuzzer, journal: Journal, seeds: range) -> int:
+def _campaign(
+    arguments: argparse.Namespace,
+    run: Callable[[range], Iterator[Outcome]],
+    journal: Journal,
+    program: Callable[[int], str],
+) -> int:
+    """Run seeds, show and record what becomes of them; `program` is the text of one."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    seed = journal.read().following if arguments.seed is None else arguments.seed
+    count = arguments.count if arguments.count is not None else sys.maxsize if arguments.seconds else 1000
+    seeds = range(seed, seed + count)
     counts: Counter[str] = Counter()
     started = time.monotonic()
     console = Console()
@@ -127,29 +165,28 @@ def _campaign(arguments: argparse.Namespace, fuzzer: Fuzzer, journal: Journal, s
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         total = len(seeds) if len(seeds) < sys.maxsize // 2 else None
         task = progress.add_task("programs", total=total)
-        for outcome in fuzzer.run(seeds):
-            counts[outcome.status] += 1
-            journal.add(outcome)
-            if outcome.is_finding or arguments.show:
-                _print(outcome, arguments.show)
-            progress.update(task, advance=1, description=f"seed {outcome.seed}")
-            if arguments.seconds and time.monotonic() - started > arguments.seconds:
-                break
+        try:
+            for outcome in run(seeds):
+                counts[outcome.status] += 1
+                journal.add(outcome)
+                if outcome.is_finding or arguments.show:
+                    _print(outcome, program(outcome.seed) if arguments.show else "")
+                progress.update(task, advance=1, description=f"seed {outcome.seed}")
+                if arguments.seconds and time.monotonic() - started > arguments.seconds:
+                    break
+        finally:
+            journal.checkpoint()
     seconds = time.monotonic() - started
     listed = ", ".join(f"{number} {status}" for status, number in counts.most_common())
     print(f"{counts.total()} programs from seed {seeds.start}: {listed}; {1e3 * seconds / counts.total():.0f} ms each")
     return EXIT_MISMATCH if any(status in counts for status in ("crash", "error", "difference")) else EXIT_OK
 
 
-def _print(outcome: Outcome, whole: bool) -> None:
-    from stablehlo_py.debug.generate import generate
-
+def _print(outcome: Outcome, program: str) -> None:
     print(f"seed {outcome.seed}: {outcome.status}{': ' if outcome.detail else ''}{outcome.detail}")
-    if whole:
-        program = generate(outcome.seed)
-        print(f"opt_level={program.options.opt_level} cpu={program.options.cpu}")
-        print(program.case.module)
-    if outcome.disable and (outcome.is_finding or whole):
+    if program:
+        print(program)
+    if outcome.disable:
         print(f"disable={outcome.disable!r}")
     if outcome.reduced:
         print(outcome.reduced)

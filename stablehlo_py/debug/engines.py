@@ -127,6 +127,15 @@ def _compiled(source: Source, entry: str | None, target: str, options: Options) 
     )
 
 
+@engine("compiler")
+def compiler(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+    """This compiler as the API runs it by default, on a source that may be damaged; it gives no results."""
+    import stablehlo_py
+
+    stablehlo_py.compile(source, entry=settings.entry, options=settings.options)
+    return []
+
+
 @engine("opt0")
 def opt0(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
     """This compiler at opt_level 0: one op, one kernel."""

@@ -33,6 +33,18 @@ refuses with an error that says so; *oracle alone* are those where one oracle di
 oracle* could run the rest. Findings are crashes, other errors, and differences from every oracle. A seed means another
 program to another generator.
 
+Modules that are damaged are another campaign, with a journal of its own. `--damage text` and `--damage bytecode` change
+the modules of a folder of `.mlir` files at random, `--damage none` takes each as it is. They may be compiled or
+refused. A process that ends or does not answer within 5 s, an internal error and any other exception are findings:
+
+<!-- test: instead, because a campaign takes hours
+printf 'func.func @main() { return }' > corpus.mlir
+shlo-fuzz --damage text --corpus . --count 1
+-->
+```sh
+shlo-fuzz --damage text --corpus FOLDER --findings OUT --journal test/debug/damaged-text.jsonl --count 10000
+```
+
 | generator | seeds | date | programs | same | unsupported | oracle alone | no oracle | findings | unexplained |
 |---|---|---|---|---|---|---|---|---|---|
 """

@@ -1,9 +1,9 @@
 """The record of all fuzzing: a file of JSON lines that a stopped run goes on from.
 
-Lines, all with the `version` of the generator that made the programs:
+Lines, all with the `version` of what made the programs (the generator, or the mutations of damaged modules):
 
 - `{"from", "to", "date", "counts"}`: programs with seeds in [from, to), by status;
-- `{"seed", "status", "detail", ...}`: an outcome that is not "same";
+- `{"seed", "status", "detail", ...}`: an outcome that is not one of `COUNTED`;
 - `{"status", "reason", "number", "seed"}`: so many outcomes that need no explanation, and the seed of one of them;
 - `{"seed", "explanation"}`: why a finding is a false positive, or what became of it.
 
@@ -28,6 +28,8 @@ from stablehlo_py.errors import LoadError, ResourceError
 from stablehlo_py.files import write_whole
 
 CHECKPOINT = 100  # programs
+# Outcomes that are as they should be: of these, numbers are kept.
+COUNTED = ("same", "compiled", "refused")
 # Of an error's text: where it starts, and what to do about it.
 _FRAME = re.compile(r"^error\[\w+\]: [^:]*?(?=<text>)|<text>:\d+:\d+: |-:\d+:\d+: |\s*help: .*|from stack.*|=> .*")
 
@@ -54,8 +56,10 @@ class Summary:
         findings: the outcomes that are defects until explained, by generator and seed.
         others: of the rest that is not "same": how many, and the seed of one, by generator, status and reason.
         explanations: of findings.
+        version: the present one.
     """
 
+    version: int = VERSION
     campaigns: list[Campaign] = field(default_factory=list)
     findings: dict[Key, dict[str, Any]] = field(default_factory=dict)
     others: dict[tuple[int, str, str], tuple[int, int]] = field(default_factory=dict)
@@ -69,7 +73,7 @@ class Summary:
     @property
     def following(self) -> int:
         """The first seed after those of the present generator."""
-        return max((each.following for each in self.campaigns if each.version == VERSION), default=0)
+        return max((each.following for each in self.campaigns if each.version == self.version), default=0)
 
     @property
     def unexplained(self) -> list[Key]:
@@ -90,17 +94,17 @@ class Summary:
 
 
 class Journal:
-    """A journal file; without one nothing is recorded."""
+    """A journal file; without one nothing is recorded. `version`: of what makes the programs."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, version: int = VERSION) -> None:
+        self.path, self.version = path, version
         self._counts: Counter[str] = Counter()
         self._from: int | None = None
         self._to = 0
 
     def read(self) -> Summary:
         """Everything in the file so far. Raises ResourceError, LoadError."""
-        summary = Summary()
+        summary = Summary(self.version)
         for line in self._lines():
             version = line["version"]
             if "counts" in line:
@@ -136,7 +140,7 @@ class Journal:
         self._from = outcome.seed if self._from is None else self._from
         self._to = outcome.seed + 1
         self._counts[outcome.status] += 1
-        if outcome.status != "same":
+        if outcome.status not in COUNTED:
             self._write({key: value for key, value in asdict(outcome).items() if value or key == "seed"})
         if outcome.is_finding or self._counts.total() >= CHECKPOINT:
             self.checkpoint()
@@ -186,7 +190,7 @@ class Journal:
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.path is not None:
-            _append(self.path, json.dumps({"version": VERSION, **line}) + "\n")
+            _append(self.path, json.dumps({"version": self.version, **line}) + "\n")
 
 
 def _append(path: Path, text: str) -> None:

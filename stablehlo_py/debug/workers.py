@@ -12,6 +12,7 @@ import os
 import signal
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -54,7 +55,9 @@ def answer_of(engine: str, module: Source, inputs: Sequence[np.ndarray], setting
         return Answer("error", detail=str(error))
     except Exception as error:  # any failure of an engine is an answer
         lines = str(error).strip().splitlines()
-        return Answer("error", detail=f"{type(error).__name__}: {lines[0] if lines else ''}")
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f" ({Path(where.filename).name}:{where.lineno})"
+        return Answer("error", detail=f"{type(error).__name__}: {lines[0] if lines else ''}{place}")
 
 
 def _serve(connection: Connection, stderr: str) -> None:

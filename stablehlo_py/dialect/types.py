@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, quant
@@ -50,7 +51,14 @@ def is_tensor(value: ir.Value | ir.Type) -> bool:
 
 
 def _tensor(value: ir.Value | ir.Type) -> ir.RankedTensorType:
-    return value if isinstance(value, ir.Type) else value.type
+    type_ = value if isinstance(value, ir.Type) else value.type
+    if not isinstance(type_, ir.RankedTensorType):
+        raise UnsupportedError(
+            f"a value is of type {type_}, which is no tensor of known rank",
+            location=describe(value.location) if isinstance(value, ir.Value) else None,
+            remedy="compute with ranked tensors",
+        )
+    return type_
 
 
 def i64s(op: ir.OpView | ir.Operation, name: str) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ def load(
       OptionError: `entry` does not exist, or is needed.
       ResourceError: the file cannot be read.
       UnsupportedError: a computation on shards (shard_map) has a sharding that is not known; regions are nested too
-        deeply; inlining calls makes the program enormous.
+        deeply.
     """
     found = read(source)
     context = context or make_context()

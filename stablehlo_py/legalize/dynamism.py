@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.dynamic import any_dynamic
 from stablehlo_py.dialect.types import is_tensor, operations
 from stablehlo_py.frontend import dynamic_calls
 from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.mlir import ir, run_upstream
-
-_PREFIXES = ("stablehlo.dynamic_", "stablehlo.real_dynamic_slice", "stablehlo.set_dimension_size")
-_STATIC = frozenset({"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"})
 
 
 def make_static(module: ir.Module) -> None:
@@ -17,7 +15,7 @@ def make_static(module: ir.Module) -> None:
     names = op_names(module)
     if "stablehlo.custom_call" in names:
         dynamic_calls.make_static(module, operations(module.operation))
-    if not any(name.startswith(_PREFIXES) and name not in _STATIC for name in names):
+    if not any_dynamic(names):
         return
     run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
     if any(not type_.has_static_shape for type_ in _tensor_types(module)) and not is_symbolic(module):

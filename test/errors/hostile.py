@@ -20,17 +20,6 @@ def nested_ifs(depth: int) -> str:
     return _main("\n".join(lines), "%p: tensor<i1>, %x: tensor<f32>", "tensor<f32>")
 
 
-def doubling_calls(count: int) -> str:
-    """Functions that call the next one twice."""
-    lines = ["func.func @main(%x: tensor<f32>) -> tensor<f32> {", "%0 = call @f0(%x) : (tensor<f32>) -> tensor<f32>"]
-    for each in range(count):
-        lines += ["return %0 : tensor<f32> }", f"func.func private @f{each}(%x: tensor<f32>) -> tensor<f32> {{"]
-        lines += [f"%1 = call @f{each + 1}(%x) : (tensor<f32>) -> tensor<f32>"]
-        lines += [f"%0 = call @f{each + 1}(%1) : (tensor<f32>) -> tensor<f32>"]
-    lines += ["return %0 : tensor<f32> }", f"func.func private @f{count}(%x: tensor<f32>) -> tensor<f32> {{"]
-    return "\n".join([*lines, "return %x : tensor<f32> }"])
-
-
 def calls_in_branches(count: int) -> str:
     """Functions with a conditional that calls the next one."""
     lines = []
@@ -63,6 +52,13 @@ _IOTA = (
     "%1 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<9223372036854775807xi64>) -> tensor<?xf32>\nreturn"
 )
 
+_CONSTANT_LIKE = (
+    "%0 = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<2xi64>, tensor<i32>) -> "
+    'tensor<?xi64, #stablehlo.bounds<2>>\n%1 = "chlo.constant_like"(%0) <{value = 1 : i32}> : '
+    "(tensor<?xi64, #stablehlo.bounds<2>>) -> tensor<?xi32, #stablehlo.bounds<2>>\n"
+    "return %1 : tensor<?xi32, #stablehlo.bounds<2>>"
+)
+
 # Text, and a part of what is said about it.
 HOSTILE = {
     "attributes nested 100,000 deep": (f"module attributes {{a = {'[' * 100_000}{']' * 100_000}}} {{}}", "nested"),
@@ -81,10 +77,13 @@ HOSTILE = {
     "3,000 conditionals in each other": (nested_ifs(3000), "nested"),
     "65 conditionals in each other": (nested_ifs(65), "<file>:66:8"),
     "65 conditionals in each other by calls": (calls_in_branches(65), "once calls are inlined"),
-    "a billion operations by calls": (doubling_calls(30), "inlining"),
     "an empty list of replica groups": (_main(_ALL_TO_ALL, "%x: tensor<2x4xf32>", "tensor<2x4xf32>"), "SIGFPE"),
     "a dimension number of 2^63 - 1": (
         _main(_CONVOLUTION, "%x: tensor<1x4x2xf32>, %w: tensor<1x2x3xf32>", "tensor<1x4x3xf32>"),
+        "SIGABRT",
+    ),
+    "a bounded size that upstream's shape refinement aborts on": (
+        _main(_CONSTANT_LIKE, "%x: tensor<2xi64>, %n: tensor<i32>", "tensor<?xi32, #stablehlo.bounds<2>>"),
         "SIGABRT",
     ),
     "a shape of 2^63 - 1 dimensions": (_main(_IOTA), "reading its 189 bytes takes more than"),

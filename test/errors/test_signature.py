@@ -1,0 +1,53 @@
+"""Values that are no tensors of known rank and element type: refused by name, wherever they are."""
+
+from __future__ import annotations
+
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.errors import UnsupportedError
+
+
+@pytest.mark.parametrize(
+    "type_", ["index", "i32", "tensor<2xindex>", "tensor<?x3xindex>", "tensor<*xf32>", "!shape.shape", "tensor<i99>"]
+)
+def test_a_type_that_a_call_cannot_pass_is_named(type_: str) -> None:
+    text = f"func.func @main(%a: tensor<f32>, %b: {type_}) -> {type_} {{ return %b : {type_} }}"
+    with pytest.raises(UnsupportedError) as caught:
+        shlo.compile(text)
+    assert [each.reason for each in caught.value.problems] == [
+        f"argument 1 of @main is of type {type_}",
+        f"result 0 of @main is of type {type_}",
+    ]
+    assert caught.value.location == "<text>:1:34" and "ranked tensors" in caught.value.problems[0].remedy
+
+
+def test_tuples_and_tokens_are_passed() -> None:
+    text = """func.func @main(%a: tuple<tensor<2xf32>, !stablehlo.token>) -> tuple<tensor<2xf32>, !stablehlo.token> {
+      return %a : tuple<tensor<2xf32>, !stablehlo.token>
+    }"""
+    shlo.compile(text)
+
+
+def test_a_value_inside_that_is_no_tensor_is_named() -> None:
+    text = """func.func @main(%a: tensor<f32>) -> tensor<f32> {
+      %0 = func.constant @f : (tensor<f32>) -> tensor<f32>
+      return %a : tensor<f32>
+    }
+    func.func private @f(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"""
+    with pytest.raises(UnsupportedError) as caught:
+        shlo.compile(text)
+    assert "(tensor<f32>) -> tensor<f32>" in str(caught.value) and caught.value.location == "<text>:2:12"
+
+
+def test_a_size_that_nothing_decides_is_unsupported() -> None:
+    text = """func.func @main(%a: tensor<?x3xf32>) -> (tensor<?x3xf32>, tensor<i32>) {
+      %0 = arith.constant dense<0> : tensor<i32>
+      %1 = shape.shape_of %0 : tensor<i32> -> tensor<0xindex>
+      %2 = stablehlo.dynamic_reshape %0, %1 : (tensor<i32>, tensor<0xindex>) -> tensor<i32>
+      %3 = "stablehlo.get_dimension_size"(%a) <{dimension = 0 : i64}> : (tensor<?x3xf32>) -> tensor<i32>
+      %4 = stablehlo.add %2, %3 : tensor<i32>
+      return %a, %4 : tensor<?x3xf32>, tensor<i32>
+    }"""
+    with pytest.raises(UnsupportedError, match="shape_of"):
+        shlo.compile(text, options=shlo.Options(dynamic="once"))
