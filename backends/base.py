@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
-from stablehlo_py.errors import LoadError, OptionError
+from stablehlo_py.errors import LoadError, OptionError, elided, shown
 from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:
@@ -124,13 +124,19 @@ class Backend(Protocol):
         """Targets of custom calls that this backend answers itself."""
 
 
-@cache
 def get_backend(name: str) -> Backend:
     """The backend of a target name.
 
     Raises:
         OptionError: no installed package registers it; the message lists those that are.
     """
+    if not isinstance(name, str):
+        raise OptionError(f"the target is {shown(name)}", remedy="pass the name of a backend, as 'cpu'")
+    return _backend(name)
+
+
+@cache
+def _backend(name: str) -> Backend:
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name in found:
         return found[name].load()()
@@ -139,7 +145,7 @@ def get_backend(name: str) -> Backend:
 
         return CpuBackend()
     raise OptionError(
-        f"there is no backend for target '{name}'", remedy=f"installed: {', '.join(sorted({'cpu', *found}))}"
+        f"there is no backend for target '{name}'", remedy=f"installed: {elided(sorted({'cpu', *found}))}"
     )
 
 

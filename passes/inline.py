@@ -28,7 +28,7 @@ from stablehlo_py.passmanager.base import Pass
 class Inline(Pass):
     """Inline all calls of functions, and composites through their decomposition.
 
-    Raises UnsupportedError for recursion, for calls of functions without a body, and for more ops than can be compiled.
+    Raises UnsupportedError for recursion and for calls of functions without a body.
     """
 
     name: ClassVar[str] = "inline"

@@ -6,8 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stablehlo_py.backends.base import get_backend
+from stablehlo_py.boundary import public
 from stablehlo_py.compiler import bytecode, cache_entry, compile_cached, load_cached
 from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.frontend.entry import check_entry
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.platform import choose_platform
 from stablehlo_py.frontend.refine import is_symbolic
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @deferred()
+@public
 def compile(
     source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module,
     target: str = "cpu",
@@ -49,7 +52,7 @@ def compile(
         OptionError: target, entry or an option does not exist.
         ResourceError: a file or directory cannot be used, or the model needs more memory than there is.
     """
-    options = options or Options()
+    options = Options.of(options)
     found = _program_or_module(source, target, entry, options)
     if isinstance(found, CompiledProgram):
         return executable(found)
@@ -57,6 +60,7 @@ def compile(
 
 
 @deferred()
+@public
 def compile_program(
     source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module,
     target: str = "cpu",
@@ -69,7 +73,7 @@ def compile_program(
         UnsupportedError: the module has symbolic dimensions, and one program for all shapes cannot be had, or options
             ask for specializations. Otherwise as `compile`.
     """
-    options = options or Options()
+    options = Options.of(options)
     found = _program_or_module(source, target, entry, options)
     if isinstance(found, CompiledProgram):
         return found
@@ -84,6 +88,7 @@ def compile_program(
 def _program_or_module(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | ir.Module:
     """The program of a static module; a module that has dynamic dimensions."""
     backend = get_backend(target)
+    check_entry(entry)
     cached = cache_entry(source, backend, options, entry or "")
     program = load_cached(cached, options)
     if program is not None:

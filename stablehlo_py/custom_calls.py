@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from stablehlo_py import forks
-from stablehlo_py.errors import OptionError
+from stablehlo_py.boundary import public
+from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.passmanager.suggest import near_miss
 
@@ -36,6 +37,7 @@ class Handler:
 
 
 @deferred()
+@public
 def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> None:
     """Bind the target `name` of `stablehlo.custom_call`, for programs that are compiled or loaded from now on.
 
@@ -56,8 +58,7 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
     from stablehlo_py.backends.base import get_backend
 
     get_backend(platform)
-    if not isinstance(name, str) or not name:
-        raise OptionError(f"a custom call's target is a name, not {name!r}")
+    _check_name(name)
     if name in _built_in(platform):
         raise OptionError(
             f"the compiler answers the target '{name}' itself", remedy="register the function under another name"
@@ -68,16 +69,21 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
 
 
 @deferred()
+@public
 def unregister_custom_call(name: str, *, platform: str = "cpu") -> None:
     """Forget a target. Programs that are loaded go on calling its function.
 
     Raises:
         OptionError: it is not registered.
     """
+    from stablehlo_py.backends.base import get_backend
+
+    get_backend(platform)
+    _check_name(name)
     with _lock:
         if _registered.pop((platform, name), None) is None:
             known = [target for where, target in _registered if where == platform]
-            raise OptionError(f"no custom call '{name}' is registered", remedy=near_miss(name, known))
+            raise OptionError(f"no custom call {shown(name)} is registered", remedy=near_miss(name, known))
 
 
 def registered_custom_call(name: str, platform: str = "cpu") -> Handler | None:
@@ -93,6 +99,11 @@ def known_custom_calls(platform: str = "cpu") -> frozenset[str]:
 def get_include() -> str:
     """The folder of the header shlo_custom_call.h."""
     return str(Path(__file__).parent / "include")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"a custom call's target is a name, not {shown(name)}")
 
 
 def _built_in(platform: str) -> frozenset[str]:

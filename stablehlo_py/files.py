@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from stablehlo_py.errors import ResourceError
+from stablehlo_py.errors import ResourceError, shown
 
 PARTIAL = ".partial-"  # what names of unfinished files begin with
 
@@ -37,7 +37,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     reason = why_no_file_name(path)
     if reason is not None:
-        raise ResourceError(f"{str(path)!r} is not a file name: {reason}", remedy="pass another path")
+        raise ResourceError(f"{shown(path)} is not a file name: {reason}", remedy="pass another path")
     try:
         target = Path(os.path.realpath(path))
         before = _status(target)
@@ -55,7 +55,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         raise ResourceError(
-            f"'{path}' cannot be written: {error.strerror or error}",  # NumPy's errors have no number
+            f"{shown(str(path))} cannot be written: {error.strerror or error}",  # NumPy's errors have no number
             remedy="check that its directory exists, is writable, and has room",
         ) from error
 
@@ -63,10 +63,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def why_no_file_name(path: str | os.PathLike[str]) -> str | None:
     """Why the system can have no file of this name; None where it can."""
     try:
+        if isinstance(os.fspath(path), bytes):
+            return "it is no text, but bytes"
         return "it holds a zero byte" if b"\0" in os.fsencode(path) else None
     except UnicodeEncodeError:
         return "it holds a character that cannot be encoded"
-    except TypeError as error:
+    except Exception as error:  # it is no path, or its own __fspath__ fails
         return str(error)
 
 
@@ -79,16 +81,16 @@ def writable_directory(path: str | os.PathLike[str], what: str) -> Path:
     remedy = f"pass another {what} directory"
     reason = why_no_file_name(path)
     if reason is not None:
-        raise ResourceError(f"the {what} directory {str(path)!r} cannot be made: {reason}", remedy=remedy)
+        raise ResourceError(f"the {what} directory {shown(path)} cannot be made: {reason}", remedy=remedy)
     directory = Path(path)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ResourceError(
-            f"the {what} directory {directory} cannot be made: {error.strerror}", remedy=remedy
+            f"the {what} directory {shown(str(directory))} cannot be made: {error.strerror}", remedy=remedy
         ) from error
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise ResourceError(f"the {what} directory {directory} cannot be written", remedy=remedy)
+        raise ResourceError(f"the {what} directory {shown(str(directory))} cannot be written", remedy=remedy)
     return directory
 
 

@@ -7,9 +7,11 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from stablehlo_py.errors import ArgumentError, OptionError
+from stablehlo_py.boundary import expect, public
+from stablehlo_py.errors import ArgumentError, OptionError, shown
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
 
@@ -64,7 +66,7 @@ class Jitted:
             # 1, 1.0 and True are equal, and trace to different programs.
             key = (structure, specs, tuple((name, type(value), value) for name, value in static))
             known = self._compiled.get(key)
-        except TypeError as error:
+        except Exception as error:  # also of a __hash__ or an __eq__ of the user's
             raise OptionError(
                 f"a static argument cannot be hashed: {error}", remedy="pass hashable static values"
             ) from error
@@ -123,15 +125,34 @@ def _as_jax_would(leaf: Any) -> Any:
     """An array with the dtype that JAX gives it: 64 bits become 32 unless jax_enable_x64 is set."""
     import jax
 
-    array = leaf if hasattr(leaf, "dtype") and hasattr(leaf, "shape") else np.asarray(leaf)
+    try:
+        array = leaf if isinstance(leaf, (np.ndarray, np.generic, jax.Array)) else np.asarray(leaf)
+    except Exception as error:  # whatever a conversion that the value defines raises
+        raise ArgumentError(f"an argument is no array: {shown(leaf)}", remedy="pass arrays and numbers") from error
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise ArgumentError(
             f"an argument has JAX's own dtype {array.dtype}", remedy="pass jax.random.key_data(key) and wrap it inside"
         )
+    if array.dtype.char in "gG" or not (array.dtype.kind in "biufc" or hasattr(ml_dtypes, array.dtype.name)):
+        remedy = "pass arrays and numbers; what else the function takes is a static argument"
+        raise ArgumentError(f"an argument has dtype {array.dtype}, which JAX does not have", remedy=remedy)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     wanted = jax.dtypes.canonicalize_dtype(array.dtype)
     return array if wanted == array.dtype else array.astype(wanted)
 
 
+def _listed(given: Any, kind: type, what: str, wanted: str) -> tuple[Any, ...]:
+    """One value of a kind, or several, as a tuple. Raises ArgumentError."""
+    if isinstance(given, kind):
+        return (given,)
+    expect(given, (tuple, list, set, frozenset, range), what, wanted)
+    for each in given:
+        expect(each, kind, f"an element of {what}", wanted)
+    return tuple(given)
+
+
+@public
 def jit(
     function: Callable[..., Any] | None = None,
     *,
@@ -149,14 +170,18 @@ def jit(
         target, options: as of `compile`.
 
     Raises:
+        ArgumentError: there is no function, or something else than positions or names of its parameters is static.
         OptionError: a static argument is not hashable. Errors of `compile` when a signature is seen first.
     """
     if function is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, target=target, options=options
         )
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    expect(function, Callable, "what jit compiles", "a function")  # type: ignore[arg-type]
+    expect(target, str, "target", "the name of a backend")
+    Options.of(options)
+    numbers = _listed(static_argnums, int, "static_argnums", "a position, or several")
+    names = _listed(static_argnames, str, "static_argnames", "the name of a parameter, or several")
     try:
         parameters = [
             name

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field, fields
+from numbers import Integral
 from pathlib import Path
+from types import NoneType
 
-from stablehlo_py.errors import OptionError
+from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.files import why_no_file_name
 
 MAX_PROCESSES = 1024  # of a grid, each of them a thread
@@ -25,6 +28,35 @@ def available_threads() -> int:
 
 def _configured_cache() -> str | None:
     return os.environ.get(CACHE_VARIABLE) or None
+
+
+# The types of options, and what is said of another. A bool is a number to Python, and none here.
+_PATH: tuple[tuple[type, ...], str] = ((str, os.PathLike, NoneType), "a path, or None")
+_FLAG: tuple[tuple[type, ...], str] = ((bool,), "True or False")
+_PROCESSES: tuple[tuple[type, ...], str] = ((Integral, NoneType), f"a number from 1 to {MAX_PROCESSES}, or None")
+_WANTED: dict[str, tuple[tuple[type, ...], str]] = {
+    "threads": ((Integral, NoneType), f"a number from 1 to {MAX_THREADS}, or None for all CPUs"),
+    "opt_level": ((Integral,), "0 or 1"),
+    "cache_dir": _PATH,
+    "dump_dir": _PATH,
+    "isolate": _FLAG,
+    "cpu": ((str, NoneType), f"one of {', '.join(CPUS)}, or None for this one"),
+    "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
+    "verify": _FLAG,
+    "num_replicas": _PROCESSES,
+    "num_partitions": _PROCESSES,
+    "dynamic": ((str,), f"one of {', '.join(DYNAMIC)}"),
+    "scatter_windows": ((str,), f"one of {', '.join(SCATTER_WINDOWS)}"),
+}
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """The names of passes and rules, which may come as one text with commas."""
+    found = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise OptionError(f"disable holds {shown(name)}", remedy=f"use {_WANTED['disable'][1]}")
+    return tuple(filter(None, found))
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,34 +108,52 @@ class Options:
     def __post_init__(self, target: str | None) -> None:
         if target is not None:
             self._take_former_name(target)
-        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
-            raise OptionError(
-                f"threads is {self.threads}", remedy=f"use a number from 1 to {MAX_THREADS}, or None for all CPUs"
-            )
-        if self.opt_level not in (0, 1):
-            raise OptionError(f"opt_level is {self.opt_level}", remedy="use 0 or 1")
-        for name, choices in (("dynamic", DYNAMIC), ("scatter_windows", SCATTER_WINDOWS)):
-            if getattr(self, name) not in choices:
-                raise OptionError(f"{name} is {getattr(self, name)!r}", remedy=f"use one of {', '.join(choices)}")
-        for name in ("cache_dir", "dump_dir"):
-            path = getattr(self, name)
+        for each, (kinds, wanted) in _WANTED.items():
+            value = getattr(self, each)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise OptionError(f"{each} is {shown(value)}", remedy=f"use {wanted}")
+            if isinstance(value, Integral) and not isinstance(value, bool):  # NumPy's too
+                object.__setattr__(self, each, int(value))
+        for each in ("cache_dir", "dump_dir"):
+            path = getattr(self, each)
             reason = None if path is None else why_no_file_name(path)
             if reason is not None:
-                raise OptionError(f"{name} is {path!r}: {reason}", remedy="pass the path of a directory, or None")
-        for name in ("num_replicas", "num_partitions"):
-            size = getattr(self, name)
-            if size is not None and not 1 <= size <= MAX_PROCESSES:
-                raise OptionError(f"{name} is {size}", remedy=f"use a number from 1 to {MAX_PROCESSES}, or None")
+                raise OptionError(f"{each} is {shown(path)}: {reason}", remedy="pass the path of a directory, or None")
+        object.__setattr__(self, "disable", _names(self.disable))
+        self._check_values()
+
+    def _check_values(self) -> None:
+        allowed = {"threads": range(1, MAX_THREADS + 1), "opt_level": range(2), "dynamic": DYNAMIC}
+        allowed["scatter_windows"] = SCATTER_WINDOWS
+        grid = {name: range(1, MAX_PROCESSES + 1) for name in ("num_replicas", "num_partitions")}
+        for name, values in (allowed | grid).items():
+            value = getattr(self, name)
+            if value is not None and value not in values:
+                raise OptionError(f"{name} is {shown(value)}", remedy=f"use {_WANTED[name][1]}")
 
     def _take_former_name(self, target: str) -> None:
         if target not in CPUS:
             raise OptionError(
-                f"Options(target={target!r}): the backend is no part of the options",
-                remedy=f"write compile(..., target={target!r}), or Options(cpu=...) with one of {', '.join(CPUS)}",
+                f"Options(target={shown(target)}): the backend is no part of the options",
+                remedy=f"write compile(..., target={shown(target)}), or Options(cpu=...) with one of {', '.join(CPUS)}",
             )
         # From the caller's line: this method, __post_init__ and the generated __init__ lie between.
         warnings.warn(f"write Options(cpu={target!r}) for Options(target=...)", DeprecationWarning, stacklevel=4)
         object.__setattr__(self, "cpu", target)
+
+    @staticmethod
+    def of(options: object) -> Options:
+        """The options that a caller passed; None stands for the defaults.
+
+        Raises:
+            OptionError: it is something else.
+        """
+        if options is None:
+            return Options()
+        if not isinstance(options, Options):
+            remedy = "pass stablehlo_py.Options(...), or None"
+            raise OptionError(f"options is {shown(options)}, a {type(options).__name__}", remedy=remedy)
+        return options
 
     @property
     def cache_directory(self) -> Path | None:

@@ -18,8 +18,6 @@ from stablehlo_py.mlir import ir, run_upstream
 
 # Where the symbol of the callee is.
 _CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
-# Thirty functions that each call the next one twice stand for more ops than any machine holds.
-MAX_OPS = 1_000_000
 # Callers that a location lists. MLIR walks a location recursively, and some thousands of frames end the process.
 MAX_FRAMES = 100
 
@@ -28,10 +26,9 @@ Keeps = Callable[[ir.Operation], bool]
 
 @dataclass
 class _Function:
-    """A function with a body: the number of its ops, and those among them that are inlined."""
+    """A function with a body, and the calls in it that are inlined."""
 
     op: ir.Operation
-    ops: int
     calls: list[ir.Operation]
 
 
@@ -45,8 +42,7 @@ def inline_calls(module: ir.Module, keeps: Keeps) -> None:
     location of an inlined op becomes `callsite(callee at caller)`.
 
     Raises:
-        UnsupportedError: there is recursion, a call of a function without a body, or of one with several blocks, or
-            more than `MAX_OPS` ops would come out.
+        UnsupportedError: there is recursion, a call of a function without a body, or of one with several blocks.
     """
     functions = {
         op.attributes["sym_name"].value: _scan(op.operation, keeps)
@@ -66,8 +62,7 @@ def inline_calls(module: ir.Module, keeps: Keeps) -> None:
 
 
 def _scan(function: ir.Operation, keeps: Keeps) -> _Function:
-    ops = operations(function)
-    return _Function(function, len(ops), [op for op in ops if op.name in _CALLEE and not keeps(op)])
+    return _Function(function, [op for op in operations(function) if op.name in _CALLEE and not keeps(op)])
 
 
 def _callee(op: ir.Operation) -> str:
@@ -111,21 +106,11 @@ def _check(functions: dict[str, _Function]) -> None:
                     Problem(f"calls @{_callee(op)}, which {reason}", describe(op.location), op.name, remedy)
                 )
     try:
-        callees_first = list(TopologicalSorter(graph).static_order())
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         problems.append(_recursion(error.args[1], functions))
     if problems:
         raise UnsupportedError("calls cannot be inlined", problems=problems)
-    sizes: dict[str, int] = {}
-    for name in callees_first:
-        sizes[name] = functions[name].ops + sum(sizes[callee] for callee in graph[name])
-        if sizes[name] > MAX_OPS:
-            raise UnsupportedError(
-                f"@{name} stands for {sizes[name]} ops once its calls are inlined, and at most {MAX_OPS} are compiled",
-                location=describe(functions[name].op.location),
-                op="func.func",
-                remedy="write what is repeated as a while loop",
-            )
 
 
 def _problem_with(callee: str, functions: dict[str, _Function]) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.calls import is_public
-from stablehlo_py.errors import LoadError, OptionError
+from stablehlo_py.errors import LoadError, OptionError, elided, shown
 from stablehlo_py.mlir import ir
 
 MAIN = "main"
@@ -29,6 +29,12 @@ def select_entry(module: ir.Module, entry: str | None = None) -> None:
             op.attributes["sym_visibility"] = ir.StringAttr.get("public" if each == chosen else "private")
 
 
+def check_entry(entry: object) -> None:
+    """Raise OptionError for what cannot be the name of a function."""
+    if entry is not None and not isinstance(entry, str):
+        raise OptionError(f"entry is {shown(entry)}", remedy="pass the name of a function of the module, or None")
+
+
 def main_function(module: ir.Module) -> ir.OpView:
     """The function `@main` of a loaded module."""
     for op in module.body.operations:
@@ -45,7 +51,7 @@ def name(function: ir.OpView) -> str:
 def _choose(public: list[str], bodies: list[str], entry: str | None) -> str:
     if entry is not None:
         if entry not in bodies:
-            raise OptionError(f"there is no function @{entry}", remedy=f"the module defines: {', '.join(bodies)}")
+            raise OptionError(f"there is no function @{entry}", remedy=f"the module defines: {elided(bodies)}")
         return entry
     if MAIN in bodies:
         return MAIN
@@ -53,7 +59,7 @@ def _choose(public: list[str], bodies: list[str], entry: str | None) -> str:
         return public[0]
     raise OptionError(
         f"the module has no @main and {len(public)} public functions",
-        remedy=f"choose one with entry=...: {', '.join(public or bodies)}",
+        remedy=f"choose one with entry=...: {elided(public or bodies)}",
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from types import NoneType
 from typing import TYPE_CHECKING
 
-from stablehlo_py.frontend.entry import select_entry
+from stablehlo_py.boundary import expect, public
+from stablehlo_py.frontend.entry import check_entry, select_entry
 from stablehlo_py.frontend.gspmd import expand
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.frontend.jax_export import attach
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @deferred()
+@public
 def load(
     source: bytes | str | os.PathLike[str] | jax.export.Exported,
     *,
@@ -48,6 +51,9 @@ def load(
       UnsupportedError: a computation on shards (shard_map) has a sharding that is not known; regions are nested too
         deeply.
     """
+    check_entry(entry)
+    expect(context, (ir.Context, NoneType), "context", "what stablehlo_py.mlir.make_context() returns, or None")
+    expect(isolate, bool, "isolate", "True or False")
     found = read(source)
     context = context or make_context()
     module = read_module(found, context, isolate)

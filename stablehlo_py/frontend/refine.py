@@ -16,7 +16,7 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, is_integer, operations
-from stablehlo_py.errors import ArgumentError, Problem, UnsupportedError
+from stablehlo_py.errors import ArgumentError, Problem, UnsupportedError, elided, shape_text
 from stablehlo_py.frontend.dynamic_calls import make_static
 from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir, run_upstream
@@ -143,7 +143,7 @@ def _refined_types(module: ir.Module, shapes: Sequence[tuple[int, ...]]) -> list
         if not fits:
             problems.append(
                 Problem(
-                    f"argument {number} has shape {_text(shape)}, the signature says {_text(sizes)}",
+                    f"argument {number} has shape {shape_text(shape)}, the signature says {shape_text(sizes)}",
                     remedy=f"arguments: {_signature(types)}",
                 )
             )
@@ -159,11 +159,7 @@ def _refined_types(module: ir.Module, shapes: Sequence[tuple[int, ...]]) -> list
 
 
 def _signature(types: Sequence[ir.Type]) -> str:
-    return ", ".join(_text(_sizes(type_)) for type_ in types)
-
-
-def _text(shape: Sequence[int | None]) -> str:
-    return "(" + ", ".join("?" if size is None else str(size) for size in shape) + ")"
+    return elided(shape_text(_sizes(type_)) for type_ in types)
 
 
 def _check_assertions(module: ir.Module) -> None:

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from stablehlo_py.errors import LoadError, ResourceError
+from stablehlo_py.errors import ArgumentError, LoadError, ResourceError, shown
+from stablehlo_py.files import why_no_file_name
 from stablehlo_py.frontend.jax_export import Export, read_flatbuffer
 from stablehlo_py.runtime.artifact import MAGIC as ARTIFACT_MAGIC
 
@@ -61,13 +62,16 @@ def read(source: object) -> Source:
     """The module bytes in `source`: bytes, text, a path, or a `jax.export.Exported`.
 
     Raises ResourceError when a file cannot be read, LoadError when the content is none of the known formats,
-    TypeError for another Python type.
+    ArgumentError for another Python type.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return identify(bytes(source), "<bytes>")
     if isinstance(source, str) and (not source.strip() or "\n" in source or _LOOKS_LIKE_TEXT.match(source)):
-        return identify(source.encode(), "<text>")
+        return identify(_encoded(source), "<text>")
     if isinstance(source, (str, os.PathLike)):
+        reason = why_no_file_name(source)
+        if reason is not None:
+            raise ResourceError(f"{shown(source)} is not a file name: {reason}", remedy="check the path")
         path = os.fsdecode(source)
         return identify(_read_file(path), path)
     # Known by name: importing jax to ask isinstance would cost a second, and jax may not be installed.
@@ -75,10 +79,23 @@ def read(source: object) -> Source:
         name = f"<jax.export of {getattr(source, 'fun_name', 'a function')}>"
         found = identify(bytes(source.mlir_module_serialized), name)  # type: ignore[attr-defined]
         return replace(found, export=Export.of(source), trusted=True)
-    raise TypeError(
-        f"cannot load a {type(source).__name__}: expected a path, text, bytes or a jax.export.Exported "
-        "(for a JAX function: jax.export.export(jax.jit(f))(*shapes))"
+    raise ArgumentError(
+        f"cannot load a {type(source).__name__}",
+        remedy="pass a path, text, bytes or a jax.export.Exported "
+        "(for a JAX function: jax.export.export(jax.jit(f))(*shapes))",
     )
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise LoadError(
+            "the text holds half of a surrogate pair",
+            location=f"<text>:{line}",
+            remedy="pass the bytes of the file, or text that was decoded without errors='surrogateescape'",
+        ) from error
 
 
 def identify(data: bytes, name: str) -> Source:
@@ -134,8 +151,6 @@ def _read_file(path: str) -> bytes:
         missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
         remedy = "check the path (text given as a str holds a newline)" if missing else "check the file's permissions"
         raise ResourceError(f"cannot read the file: {error.strerror}", location=path, remedy=remedy) from error
-    except ValueError as error:  # a zero byte in the path
-        raise ResourceError(f"not a file name: {error}", location=repr(path), remedy="check the path") from error
 
 
 def is_text(data: bytes) -> bool:

@@ -23,7 +23,7 @@ from stablehlo_py.mlir import PassManager, ir
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.instrumentation import Instrumentation
 from stablehlo_py.passmanager.registry import get_pass, is_pass, list_passes
-from stablehlo_py.passmanager.suggest import near_miss
+from stablehlo_py.passmanager.suggest import near_miss, nearest
 
 Step = Pass | str
 _OPEN, _CLOSE = "({[<", ")}]>"
@@ -141,8 +141,8 @@ def _manager(text: str, context: ir.Context) -> PassManager:
         manager = PassManager.parse(f"builtin.module({text})", context=context)
     except ValueError as error:
         name = text.partition("{")[0]
-        close = near_miss(name, list_passes() + _COMMON_UPSTREAM)
-        remedy = close if close.startswith("did you mean") else "'shlo-opt --list-passes' lists our passes"
+        close = nearest(name, list_passes() + _COMMON_UPSTREAM)
+        remedy = close or "'shlo-opt --list-passes' lists our passes"
         detail = str(error).split("\n")[0].partition("error: ")[2] or str(error).split("\n")[0]
         raise OptionError(f"pass '{text}': {detail}", remedy=remedy) from error
     manager.enable_verifier(False)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from stablehlo_py.errors import elided
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """A remedy for an unknown name: "did you mean ...?" with the nearest known ones, None where there is none."""
+    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    return "did you mean " + " or ".join(f"'{candidate}'" for candidate in close) + "?" if close else None
+
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """A remedy for an unknown name: the nearest known ones, else all of them."""
+    """A remedy for an unknown name: the nearest known ones, else the first of all."""
     candidates = sorted(known)
-    close = difflib.get_close_matches(name, candidates, n=3, cutoff=0.6)
-    if close:
-        return "did you mean " + " or ".join(f"'{candidate}'" for candidate in close) + "?"
-    return "known names: " + ", ".join(candidates) if candidates else "there are none"
+    return nearest(name, candidates) or (f"known names: {elided(candidates)}" if candidates else "there are none")

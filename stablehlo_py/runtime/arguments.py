@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from stablehlo_py.errors import ArgumentError, Problem
+from stablehlo_py.boundary import number
+from stablehlo_py.errors import ArgumentError, Problem, ResourceError, clipped, elided, shape_text
 from stablehlo_py.runtime.memory import RESULTS, address_of
 from stablehlo_py.runtime.program import Leaves, Spec
 
@@ -21,6 +23,10 @@ class Handle:
         self.array: np.ndarray | None = array
         self.spec = spec
         self.address = address_of(array)
+
+    def __reduce__(self) -> str:
+        # A copy would share memory that a call may give away, or hold the address of memory that is freed.
+        raise ArgumentError("a handle cannot be copied or pickled", remedy="put() the array again")
 
     def __repr__(self) -> str:
         return f"Handle({self.spec}{'' if self.array is not None else ', donated'})"
@@ -37,7 +43,33 @@ def _rank(dtype: np.dtype) -> int:
 
 
 def as_array(value: object, spec: Spec) -> np.ndarray:
-    """A value (NumPy, ml_dtypes, JAX, DLPack, or a Python scalar) as a NumPy array; nothing is checked yet."""
+    """A value (NumPy, ml_dtypes, JAX, DLPack, or a Python scalar) as a NumPy array; nothing is checked yet.
+
+    Raises:
+        ArgumentError: it is no array.
+        ResourceError: there is no memory for it.
+    """
+    try:
+        return _array_of(value, spec)
+    except MemoryError as error:
+        raise ResourceError(f"there is no memory for argument {spec.name}", remedy="pass a smaller array") from error
+    except Exception as error:  # NumPy's own, and whatever a conversion that the value defines raises
+        reason, remedy = f"argument {spec.name} is not an array: {_first_line(error)}", "pass a NumPy or DLPack array"
+        jax = sys.modules.get("jax")
+        if jax is not None and isinstance(value, jax.core.Tracer):
+            reason = f"argument {spec.name} is a tracer of JAX, without a value"
+            remedy = "call compiled models outside of functions that JAX transforms, or through jax.pure_callback"
+        raise ArgumentError(reason, remedy=remedy) from error
+
+
+def _first_line(error: Exception) -> str:
+    try:
+        return clipped(str(error).partition("\n")[0], 120)
+    except Exception:  # its own __str__
+        return type(error).__name__
+
+
+def _array_of(value: object, spec: Spec) -> np.ndarray:
     if type(value) in _SCALARS and spec.shape == () and _SCALARS[type(value)] <= _rank(spec.dtype):
         return np.asarray(value, spec.dtype)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__") and not hasattr(value, "__array_interface__"):
@@ -69,8 +101,10 @@ def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
         return Problem(f"argument {spec.name} has dtype {array.dtype}, the model wants {spec.dtype}", remedy=remedy)
     if not _fits(array.shape, spec.shape):
         return Problem(
-            f"argument {spec.name} has shape {tuple(array.shape)}, the model wants {spec.shape}",
-            remedy="shapes are fixed when a model is exported; export it with symbolic dimensions to vary them",
+            f"argument {spec.name} has shape {tuple(array.shape)}, the model wants {shape_text(spec.shape)}",
+            remedy="? stands for any size, a number for itself"
+            if None in spec.shape
+            else "shapes are fixed when a model is exported; export it with symbolic dimensions to vary them",
         )
     return None
 
@@ -92,8 +126,33 @@ def taken(values: Sequence[T], specs: Sequence[Spec], leaves: Leaves | None, wha
     takes = f"the model takes {len(specs)}"
     if leaves is not None and leaves.dropped:
         takes += f" (or {leaves.count}, with those of the exported call that it does not use)"
-    listed = ", ".join(str(spec) for spec in specs)
-    raise ArgumentError(f"got {len(values)} {what}, {takes}", remedy=f"pass ({listed})")
+    raise ArgumentError(f"got {len(values)} {what}, {takes}", remedy=f"pass {elided(specs)}")
+
+
+def candidates(specs: Sequence[Spec], position: int | None) -> Sequence[Spec]:
+    """The inputs that an array may be put for.
+
+    Raises:
+        ArgumentError: there is none at `position`.
+    """
+    if position is None:
+        return specs
+    place = number(position, "position")
+    if not -len(specs) <= place < len(specs):
+        remedy = f"use a number below {len(specs)}" if specs else "the model takes no inputs"
+        raise ArgumentError(f"there is no input at position {place}", remedy=remedy)
+    return (specs[place],)
+
+
+def not_handles(handles: object) -> ArgumentError:
+    """The error of a `call` with something else than handles."""
+    wrong = handles
+    if isinstance(handles, (list, tuple)):
+        wrong = next((each for each in handles if not isinstance(each, Handle)), handles)
+    return ArgumentError(
+        f"a {type(wrong).__name__} is passed where a handle is wanted",
+        remedy="pass a list of what put() returned; for arrays call the executable: exe(*arrays)",
+    )
 
 
 def convert(values: Sequence[object], specs: Sequence[Spec], leaves: Leaves | None = None) -> list[np.ndarray]:
@@ -103,26 +162,41 @@ def convert(values: Sequence[object], specs: Sequence[Spec], leaves: Leaves | No
         ArgumentError: naming every argument that does not fit.
     """
     values = taken(values, specs, leaves)
-    arrays, problems = [], []
+    arrays: list[np.ndarray] = []
+    problems: list[Problem] = []
+    misfits: list[tuple[np.ndarray, Spec]] = []
+    cause: BaseException | None = None
     for value, spec in zip(values, specs, strict=True):
         if type(value) is np.ndarray and _is_ready(value, spec):
             arrays.append(value)
             continue
         try:
             array = as_array(value, spec)
-        except (TypeError, ValueError, RuntimeError, BufferError, OverflowError) as error:
-            problems.append(
-                Problem(f"argument {spec.name} is not an array: {error}", remedy="pass a NumPy or DLPack array")
-            )
+        except ArgumentError as error:
+            problems += error.problems
+            cause = cause or error.__cause__
             continue
         problem = problem_with(array, spec)
         if problem:
             problems.append(problem)
+            misfits.append((array, spec))
         else:
             arrays.append(np.require(array, requirements=("C", "ALIGNED")))
     if problems:
-        raise ArgumentError("the arguments do not fit the model", problems=problems)
+        problems = _swapped(misfits) or problems
+        raise ArgumentError("the arguments do not fit the model", problems=problems) from cause
     return arrays
+
+
+def _swapped(misfits: Sequence[tuple[np.ndarray, Spec]]) -> list[Problem]:
+    """What to say where two arguments, the only ones that do not fit, are each other's."""
+    if len(misfits) != 2:
+        return []
+    (first, first_spec), (second, second_spec) = misfits
+    if problem_with(first, second_spec) or problem_with(second, first_spec):
+        return []
+    names = f"{first_spec.name} and {second_spec.name}"
+    return [Problem(f"arguments {names} fit when swapped", remedy=f"pass {first_spec}, then {second_spec}")]
 
 
 def aligned_copy(array: np.ndarray) -> np.ndarray:

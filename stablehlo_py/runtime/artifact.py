@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stablehlo_py.errors import LoadError, OptionError, ResourceError
+from stablehlo_py.errors import LOCATION_LENGTH, LoadError, OptionError, ResourceError, clipped, shown
 from stablehlo_py.files import why_no_file_name, write_whole
 from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.program_checks import require_consistent
@@ -39,6 +39,7 @@ _SIZES = struct.Struct("<QQ")
 _PARTS = ("objects", "constants", "stages")
 _NOT_DESCRIBED = (*_PARTS, "report", "digest")  # fields of a program that code does not rely on
 _WRITE_AGAIN = "write it again with Executable.save or shlo-compile"
+_OTHER_FILE = "load what Executable.save or shlo-compile wrote; for a StableHLO module call stablehlo_py.compile"
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def deserialize(content: bytes, name: str = "the artifact", key: str = "") -> Co
         LoadError: it is not an artifact, is damaged, has another format version, another key, or describes no program.
     """
     if not is_artifact(content):
-        raise LoadError(f"{name} is not an executable artifact", remedy=_WRITE_AGAIN)
+        raise LoadError(f"{name} is not an executable artifact", remedy=_OTHER_FILE)
     try:
         _, format_, digest = _HEAD.unpack_from(content)
         if format_ != FORMAT:
@@ -181,12 +182,13 @@ def load(source: str | os.PathLike[str] | bytes, sha256: str | None = None) -> C
         ResourceError: the file cannot be read. OptionError: `sha256` is no digest.
         LoadError: as `deserialize`, or the file is not the one that `sha256` is of.
     """
-    if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
-        raise OptionError(f"sha256 is {sha256!r}", remedy="pass 64 hexadecimal digits, as sha256sum prints them")
+    if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch("[0-9a-fA-F]{64}", sha256)):
+        raise OptionError(f"sha256 is {shown(sha256)}", remedy="pass 64 hexadecimal digits, as sha256sum prints them")
     if isinstance(source, (bytes, bytearray, memoryview)):
         name, content = "the artifact", bytes(source)
     else:
-        name, content = str(source), _content_of(source)
+        content = _content_of(source)
+        name = clipped(os.fsdecode(source), LOCATION_LENGTH)
     if sha256 is not None:
         found = hashlib.sha256(content).hexdigest()
         if found != sha256.lower():
@@ -200,11 +202,11 @@ def load(source: str | os.PathLike[str] | bytes, sha256: str | None = None) -> C
 def _content_of(path: str | os.PathLike[str]) -> bytes:
     reason = why_no_file_name(path)
     if reason is not None:
-        raise ResourceError(f"{str(path)!r} cannot be read: {reason}", remedy="check the path")
+        raise ResourceError(f"{shown(path)} cannot be read: {reason}", remedy="check the path")
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ResourceError(f"{path} cannot be read: {error.strerror}", remedy="check the path") from error
+        raise ResourceError(f"{shown(path)} cannot be read: {error.strerror}", remedy="check the path") from error
 
 
 def save(program: CompiledProgram, path: str | os.PathLike[str]) -> str:

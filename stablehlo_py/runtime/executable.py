@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stablehlo_py.backends.base import backend_of
-from stablehlo_py.errors import ArgumentError
+from stablehlo_py.boundary import public
+from stablehlo_py.errors import ArgumentError, ShloError
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime import artifact
-from stablehlo_py.runtime.arguments import Handle, aligned_copy, convert, taken
+from stablehlo_py.runtime.arguments import Handle, aligned_copy, candidates, convert, not_handles, taken
 from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel
@@ -83,10 +84,13 @@ class Executable(CompiledModel):
         self._code.run(addresses, addresses_of(results))
         return tuple(results)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return executable, (self._program,)  # a copy, in this process or another, with machine code of its own
+
+    @public
     def put(self, array: object, position: int | None = None) -> Handle:
-        candidates = self.inputs if position is None else (self.inputs[position],)
         failure: ArgumentError | None = None
-        for spec in candidates:
+        for spec in candidates(self.inputs, position):
             try:
                 (ready,) = convert([array], [spec])
             except ArgumentError as error:
@@ -97,16 +101,21 @@ class Executable(CompiledModel):
         raise failure or ArgumentError("the model takes no inputs")
 
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
-        handles = taken(handles, self.inputs, self._leaves, "handles")
         addresses = []
-        for handle, spec in zip(handles, self.inputs, strict=True):
-            if handle.array is None:
-                raise ArgumentError(
-                    f"the handle of {spec.name} was donated to an earlier call", remedy="put() a new array"
-                )
-            if handle.spec is not spec and (handle.spec.dtype, handle.spec.shape) != (spec.dtype, spec.shape):
-                raise ArgumentError(f"the handle of {handle.spec} is not the input {spec}")
-            addresses.append(handle.address)
+        try:
+            handles = taken(handles, self.inputs, self._leaves, "handles")
+            for handle, spec in zip(handles, self.inputs, strict=True):
+                if handle.array is None:
+                    raise ArgumentError(
+                        f"the handle of {spec.name} was donated to an earlier call", remedy="put() a new array"
+                    )
+                if handle.spec is not spec and (handle.spec.dtype, handle.spec.shape) != (spec.dtype, spec.shape):
+                    raise ArgumentError(f"the handle of {handle.spec} is not the input {spec}")
+                addresses.append(handle.address)
+        except ShloError:
+            raise
+        except Exception as error:  # what is no handle has no such attributes, what is no sequence no length
+            raise not_handles(handles) from error
         for input_ in self._donated.values():
             if sum(handle is handles[input_] for handle in handles) > 1:
                 raise ArgumentError(
@@ -149,6 +158,7 @@ class Executable(CompiledModel):
     def report(self) -> str:
         return self._program.report
 
+    @public
     def save(self, path: str | os.PathLike[str]) -> None:
         artifact.save(self._program, path)
 
@@ -171,6 +181,7 @@ def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
 
 
 @deferred()
+@public
 def load_executable(
     path: str | os.PathLike[str] | bytes, *, sha256: str | None = None
 ) -> Executable | SymbolicExecutable:

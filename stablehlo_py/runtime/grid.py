@@ -8,9 +8,10 @@ from typing import cast
 
 import numpy as np
 
+from stablehlo_py import boundary
 from stablehlo_py.backends.base import GridCode
-from stablehlo_py.errors import ArgumentError, Problem
-from stablehlo_py.runtime.arguments import Handle, convert
+from stablehlo_py.errors import ArgumentError, Problem, elided
+from stablehlo_py.runtime.arguments import Handle, convert, not_handles
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.grid_call import GridCall
 from stablehlo_py.runtime.memory import RESULTS, addresses_of
@@ -61,6 +62,7 @@ class GridExecutable(Executable):
         Raises:
             ArgumentError: the program has no such channel with the host.
         """
+        number = boundary.number(number, "the channel")
         if number not in self._channels:
             raise ArgumentError(
                 f"the program has no channel {number} with the host",
@@ -92,9 +94,13 @@ class GridExecutable(Executable):
         Raises:
             ArgumentError: the grid has several processes, or a handle is spent or of another input.
         """
-        if any(handle.array is None for handle in handles):
+        try:
+            arrays = [handle.array for handle in handles]
+        except Exception as error:
+            raise not_handles(handles) from error
+        if any(array is None for array in arrays):
             raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
-        return self(*(handle.array for handle in handles))
+        return self(*arrays)
 
     def call_grid(
         self, arguments: Sequence[Sequence[Sequence[object]]], timeout: float | None = None
@@ -107,6 +113,7 @@ class GridExecutable(Executable):
                 ops; `timeout` seconds have passed; or a stream was closed, or held what does not fit.
             CallError: a custom call failed in one of them.
         """
+        limit = boundary.seconds(timeout, "timeout")
         prepared = self._prepare(arguments)
         feeds = {"infeed": self.infeed, "outfeed": self.outfeed}
         keys = [0] * self._plan.processes
@@ -118,15 +125,22 @@ class GridExecutable(Executable):
             threading.Thread(target=call.run, args=(number, addresses_of(arrays), addresses_of(results)), daemon=True)
             for number, (arrays, results) in enumerate(zip(prepared, all_results, strict=True))
         ]
-        call.wait_for(workers, timeout)
+        call.wait_for(workers, limit)
         rows = iter([tuple(results) for results in all_results])
         return [[next(rows) for _ in range(self.num_partitions)] for _ in range(self.num_replicas)]
 
     def _prepare(self, arguments: Sequence[Sequence[Sequence[object]]]) -> list[list[np.ndarray]]:
+        try:
+            arguments = [[list(values) for values in row] for row in arguments]
+        except Exception as error:  # what cannot be iterated
+            raise ArgumentError(
+                "the arguments are not nested as the processes are",
+                remedy="pass arguments[replica][partition], a sequence of arrays for each process",
+            ) from error
         sizes = [len(row) for row in arguments]
         if sizes != [self.num_partitions] * self.num_replicas:
             raise ArgumentError(
-                f"got arguments for replicas of {sizes} partitions, the grid has {self.num_replicas} of "
+                f"got arguments for replicas of [{elided(sizes)}] partitions, the grid has {self.num_replicas} of "
                 f"{self.num_partitions}",
                 remedy="pass arguments[replica][partition], a sequence of arrays for each process",
             )

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from stablehlo_py import boundary
 from stablehlo_py.errors import ArgumentError
 
 
@@ -20,11 +21,12 @@ class RandomKeys:
         """Start anew.
 
         Raises:
-            ArgumentError: the number is negative.
+            ArgumentError: it is no number from 0 on.
         """
-        if number < 0:
-            raise ArgumentError(f"the seed is {number}", remedy="use a number from 0 on")
-        self._state = number, itertools.count()
+        start = boundary.number(number, "the seed", "a number from 0 on")
+        if start < 0:
+            raise ArgumentError(f"the seed is {start}", remedy="use a number from 0 on")
+        self._state = start, itertools.count()
 
     def of_next_call(self, processes: int, *, alike: bool) -> list[int]:
         """64 bits for each process, the same for all where they are to draw `alike`."""

@@ -62,6 +62,9 @@ class Specializations:
         self._lock = forks.Lock()
         self.random_keys = RandomKeys()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Specializations, (self._source, self._target, self._options)
+
     def __len__(self) -> int:
         return len(self._known)
 

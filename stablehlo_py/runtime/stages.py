@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from stablehlo_py.errors import OptionError, elided, shown
 from stablehlo_py.interrupts import deferred
+from stablehlo_py.passmanager.suggest import near_miss
+
+
+class NoSuchStage(OptionError, KeyError):
+    """A stage that a program does not have. A KeyError, as of any mapping: `in` and `get` answer without it."""
 
 
 class Stages(Mapping[str, str]):
@@ -18,6 +24,9 @@ class Stages(Mapping[str, str]):
         self._derived = dict(derived or {})
 
     def __getitem__(self, name: str) -> str:
+        if not isinstance(name, str) or name not in {*self._stored, *self._derived}:
+            remedy = near_miss(name, self) if isinstance(name, str) else f"stages: {elided(self)}"
+            raise NoSuchStage(f"there is no stage {shown(name)}", remedy=remedy)
         if name in self._derived and name not in self._stored:
             self._stored[name] = self._derived[name]()
         text = self._stored[name]

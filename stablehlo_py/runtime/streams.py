@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from stablehlo_py import forks
+from stablehlo_py import boundary, forks
 from stablehlo_py.errors import ArgumentError, CommunicationError, Problem
 from stablehlo_py.runtime.arguments import convert
 from stablehlo_py.runtime.program import Spec
@@ -103,9 +103,10 @@ class Stream:
         """
         item = tuple(array.copy() for array in self._checked(arrays))
         queue = self._queue(self._in, replica, partition)
-        if not queue.put(item, _until(timeout)):
+        limit = boundary.seconds(timeout, "timeout")
+        if not queue.put(item, _until(limit)):
             raise CommunicationError(
-                f"{self.name} of process {(replica, partition)} has been full for {timeout:g} seconds",
+                f"{self.name} of process {(replica, partition)} has been full for {limit:g} seconds",
                 remedy="run the program that takes from it, in another thread",
             )
 
@@ -116,10 +117,11 @@ class Stream:
             ArgumentError: there is no such process.
             CommunicationError: the stream is closed and empty, or the time is over.
         """
-        item = self._queue(self._out, replica, partition).get(_until(timeout))
+        limit = boundary.seconds(timeout, "timeout")
+        item = self._queue(self._out, replica, partition).get(_until(limit))
         if item is None:
             raise CommunicationError(
-                f"{self.name} of process {(replica, partition)} has been empty for {timeout:g} seconds",
+                f"{self.name} of process {(replica, partition)} has been empty for {limit:g} seconds",
                 remedy="run the program that puts into it, in another thread",
             )
         return item
@@ -138,6 +140,7 @@ class Stream:
         self._out[process].put(item, go_on)
 
     def _queue(self, queues: list[_Queue], replica: int, partition: int) -> _Queue:
+        replica, partition = boundary.number(replica, "replica"), boundary.number(partition, "partition")
         replicas = len(queues) // self._partitions
         if not (0 <= replica < replicas and 0 <= partition < self._partitions):
             raise ArgumentError(

@@ -9,25 +9,35 @@ from dataclasses import replace
 
 import numpy as np
 
+from stablehlo_py.boundary import number, public
 from stablehlo_py.compiler import bytecode
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
-from stablehlo_py.errors import ArgumentError, UnsupportedError
+from stablehlo_py.errors import ArgumentError, ShloError, UnsupportedError, shown
 from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.refine import symbolic_inputs
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
-from stablehlo_py.runtime.arguments import Handle, aligned_copy, as_array, convert, problem_with, taken
+from stablehlo_py.runtime.arguments import (
+    Handle,
+    aligned_copy,
+    as_array,
+    candidates,
+    convert,
+    not_handles,
+    problem_with,
+    taken,
+)
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
 from stablehlo_py.runtime.executable import Executable, stage_texts
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel
 from stablehlo_py.runtime.program import CompiledProgram, Leaves, Spec
 from stablehlo_py.runtime.quantization import Quantization
-from stablehlo_py.runtime.specializations import Specializations, compile_once
+from stablehlo_py.runtime.specializations import Shapes, Specializations, compile_once
 
 
 class SymbolicExecutable(CompiledModel):
@@ -73,6 +83,11 @@ class SymbolicExecutable(CompiledModel):
         specializations = Specializations(source, target, options)
         return SymbolicExecutable(*_specs(module), program, specializations, reason, leaves_of(module))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        program = self._once.program if self._once is not None else None
+        parts = (self.inputs, self.outputs, program, self._specializations, self._reason, self._leaves)
+        return SymbolicExecutable, parts
+
     @property
     def compilations(self) -> int:
         """How often the model was compiled, loads from the cache included."""
@@ -80,6 +95,7 @@ class SymbolicExecutable(CompiledModel):
             return 0
         return (self._once is not None) + len(self._specializations)
 
+    @public
     def specialize(self, *shapes: Sequence[int], values: Mapping[int, int] | None = None) -> Executable:
         """The executable for these input shapes, compiled at the first request. `values` are those of integer scalar
         arguments that hold dimensions, by argument number.
@@ -90,7 +106,7 @@ class SymbolicExecutable(CompiledModel):
         """
         if self._specializations is None:
             raise UnsupportedError("an artifact does not hold the module that it was made from", remedy=_WITHOUT_MODULE)
-        return self._specializations.of(shapes, values or {})
+        return self._specializations.of(*_checked(shapes, values))
 
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run. Shapes that the program for all shapes does not serve, or that there is none for, are compiled for.
@@ -119,18 +135,22 @@ class SymbolicExecutable(CompiledModel):
         assert self._specializations is not None
         return self._specializations.for_call(arrays)
 
+    @public
     def put(self, array: object, position: int | None = None) -> Handle:
         """Prepare an input once, for many calls; see `Executable.put`.
 
         Raises:
             ArgumentError: it fits no input, or not the one at `position`.
         """
-        for spec in self.inputs if position is None else (self.inputs[position],):
+        problems = []
+        for spec in candidates(self.inputs, position):
             candidate = as_array(array, spec)
-            if problem_with(candidate, spec) is None:
+            problem = problem_with(candidate, spec)
+            if problem is None:
                 owned = aligned_copy(candidate)
                 return Handle(owned, Spec(spec.name, owned.shape, owned.dtype))
-        raise ArgumentError("the array fits no input", remedy=f"inputs: {', '.join(map(str, self.inputs))}")
+            problems.append(problem)
+        raise ArgumentError("the array fits no input", problems=problems)
 
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
         """Run on handles made by `put`.
@@ -139,8 +159,13 @@ class SymbolicExecutable(CompiledModel):
             ArgumentError: wrong number of handles, or shapes that do not fit the model's dimensions.
             UnsupportedError: as `__call__`.
         """
-        handles = taken(handles, self.inputs, self._leaves, "handles")
-        arrays = [handle.array for handle in handles if handle.array is not None]
+        try:
+            handles = taken(handles, self.inputs, self._leaves, "handles")
+            arrays = [handle.array for handle in handles if handle.array is not None]
+        except ShloError:
+            raise
+        except Exception as error:
+            raise not_handles(handles) from error
         if len(arrays) != len(handles):
             raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
         results = self._served(arrays)
@@ -182,7 +207,7 @@ class SymbolicExecutable(CompiledModel):
         """As `Executable.seed`, of all specializations together; a program for all shapes draws no random numbers.
 
         Raises:
-            ArgumentError: the number is negative.
+            ArgumentError: it is no number from 0 on.
         """
         if self._specializations is not None:
             self._specializations.random_keys.seed(number)
@@ -194,6 +219,7 @@ class SymbolicExecutable(CompiledModel):
         count = 0 if self._specializations is None else len(self._specializations)
         return f"one program for each shapes ({count} so far), because:\n{self._reason}"
 
+    @public
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program for all shapes as an artifact, which `load_executable` loads without compiling.
 
@@ -205,6 +231,19 @@ class SymbolicExecutable(CompiledModel):
 
     def _kind(self) -> str:
         return "one program for all shapes" if self._once is not None else "one program for each shapes"
+
+
+def _checked(shapes: Sequence[Sequence[int]], values: Mapping[int, int] | None) -> tuple[Shapes, Mapping[int, int]]:
+    """Shapes as tuples of numbers, and values by number of the argument. Raises ArgumentError."""
+    remedy = "pass one tuple of sizes for each argument, as in specialize((8, 4), (8,))"
+    if not all(isinstance(sizes, (tuple, list)) for sizes in shapes):
+        raise ArgumentError(f"{shown(shapes)} are no shapes", remedy=remedy)
+    if values is not None and not isinstance(values, Mapping):
+        raise ArgumentError(
+            f"values is {shown(values)}", remedy="pass a dictionary from numbers of arguments to values"
+        )
+    known = {number(key, "an argument"): number(value, "a value") for key, value in (values or {}).items()}
+    return tuple(tuple(number(size, "a size") for size in sizes) for sizes in shapes), known
 
 
 _WITHOUT_MODULE = (

@@ -55,9 +55,3 @@ def test_locations_of_deep_calls_list_some_callers_only() -> None:
         Inline().run(module)
         negate = module.body.operations[0].regions[0].blocks[0].operations[0]
         assert 50 < str(negate.location).count("callsite") <= calls.MAX_FRAMES + 1
-
-
-def test_functions_that_call_each_other_twice_are_refused_before_memory_is_full() -> None:
-    with pytest.raises(shlo.UnsupportedError, match=r"stands for \d+ ops once its calls are inlined") as caught:
-        shlo.compile(nest(60, 2))
-    assert caught.value.location == "<text>:90:1" and caught.value.remedy

@@ -301,7 +301,7 @@ def test_a_long_message_is_cut() -> None:
         raise ValueError("é" * 5000)
 
     shlo.register_custom_call("test.target", function)
-    with pytest.raises(CallError, match=r"ValueError: é{100}"):
+    with pytest.raises(CallError, match=r"ValueError: é{50}\.\.\.é"):
         run(one_call(), X)
 
 

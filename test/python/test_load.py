@@ -392,7 +392,7 @@ DYNAMIC = """func.func @main(%a: tensor<?x4xf32>, %b: tensor<?x4xf32>) -> tensor
     [
         ([(3, 4)], "1 shapes for 2 arguments"),
         ([(3, 4), (3, 5)], r"argument 1 has shape \(3, 5\), the signature says \(\?, 4\)"),
-        ([(3, 4), (3,)], r"argument 1 has shape \(3\)"),
+        ([(3, 4), (3,)], r"argument 1 has shape \(3,\)"),
         ([(-1, 4), (3, 4)], "argument 0 has shape"),
     ],
 )

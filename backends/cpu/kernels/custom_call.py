@@ -10,13 +10,14 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.custom_calls import known_custom_calls, registered_custom_call
 from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.passmanager.suggest import near_miss
+from stablehlo_py.passmanager.suggest import nearest
 
 _TEMPLATES: dict[str, Template] = {
     **dict.fromkeys(LAPACK_TARGETS, lapack.emit),
     sparse_product.TARGET: sparse_product.emit,
     tridiagonal_perturbed.TARGET: tridiagonal_perturbed.emit,
 }
+_BIND = "bind it with stablehlo_py.register_custom_call"
 
 
 def known_targets() -> frozenset[str]:
@@ -38,7 +39,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             f"the target '{name}' is not known to the CPU backend",
             op=op.operation.name,
             location=user_location(op.location),
-            remedy=f"{near_miss(name, known_custom_calls())} Bind it with stablehlo_py.register_custom_call",
+            remedy=" ".join(filter(None, (nearest(name, known_custom_calls()), _BIND))),
         )
     try:
         return template(fusion, target)

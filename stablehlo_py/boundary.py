@@ -1,0 +1,95 @@
+"""The edge of the package: what leaves a public function is a ShloError.
+
+Code inside raises what is right, and nothing here is needed for that. What comes out otherwise is a defect: the caller
+learns so, with how to report it, and tests that see an InternalError fail.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+
+from stablehlo_py.errors import ArgumentError, InternalError, ResourceError, ShloError, UnsupportedError, shown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function or method, out of which no exception comes that is not a ShloError. Python's own TypeError for
+    a wrong number or name of arguments stays, and so do Ctrl-C and warnings that are made errors."""
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (ShloError, Warning):
+            raise
+        except Exception as error:
+            called = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+            if isinstance(error, TypeError) and not called:
+                raise
+            raise as_shlo_error(error, f"{function.__qualname__} failed") from error
+
+    return guarded
+
+
+def as_shlo_error(error: Exception, what: str) -> ShloError:
+    """The error for an exception that no code of ours expected; chain it to that one."""
+    if isinstance(error, MemoryError):
+        return ResourceError(
+            f"{what}: memory ran out", remedy="close what else is running, or use a smaller model or batch"
+        )
+    if isinstance(error, RecursionError):
+        return UnsupportedError(
+            f"{what}: the program is nested too deeply for Python's stack",
+            remedy="nest regions and types less deeply, or raise sys.setrecursionlimit",
+        )
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != "stablehlo_py":
+        return ResourceError(
+            f"{what}: the Python package '{error.name}' is missing", remedy=f"pip install {error.name}"
+        )
+    return InternalError(
+        f"{what}: {type(error).__name__}: {error}",
+        remedy="this is a defect of stablehlo-py: report it with the traceback and, if you can, the module",
+    )
+
+
+def expect(value: object, kinds: type | tuple[type, ...], what: str, wanted: str) -> None:
+    """Check the type of an argument that is not an array.
+
+    Raises:
+        ArgumentError: `what` ("position") is not `wanted` ("a number").
+    """
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is int):
+        raise ArgumentError(f"{what} is {shown(value)}, a {type(value).__name__}", remedy=f"pass {wanted}")
+
+
+def number(value: object, what: str, wanted: str = "a number") -> int:
+    """An argument that is a whole number, NumPy's too.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except Exception as error:  # of an object's own __index__ too
+        raise ArgumentError(f"{what} is {shown(value)}", remedy=f"pass {wanted}") from error
+
+
+def seconds(value: object, what: str) -> float | None:
+    """An argument that is a time limit, or None.
+
+    Raises:
+        ArgumentError: it is neither.
+    """
+    if value is None:
+        return None
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.complexfloating)) and value >= 0:
+        return float(min(value, threading.TIMEOUT_MAX))
+    raise ArgumentError(f"{what} is {shown(value)}", remedy="pass seconds, or None to wait for ever")
