@@ -17,6 +17,7 @@ Findings = Iterator[str]
 
 MAX_RANK = 64  # NumPy's
 _SYMBOL = re.compile(r"shlo\.[a-z]+\.[A-Za-z0-9_.$]+")
+_STAGE = re.compile(r"[A-Za-z0-9_-]+")
 _DIMENSION = re.compile(r"[a-z]\d+_\d+(_\d+)?")
 _PORTS = ("infeed", "outfeed", "send", "recv")
 
@@ -39,6 +40,9 @@ def _findings(program: CompiledProgram) -> Findings:
     for name in program.symbols:
         if not _SYMBOL.fullmatch(name):
             yield f"no function can be called {name!r}"
+    for name in program.stages:  # which becomes part of the name of a file
+        if not _STAGE.fullmatch(name):
+            yield f"no stage can be called {name!r}"
     yield from _donations(program)
     if program.leaves is not None:
         yield from _leaves(program.leaves, program)
