@@ -253,6 +253,14 @@ def test_standard_input(tmp_path: Path) -> None:
     assert done.stdout.count("agrees") == 2
 
 
+def test_the_backend_and_the_cpu_are_for_modules(tool: Tool) -> None:
+    assert tool("add.mlir", "--target", "cpu", "--cpu", "x86-64")[0] == 0
+    assert tool("add.mlir", "--cpu", "pdp11")[0] == 2
+    shlo.compile(ADD).save("add.shloexe")
+    status, _, err = tool("add.shloexe", "--cpu", "avx2")
+    assert status == 2 and "an artifact is compiled already" in err
+
+
 def test_benchmark(tool: Tool) -> None:
     status, out, _ = tool("add.mlir", "--benchmark", 5)
     assert status == 0
