@@ -20,6 +20,11 @@ numbers close to zeros, poles, branch points and the axes; a NaN, or an infinity
 would stand here as a huge error. Arb computes every sample, mpmath again the worst 1,000 by either measure. asin, acos,
 atan and their hyperbolic kin are upstream's expansions. Exponents of power are at most 16 or so.
 
+Infinite and NaN parts give what C99's Annex G says, and what NumPy gives where C99 has no such function
+(`test/codegen/test_complex.py` tries all pairs of special parts). e^(-inf + i y) is 0 for every y, also an infinite or
+NaN one, where StableHLO's own tests expect NaN of infinite ones; e^(inf + i y) is NaN in both parts for such y, as
+StableHLO has it, where C99 makes the real part infinite.
+
 """
 _HEAD = """# Accuracy of the elementary functions
 

@@ -201,15 +201,20 @@ def _times_exp(
     f: Function, x: Value, factors: Sequence[Value], halved: bool = False, low: Value | None = None
 ) -> list[Value]:
     """e^(x + low) times each of the factors (or half of it), which may be small enough that the product does not
-    overflow where e^x does. A factor of 0 gives 0, and far down everything is 0: C's e^(-inf + i y) for any y."""
+    overflow where e^x does. A factor of 0 gives 0, and x = -inf gives 0 for any: C's e^(-inf + i y)."""
     y, rest, n = exp_double(f, x, low)
     if halved:
         n = f.binary("sub", n, f.const(1, n.type))
     element = x.type.element
     beyond = f.select(f.cmp("ogt", x, _k(f, x, FAR_OVERFLOW[element])), _k(f, x, 2.0 ** BIAS[element]), _k(f, x, 1.0))
-    below = f.cmp("olt", x, _k(f, x, UNDERFLOW[element]))
+    below, lost = f.cmp("olt", x, _k(f, x, UNDERFLOW[element])), f.cmp("oeq", x, _k(f, x, -math.inf))
+    zero = _k(f, x, 0.0)
     products = [real_math.muladd(f, y, factor, f.fmul(rest, factor)) for factor in factors]
-    return [f.select(below, _k(f, x, 0.0), f.fmul(scaled(f, product, n), beyond)) for product in products]
+    nothing = [f.select(lost, zero, f.fmul(factor, zero)) for factor in factors]  # NaN of an angle that is none
+    return [
+        f.select(below, none, f.fmul(scaled(f, product, n), beyond))
+        for none, product in zip(nothing, products, strict=True)
+    ]
 
 
 def exp(f: Function, a: Pair, low: Pair | tuple[None, None] = (None, None)) -> Pair:
@@ -266,9 +271,12 @@ def _log1p_size(f: Function, a: Pair) -> Value:
 def _expm1(f: Function, a: Pair) -> Pair:
     # e^x cos y - 1 = expm1(x) cos y - 2 sin(y/2)^2
     half = real_math.sin(f, f.fmul(a[1], _k(f, a[1], 0.5)))
-    grown = f.fmul(real_math.expm1(f, a[0]), real_math.cos(f, a[1]))
+    cosine = real_math.cos(f, a[1])
+    grown = f.fmul(real_math.expm1(f, a[0]), cosine)
     near = f.fsub(grown, f.fmul(_k(f, half, 2.0), f.fmul(half, half)))
     real, imaginary = exp(f, a)
+    # NaN for an angle that is none, as in NumPy, also where e^re is zero.
+    imaginary = f.select(f.cmp("uno", cosine, cosine), cosine, imaginary)
     return f.select(f.cmp("ogt", a[0], _k(f, a[0], 100.0)), real, near), imaginary
 
 
@@ -351,7 +359,8 @@ def tanh(f: Function, a: Pair) -> Pair:
     cosine, sine = real_math.cos(f, a[1]), real_math.sin(f, a[1])
     twice_cosine = f.fma(f.fadd(cosine, cosine), cosine, f.fneg(one))
     twice_sine = f.fmul(f.fmul(minus_two, sine), cosine)
-    small = _logistic_left(f, f.fmul(size, minus_two), cosine, (twice_cosine, twice_sine))
+    endless = f.cmp("oeq", size, _k(f, size, math.inf))
+    small = _logistic_left(f, f.fmul(size, minus_two), cosine, (twice_cosine, twice_sine), endless)
     real = f.select(far, real_math.muladd(f, minus_two, small[0], one), real)
     return f.intrinsic("copysign", real, a[0]), f.select(far, f.fmul(minus_two, small[1]), imaginary)
 
@@ -367,15 +376,16 @@ def _logistic(f: Function, a: Pair) -> Pair:
     x, one = a[0], _k(f, a[0], 1.0)
     down = f.fneg(real_math.absolute(f, x))
     half_cosine = real_math.cos(f, f.fmul(a[1], _k(f, x, 0.5)))
-    real, imaginary = _logistic_left(f, down, half_cosine, cos_sin(f, a[1]))
+    endless = f.cmp("oeq", down, _k(f, x, -math.inf))
+    real, imaginary = _logistic_left(f, down, half_cosine, cos_sin(f, a[1]), endless)
     return f.select(f.cmp("olt", x, _k(f, x, 0.0)), real, f.fsub(one, real)), imaginary
 
 
-def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair) -> Pair:
+def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair, endless: Value) -> Pair:
     """1 / (1 + e^-a) for re <= 0, of the real part, cos(im / 2), and cos(im) and sin(im). With p = e^re, m = 1 - p and
     c = cos(im / 2) it is p (2 c^2 - m + i sin(im)) / (m^2 + 4 p c^2): near the poles the denominator is no small
-    difference. Far from them it is p (p + cos(im) + i sin(im)) / (1 + p (p + 2 cos(im))). Where p is 0 so is the
-    result, for any imaginary part."""
+    difference. Far from them it is p (p + cos(im) + i sin(im)) / (1 + p (p + 2 cos(im))). At minus infinity (`endless`)
+    the result is 0 for any imaginary part, as in C99's ctanh."""
     cosine, sine = circular
     p, m = real_math.exp(f, x), f.fneg(real_math.expm1(f, x))
     two, square = _k(f, x, 2.0), f.fmul(f.fadd(half_cosine, half_cosine), half_cosine)
@@ -384,9 +394,8 @@ def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair) ->
     is_far = f.cmp("olt", p, _k(f, x, 0.25))
     top, below = (f.select(is_far, *pair) for pair in zip(far, near, strict=True))
     zero = _k(f, x, 0.0)
-    gone = f.cmp("oeq", p, zero)
     real, imaginary = (f.fdiv(f.fmul(p, part), below) for part in (top, sine))
-    return f.select(gone, zero, real), f.select(gone, zero, imaginary)
+    return f.select(endless, zero, real), f.select(endless, zero, imaginary)
 
 
 # Low words of an exponent count up to here. Beyond, real parts make zero or infinity of everything, and an angle's low

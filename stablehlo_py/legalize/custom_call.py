@@ -32,7 +32,8 @@ _ONE_DEVICE = "export the model for one device"
 
 
 def _dropped(op: ir.OpView) -> Results:
-    # Shapes are static by now: the assertion was about shapes that the loader has refined.
+    # An assertion about shapes that the loader has refined; a value that others are not to remove (lax.dce_sink), which
+    # has done its work when the module is here.
     return []
 
 
@@ -192,6 +193,7 @@ _TARGETS: dict[str, Callable[[ir.OpView], Results]] = {
     "LayoutConstraint": _identity,
     "AllocateBuffer": _zeros,
     "ApproxTopK": approx_top_k,
+    "dce_sink": _dropped,
     "shape_assertion": _dropped,
     "stablehlo.dynamic_approx_top_k": approx_top_k,
     "stablehlo.dynamic_reduce_window": _windows_of_data,

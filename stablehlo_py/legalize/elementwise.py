@@ -192,8 +192,27 @@ def is_inf(op: ir.OpView) -> Results:
 
 @rule("chlo.square")
 def square(op: ir.OpView) -> ir.Value:
-    """`x * x`."""
-    return build.like("multiply", op.operands[0], op.operands[0])
+    """`x * x`. Of a complex number (x - y)(x + y) + 2 x y i, which is infinite where x^2 and y^2 are and their
+    difference is NaN."""
+    (operand,) = op.operands
+    element = element_type(operand)
+    if not is_complex(element):
+        return build.like("multiply", operand, operand)
+    type_ = build.tensor(shape(operand), element.element_type)
+    flags = build.tensor(shape(operand), ir.IntegerType.get_signless(1))
+    x, y = build.value("real", type_, operand), build.value("imag", type_, operand)
+    difference = build.like("multiply", build.like("subtract", x, y), build.like("add", x, y))
+    product = build.like("multiply", x, y)
+    # x + y may be infinite where x - y is 0.
+    same = build.value("compare", flags, build.like("abs", x), build.like("abs", y), direction="EQ")
+    cancels = build.like("and", same, build.value("is_finite", flags, x))
+    zero = build.splat(0, type_)
+    return build.value(
+        "complex",
+        operand.type,
+        build.value("select", type_, cancels, zero, difference),
+        build.like("add", product, product),
+    )
 
 
 @rule("chlo.conj")

@@ -275,3 +275,82 @@ def test_a_scalar_constant_keeps_both_parts(element: str, size: int) -> None:
     }}"""
     (result,) = stablehlo_py.compile(text, options=stablehlo_py.Options(cache_dir=None))()
     assert (result == 2 + 1j).all()
+
+
+# What C99 (Annex G.6), or NumPy where C99 has no such function, says of numbers with a part that is no angle.
+LARGE = 1e8
+DECIDED: list[tuple[str, complex, complex]] = [
+    *(("tanh", complex(x, y), complex(np.nan, np.nan)) for x in (LARGE, -LARGE, 1) for y in (np.inf, np.nan)),
+    *(("tanh", complex(x, y), complex(np.sign(x), 0)) for x in (np.inf, -np.inf) for y in (np.inf, np.nan, 1)),
+    ("tan", complex(-np.inf, LARGE), complex(np.nan, np.nan)),
+    ("tan", complex(np.nan, LARGE), complex(np.nan, np.nan)),
+    ("tan", complex(np.nan, np.inf), 1j),
+    *(("logistic", complex(x, np.nan), complex(np.nan, np.nan)) for x in (LARGE, -LARGE)),
+    ("logistic", complex(-np.inf, np.nan), 0),
+    *(("exponential_minus_one", complex(-np.inf, y), complex(np.nan, np.nan)) for y in (np.inf, -np.inf, np.nan)),
+    *(("exponential", complex(-LARGE, y), complex(np.nan, np.nan)) for y in (np.inf, -np.inf, np.nan)),
+    *(("exponential", complex(-np.inf, y), 0) for y in (np.inf, -np.inf, np.nan)),
+]
+
+
+@every_target
+@every_type
+def test_infinite_and_undefined_angles_of_large_numbers(dtype: type, target: object) -> None:
+    """They were lost where e^re merely underflows, or 1 - e^re is 1."""
+    largest = float(np.finfo(dtype).max)
+    cases = [*DECIDED, ("tanh", complex(largest, np.inf), complex(np.nan, np.nan))]
+    for op in {op for op, _, _ in cases}:
+        of = [(z, expected) for name, z, expected in cases if name == op]
+        results = evaluate(op, target, np.array([z for z, _ in of], dtype))
+        for (z, expected), result in zip(of, results.tolist(), strict=True):
+            parts = [result.real, result.imag], [complex(expected).real, complex(expected).imag]
+            np.testing.assert_array_equal(*parts, err_msg=f"{op} {z}")
+
+
+# Where an implementation may choose: the parts that C99 leaves open ("unspecified", a sign or one of NaN and 0), and
+# numbers of which NumPy's own formula is wrong.
+OPEN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "cosine": lambda z: ~np.isfinite(z),
+    "cosh": lambda z: ~np.isfinite(z),
+    "exponential": lambda z: (z.real == np.inf) & ~np.isfinite(z.imag),
+    "exponential_minus_one": lambda z: (z.imag == 0) & ~(z.real < LARGE),
+    "log_plus_one": lambda z: (z.real > 1e30) & (z.imag > 1e30),
+    "sine": lambda z: ~np.isfinite(z),
+    "sinh": lambda z: ~np.isfinite(z),
+    "sqrt": lambda z: np.isinf(z.real) & np.isnan(z.imag),
+    "tan": lambda z: (z.real == 0) & np.isnan(z.imag) | ~np.isfinite(z.real) & (z.imag == 0),
+    "tanh": lambda z: (z.imag == 0) & np.isnan(z.real) | ~np.isfinite(z.imag) & (z.real == 0),
+}
+NUMPY = {
+    "cosine": np.cos,
+    "cosh": np.cosh,
+    "exponential": np.exp,
+    "exponential_minus_one": np.expm1,
+    "log": np.log,
+    "log_plus_one": np.log1p,
+    "sine": np.sin,
+    "sinh": np.sinh,
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+
+
+@every_type
+@pytest.mark.parametrize("op", NUMPY)
+def test_pairs_of_special_parts(op: str, dtype: type) -> None:
+    """Infinite and NaN parts are where NumPy's are, finite ones the same numbers."""
+    of = np.finfo(dtype)
+    parts = [0.0, -0.0, 1, -1, of.smallest_subnormal, LARGE, -LARGE, of.max, np.inf, -np.inf, np.nan]
+    z = np.array([complex(x, y) for x in parts for y in parts], dtype)
+    ours = evaluate(op, TARGETS[-1], z)
+    with np.errstate(all="ignore"):
+        right = NUMPY[op](z)
+        exact = np.where(np.isfinite(right), NUMPY[op](z.astype(np.clongdouble)), 0)
+    chosen = OPEN[op](z) if op in OPEN else np.zeros(z.shape, bool)
+    size = np.maximum(np.abs(exact), float(of.tiny))
+    for mine, theirs, wide in ((ours.real, right.real, exact.real), (ours.imag, right.imag, exact.imag)):
+        kinds = [np.where(np.isnan(part), 2, np.where(np.isinf(part), np.sign(part), 0)) for part in (mine, theirs)]
+        np.testing.assert_array_equal(kinds[0][~chosen], kinds[1][~chosen])
+        finite = ~chosen & np.isfinite(ours) & np.isfinite(right)
+        assert np.all(np.abs(mine - wide)[finite] <= 1e-5 * size[finite] + float(of.smallest_subnormal))

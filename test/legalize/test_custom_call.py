@@ -309,6 +309,20 @@ def test_targets_that_compute_nothing(target: str) -> None:
     np.testing.assert_array_equal(result, x if operand else 0 * x)
 
 
+def test_a_sink_of_values_takes_its_operand_and_does_nothing() -> None:
+    import jax.export
+
+    def function(x: jax.Array) -> jax.Array:
+        jax.lax.dce_sink(x + 1, prevent_mlir_dce=True)
+        return 2 * x
+
+    x = np.arange(3, dtype=np.float32)
+    checks = [jax.export.DisabledSafetyCheck.custom_call("dce_sink")]
+    exported = jax.export.export(jax.jit(function), disabled_checks=checks)(x)
+    assert "dce_sink" in exported.mlir_module()
+    np.testing.assert_array_equal(stablehlo_py.compile(exported, options=OPTIONS)(x)[0], 2 * x)
+
+
 WINDOWS = """func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %window = stablehlo.constant dense<5> : tensor<1xi32>
