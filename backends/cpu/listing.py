@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import capi, quiet_context
@@ -33,9 +32,10 @@ def disassembly(objects: list[bytes]) -> str:
         )
     listings = []
     for content in objects:
-        with tempfile.TemporaryDirectory(prefix="shlo-") as folder:
-            file = Path(folder) / "object.o"
-            file.write_bytes(content)
-            command = [objdump, "--disassemble", "--no-show-raw-insn", "--reloc", str(file)]
-            listings.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        with open(os.memfd_create("shlo-object"), "wb") as file:  # in memory: a full disk is not in the way
+            file.write(content)
+            file.flush()
+            command = [objdump, "--disassemble", "--no-show-raw-insn", "--reloc", f"/proc/self/fd/{file.fileno()}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, pass_fds=[file.fileno()])
+            listings.append(done.stdout)
     return "\n".join(listings)

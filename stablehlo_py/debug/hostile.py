@@ -15,6 +15,7 @@ from stablehlo_py.debug.fuzz import PATIENCE, Outcome
 from stablehlo_py.debug.mutations import Corpus
 from stablehlo_py.debug.workers import Answer, Worker
 from stablehlo_py.errors import InternalError
+from stablehlo_py.files import writable_directory, write_whole
 
 COMPILED, REFUSED = "compiled", "refused"
 HANG_S = 5.0
@@ -57,9 +58,8 @@ class HostileFuzzer:
         if answer.status in ("error", "unsupported") and answer.detail.startswith("error[") and not is_internal(answer):
             return Outcome(number, REFUSED)
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
             suffix = "mlirbc" if self.kind == "bytecode" else "mlir"
-            (self.folder / f"{self.kind}-{number}.{suffix}").write_bytes(data)
+            write_whole(writable_directory(self.folder, "findings") / f"{self.kind}-{number}.{suffix}", data)
         status = "error" if answer.status == "error" else "crash"
         return Outcome(number, status, answer.detail[:1000].replace("\n", " "))
 
