@@ -1,6 +1,8 @@
-"""What `@main` takes and returns: tensors of elements that memory holds."""
+"""What `@main` takes and returns: tensors of elements that memory holds, by `func.return`."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.locations import describe
@@ -14,7 +16,7 @@ _REMEDY = "take and return ranked tensors of booleans, integers, floats or compl
 
 def check_signature(module: ir.Module) -> None:
     """Raise UnsupportedError for arguments and results of `@main` that are not tensors of known rank and element type,
-    tuples of them, or tokens."""
+    tuples of them, or tokens, and for functions that end with another op than `func.return`."""
     main = main_function(module)
     arguments = main.regions[0].blocks[0].arguments
     problems = [
@@ -28,8 +30,21 @@ def check_signature(module: ir.Module) -> None:
         for number, type_ in enumerate(results)
         if not _is_known(type_)
     ]
+    problems += [_ending(end) for end in _ends(module) if end.name != "func.return"]
     if problems:
         raise UnsupportedError("the program cannot be called from outside", problems=problems)
+
+
+def _ends(module: ir.Module) -> Iterator[ir.Operation]:
+    """The last op of every function of one block; of several blocks there are none once calls are inlined."""
+    for function in module.body.operations:
+        if function.operation.name == "func.func" and len(function.regions[0].blocks) == 1:
+            operations = function.regions[0].blocks[0].operations
+            yield operations[len(operations) - 1].operation
+
+
+def _ending(op: ir.Operation) -> Problem:
+    return Problem("a function ends with it", describe(op.location), op.name, "end functions with func.return")
 
 
 def _is_known(type_: ir.Type) -> bool:

@@ -66,6 +66,11 @@ def _broadcast(operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int
     own = rank(operand)
     if dimensions is None or own == len(sizes):
         dimensions = range(len(sizes) - own, len(sizes))
+    if len(dimensions) != own or not all(0 <= dimension < len(sizes) for dimension in dimensions):
+        raise Unsupported(
+            f"has broadcast_dimensions {list(dimensions)} for rank {own} and a result of rank {len(sizes)}",
+            "name one dimension of the result for each of the operand's",
+        )
     return broadcast_in_dim(operand, tuple(sizes), tuple(dimensions))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.types import is_tensor, user_location
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
@@ -34,7 +35,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
 from stablehlo_py.legalize.dynamism import make_static, op_names
 from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
 from stablehlo_py.legalize.structure import flatten
-from stablehlo_py.mlir import ir, run_upstream
+from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir, run_upstream
 
 # What may be there before or after: our own ops, control flow that is already in normal form, terminators, calls of
 # functions.
@@ -86,8 +87,21 @@ def _prepare(module: ir.Module) -> list[Problem]:
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
         _run_only(functions, [name for name in op_names(module) if name.startswith("chlo.")])
         if any(name.startswith("chlo.") for name in op_names(module)):  # a rule may leave an op, as of complex numbers
-            run_upstream(module, "func.func(chlo-legalize-to-stablehlo)")
+            _expand_chlo(module)
     return flatten(module, names)
+
+
+def _expand_chlo(module: ir.Module) -> None:
+    """Upstream's expansions. They refuse some ops, and make invalid ones of others (`chlo.ragged_dot`)."""
+    with diagnostics(module.context) as collected:
+        try:
+            run_upstream(module, "func.func(chlo-legalize-to-stablehlo)", verify=True)
+        except MLIRError as error:
+            problems = [
+                Problem(each.message, describe(each.location), remedy="let the framework lower it to StableHLO")
+                for each in errors_of(error, collected)
+            ]
+            raise UnsupportedError("ops of CHLO cannot be expanded", problems=problems) from error
 
 
 def _run_only(functions: Sequence[ir.OpView], names: Sequence[str]) -> None:

@@ -51,3 +51,42 @@ def test_a_size_that_nothing_decides_is_unsupported() -> None:
     }"""
     with pytest.raises(UnsupportedError, match="shape_of"):
         shlo.compile(text, options=shlo.Options(dynamic="once"))
+
+
+def test_a_function_that_ends_with_another_op_is_refused_there() -> None:
+    text = """func.func @main(%a: tensor<f32>) -> tensor<f32> {
+      "stablehlo.return"(%a) : (tensor<f32>) -> ()
+    }"""
+    with pytest.raises(UnsupportedError) as caught:
+        shlo.compile(text)
+    assert (caught.value.location, caught.value.op) == ("<text>:2:7", "stablehlo.return")
+    assert "func.return" in caught.value.remedy
+
+
+RAGGED_DOT = """func.func @main(%a: tensor<19x17x11x5xf32>, %b: tensor<3x19x5x7xf32>, %n: tensor<3xi64>) -> tensor<19x17x11x7xf32> {
+  %0 = "chlo.ragged_dot"(%a, %b, %n) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [0], rhs_batching_dimensions = [1], lhs_contracting_dimensions = [3],
+      rhs_contracting_dimensions = [2], lhs_ragged_dimensions = [2], rhs_group_dimensions = [0]>,
+    precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>]
+  } : (tensor<19x17x11x5xf32>, tensor<3x19x5x7xf32>, tensor<3xi64>) -> tensor<19x17x11x7xf32>
+  return %0 : tensor<19x17x11x7xf32>
+}"""  # noqa: E501
+
+
+def test_an_op_that_upstream_expands_to_an_invalid_one_is_unsupported() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        shlo.compile(RAGGED_DOT)
+    assert "cannot be expanded" in caught.value.reason and caught.value.location == "<text>:2:8"
+
+
+@pytest.mark.parametrize("dimensions", ["1, 2", "0, 1", ""])
+def test_broadcast_dimensions_that_the_result_lacks_are_unsupported(dimensions: str) -> None:
+    text = f"""func.func @main(%a: tensor<1x4xf32>, %b: tensor<4xf32>) -> tensor<1x4xf32> {{
+      %0 = chlo.broadcast_add %a, %b {{broadcast_dimensions = array<i64{": " if dimensions else ""}{dimensions}>}} :
+        (tensor<1x4xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+      return %0 : tensor<1x4xf32>
+    }}"""
+    with pytest.raises(shlo.ShloError, match="broadcast_dimensions") as caught:
+        shlo.compile(text)
+    assert not isinstance(caught.value, shlo.InternalError)
