@@ -1,4 +1,4 @@
-"""What docs/*.md, README.md and CONTRIBUTING.md show, taken apart and run: every fenced block is a snippet.
+"""What README.md, CONTRIBUTING.md, SECURITY.md and docs/ show, taken apart and run: every fenced block is a snippet.
 
 - `python` runs, in order and in one namespace for each page. `expression  # => value` is compared.
 - `sh` is commands, one a line; a tool of ours runs in this process. The folder that they run in is the page's own, and
@@ -35,7 +35,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 LANGUAGES = ("python", "sh", "text", "mlir")
 
 _FENCE = re.compile(
