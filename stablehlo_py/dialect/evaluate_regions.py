@@ -14,6 +14,7 @@ import numpy as np
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.evaluate import elementwise, total_order_key
 from stablehlo_py.dialect.evaluate_structural import pad_array
+from stablehlo_py.dialect.scatter_windows import WHOLE
 from stablehlo_py.dialect.types import element_type, i64, i64s, shape, text
 from stablehlo_py.dialect.window import window_of
 from stablehlo_py.errors import UnsupportedError
@@ -96,7 +97,8 @@ def _select_and_scatter(op: ir.Operation, operands: list[Array], body: Callable[
 
 
 def _scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
-    """Spec section `scatter`: every element of the updates that lies inside, in row-major order."""
+    """Spec section `scatter`: every element of the updates that lies inside, in row-major order; of windows that are
+    inside as a whole where the op says so (`scatter_windows`)."""
     count = (len(operands) - 1) // 2
     inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
@@ -120,6 +122,8 @@ def _scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body
         if dimension in batching:
             other = list(numbers.scatter_indices_batching_dims)[batching.index(dimension)]
             at = at + scattered[other - (other > vector)]
+        if WHOLE in op.attributes and dimension in window_of_dimension:
+            inside = inside & (at >= 0) & (at <= size - updates[0].shape[window_of_dimension[dimension]])
         if dimension in window_of_dimension:
             at = at + grids[window_of_dimension[dimension]]
         inside = inside & (at >= 0) & (at < size)

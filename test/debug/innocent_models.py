@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help="default: all")
     parser.add_argument("--size", default="small", choices=("small", "full"))
+    parser.add_argument("--tool", action="append", choices=tuple(TOOLS), help="default: both")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--journal", type=Path)
     parser.add_argument("--timeout", type=float, default=1800.0, metavar="S")
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     done = {tuple(json.loads(line)[key] for key in ("model", "size", "tool", "seed")) for line in lines}
     accusations = 0
     for model in arguments.models or names():
-        for tool in TOOLS:
+        for tool in arguments.tool or TOOLS:
             if (model, arguments.size, tool, arguments.seed) in done:
                 continue
             found = run(model, arguments.size, tool, arguments.seed, arguments.timeout)

@@ -113,6 +113,12 @@ def _pooled_gradient(x: jax.Array) -> jax.Array:
     return jax.grad(pooled)(x)
 
 
+def _windows_partly_outside(x: jax.Array) -> jax.Array:
+    numbers = jax.lax.ScatterDimensionNumbers((1, 2), (), (0, 1))
+    updates = jnp.ones((5, 3, 2), np.float32)
+    return jax.lax.scatter_add(x, I - 1, updates, numbers, mode=jax.lax.GatherScatterMode.FILL_OR_DROP)
+
+
 I = np.array([[2, 1], [0, 7], [2, 1], [5, 0], [9, 1]])  # noqa: E741
 
 
@@ -131,6 +137,7 @@ I = np.array([[2, 1], [0, 7], [2, 1], [5, 0], [9, 1]])  # noqa: E741
         lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (2, 3), (1, 2), "SAME", window_dilation=(2, 1)),
         lambda x: jax.lax.reduce_window(x, 1.0, lambda a, b: a * b + a, (2, 1), (2, 1), "VALID"),
         lambda x: jax.lax.reduce(x, np.float32(0), lambda a, b: jnp.maximum(a, b) + 1, (1,)),
+        _windows_partly_outside,
         _pooled_gradient,
     ],
 )
