@@ -42,13 +42,17 @@ def measurements(models: Sequence[str], threads: int, options: argparse.Namespac
             assert child.stdin is not None and child.stdout is not None
             json.dump(request, child.stdin)
             child.stdin.close()
-            for line in child.stdout:
-                entry = json.loads(line)
-                if "ready" in entry:
-                    ready = True
-                    continue
-                waiting.remove(entry["model"])
-                yield Measurement(**entry)
+            try:
+                for line in child.stdout:
+                    entry = json.loads(line)
+                    if "ready" in entry:
+                        ready = True
+                        continue
+                    waiting.remove(entry["model"])
+                    yield Measurement(**entry)
+            except BaseException:
+                child.kill()
+                raise
         if waiting:
             reason = f"the process ended with status {child.returncode}"
             if not ready:

@@ -6,6 +6,7 @@ import argparse
 import errno
 import io
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -21,12 +22,13 @@ from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, CacheWar
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.options import CPUS
+from stablehlo_py.processes import Ended, ending_in_order
 
 EXIT_STATUS_HELP = (
     "exit status: 0 success, 1 a comparison or check failed, 2 wrong usage, 3 bad input, 4 unsupported program, "
-    "5 a defect of this compiler"
+    "5 a defect of this compiler, 128 + n ended by signal n"
 )
-_EXIT_INTERRUPTED = 130
+_EXIT_BY_SIGNAL = 128  # and its number, as shells say it
 
 
 def run_tool(
@@ -47,11 +49,13 @@ def run_tool(
     arguments = parser.parse_args([spelled(word) for word in (sys.argv[1:] if argv is None else argv)])
     the_worker().may_fork = argv is None
     try:
-        with warnings.catch_warnings():
+        with ending_in_order(), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             status = tool(arguments)
-        sys.stdout.flush()
+            sys.stdout.flush()
         return status
+    except Ended as end:
+        return _EXIT_BY_SIGNAL + end.number
     except ShloError as error:
         print(error, file=sys.stderr)
         if error.exit_status == EXIT_INTERNAL and error.__cause__ is not None:
@@ -61,7 +65,7 @@ def run_tool(
         _discard_stdout()  # the reader (head, less) has seen enough
         return EXIT_OK
     except KeyboardInterrupt:
-        return _EXIT_INTERRUPTED
+        return _EXIT_BY_SIGNAL + signal.SIGINT
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _WRITE_FAILED:
             # Files have errors of their own (files.py): what is left is stdout, and temporary files.

@@ -23,6 +23,7 @@ import numpy as np
 
 from stablehlo_py.debug.engines import ENGINES, Settings, Source, context
 from stablehlo_py.errors import ShloError, UnsupportedError
+from stablehlo_py.processes import die_with_parent
 
 TIMEOUT_S = 120.0
 # Modules that share a context.
@@ -62,6 +63,7 @@ def answer_of(engine: str, module: Source, inputs: Sequence[np.ndarray], setting
 
 def _serve(connection: Connection, stderr: str) -> None:
     """The child: answer requests until the parent closes the connection."""
+    die_with_parent()  # the server, which ends when the one that started it does
     descriptor = os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -97,9 +99,10 @@ class Worker:
         if self._connection is None:
             server = multiprocessing.get_context("forkserver")
             server.set_forkserver_preload(["stablehlo_py", "stablehlo_py.compiler", "stablehlo_py.debug.engines"])
-            self._connection, child = server.Pipe()
-            self._process = server.Process(target=_serve, args=(child, str(self._stderr)), daemon=True)
-            self._process.start()
+            connection, child = server.Pipe()
+            process = server.Process(target=_serve, args=(child, str(self._stderr)), daemon=True)
+            process.start()  # ended at exit, if a signal comes before it is known here
+            self._connection, self._process = connection, process
             child.close()
         return self._connection
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from stablehlo_py.processes import die_with_parent
+
 # A round calls each side often enough to take about this long: far above the clock's and the scheduler's grain.
 _ROUND_SECONDS = 0.02
 
@@ -153,6 +155,7 @@ def _warm_up(threads: int) -> None:
 
 def main() -> int:
     """Read the request, pin the process, measure, write a line for each model."""
+    die_with_parent()
     request = json.load(sys.stdin)
     threads = request["threads"]
     if hasattr(os, "sched_setaffinity"):
