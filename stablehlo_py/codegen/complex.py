@@ -207,14 +207,13 @@ def _times_exp(
         n = f.binary("sub", n, f.const(1, n.type))
     element = x.type.element
     beyond = f.select(f.cmp("ogt", x, _k(f, x, FAR_OVERFLOW[element])), _k(f, x, 2.0 ** BIAS[element]), _k(f, x, 1.0))
-    below, lost = f.cmp("olt", x, _k(f, x, UNDERFLOW[element])), f.cmp("oeq", x, _k(f, x, -math.inf))
-    zero = _k(f, x, 0.0)
+    below = f.cmp("olt", x, _k(f, x, UNDERFLOW[element]))
+    # Far down the product is multiplied by zero instead: NaN, of an angle that is none, stays.
+    last = f.select(below, _k(f, x, 0.0), beyond)
     products = [real_math.muladd(f, y, factor, f.fmul(rest, factor)) for factor in factors]
-    nothing = [f.select(lost, zero, f.fmul(factor, zero)) for factor in factors]  # NaN of an angle that is none
-    return [
-        f.select(below, none, f.fmul(scaled(f, product, n), beyond))
-        for none, product in zip(nothing, products, strict=True)
-    ]
+    products = [f.fmul(f.select(below, product, scaled(f, product, n)), last) for product in products]
+    lost = f.cmp("oeq", x, _k(f, x, -math.inf))
+    return [f.select(lost, _k(f, x, 0.0), product) for product in products]
 
 
 def exp(f: Function, a: Pair, low: Pair | tuple[None, None] = (None, None)) -> Pair:
@@ -359,8 +358,7 @@ def tanh(f: Function, a: Pair) -> Pair:
     cosine, sine = real_math.cos(f, a[1]), real_math.sin(f, a[1])
     twice_cosine = f.fma(f.fadd(cosine, cosine), cosine, f.fneg(one))
     twice_sine = f.fmul(f.fmul(minus_two, sine), cosine)
-    endless = f.cmp("oeq", size, _k(f, size, math.inf))
-    small = _logistic_left(f, f.fmul(size, minus_two), cosine, (twice_cosine, twice_sine), endless)
+    small = _logistic_left(f, f.fmul(size, minus_two), cosine, (twice_cosine, twice_sine), a[0])
     real = f.select(far, real_math.muladd(f, minus_two, small[0], one), real)
     return f.intrinsic("copysign", real, a[0]), f.select(far, f.fmul(minus_two, small[1]), imaginary)
 
@@ -376,16 +374,15 @@ def _logistic(f: Function, a: Pair) -> Pair:
     x, one = a[0], _k(f, a[0], 1.0)
     down = f.fneg(real_math.absolute(f, x))
     half_cosine = real_math.cos(f, f.fmul(a[1], _k(f, x, 0.5)))
-    endless = f.cmp("oeq", down, _k(f, x, -math.inf))
-    real, imaginary = _logistic_left(f, down, half_cosine, cos_sin(f, a[1]), endless)
+    real, imaginary = _logistic_left(f, down, half_cosine, cos_sin(f, a[1]), x)
     return f.select(f.cmp("olt", x, _k(f, x, 0.0)), real, f.fsub(one, real)), imaginary
 
 
-def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair, endless: Value) -> Pair:
+def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair, of: Value) -> Pair:
     """1 / (1 + e^-a) for re <= 0, of the real part, cos(im / 2), and cos(im) and sin(im). With p = e^re, m = 1 - p and
     c = cos(im / 2) it is p (2 c^2 - m + i sin(im)) / (m^2 + 4 p c^2): near the poles the denominator is no small
-    difference. Far from them it is p (p + cos(im) + i sin(im)) / (1 + p (p + 2 cos(im))). At minus infinity (`endless`)
-    the result is 0 for any imaginary part, as in C99's ctanh."""
+    difference. Far from them it is p (p + cos(im) + i sin(im)) / (1 + p (p + 2 cos(im))). Where `of`, whose size
+    x comes from, is infinite, the result is 0 for any imaginary part, as in C99's ctanh."""
     cosine, sine = circular
     p, m = real_math.exp(f, x), f.fneg(real_math.expm1(f, x))
     two, square = _k(f, x, 2.0), f.fmul(f.fadd(half_cosine, half_cosine), half_cosine)
@@ -395,6 +392,7 @@ def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair, en
     top, below = (f.select(is_far, *pair) for pair in zip(far, near, strict=True))
     zero = _k(f, x, 0.0)
     real, imaginary = (f.fdiv(f.fmul(p, part), below) for part in (top, sine))
+    endless = f.cmp("oeq", real_math.absolute(f, of), _k(f, x, math.inf))
     return f.select(endless, zero, real), f.select(endless, zero, imaginary)
 
 
