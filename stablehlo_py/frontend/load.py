@@ -12,7 +12,7 @@ from stablehlo_py.frontend.gspmd import expand
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.frontend.jax_export import attach
 from stablehlo_py.frontend.nesting import check_module
-from stablehlo_py.frontend.parse import parse, readable_names
+from stablehlo_py.frontend.parse import parse, parse_again, readable_names
 from stablehlo_py.frontend.source import Source, read
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import ir, make_context
@@ -59,7 +59,7 @@ def load(
     module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry)
-    expand(module)
+        expand(module)
     if found.export is not None:
         attach(module, found.export)
     return module
@@ -69,7 +69,7 @@ def read_module(source: Source, context: ir.Context, isolate: bool = True) -> ir
     """The verified module in a source, of any dialect in the context. Raises what `load` does, but for OptionError."""
     if isolate and not source.trusted:
         bytecode = the_worker().read(source, context.allow_unregistered_dialects)
-        return ir.Module.parse(bytecode, context)
+        return parse_again(source, bytecode, context)
     module = parse(source, context)
     with readable_names(source):
         check_module(module)

@@ -109,7 +109,8 @@ def check_module(module: ir.Module) -> set[str]:
 
 def name_of(op: ir.Operation) -> str:
     """The symbol of a top-level op; what has none gets a name that no call can hold."""
-    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else f"<{hash(op)}>"
+    named = op.attributes.get("sym_name")
+    return named.value if isinstance(named, ir.StringAttr) else f"<{hash(op)}>"  # VHLO has strings of its own
 
 
 def _callees_first(bodies: dict[str, _Body]) -> list[str]:

@@ -116,6 +116,16 @@ def _parse_plainly(source: Source, context: ir.Context) -> ir.Module:
             raise load_error(source, errors_of(error, collected) or [unexplained]) from None
 
 
+def parse_again(source: Source, bytecode: bytes, context: ir.Context) -> ir.Module:
+    """The module that was in `source`, from bytecode that MLIR wrote of it. MLIR writes some of what it does not read,
+    as types of impossible sizes: raises LoadError."""
+    with diagnostics(context) as collected:
+        try:
+            return ir.Module.parse(bytecode, context)
+        except MLIRError as error:
+            raise load_error(source, errors_of(error, collected)) from None
+
+
 def load_error(source: Source, found: Iterable[Any]) -> LoadError:
     """A LoadError with one Problem per diagnostic; `found` are error diagnostics of any copy of MLIR's bindings."""
     # This one only says that there was another.

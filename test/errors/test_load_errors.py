@@ -11,8 +11,9 @@ import pytest
 from stablehlo_py import errors
 from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError, VersionError
 from stablehlo_py.frontend.load import load
+from stablehlo_py.frontend.parse import parse_again
 from stablehlo_py.frontend.source import identify
-from stablehlo_py.mlir import stablehlo
+from stablehlo_py.mlir import make_context, stablehlo
 
 TEXT = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   %c = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
@@ -116,6 +117,23 @@ def test_a_flatbuffer_with_wild_offsets_is_no_jax_export():
         data = struct.pack("<8I", *(numbers.choice([0, 4, 8, 31, 0xFFFFFFFF, 0x7FFFFFFF]) for _ in range(8)))
         with pytest.raises(LoadError):
             identify(data, "<bytes>")
+
+
+def test_a_damaged_target_of_a_call_is_a_load_error():
+    assert "UTF-8" in str(error_of(artifact().replace(b"somewhere", b"some\xffhere")))
+
+
+def test_bytecode_that_mlir_writes_and_does_not_read_is_a_load_error():
+    with make_context() as context, pytest.raises(LoadError, match="<bytes>"):
+        parse_again(identify(artifact(), "<bytes>"), artifact()[:200], context)
+
+
+def test_a_module_that_stayed_vhlo_has_no_function():
+    text = """vhlo.func_v1 @main() -> () {
+      "vhlo.return_v1"() : () -> ()
+    } {arg_attrs = #vhlo.array_v1<[]>, res_attrs = #vhlo.array_v1<[]>, sym_visibility = #vhlo.string_v1<"">}"""
+    with pytest.raises(LoadError):
+        load(text)
 
 
 def test_a_damaged_name_is_a_load_error():
