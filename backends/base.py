@@ -42,7 +42,11 @@ class SizedCode(Code, Protocol):
     """Code of a program with dynamic dimensions (`CompiledProgram.dynamic`)."""
 
     def sizes(self, symbols: Sequence[int]) -> Sequence[int]:
-        """The table of a call, from the values of `DynamicLayout.symbols`."""
+        """The table of a call, from the values of `DynamicLayout.symbols`.
+
+        Raises:
+            OverflowError: one of them is not in i64.
+        """
 
     def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:
         """One call, with the table that `sizes` gave for it. Raises as `run`."""

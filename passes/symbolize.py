@@ -29,13 +29,17 @@ from typing import ClassVar
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.size import (
+    MOST_ELEMENTS,
     SPECIALIZE,
     Number,
     Size,
     always_at_most,
     always_less,
     equal,
+    is_known,
     less,
+    maximum,
+    product,
     sides_of,
     symbol,
 )
@@ -44,7 +48,7 @@ from stablehlo_py.dialect.types import DYNAMIC, i64, is_bool
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.symbolic.checks import CHECKS, Check, attribute_of, bounded, solved
+from stablehlo_py.passes.symbolic.checks import CHECKS, Check, Kind, at_least, attribute_of, bounded, solved
 from stablehlo_py.passes.symbolic.custom_calls import (
     REDUCE_WINDOW,
     shape_operands,
@@ -101,9 +105,10 @@ class Symbolize(Pass):
                 break
         if walk.problems:
             raise UnsupportedError("one program for all shapes cannot be made", problems=walk.problems)
+        checks = [*assertions, *(bounded(*bound) for bound in walk.bounds)]
+        checks += [check for equation in equations.solved for check in solved(equation)]
+        checks += [*walk.needed, *(at_least(*each) for each in equations.positive), *walk.representable()]
         walk.apply()
-        checks = [bounded(*bound) for bound in walk.bounds] + [solved(equation) for equation in equations.solved]
-        checks = [*assertions, *checks, *walk.needed, *walk.not_empty()]
         module.operation.attributes[CHECKS] = ir.ArrayAttr.get([attribute_of(check) for check in checks])
 
 
@@ -126,8 +131,10 @@ def _size_operands(op: ir.Operation) -> tuple[int, ...]:
     return _SIZE_OPERANDS.get(op.name, ())
 
 
-def _check(condition: Number, message: str, values: tuple[Number, ...], op: ir.Operation) -> Check:
-    return Check(condition, True, message, values, op.name, describe(op.location) or "")
+def _check(
+    condition: Number, message: str, values: tuple[Number, ...], op: ir.Operation, kind: Kind = "argument"
+) -> Check:
+    return Check(condition, kind, message, values, op.name, describe(op.location) or "")
 
 
 class _Walk:
@@ -159,15 +166,20 @@ class _Walk:
             raise UnsupportedError("takes a shape that depends on data", remedy=SPECIALIZE)
         return tuple(map(self.equations.reduced, found))
 
-    def unite(self, a: Number, b: Number, op: ir.Operation, *, required: bool = True) -> Number:
+    def unite(self, a: Number, b: Number, op: ir.Operation, *, unless_one: Number | None = None) -> Number:
         """Let two sizes be equal."""
-        return self.equations.unite(a, b, required=required, op=op.name, location=describe(op.location))
+        return self.equations.unite(a, b, unless_one=unless_one, op=op.name, location=describe(op.location))
 
     def require_at_most(self, a: Number, b: Number, op: ir.Operation) -> None:
         """Let a size not exceed another, by a check of the call where that is not known."""
         a, b = self.equations.reduced(a), self.equations.reduced(b)
+        message = "{1} is given, and must be at least {0}" if is_known(a) else "{0} must not exceed {1}"
+        if is_known(a, b) and a > b:
+            raise UnsupportedError(f"has {b}, which must be at least {a}", op=op.name)
+        if a == 1:
+            self.equations.is_positive(b, 1, op.name, describe(op.location))
         if not always_at_most(a, b):
-            self.needed.append(_check(1 - less(b, a), "{0} must not exceed {1}", (a, b), op))
+            self.needed.append(_check(1 - less(b, a), message, (a, b), op))
 
     def require_equal(self, a: Number, b: Number, op: ir.Operation) -> None:
         """Let two sizes be equal, by a check of the call where that says nothing about a symbol."""
@@ -228,7 +240,9 @@ class _Walk:
             raise UnsupportedError("its result is no tensor", op=op.name)
         for result, shape in zip(op.results, result_shapes(self, op), strict=True):
             for size in shape:
-                self.equations.is_dimension(size)
+                self.equations.is_positive(size, 0, op.name, describe(op.location))
+            if DYNAMIC in shape:
+                raise UnsupportedError(f"has a result of dynamic shape, {result.type}, that no rule explains")
             declared = result.type.shape
             self._shapes[result] = tuple(
                 size if known == DYNAMIC else self.unite(size, known, op) if isinstance(size, Size) else known
@@ -275,12 +289,27 @@ class _Walk:
                     self.unite(a, b, op)
         self._shapes.update(zip(op.results, yields or [], strict=True))
 
-    def not_empty(self) -> list[Check]:
-        """What this program assumes: no tensor is empty. That symbols are positive is checked in any case."""
-        sizes = {size for shape in self._shapes.values() for size in map(self.equations.reduced, shape)}
-        unsure = [size for size in sizes if isinstance(size, Size) and not always_less(0, size)]
-        message = "a dimension of a value is {0}"
-        return [Check(less(0, size), False, message, (size,), "", "") for size in sorted(unsure, key=str)]
+    def representable(self) -> list[Check]:
+        """No dimension of a result is negative, no result has more elements than any memory, and, which this program
+        assumes, none is empty. That symbols are positive is checked in any case."""
+        found: dict[Number, list[Check]] = {}
+        for value in self._shapes:
+            op = value.owner
+            if isinstance(op, ir.Block):  # arguments are there; those of loops come from outside
+                continue
+            shape = self.shape(value)
+            unsure = [size for size in shape if not always_less(0, size)]
+            for size in (each for each in unsure if not is_known(each)):
+                message = "a dimension of its result is {0}"
+                found[size] = [
+                    _check(1 - less(size, 0), message, (size,), op),
+                    _check(less(0, size), message, (size,), op, "assumption"),
+                ]
+            count = product(maximum(size, 1) if size in unsure else size for size in shape)
+            if not is_known(count):
+                message = "its result has {0} elements"
+                found[count] = [_check(1 - less(MOST_ELEMENTS, count), message, (count,), op, "memory")]
+        return [check for checks in found.values() for check in checks]
 
     # --- the result --------------------------------------------------------------------------------------------------
 

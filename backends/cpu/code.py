@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
 from collections.abc import Callable, Sequence
 
@@ -72,7 +73,6 @@ class CpuCode:
         if program.dynamic is not None:
             self._layout = program.dynamic
             self._fill = _SIZES(self._code.address("shlo_sizes"))
-            self._symbols_type = ctypes.c_int64 * max(1, len(program.dynamic.symbols))
             self._table_type = ctypes.c_int64 * (program.dynamic.slots + 1)
         # The copies take the place of the module's own arrays, which would keep the whole module alive.
         program.constants = self._constants = [aligned_copy(array) for array in program.constants]
@@ -91,9 +91,9 @@ class CpuCode:
     # --- dynamic dimensions -------------------------------------------------------------------------------------------
 
     def sizes(self, symbols: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
-        """The table of a call."""
-        given, table = self._symbols_type(*symbols), self._table_type()
-        self._fill(ctypes.addressof(given), ctypes.addressof(table))
+        """The table of a call. Raises OverflowError."""
+        given, table = array.array("q", symbols), self._table_type()
+        self._fill(given.buffer_info()[0], ctypes.addressof(table))
         return table
 
     def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:

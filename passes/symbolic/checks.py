@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from stablehlo_py.dialect.size import Number, equal, minimum, symbol, symbols
+from stablehlo_py.dialect.size import Number, equal, less, minimum, symbol, symbols
 from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.equations import Equation
 
 CHECKS = "hlo.checks"
+Kind = Literal["argument", "memory", "assumption"]
 
 
 @dataclass(frozen=True)
@@ -17,26 +19,32 @@ class Check:
     """What must hold in a call: `condition` is 1 where it does.
 
     Attributes:
-        required: a call where it does not hold is an error with `message`; else this program cannot serve it.
+        kind: what a call is where it does not hold: "argument" and "memory", an error with `message`; "assumption",
+            right, but not for this program.
         message: what is wrong; "{0}", "{1}" ... stand for `values`.
         op, location: who needs it.
     """
 
     condition: Number
-    required: bool
+    kind: Kind
     message: str
     values: tuple[Number, ...]
     op: str
     location: str
 
 
-def solved(equation: Equation) -> Check:
-    """The check that a solved equation asks for."""
+def solved(equation: Equation) -> list[Check]:
+    """The checks that a solved equation asks for."""
     name, value = equation.symbol, equation.value
     message = f"{describe_symbol(name)} is {{0}}, and must be {{1}} ({value_in_words(value)})"
-    condition = equal(symbol(name), value)
-    where = equation.location or ""
-    return Check(condition, equation.required, message, (symbol(name), value), equation.op, where)
+    condition, values, where = equal(symbol(name), value), (symbol(name), value), equation.location or ""
+    if equation.unless_one is None:
+        return [Check(condition, "argument", message, values, equation.op, where)]
+    either = 1 - (1 - condition) * (1 - equal(equation.unless_one, 1))
+    return [
+        Check(either, "argument", message, values, equation.op, where),
+        Check(condition, "assumption", message, values, equation.op, where),
+    ]
 
 
 def value_in_words(value: Number) -> str:
@@ -49,7 +57,14 @@ def bounded(name: str, bound: int) -> Check:
     """The check that a bounded dimension asks for."""
     size = symbol(name)
     message = f"{describe_symbol(name)} is {{0}}, and the model bounds it by {bound}"
-    return Check(equal(minimum(size, bound), size), True, message, (size,), "", "")
+    return Check(equal(minimum(size, bound), size), "argument", message, (size,), "", "")
+
+
+def at_least(name: str, least: int, op: str, location: str | None) -> Check:
+    """The check that an element of an argument asks for of which an op takes `least` or more."""
+    size = symbol(name)
+    message = f"{describe_symbol(name)} is {{0}}, and must be at least {least}"
+    return Check(1 - less(size, least), "argument", message, (size,), op, location or "")
 
 
 def describe_symbol(name: str) -> str:
@@ -67,7 +82,7 @@ def checks_of(module: ir.Module) -> list[Check]:
     for entry in module.operation.attributes[CHECKS]:
         condition, *values = parse_sizes(entry["sizes"].value)
         message, op, location = (entry[name].value for name in ("message", "op", "location"))
-        found.append(Check(condition, entry["required"].value, message, tuple(values), op, location))
+        found.append(Check(condition, entry["kind"].value, message, tuple(values), op, location))
     return found
 
 
@@ -76,7 +91,7 @@ def attribute_of(check: Check) -> ir.DictAttr:
     return ir.DictAttr.get(
         {
             "sizes": ir.StringAttr.get(sizes_text((check.condition, *check.values))),
-            "required": ir.BoolAttr.get(check.required),
+            "kind": ir.StringAttr.get(check.kind),
             "message": ir.StringAttr.get(check.message),
             "op": ir.StringAttr.get(check.op),
             "location": ir.StringAttr.get(check.location),

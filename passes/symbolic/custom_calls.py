@@ -119,12 +119,15 @@ def _reduce_window(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     shape = scope.shape(op.operands[0])
     for other in list(op.operands)[1 : len(op.results)]:
         shape = tuple(scope.unite(a, b, op) for a, b in zip(shape, scope.shape(other), strict=True))
+    for number in (*window, *strides, *base, *dilation):
+        scope.require_at_most(1, number, op)
     return [window_shape(shape, window, strides, padding, base, dilation)] * len(op.results)
 
 
 def _top_k(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     *outer, size = scope.shape(op.operands[0])
     (k,) = scope.elements(op.operands[1])
+    scope.require_at_most(0, k, op)
     scope.require_at_most(k, size, op)
     return [(*outer, k)] * 2
 

@@ -11,12 +11,12 @@ from stablehlo_py.errors import UnsupportedError
 
 @dataclass(frozen=True)
 class Equation:
-    """`symbol == value` has to hold in a call. `required`: the program means nothing otherwise; else it is what this
-    compilation assumes."""
+    """`symbol == value` has to hold in a call; where `unless_one` is a size, that may also be 1, which this compilation
+    assumes it is not."""
 
     symbol: str
     value: Number
-    required: bool
+    unless_one: Number | None
     op: str
     location: str | None
 
@@ -28,26 +28,36 @@ class Equations:
         self.solved: list[Equation] = []
         self.changed = False
         self._values: dict[str, Number] = {}
-        self._dimensions: set[str] = set()
+        # Elements of arguments that are dimensions or steps: the least that the first op takes, the op, where it is.
+        self._positive: dict[str, tuple[int, str, str | None]] = {}
 
     def value(self, argument: int, element: int) -> Number:
-        """The symbol of an element of an integer argument: positive once it is known to be a dimension."""
+        """The symbol of an element of an integer argument: positive once it is known to be that."""
         name = f"{argument}_{element}"
-        return self.reduced(symbol(("v" if name in self._dimensions else "x") + name))
+        return self.reduced(symbol(("v" if name in self._positive else "x") + name))
 
-    def is_dimension(self, size: Number) -> None:
-        """Learn that a size is one of a tensor: elements of arguments in it are positive."""
-        for name in symbols(size):
-            if str(size) == name and name.startswith("x"):
-                self._dimensions.add(name[1:])
-                self.changed = True
+    def is_positive(self, size: Number, least: int, op: str, location: str | None) -> None:
+        """Learn that an op takes `least` (0 or 1) or more for a size: an element of an argument is positive then, as
+        far as one program goes."""
+        text = str(size)
+        if not text.startswith(("x", "v")) or text not in symbols(size):
+            return
+        known = self._positive.get(text[1:])
+        if known is None or known[0] < least:
+            self._positive[text[1:]] = least, op, location
+            self.changed = True
+
+    @property
+    def positive(self) -> list[tuple[str, int, str, str | None]]:
+        """What was learned: symbols of any sign, the least value, the op and its location."""
+        return [(f"x{name}", *said) for name, said in self._positive.items()]
 
     def reduced(self, number: Number) -> Number:
         """The number with everything replaced that an equation was solved for."""
         return substitute(number, self._values) if self._values else number
 
-    def unite(self, a: Number, b: Number, *, required: bool, op: str, location: str | None) -> Number:
-        """Let two sizes be equal; returns what both are.
+    def unite(self, a: Number, b: Number, *, unless_one: Number | None, op: str, location: str | None) -> Number:
+        """Let two sizes be equal (see `Equation`); returns what both are.
 
         Raises:
             UnsupportedError: they never are, or the equation cannot be solved for a symbol.
@@ -64,7 +74,7 @@ class Equations:
                 remedy=SPECIALIZE,
             )
         self._replace(*found)
-        self.solved.append(Equation(*found, required, op, location))
+        self.solved.append(Equation(*found, unless_one, op, location))
         return self.reduced(a)
 
     def learn(self, a: Number, b: Number) -> None:

@@ -14,7 +14,7 @@ from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.size import Number, floordiv, maximum, product
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.legalize.rules import optional_i64s, optional_pairs
+from stablehlo_py.legalize.rules import keyword, optional_i64s, optional_pairs
 from stablehlo_py.mlir import ir, stablehlo
 
 Shape: TypeAlias = tuple[Number, ...]
@@ -29,8 +29,8 @@ class Scope(Protocol):
     def elements(self, value: ir.Value) -> Shape:
         """The elements of an integer tensor. Raises UnsupportedError where they are not known."""
 
-    def unite(self, a: Number, b: Number, op: ir.Operation, *, required: bool = True) -> Number:
-        """Let two sizes be equal."""
+    def unite(self, a: Number, b: Number, op: ir.Operation, *, unless_one: Number | None = None) -> Number:
+        """Let two sizes be equal; a call where `unless_one` is 1 may differ, and is not for this program then."""
 
     def require_at_most(self, a: Number, b: Number, op: ir.Operation) -> None:
         """Let a size not exceed another, by a check of the call where that is not known."""
@@ -95,6 +95,7 @@ def declared(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 
 def _require_within(scope: Scope, op: ir.Operation, sizes: Sequence[Number], whole: Sequence[Number]) -> None:
     for size, bound in zip(sizes, whole, strict=True):
+        scope.require_at_most(0, size, op)
         scope.require_at_most(size, bound, op)
 
 
@@ -105,32 +106,42 @@ def _static(op: ir.Operation, number: int = 0) -> Shape:
     return tuple(type_.shape)
 
 
+def _sizes(scope: Scope, op: ir.Operation, operand: int) -> Shape:
+    """The operand that holds the result's shape."""
+    sizes, rank = scope.elements(op.operands[operand]), len(op.results[0].type.shape)
+    if len(sizes) != rank:
+        raise UnsupportedError(f"has {len(sizes)} sizes for a result of rank {rank}", op=op.name)
+    return sizes
+
+
 @_rule("fft")
 def _fft(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """Specification, section fft, C4 to C6: dimensions before the transformed ones are those of the operand."""
-    length = i64s(op, "fft_length")
-    return [(*scope.shape(op.operands[0])[: -len(length)], *op.results[0].type.shape[-len(length) :])]
+    length, kind, sizes = i64s(op, "fft_length"), keyword(op.attributes["fft_type"]), scope.shape(op.operands[0])
+    for size, taken in zip(sizes[-len(length) :], infer.fft_operand_sizes(kind, length), strict=True):
+        scope.unite(size, taken, op)
+    return [infer.fft_shape((*sizes[: -len(length)], *length), kind, length)]
 
 
 @_rule("dynamic_reshape")
 def _dynamic_reshape(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
-    sizes = scope.elements(op.operands[1])
+    sizes = _sizes(scope, op, 1)
     scope.require_equal(product(scope.shape(op.operands[0])), product(sizes), op)
     return [sizes]
 
 
 @_rule("dynamic_iota")
 def _dynamic_iota(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
-    return [scope.elements(op.operands[0])]
+    return [_sizes(scope, op, 0)]
 
 
 @_rule("dynamic_broadcast_in_dim")
 def _dynamic_broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """A mapped dimension has the result's size, unless it is known to be 1."""
-    source, sizes = scope.shape(op.operands[0]), list(scope.elements(op.operands[1]))
+    source, sizes = scope.shape(op.operands[0]), list(_sizes(scope, op, 1))
     for extent, dimension in zip(source, i64s(op, "broadcast_dimensions"), strict=True):
         if extent != 1:
-            sizes[dimension] = scope.unite(sizes[dimension], extent, op, required=False)
+            sizes[dimension] = scope.unite(sizes[dimension], extent, op, unless_one=extent)
     return [tuple(sizes)]
 
 
@@ -139,7 +150,7 @@ def _broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     source, sizes = scope.shape(op.operands[0]), list(_static(op))
     for extent, dimension in zip(source, i64s(op, "broadcast_dimensions"), strict=True):
         if extent != 1:
-            scope.unite(sizes[dimension], extent, op, required=False)
+            scope.unite(sizes[dimension], extent, op, unless_one=extent)
     return [tuple(sizes)]
 
 
@@ -152,7 +163,7 @@ def _scalar(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 def _set_dimension_size(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     sizes, dimension = list(scope.shape(op.operands[0])), i64(op, "dimension")
     (size,) = scope.elements(op.operands[1])
-    scope.require_at_most(size, sizes[dimension], op)
+    _require_within(scope, op, [size], [sizes[dimension]])
     sizes[dimension] = size
     return [tuple(sizes)]
 
@@ -194,6 +205,7 @@ def _real_dynamic_slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     start, limit, strides = (scope.elements(value) for value in list(op.operands)[1:])
     for first, end, step, size in zip(start, limit, strides, scope.shape(op.operands[0]), strict=True):
         scope.require_at_most(0, first, op)
+        scope.require_at_most(first, end, op)
         scope.require_at_most(end, size, op)
         scope.require_at_most(1, step, op)
     return [infer.slice_shape(start, limit, strides)]
@@ -207,7 +219,10 @@ def _pad(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 
 @_rule("dynamic_pad")
 def _dynamic_pad(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
-    return [_padded(scope.shape(op.operands[0]), *(scope.elements(value) for value in list(op.operands)[2:]))]
+    low, high, interior = (scope.elements(value) for value in list(op.operands)[2:])
+    for inner in interior:
+        scope.require_at_most(0, inner, op)
+    return [_padded(scope.shape(op.operands[0]), low, high, interior)]
 
 
 def _padded(sizes: Shape, low: Shape, high: Shape, interior: Shape) -> Shape:

@@ -28,8 +28,9 @@ from stablehlo_py.codegen.index import (
     vector_of,
 )
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, element, level_of, parts, select, splat
+from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.size import always_at_most, always_less, is_known, maximum
+from stablehlo_py.dialect.size import always_at_most, always_less, is_known, maximum, minimum
 from stablehlo_py.dialect.types import i64, i64s, shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -209,9 +210,14 @@ def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes
 def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     operand, padding = op.operands[0], op.operands[1]
     sizes, result = shape(operand), shape(op.results[0])
-    low, interior = i64s(op, "low"), i64s(op, "interior")
+    interior = i64s(op, "interior")
     if 0 in sizes:
         return e.value(padding, ())
+    # Beyond the operand's far end an edge makes no difference, but index arithmetic might leave i64.
+    low = [
+        minimum(maximum(edge, -infer.dilated(size, step + 1)), extent)
+        for edge, size, step, extent in zip(i64s(op, "low"), sizes, interior, result, strict=True)
+    ]
 
     def whole(d: int) -> bool:
         return sizes[d] == result[d] and low[d] == 0 and interior[d] == 0

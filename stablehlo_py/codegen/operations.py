@@ -114,6 +114,15 @@ class Operations(Assembly):
         sdiv udiv srem urem."""
         return self.op(f"llvm.{name} {a.ref}, {b.ref}{flags} : {a.type.text}", a.type)
 
+    def checked(self, name: str, a: Value, b: Value) -> tuple[Value, Value]:
+        """sadd, ssub or smul of two i64, modulo 2^64; and an i1, whether that is not the exact result."""
+        pair, struct = self._name(), "!llvm.struct<(i64, i1)>"
+        self._lines.append(f'{pair} = "llvm.intr.{name}.with.overflow"({a.ref}, {b.ref}) : (i64, i64) -> {struct}')
+        return (
+            self.op(f"llvm.extractvalue {pair}[0] : {struct}", I64),
+            self.op(f"llvm.extractvalue {pair}[1] : {struct}", I1),
+        )
+
     def fadd(self, a: Value, b: Value) -> Value:
         return self.binary("fadd", a, b)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
-from stablehlo_py.codegen.values import I64, Index, Value
+from stablehlo_py.codegen.values import I64, Value
 from stablehlo_py.dialect.polynomial import Atom
 from stablehlo_py.dialect.size import Number, Size, is_known
 from stablehlo_py.errors import InternalError
@@ -25,35 +26,55 @@ class SizeTable:
 
 
 class SizeCode:
-    """Emits the value of sizes from the values of symbols, each expression once."""
+    """Emits the value of sizes from the values of symbols, each expression once.
+
+    Attributes:
+        undefined: an i1, whether a value so far is none of i64, or a quotient by zero. Such values are arbitrary.
+    """
 
     def __init__(self, f: Function, symbols: dict[str, Value]) -> None:
         self.f = f
+        self.undefined: Value = f.cmp("ne", f.const(0), f.const(0))
         self._symbols = symbols
-        self._atoms: dict[Atom, Index] = {}
+        self._atoms: dict[Atom, Value] = {}
 
-    def number(self, number: Number) -> Index:
+    def number(self, number: Number) -> Value:
         """The value of a size."""
         if is_known(number):
-            return number
+            return self._known(number)
         assert isinstance(number, Size)
-        f = self.f
-        total: Index = 0
+        total: Value | None = None
         for atoms, coefficient in number.terms:
-            term: Index = coefficient
-            for atom in atoms:
-                term = f.imul(term, self._atom(atom))
-            total = f.iadd(total, term)
+            factors = [self._atom(atom) for atom in atoms]
+            if coefficient != 1 or not factors:
+                factors.insert(0, self._known(coefficient))
+            term = functools.reduce(lambda a, b: self._checked("smul", a, b), factors)
+            total = term if total is None else self._checked("sadd", total, term)
+        assert total is not None
         return total
 
-    def _atom(self, atom: Atom) -> Index:
+    def _known(self, number: int) -> Value:
+        if -(1 << 63) <= number < 1 << 63:
+            return self.f.const(number)
+        self._note(self.f.cmp("eq", self.f.const(0), self.f.const(0)))
+        return self.f.const(0)
+
+    def _checked(self, name: str, a: Value, b: Value) -> Value:
+        value, overflows = self.f.checked(name, a, b)
+        self._note(overflows)
+        return value
+
+    def _note(self, undefined: Value) -> None:
+        self.undefined = self.f.binary("or", self.undefined, undefined)
+
+    def _atom(self, atom: Atom) -> Value:
         if atom not in self._atoms:
             self._atoms[atom] = self._function(atom) if atom.function else self._symbols[atom.text]
         return self._atoms[atom]
 
-    def _function(self, atom: Atom) -> Index:
+    def _function(self, atom: Atom) -> Value:
         f = self.f
-        arguments = [f.index(self.number(argument)) for argument in atom.arguments]
+        arguments = [self.number(argument) for argument in atom.arguments]
         a, b = arguments[:2]
         if atom.function in ("max", "min"):
             return f.intrinsic(f"s{atom.function}", a, b)
@@ -66,10 +87,13 @@ class SizeCode:
         raise InternalError(f"no code for the size {atom.text}")
 
     def _division(self, function: str, a: Value, b: Value) -> Value:
-        """Rounded towards minus infinity, but for truncdiv; by zero it is 0 (a check of the call refuses that)."""
+        """Rounded towards minus infinity, but for truncdiv. What the processor has no quotient for is undefined."""
         f = self.f
         zero = f.const(0)
-        divisor = f.select(f.cmp("eq", b, zero), f.const(1), b)
+        overflows = f.binary("and", f.cmp("eq", a, f.const(-(1 << 63))), f.cmp("eq", b, f.const(-1)))
+        undefined = f.binary("or", f.cmp("eq", b, zero), overflows)
+        self._note(undefined)
+        divisor = f.select(undefined, f.const(1), b)
         quotient = f.binary("sdiv", a, divisor)
         if function == "truncdiv":
             return quotient

@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -142,6 +143,15 @@ class Worker:
     def _last_words(self) -> str:
         lines = self._stderr.read_text(errors="replace").strip().splitlines() if self._stderr.exists() else []
         return lines[-1][:300] if lines else ""
+
+    def processor_s(self) -> float:
+        """Seconds of processor time that the child has used, 0 where there is none."""
+        if self._process is None:
+            return 0.0
+        with suppress(OSError):  # it has just ended
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
 
     def close(self) -> None:
         """End the child."""

@@ -77,6 +77,13 @@ def gather_shape(
     return tuple(next(inner) if i in offset_dims else next(batches) for i in range(rank))
 
 
+def fft_operand_sizes(kind: str, length: Sizes) -> tuple[int, ...]:
+    """Sizes of the dimensions that a transform takes (spec, section fft, C4 to C6): the half for an IRFFT."""
+    if kind == "IRFFT" and length[-1]:
+        return (*length[:-1], length[-1] // 2 + 1)
+    return tuple(length)
+
+
 def fft_shape(sizes: Sizes, kind: str, length: Sizes) -> tuple[int, ...]:
     """Real transforms change the last dimension: RFFT to the half that determines the rest, IRFFT back."""
     if kind == "RFFT" and sizes[-1]:

@@ -39,6 +39,8 @@ from stablehlo_py.dialect.polynomial import (
 from stablehlo_py.errors import UnsupportedError
 
 Number: TypeAlias = int  # or a Size
+# Of a tensor: more than any memory holds, and few enough to calculate with their bytes in i64.
+MOST_ELEMENTS = 1 << 44
 TYPICAL = 100  # the value of a symbol where only costs depend on it
 SPECIALIZE = "specialize to concrete shapes: Options(dynamic='specialize')"
 
@@ -177,6 +179,11 @@ class Size(_Integer):
 def symbol(name: str) -> Size:
     """A symbol. Dimensions are at least 1 (calls with an empty one are specialized); one named x... is any number."""
     return Size({(Atom(name, low=-INFINITE if name.startswith("x") else 1),): 1})
+
+
+def positive(name: str) -> str:
+    """The name of what a symbol stands for where it is known to be positive: of x0_1 that is v0_1."""
+    return name.replace("x", "v", 1)
 
 
 def is_known(*numbers: Number) -> bool:

@@ -11,6 +11,7 @@ from stablehlo_py.frontend.entry import check_entry, select_entry
 from stablehlo_py.frontend.gspmd import expand
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.frontend.jax_export import attach
+from stablehlo_py.frontend.limits import check_elements
 from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, parse_again, readable_names
 from stablehlo_py.frontend.source import Source, read
@@ -47,7 +48,7 @@ def load(
       LoadError: the content is not a StableHLO module; one Problem per diagnostic, at the user's file and line.
       VersionError: a portable artifact for a newer StableHLO.
       OptionError: `entry` does not exist, or is needed.
-      ResourceError: the file cannot be read.
+      ResourceError: the file cannot be read, or a tensor has more elements than any memory holds.
       UnsupportedError: a computation on shards (shard_map) has a sharding that is not known; regions are nested too
         deeply.
     """
@@ -59,6 +60,7 @@ def load(
     module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry)
+        check_elements(module)
         expand(module)
     if found.export is not None:
         attach(module, found.export)

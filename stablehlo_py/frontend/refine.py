@@ -9,16 +9,18 @@ refinement, dynamic ops turned static, assertions checked and removed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from stablehlo_py.dialect.calls import inline_calls
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, is_integer, operations
-from stablehlo_py.errors import ArgumentError, Problem, UnsupportedError, elided, shape_text
+from stablehlo_py.errors import ArgumentError, Problem, ShloError, UnsupportedError, elided, shape_text
 from stablehlo_py.frontend.dynamic_calls import make_static
 from stablehlo_py.frontend.entry import main_function
+from stablehlo_py.frontend.limits import check_elements
 from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir, run_upstream
 
 _ASSERTION = "shape_assertion"
@@ -49,6 +51,7 @@ def refine(module: ir.Module, shapes: Sequence[tuple[int, ...]], dimensions: Map
       ArgumentError: number, rank or sizes do not fit the signature, the shapes contradict each other, or a shape
         assertion of the export fails (with its message). The module is not usable afterwards unless the signature was
         at fault.
+      ResourceError: a tensor would have more elements than any memory holds.
       UnsupportedError: a shape depends on values, so that it stays dynamic; there is an argument of dynamic shape and a
         quantized one.
     """
@@ -79,7 +82,9 @@ def refine(module: ir.Module, shapes: Sequence[tuple[int, ...]], dimensions: Map
         _check_assertions(module)
         _run(module, "cse,symbol-dce")
         _check_static(module)
-        module.operation.verify()
+        with contradictions(module, ArgumentError("the shapes of the arguments contradict each other")):
+            module.operation.verify()
+        check_elements(module)
 
 
 def _fix_dimension(module: ir.Module, number: int, value: int) -> None:
@@ -107,13 +112,20 @@ def _fix_dimension(module: ir.Module, number: int, value: int) -> None:
 
 
 def _run(module: ir.Module, pipeline: str) -> None:
+    with contradictions(module, ArgumentError("the shapes of the arguments contradict each other")):
+        run_upstream(module, pipeline)
+
+
+@contextmanager
+def contradictions(module: ir.Module, error: ShloError) -> Iterator[None]:
+    """What upstream finds wrong with shapes is an error of this class and reason, with upstream's findings."""
     with diagnostics(module.context) as collected:
         try:
-            run_upstream(module, pipeline)
-        except MLIRError as error:
-            found = errors_of(error, collected)
-            problems = [Problem(each.message, describe(each.location)) for each in found] or [Problem(str(error))]
-            raise ArgumentError("the shapes of the arguments contradict each other", problems=problems) from None
+            yield
+        except MLIRError as raised:
+            found = errors_of(raised, collected)
+            problems = [Problem(each.message, describe(each.location)) for each in found] or [Problem(str(raised))]
+            raise type(error)(error.reason, problems=problems) from None
 
 
 def _input_types(module: ir.Module) -> list[ir.Type]:
@@ -151,7 +163,7 @@ def _refined_types(module: ir.Module, shapes: Sequence[tuple[int, ...]]) -> list
         raise ArgumentError("the shapes do not fit the signature", problems=problems)
     with ir.Location.unknown(module.context):
         return [
-            ir.RankedTensorType.get(shape, type_.element_type, type_.encoding)
+            ir.RankedTensorType.get(shape, type_.element_type)  # bounds, the only encoding, are those of open sizes
             if isinstance(type_, ir.RankedTensorType)
             else type_
             for type_, shape in zip(types, shapes, strict=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.infer import fft_operand_sizes
+from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.legalize.rules import Unsupported, keyword, refuse, rule
 from stablehlo_py.mlir import ir
 
@@ -37,11 +38,12 @@ def triangular_solve(op: ir.OpView) -> ir.Value:
 
 @rule("stablehlo.fft")
 def fft(op: ir.OpView) -> ir.Value:
-    """Enums become words."""
-    length = op.attributes["fft_length"]
-    return build.value(
-        "fft", op.results[0].type, op.operands[0], kind=keyword(op.attributes["fft_type"]), length=length
-    )
+    """Enums become words. Upstream's verifier does not compare all sizes with `fft_length`."""
+    length, kind = i64s(op, "fft_length"), keyword(op.attributes["fft_type"])
+    taken, sizes = fft_operand_sizes(kind, length), shape(op.operands[0])[-len(length) :]
+    if sizes != taken:
+        raise Unsupported(f"transforms dimensions of sizes {list(sizes)}", f"this {kind} takes {list(taken)}")
+    return build.value("fft", op.results[0].type, op.operands[0], kind=kind, length=length)
 
 
 @rule("stablehlo.rng_bit_generator")

@@ -11,8 +11,8 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.size import is_known
-from stablehlo_py.dialect.types import element_type, i64, is_float, rank, shape
-from stablehlo_py.legalize.rules import Results, Unsupported, block_of, keyword, rule, terminator
+from stablehlo_py.dialect.types import element_type, is_float, rank, shape
+from stablehlo_py.legalize.rules import Results, Unsupported, block_of, dimension_of, keyword, rule, terminator
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
 
@@ -82,7 +82,7 @@ def scan(op: ir.OpView) -> Sequence[ir.Value]:
     """A loop over the slices of the inputs along `dimension`: the body makes slices of the outputs and new carries."""
     inputs, inits = _segments(op.operands, op.attributes["operandSegmentSizes"])
     outputs, _ = _segments(op.results, op.attributes["resultSegmentSizes"])
-    dimension = i64(op, "dimension")
+    dimension = dimension_of(op, "dimension", rank((inputs or outputs)[0]))
     reverse = "is_reverse" in op.attributes and bool(op.attributes["is_reverse"].value)
     count = shape(inputs[0])[dimension] if inputs else shape(outputs[0])[dimension]
     index = ir.IntegerType.get_signless(64)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from stablehlo_py.dialect.dynamic import any_dynamic
 from stablehlo_py.dialect.types import is_tensor, operations
+from stablehlo_py.errors import LoadError
 from stablehlo_py.frontend import dynamic_calls
-from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
+from stablehlo_py.frontend.limits import check_elements
+from stablehlo_py.frontend.refine import contradictions, is_symbolic, refine, symbolic_inputs
 from stablehlo_py.mlir import ir, run_upstream
 
 
@@ -18,8 +20,12 @@ def make_static(module: ir.Module) -> None:
     if not any_dynamic(names):
         return
     run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
+    with contradictions(module, LoadError("the operands of dynamic ops do not make valid ops of known shape")):
+        module.operation.verify()
     if any(not type_.has_static_shape for type_ in _tensor_types(module)) and not is_symbolic(module):
         refine(module, [tuple(size or 0 for size in sizes) for sizes in symbolic_inputs(module)])
+    else:
+        check_elements(module)
 
 
 def op_names(module: ir.Module) -> set[str]:

@@ -70,7 +70,17 @@ def _equation(op: ir.OpView) -> tuple[list[str], str]:
         raise Unsupported(
             f"has the equation {equation!r}", "write one label for every dimension, and no label twice in the result"
         )
+    _check_sizes(equation, op, [*labels, target])
     return labels, target
+
+
+def _check_sizes(equation: str, op: ir.OpView, labels: list[str]) -> None:
+    """One label, one size: upstream's verifier does not look."""
+    sizes: dict[str, int] = {}
+    for value, each in zip((*op.operands, op.results[0]), labels, strict=True):
+        for label, size in zip(each, shape(value), strict=True):
+            if sizes.setdefault(label, size) != size:
+                raise Unsupported(f"has the equation {equation!r}, and {label} is {sizes[label]} and {size}")
 
 
 @rule("stablehlo.einsum")

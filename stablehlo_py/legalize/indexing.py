@@ -7,10 +7,10 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.scatter_windows import mark_windows
-from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.legalize.captures import close_scatter, kept
 from stablehlo_py.legalize.regions import combined, promote
-from stablehlo_py.legalize.rules import Results, Unsupported, rule
+from stablehlo_py.legalize.rules import Results, Unsupported, dimension_of, rule
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
@@ -34,6 +34,8 @@ def dynamic_update_slice(op: ir.OpView) -> ir.Value:
 
 def _gather(op: ir.OpView, operand: ir.Value, indices: ir.Value, sizes: list[int]) -> ir.Value:
     numbers = attributes.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    if any(sizes[dimension] == 0 for dimension in numbers.collapsed_slice_dims):
+        raise Unsupported("collapses a dimension of slices that has size 0", "use slices of size 1 there")
     return build.value(
         "gather",
         op.results[0].type,
@@ -80,8 +82,10 @@ def torch_index_select(op: ir.OpView) -> ir.Value:
     """Spec before version 1.0: `operand` indexed by `index` along `dim`, the first `batch_dims` dimensions paired: a
     gather."""
     operand, index = op.operands
-    dim, batch = i64(op, "dim"), i64(op, "batch_dims")
     source, places = shape(operand), shape(index)
+    dim, batch = dimension_of(op, "dim", len(source)), dimension_of(op, "batch_dims", min(len(source), len(places)) + 1)
+    if batch > dim:
+        raise Unsupported(f"has batch_dims = {batch} and dim = {dim}", "batch dimensions come before dim")
     paired = list(range(batch))
     # Result: operand dimensions before dim, index dimensions after the paired ones, operand dimensions after dim.
     before, inside = dim - batch, len(places) - batch
@@ -159,20 +163,21 @@ def dynamic_reshape(op: ir.OpView) -> ir.Value:
 @rule("stablehlo.dynamic_iota")
 def dynamic_iota(op: ir.OpView) -> ir.Value:
     """Where the result's sizes are known the shape operand says nothing new."""
-    static_result(op)
-    return build.value("iota", op.results[0].type, dimension=i64(op, "iota_dimension"))
+    sizes = static_result(op)
+    return build.value("iota", op.results[0].type, dimension=dimension_of(op, "iota_dimension", len(sizes)))
 
 
 @rule("stablehlo.set_dimension_size")
 def set_dimension_size(op: ir.OpView) -> ir.Value:
     """The elements below the new size: a slice."""
     operand, size = op.operands
-    dimension, sizes = i64(op, "dimension"), shape(operand)
+    sizes = shape(operand)
+    changed = dimension_of(op, "dimension", len(sizes))
     given = constant_operand(size, "sizes").reshape(-1).tolist()[0]
-    if shape(op.results[0])[dimension] != given:
+    if shape(op.results[0])[changed] != given:
         raise Unsupported("makes a dimension dynamic", "export the model with static shapes")
-    if given == sizes[dimension]:
+    if given == sizes[changed]:
         return operand
-    limit = [given if number == dimension else each for number, each in enumerate(sizes)]
+    limit = [given if number == changed else each for number, each in enumerate(sizes)]
     type_ = op.results[0].type
     return build.value("slice", type_, operand, start=[0] * len(sizes), limit=limit, strides=[1] * len(sizes))

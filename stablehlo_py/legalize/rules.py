@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from stablehlo_py.dialect.constants import to_numpy
+from stablehlo_py.dialect.types import i64
 from stablehlo_py.mlir import ir
 
 Results: TypeAlias = ir.Value | Sequence[ir.Value] | None
@@ -76,6 +77,19 @@ def optional_i64s(op: ir.OpView, name: str, default: Sequence[int]) -> list[int]
 def optional_pairs(op: ir.OpView, name: str, rows: int) -> list[int]:
     """An optional `[rows, 2]` dense integer attribute (paddings), flattened; zeros when absent."""
     return to_numpy(op.attributes[name]).reshape(-1).tolist() if name in op.attributes else [0] * (2 * rows)
+
+
+def dimension_of(op: ir.OpView, name: str, rank: int) -> int:
+    """An attribute that is the number of one of `rank` dimensions. Raises Unsupported for any other."""
+    return as_dimension(i64(op, name), name, rank)
+
+
+def as_dimension(number: int, name: str, rank: int) -> int:
+    """The number, which an attribute of this name holds, if it is that of one of `rank` dimensions. Upstream's
+    verifiers do not look at all of them. Raises Unsupported for any other."""
+    if not 0 <= number < rank:
+        raise Unsupported(f"has {name} = {number}, and there are {rank} dimensions", f"use 0 to {rank - 1}")
+    return number
 
 
 def keyword(attribute: ir.Attribute) -> str:

@@ -6,8 +6,8 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.types import element_type, i64, i64s, num_elements, rank, shape
-from stablehlo_py.legalize.rules import Unsupported, rule
+from stablehlo_py.dialect.types import element_type, i64s, num_elements, rank, shape
+from stablehlo_py.legalize.rules import Unsupported, as_dimension, dimension_of, rule
 from stablehlo_py.mlir import ir
 
 
@@ -33,12 +33,21 @@ def constant(op: ir.OpView) -> ir.Value:
 @rule("stablehlo.iota")
 def iota(op: ir.OpView) -> ir.Value:
     """`iota_dimension` becomes `dimension`."""
-    return build.value("iota", op.results[0].type, dimension=i64(op, "iota_dimension"))
+    type_ = op.results[0].type
+    return build.value("iota", type_, dimension=dimension_of(op, "iota_dimension", type_.rank))
 
 
 def broadcast_in_dim(operand: ir.Value, sizes: tuple[int, ...], dimensions: tuple[int, ...]) -> ir.Value:
     """StableHLO's broadcast_in_dim in normal form: a transpose where the mapped dimensions do not increase, a reshape
-    that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed."""
+    that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed. Raises Unsupported
+    where the shapes do not fit, which upstream's verifiers of CHLO ops and dynamic ops do not look at."""
+    if len(dimensions) != rank(operand) or len(set(dimensions)) != len(dimensions):
+        raise Unsupported(f"broadcasts {rank(operand)} dimensions along {list(dimensions)}", "name one for each, once")
+    for size, dimension in zip(shape(operand), dimensions, strict=True):
+        if size not in (1, sizes[as_dimension(dimension, "broadcast_dimensions", len(sizes))]):
+            raise Unsupported(
+                f"broadcasts a dimension of size {size} to one of size {sizes[dimension]}", "use equal sizes, or size 1"
+            )
     order = sorted(range(len(dimensions)), key=lambda i: dimensions[i])
     operand = build.transpose(operand, order)
     dimensions = tuple(dimensions[i] for i in order)
@@ -119,4 +128,8 @@ def concatenate(op: ir.OpView) -> ir.Value | None:
 def get_dimension_size(op: ir.OpView) -> ir.Value:
     """Shapes are static: a constant."""
     element = element_type(op.results[0])
-    return build.constant(np.array(shape(op.operands[0])[i64(op, "dimension")], numpy_dtype(element)), element)
+    sizes = shape(op.operands[0])
+    size, dtype = sizes[dimension_of(op, "dimension", len(sizes))], numpy_dtype(element)
+    if size > np.iinfo(dtype).max:
+        raise Unsupported(f"gives the size {size} as {element}", "use smaller shapes")
+    return build.constant(np.array(size, dtype), element)

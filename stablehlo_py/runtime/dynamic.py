@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import NoReturn, cast
 
 import numpy as np
 
 from stablehlo_py.backends.base import SizedCode, backend_of
-from stablehlo_py.errors import ArgumentError, Problem, UnsupportedError
+from stablehlo_py.dialect.size import Number, is_known, substitute
+from stablehlo_py.dialect.size_text import parse_sizes
+from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
 from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, DynamicCheck
 
@@ -79,32 +81,46 @@ class DynamicProgram:
         return {symbol.name: symbol.value(arrays) for symbol in self._layout.symbols}
 
     def _table(self, arrays: Sequence[np.ndarray]) -> Sequence[int]:
-        table = self._code.sizes(
-            [
-                (arrays[number].shape[position] if of_shape else int(arrays[number].flat[position])) // divisor
-                for of_shape, number, position, divisor in self._symbols
-            ]
-        )
+        given = [
+            (arrays[number].shape[position] if of_shape else int(arrays[number].flat[position])) // divisor
+            for of_shape, number, position, divisor in self._symbols
+        ]
+        try:
+            table = self._code.sizes(given)
+        except OverflowError:  # an element of a ui64
+            self._refuse(arrays)
         if not table[self._layout.slots]:
-            self._refuse(table, arrays)
+            self._refuse(arrays)
         return table
 
-    def _refuse(self, table: Sequence[int], arrays: Sequence[np.ndarray]) -> None:
-        failed = [check for check in self._layout.checks if not self._layout.number(table, check.condition)]
-        wrong = [self._problem(table, check) for check in failed if check.required]
-        if wrong:
-            raise ArgumentError("the shapes do not fit the model's dimensions", problems=wrong)
+    def _refuse(self, arrays: Sequence[np.ndarray]) -> NoReturn:
+        """Say why, in numbers of any size: those of the table may be none of i64."""
+        values = self.symbols(arrays)
+        values |= {f"x{name[1:]}": value for name, value in values.items() if name[0] == "v"}
+        failed: dict[str, list[Problem]] = {"argument": [], "memory": [], "assumption": []}
+        for check in self._layout.checks:
+            condition, *named = (substitute(size, values) for size in parse_sizes(check.sizes))
+            if condition != 1:
+                failed[check.kind].append(_problem(check, condition, named))
+        if failed["argument"]:
+            raise ArgumentError("the shapes do not fit the model's dimensions", problems=failed["argument"])
+        if failed["memory"]:
+            raise ResourceError("no memory holds what these shapes ask for", problems=failed["memory"])
         empty = [
             Problem(f"{'dimension' if symbol.of_shape else 'element'} {symbol.position} of argument {spec.name} is 0")
             for symbol in self._layout.symbols
             for spec in (self.program.inputs[symbol.argument],)
             if symbol.positive and symbol.value(arrays) <= 0
         ]
-        assumed = [self._problem(table, check) for check in failed]
-        raise NotServed("the program for all shapes does not serve these", problems=empty or assumed)
+        overflow = [Problem("a number that they are calculated from is not one of 64 bits")]
+        problems = empty or failed["assumption"] or overflow
+        raise NotServed("the program for all shapes does not serve these", problems=problems)
 
-    def _problem(self, table: Sequence[int], check: DynamicCheck) -> Problem:
-        message = check.message
-        for position, value in enumerate(check.values):
-            message = message.replace(f"{{{position}}}", str(self._layout.number(table, value)))
-        return Problem(message, check.location or None, check.op or None)
+
+def _problem(check: DynamicCheck, condition: Number, values: Sequence[Number]) -> Problem:
+    message = check.message
+    for position, value in enumerate(values):
+        message = message.replace(f"{{{position}}}", str(value))
+    if not is_known(condition):
+        message = f"{condition} is a division by zero"
+    return Problem(message, check.location or None, check.op or None)

@@ -131,19 +131,19 @@ class DynamicSymbol:
 
 @dataclass(frozen=True)
 class DynamicCheck:
-    """What must hold in a call of a program with dynamic dimensions (see `DynamicLayout` for numbers).
+    """What must hold in a call of a program with dynamic dimensions.
 
     Attributes:
-        condition: a number that is 1 where it holds.
-        required: where it does not hold the call is an error; else the call needs a specialization.
-        message: what is wrong, "{0}", "{1}" ... standing for `values`.
+        kind: what a call is where it does not hold: "argument" and "memory", an error; "assumption", one that needs a
+            specialization.
+        message: what is wrong, "{0}", "{1}" ... standing for all but the first of `sizes`.
+        sizes: text (dialect/size_text.py) of the condition, which is 1 where it holds, and of what the message says.
         op, location: who asks for it; empty where nobody in particular does.
     """
 
-    condition: int
-    required: bool
+    kind: str
     message: str
-    values: tuple[int, ...]
+    sizes: str
     op: str
     location: str
 
@@ -155,7 +155,7 @@ class DynamicLayout:
 
     Attributes:
         symbols: what the sizes are worked out from.
-        slots: slots of the table; behind them is 1 where all checks hold.
+        slots: slots of the table; behind them is 1 where all checks hold, and no size left i64 on the way.
         outputs: shapes of the results. arena_bytes: memory a call needs.
     """
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from stablehlo_py.dialect.size import symbols
+from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.options import MAX_PROCESSES, MAX_THREADS
 from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, GridPlan, Leaves, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization
@@ -20,6 +22,7 @@ _SYMBOL = re.compile(r"shlo\.[a-z]+\.[A-Za-z0-9_.$]+")
 _STAGE = re.compile(r"[A-Za-z0-9_-]+")
 _DIMENSION = re.compile(r"[a-z]\d+_\d+(_\d+)?")
 _PORTS = ("infeed", "outfeed", "send", "recv")
+_KINDS = ("argument", "memory", "assumption")
 
 
 def require_consistent(program: CompiledProgram) -> None:
@@ -138,11 +141,19 @@ def _dynamic(layout: DynamicLayout, program: CompiledProgram) -> Findings:
     numbers: Iterable[int] = (
         layout.arena_bytes,
         *(size for sizes in layout.outputs for size in sizes),
-        *(number for check in layout.checks for number in (check.condition, *check.values)),
     )
     for number in numbers:
         if number < -layout.slots:
             yield f"slot {-1 - number} of {layout.slots}"
+    names = {name for symbol in layout.symbols for name in (symbol.name, symbol.name.replace("v", "x", 1))}
+    for check in layout.checks:
+        try:
+            sizes = parse_sizes(check.sizes)
+        except TypeError as error:
+            yield str(error)
+            continue
+        if not sizes or check.kind not in _KINDS or not {name for size in sizes for name in symbols(size)} <= names:
+            yield f"a check of the {check.kind} says {check.sizes!r}"
 
 
 def _positions(spec: Spec, of_shape: bool) -> int:

@@ -1,7 +1,7 @@
 // RUN: shlo-opt --pass-pipeline=symbolize --split-input-file %s | filecheck %s
 
 // Dimensions of arguments are symbols; arithmetic on sizes is followed, and what must be equal is.
-// CHECK: message = "dimension 0 of argument 2 is {0}, and must be {1} (dimension 0 of argument 1)", op = "stablehlo.add", required = true, sizes = "eq(d1_0,d2_0), d2_0, d1_0"
+// CHECK: kind = "argument", {{.*}}message = "dimension 0 of argument 2 is {0}, and must be {1} (dimension 0 of argument 1)", op = "stablehlo.add", sizes = "eq(d1_0,d2_0), d2_0, d1_0"
 // CHECK-LABEL: func.func {{.*}}@main
 // CHECK-SAME: tensor<?x3xf32, "d1_0, 3">, {{.*}}tensor<?x3xf32, "d1_0, 3">) -> tensor<?xf32, "3*d1_0">
 func.func public @main(%n: tensor<i64>, %x: tensor<?x3xf32>, %y: tensor<?x3xf32>) -> tensor<?xf32> {
@@ -19,7 +19,7 @@ func.func public @main(%n: tensor<i64>, %x: tensor<?x3xf32>, %y: tensor<?x3xf32>
 // -----
 
 // Assertions of the export become checks; a size that is read is an hlo.size.
-// CHECK: message = "b is {0}", op = "stablehlo.custom_call", required = true, sizes = "-lt(d0_0,4)+1, d0_0"
+// CHECK: message = "b is {0}", op = "stablehlo.custom_call", sizes = "-lt(d0_0,4)+1, d0_0"
 // CHECK-LABEL: func.func {{.*}}@main
 // CHECK-NOT: custom_call
 // CHECK: %[[S:.*]] = "hlo.size"() {value = "d0_0"} : () -> tensor<i32>
@@ -35,7 +35,7 @@ func.func public @main(%x: tensor<?x3xf32>) -> tensor<i32> {
 // -----
 
 // What an assertion says to be equal is one size.
-// CHECK: message = "square", op = "stablehlo.custom_call", required = true, sizes = "eq(d0_0,d0_1)"
+// CHECK: message = "square", op = "stablehlo.custom_call", sizes = "eq(d0_0,d0_1)"
 // CHECK-NOT: message
 // CHECK-LABEL: func.func {{.*}}@main
 // CHECK-SAME: tensor<?x?xf32, "d0_0, d0_0">) -> tensor<?x?xf32, "d0_0, d0_0">

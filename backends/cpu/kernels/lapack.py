@@ -198,7 +198,7 @@ class _Calls:
         if is_known(most):
             return ()
         message = f"LAPACK's {self.routine.name} counts to {MOST}, not to {{0}}"
-        return (Check(less(most, MOST + 1), False, message, (most,), "stablehlo.custom_call", ""),)
+        return (Check(less(most, MOST + 1), "assumption", message, (most,), "stablehlo.custom_call", ""),)
 
     def emit(self, number: Value) -> None:
         """Everything for matrix `number` of the batch."""

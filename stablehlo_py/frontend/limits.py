@@ -1,0 +1,38 @@
+"""What no program may ask for, whatever its shapes are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stablehlo_py.dialect.size import MOST_ELEMENTS
+from stablehlo_py.dialect.types import is_tensor, operations, user_location
+from stablehlo_py.errors import Problem, ResourceError
+from stablehlo_py.mlir import ir
+
+
+def check_elements(module: ir.Module) -> None:
+    """Refuse tensors that no memory holds, so that what is calculated of sizes stays in i64. A dimension of size 0 does
+    not make up for large ones: arrays of such shapes do not exist either.
+
+    Raises:
+        ResourceError: each such type is named, with the first op that has it.
+    """
+    seen: set[ir.Type] = set()
+    problems = []
+    for op in operations(module.operation):
+        for type_ in (*(value.type for value in op.results), *_types_of_arguments(op)):
+            if type_ in seen:
+                continue
+            seen.add(type_)
+            if is_tensor(type_) and math.prod(max(1, size) for size in type_.shape) > MOST_ELEMENTS:
+                what = f"{type_} has more elements than any memory holds"
+                problems.append(Problem(what, user_location(op.location), op.name, "use smaller shapes"))
+    if problems:
+        raise ResourceError("the model needs more memory than there is", problems=problems)
+
+
+def _types_of_arguments(op: ir.Operation) -> Sequence[ir.Type]:
+    if op.name != "func.func":
+        return ()
+    return ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
