@@ -139,7 +139,9 @@ class Row:
         if CLASS_OF[self.type] == "quantized":
             last = ("evaluate", "integers")
         elif CLASS_OF[self.type] == "small-float":
-            first = ("wide",) if self.op not in _NOT_WIDENED and self.section.oracles[0] in ("reference", "jax") else ()
+            # Nor does a body's type of its own, which stays.
+            can_widen = self.op not in _NOT_WIDENED and self.section.also is not None
+            first = ("wide",) if can_widen and self.section.oracles[0] in ("reference", "jax") else ()
             last = ("evaluate",)
         return tuple(dict.fromkeys((*first, *self.section.oracles, *last)))
 
