@@ -15,6 +15,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
+from threading import get_ident
 
 import llvmlite.binding as llvm
 
@@ -31,20 +32,17 @@ _HANDLER = "shlo.handler"  # what a closure calls; bound whenever one is linked
 class _CallBlock(ctypes.Structure):
     """What `shlo_enter` calls, with which arguments, and what it returned."""
 
-    entry: int
-    arguments: ctypes.Array[ctypes.c_void_p]
+    pool: int | None
     returned: int | None
 
-    _fields_ = (
-        ("entry", ctypes.c_void_p),
-        ("arguments", ctypes.c_void_p * ENTRY_ARGUMENTS),
-        ("returned", ctypes.c_void_p),
+    _fields_ = tuple(
+        (name, ctypes.c_void_p) for name in ("entry", "inputs", "outputs", "arena", "constants", "pool", "returned")
     )
 
 
 def _enter_function() -> Function:
-    """void shlo_enter(block): call a program's entry without the GIL."""
-    f = Function("shlo_enter", [("block", PTR)])
+    """void *shlo_enter(block): call a program's entry without the GIL. What it returned is in the block, too."""
+    f = Function("shlo_enter", [("block", PTR)], result=PTR)
     saved = f.call("PyEval_SaveThread", [], PTR, external=True)
     arguments = [f.load(PTR, f.block, 1 + number) for number in range(ENTRY_ARGUMENTS)]
     returned = f.call_pointer(f.load(PTR, f.block), arguments, PTR)
@@ -52,7 +50,7 @@ def _enter_function() -> Function:
     assert returned is not None
     f.store(returned, f.block, 1 + ENTRY_ARGUMENTS)
     f.call("PyEval_RestoreThread", [saved], external=True)
-    f.ret()
+    f.ret(returned)
     return f
 
 
@@ -109,8 +107,8 @@ def _closure_object() -> bytes:
 
 
 @once
-def _enter() -> Callable[[int], None]:
-    return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_code().address("shlo_enter"))
+def _enter() -> Callable[[int], int | None]:
+    return ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(_code().address("shlo_enter"))
 
 
 class Guarded:
@@ -120,20 +118,21 @@ class Guarded:
 
     def __init__(self, entry: int, *arguments: int) -> None:
         self._enter = _enter()
-        self._block = _CallBlock(entry, arguments)
+        self._block = _CallBlock(entry, *arguments)
         self._address = ctypes.addressof(self._block)
 
     def run(self, pool: int | None) -> tuple[int | None, BaseException | None]:
         """What the entry returned, and the exception that ended it, which may also be that of a signal handler around
         the call."""
-        block = self._block
-        block.arguments[ENTRY_ARGUMENTS - 1] = pool
-        block.returned = None
+        self._block.pool = pool
+        exception = None
         try:
-            self._enter(self._address)
-        except BaseException as exception:
-            return block.returned, exception
-        return block.returned, None
+            returned = self._enter(self._address)
+        except BaseException as raised:
+            returned, exception = self._block.returned, raised
+        if returned is not None:
+            self._block.returned = None  # an exception may come before the next call begins
+        return returned, exception
 
 
 @once
@@ -148,9 +147,10 @@ class _Interrupts:
 
     def __init__(self) -> None:
         self._block, self._quiet = Block(interrupt.SIGNALS_BYTES), Block(interrupt.SIGNALS_BYTES)
+        self._address, self._quiet_address = self._block.address, self._quiet.address
         self._answer = _code().address("shlo_answer_signals")
         self.reset()
-        for immortal in (self._block, _code()):
+        for immortal in (self._block, self._quiet, _code()):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
 
     def reset(self) -> None:
@@ -165,7 +165,7 @@ class _Interrupts:
 
     def of_this_thread(self) -> int:
         """The address of the block for a call of this thread."""
-        return (self._block if threading.get_ident() == self._main else self._quiet).address
+        return self._address if get_ident() == self._main else self._quiet_address
 
 
 @once
