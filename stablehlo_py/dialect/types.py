@@ -25,7 +25,9 @@ def shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
         return sizes
     if not isinstance(type_.encoding, ir.StringAttr):
         raise UnsupportedError(
-            f"the size of a dimension is not known: {type_}", remedy="load the module with concrete shapes"
+            f"the size of a dimension is not known: {type_}",
+            location=None if isinstance(value, ir.Type) else user_location(value.location),
+            remedy="load the module with concrete shapes",
         )
     return parse_sizes(type_.encoding.value)
 

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.calls import is_public
+from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, OptionError, elided, shown
 from stablehlo_py.mlir import ir
 
 MAIN = "main"
 
 
-def select_entry(module: ir.Module, entry: str | None = None) -> None:
+def select_entry(module: ir.Module, entry: str | None = None, location: str | None = None) -> None:
     """Make `entry` (else `main`, else the only public function) the module's `@main`; all others become private.
 
-    Raises OptionError when `entry` does not exist or when there is no obvious entry, LoadError when there is no
-    function.
+    `location` is what errors name where the module does not know its own place. Raises OptionError when `entry` does
+    not exist or when there is no obvious entry, LoadError when there is no function.
     """
     functions = {name(op): op for op in module.body.operations if op.operation.name == "func.func"}
     bodies = [each for each, op in functions.items() if op.regions[0].blocks]
     if not bodies:
-        raise LoadError("the module holds no function with a body", remedy="is this the file that you meant to load?")
-    chosen = _choose([each for each in bodies if is_public(functions[each])], bodies, entry)
+        raise LoadError(
+            "the module holds no function with a body",
+            location=describe(module.operation.location) or location,
+            remedy="is this the file that you meant to load?",
+        )
+    try:
+        chosen = _choose([each for each in bodies if is_public(functions[each])], bodies, entry)
+    except OptionError as error:
+        where = describe(functions[bodies[0]].location) or location
+        raise OptionError(error.reason, location=where, remedy=error.remedy) from None
     with module.context, ir.Location.unknown():
         if chosen != MAIN and MAIN in functions:
             _rename(module, functions[MAIN], _unused(f"{MAIN}_0", functions))

@@ -59,7 +59,7 @@ def load(
     context = context or make_context()
     module = read_module(found, context, isolate)
     with readable_names(found):
-        select_entry(module, entry)
+        select_entry(module, entry, found.name)
         check_elements(module)
         expand(module)
     if found.export is not None:

@@ -5,13 +5,14 @@ These rules run before upstream's expansions of CHLO and before the main walk: w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.size import is_known
-from stablehlo_py.dialect.types import element_type, is_float, rank, shape
+from stablehlo_py.dialect.types import element_type, is_bool, is_complex, is_float, is_integer, rank, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, block_of, dimension_of, keyword, rule, terminator
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
@@ -28,6 +29,7 @@ def broadcast_binary(op: ir.OpView) -> ir.Value:
     """Both operands in the result's shape, then the op without a broadcast. `broadcast_dimensions` says which
     dimensions of the result those of the operand of lower rank are; by default the last ones."""
     name = op.operation.name.removeprefix("chlo.broadcast_")
+    _check_elements(name, op)
     sizes = _sizes(op)
     result = build.tensor(sizes, element_type(op.results[0]))
     dimensions = list(op.attributes["broadcast_dimensions"]) if "broadcast_dimensions" in op.attributes else None
@@ -50,6 +52,30 @@ def broadcast_select(op: ir.OpView) -> ir.Value:
     return build.op("stablehlo.select", [build.tensor(sizes, element_type(op.results[0]))], operands).result
 
 
+# What upstream's verifier does not ask of the elements of broadcasting ops; the other ops take any.
+_ELEMENTS: dict[str, tuple[Callable[[ir.Type], bool], str]] = {
+    **dict.fromkeys(
+        ("shift_left", "shift_right_arithmetic", "shift_right_logical"),
+        (lambda element: is_integer(element) and not is_bool(element), "integers"),
+    ),
+    **dict.fromkeys(("next_after", "polygamma"), (is_float, "floating-point numbers")),
+    "complex": (lambda element: str(element) in ("f32", "f64"), "f32 or f64"),
+    "atan2": (lambda element: is_float(element) or is_complex(element), "floating-point or complex numbers"),
+    "power": (lambda element: not is_bool(element), "numbers"),
+    "divide": (lambda element: not is_bool(element), "numbers"),
+}
+
+
+def _check_elements(name: str, op: ir.OpView) -> None:
+    """Raise Unsupported where the operands' elements are none that the op is defined for."""
+    elements = [element_type(operand) for operand in op.operands]
+    if elements[0] != elements[1]:
+        raise Unsupported(f"has operands of types {elements[0]} and {elements[1]}", "convert one of them")
+    allowed, words = _ELEMENTS.get(name, (lambda element: True, ""))
+    if not allowed(elements[0]):
+        raise Unsupported(f"is not defined for elements of type {elements[0]}", f"pass {words}")
+
+
 def _sizes(op: ir.OpView) -> tuple[int, ...]:
     """The result's shape. Open sizes are those of the operands, where these agree or are 1. Raises Unsupported."""
     type_ = op.results[0].type
@@ -66,11 +92,17 @@ def _broadcast(operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int
     own = rank(operand)
     if dimensions is None or own == len(sizes):
         dimensions = range(len(sizes) - own, len(sizes))
-    if len(dimensions) != own or not all(0 <= dimension < len(sizes) for dimension in dimensions):
+    increasing = all(a < b for a, b in itertools.pairwise(dimensions))
+    if len(dimensions) != own or not increasing or any(not 0 <= each < len(sizes) for each in dimensions):
         raise Unsupported(
             f"has broadcast_dimensions {list(dimensions)} for rank {own} and a result of rank {len(sizes)}",
-            "name one dimension of the result for each of the operand's",
+            "name a dimension of the result for each of the operand's, in increasing order",
         )
+    for size, dimension in zip(shape(operand), dimensions, strict=True):
+        if is_known(size) and is_known(sizes[dimension]) and size not in (1, sizes[dimension]):
+            raise Unsupported(
+                f"broadcasts a dimension of size {size} to size {sizes[dimension]}", "sizes must be equal, or 1"
+            )
     return broadcast_in_dim(operand, tuple(sizes), tuple(dimensions))
 
 

@@ -57,9 +57,13 @@ def legalize(module: ir.Module) -> None:
             run_upstream(module, "symbol-dce")  # decompositions of the composites that became hlo ops
             for function in _functions(module, private=True):
                 run.function(function)
-    if run.problems:
-        count = len(run.problems)
-        raise UnsupportedError(f"{count} op{'s' if count > 1 else ''} cannot be compiled", problems=run.problems)
+    _raise(run.problems)
+
+
+def _raise(problems: Sequence[Problem]) -> None:
+    if problems:
+        count = len(problems)
+        raise UnsupportedError(f"{count} op{'s' if count > 1 else ''} cannot be compiled", problems=problems)
 
 
 def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
@@ -110,6 +114,7 @@ def _run_only(functions: Sequence[ir.OpView], names: Sequence[str]) -> None:
         run = _Run(only)
         for function in functions:
             run.function(function)
+        _raise(run.problems)  # upstream's expansions would crash on what ours refuse
 
 
 class _Run:

@@ -28,7 +28,13 @@ def compile_once(source: bytes, target: str, options: Options) -> CompiledProgra
     Raises:
         UnsupportedError: it cannot be had; every reason is named.
     """
-    return _compile(source, target, options, "all shapes", None)
+    program = _compile(source, target, options, "all shapes", None)
+    if program.dynamic is None:
+        raise UnsupportedError(
+            f"the backend '{target}' makes no programs for dynamic dimensions",
+            remedy="leave out Options(dynamic='once'), or export the model with concrete shapes",
+        )
+    return program
 
 
 @deferred()

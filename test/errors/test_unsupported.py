@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
+import numpy as np
 import pytest
 
 import stablehlo_py as shlo
@@ -156,3 +160,18 @@ def test_random_numbers_in_a_body_that_runs_in_no_particular_order() -> None:
 def test_backends_that_do_not_exist() -> None:
     with pytest.raises(shlo.OptionError, match="installed: cpu"):
         shlo.compile("func.func @main() { return }", target="tpu")
+
+
+def test_a_dynamic_model_on_a_backend_without_dynamic_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stablehlo_py.runtime import specializations
+
+    compiled = specializations._compile
+
+    def without_dynamic_programs(*arguments: Any) -> Any:
+        return dataclasses.replace(compiled(*arguments), dynamic=None)
+
+    monkeypatch.setattr(specializations, "_compile", without_dynamic_programs)
+    text = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
+    with pytest.raises(shlo.UnsupportedError, match="the backend 'cpu' makes no programs for dynamic dimensions"):
+        shlo.compile(text, options=shlo.Options(dynamic="once"))
+    np.testing.assert_array_equal(shlo.compile(text)(np.ones(3, np.float32))[0], np.ones(3))
