@@ -19,8 +19,9 @@ from stablehlo_py.mlir import ir
 # Regions take two brackets a level, types and attributes of real programs fewer than ten in all. MLIR's parser needs
 # 3 KB of stack for a region, and a thread has 8 MB.
 MAX_BRACKETS = 1000
-# An op in a region is one level deep. A pass of ours takes up to seven Python frames a level; Python allows 1000.
-MAX_REGIONS = 64
+# An op in a region is one level deep. Passes of ours take four to seven Python frames a level; where Python's limit is
+# met first (`sys.setrecursionlimit`, 1000 at first), that is an UnsupportedError as well.
+MAX_REGIONS = 200
 # What is replaced by the function that an attribute names.
 _CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 

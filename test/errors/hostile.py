@@ -75,8 +75,8 @@ HOSTILE = {
     "types nested 50,000 deep by aliases": (f"{_ALIASES}\n{_main('return', '%a: !t49999')}", "crashed (SIGSEGV)"),
     "20,000 modules in each other": ("module {\n" * 20_000 + "}" * 20_000, "<file>:1001:8"),
     "3,000 conditionals in each other": (nested_ifs(3000), "nested"),
-    "65 conditionals in each other": (nested_ifs(65), "<file>:66:8"),
-    "65 conditionals in each other by calls": (calls_in_branches(65), "once calls are inlined"),
+    "201 conditionals in each other": (nested_ifs(201), "<file>:202:9"),
+    "201 conditionals in each other by calls": (calls_in_branches(201), "once calls are inlined"),
     "an empty list of replica groups": (_main(_ALL_TO_ALL, "%x: tensor<2x4xf32>", "tensor<2x4xf32>"), "SIGFPE"),
     "a dimension number of 2^63 - 1": (
         _main(_CONVOLUTION, "%x: tensor<1x4x2xf32>, %w: tensor<1x2x3xf32>", "tensor<1x4x3xf32>"),

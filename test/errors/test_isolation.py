@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stablehlo_py as shlo
@@ -20,7 +22,7 @@ from stablehlo_py.frontend import isolate
 from stablehlo_py.mlir import stablehlo
 
 sys.path.insert(0, str(Path(__file__).parent))
-from hostile import HOSTILE
+from hostile import HOSTILE, nested_ifs
 
 TEXT = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.add %a, %a : tensor<4xf32>
@@ -49,6 +51,18 @@ def test_a_hostile_text_is_refused(name: str) -> None:
         with pytest.raises((LoadError, UnsupportedError)) as caught:
             shlo.compile(source)
         assert part.replace("<file>", "<text>" if source is text else "<bytes>") in str(caught.value)
+
+
+def test_nesting_within_the_limits_compiles_and_python_s_own_limit_is_no_defect() -> None:
+    text = nested_ifs(150)
+    assert shlo.compile(text)(np.array(True), np.float32(2)) == (4,)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 300)
+    try:
+        with pytest.raises(UnsupportedError, match="nested too deeply for Python's stack"):
+            shlo.compile(text)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @pytest.mark.parametrize("tool", ["opt", "run", "compile", "bisect", "reduce"])
