@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from stablehlo_py.dialect.dynamic import any_dynamic
+from stablehlo_py.dialect.dynamic import any_dynamic, open_types
 from stablehlo_py.errors import ShloError
 from stablehlo_py.frontend.isolate import LENGTH, frame
 from stablehlo_py.frontend.nesting import check_module
@@ -120,7 +120,7 @@ def _answer(request: dict[str, Any], data: bytes, context: ir.Context) -> tuple[
             names = check_module(module)
         bytecode = io.BytesIO()
         module.operation.write_bytecode(bytecode)
-        if any_dynamic(names):
+        if any_dynamic(names) or open_types(module):
             _rehearse(bytecode.getvalue(), context)
         return {}, bytecode.getvalue()
     except ShloError as error:

@@ -8,6 +8,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.scatter_windows import mark_windows
 from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.errors import shape_text
 from stablehlo_py.legalize.captures import close_scatter, kept
 from stablehlo_py.legalize.regions import combined, promote
 from stablehlo_py.legalize.rules import Results, Unsupported, dimension_of, rule
@@ -87,6 +88,13 @@ def torch_index_select(op: ir.OpView) -> ir.Value:
     if batch > dim:
         raise Unsupported(f"has batch_dims = {batch} and dim = {dim}", "batch dimensions come before dim")
     paired = list(range(batch))
+    result = shape(op.results[0])
+    gathered = (*source[:dim], *places[batch:], *source[dim + 1 :])
+    pairs = [*zip(gathered, result, strict=False), *zip(source[:batch], places[:batch], strict=True)]
+    known = [(a, b) for a, b in pairs if type(a) is int and type(b) is int]
+    if len(gathered) != len(result) or any(a != b for a, b in known):
+        selected = f"selects from {shape_text(source)} by indices {shape_text(places)}"
+        raise Unsupported(f"{selected}, which gives no {shape_text(result)}", "correct dim, batch_dims or the types")
     # Result: operand dimensions before dim, index dimensions after the paired ones, operand dimensions after dim.
     before, inside = dim - batch, len(places) - batch
     first = batch + before + inside

@@ -269,9 +269,6 @@ UNSUPPORTED = {
     "compares elements of type ui8 as SIGNED": """func.func @main(%a: tensor<ui8>) -> tensor<i1> {
       %0 = stablehlo.compare EQ, %a, %a, SIGNED : (tensor<ui8>, tensor<ui8>) -> tensor<i1>
       return %0 : tensor<i1> }""",
-    "mixes kinds of numbers": """func.func @main(%a: tensor<4xf16>) -> tensor<i32> {
-      %0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4xf16>, tensor<4xf16>) -> tensor<i32>
-      return %0 : tensor<i32> }""",
     "used as a whole": """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
       %0 = stablehlo.tuple %a : tuple<tensor<4xf32>>
       %1 = stablehlo.custom_call @theirs(%0) : (tuple<tensor<4xf32>>) -> tensor<4xf32>

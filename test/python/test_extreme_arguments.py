@@ -218,6 +218,31 @@ def test_the_dimension_of_an_index_select_is_checked(dim, batch):
         stablehlo_py.compile(text, options=Options(cache_dir=None))
 
 
+def test_the_result_of_an_index_select_is_compared_with_its_operands():
+    text = """
+      func.func @main(%x: tensor<5x4xf32>, %i: tensor<2x3xi32>) -> tensor<5x2x3xf32> {
+        %0 = "stablehlo.torch_index_select"(%x, %i) {dim = 1 : i64, batch_dims = 1 : i64}
+          : (tensor<5x4xf32>, tensor<2x3xi32>) -> tensor<5x2x3xf32>
+        return %0 : tensor<5x2x3xf32>
+      }"""
+    with pytest.raises(UnsupportedError, match=r"gives no \(5, 2, 3\)"):
+        stablehlo_py.compile(text, options=Options(cache_dir=None))
+
+
+@pytest.mark.parametrize("high", [-1, -2])
+def test_results_declared_open_have_the_sizes_that_static_ops_give(high):
+    """A rule found another type than the one that was declared: an internal error."""
+    text = f"""
+      func.func @main(%x: tensor<3xf32>, %c: tensor<f32>) -> tensor<?xf32> {{
+        %0 = stablehlo.pad %x, %c, low = [-1], high = [{high}], interior = [0]
+          : (tensor<3xf32>, tensor<f32>) -> tensor<?xf32>
+        return %0 : tensor<?xf32>
+      }}"""
+    executable = stablehlo_py.compile(text, options=Options(cache_dir=None))
+    (result,) = executable(np.arange(3, dtype=np.float32), np.float32(7))
+    assert result.tolist() == [1.0][: 2 + high]
+
+
 def test_a_transform_of_another_length_is_refused():
     """The rest of the dimension was ignored."""
     text = """
