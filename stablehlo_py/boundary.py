@@ -7,12 +7,11 @@ learns so, with how to report it, and tests that see an InternalError fail.
 from __future__ import annotations
 
 import functools
+import numbers
 import operator
 import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
-
-import numpy as np
 
 from stablehlo_py.errors import ArgumentError, InternalError, ResourceError, ShloError, UnsupportedError, shown
 
@@ -50,10 +49,10 @@ def as_shlo_error(error: Exception, what: str) -> ShloError:
             f"{what}: the program is nested too deeply for Python's stack",
             remedy="nest regions and types less deeply, or raise sys.setrecursionlimit",
         )
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] != "stablehlo_py":
-        return ResourceError(
-            f"{what}: the Python package '{error.name}' is missing", remedy=f"pip install {error.name}"
-        )
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        package = error.name.partition(".")[0]
+        if package != "stablehlo_py":  # the absence of a module of ours is a defect
+            return ResourceError(f"{what}: the Python package '{package}' is missing", remedy=f"pip install {package}")
     return InternalError(
         f"{what}: {type(error).__name__}: {error}",
         remedy="this is a defect of stablehlo-py: report it with the traceback and, if you can, the module",
@@ -90,6 +89,6 @@ def seconds(value: object, what: str) -> float | None:
     """
     if value is None:
         return None
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, np.complexfloating)) and value >= 0:
-        return float(min(value, threading.TIMEOUT_MAX))
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) >= 0:
+        return min(float(value), threading.TIMEOUT_MAX)
     raise ArgumentError(f"{what} is {shown(value)}", remedy="pass seconds, or None to wait for ever")

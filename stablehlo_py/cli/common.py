@@ -74,16 +74,13 @@ def run_tool(
             print(ResourceError(reason, remedy=remedy), file=sys.stderr)
             _discard_stdout()
             return EXIT_BAD_INPUT
-        missing = _missing_package(error)
-        if missing is not None:
-            remedy = "pip install stablehlo-py brings what it needs"
-            print(f"error: the Python package '{missing}' is missing\n  help: {remedy}", file=sys.stderr)
-            return EXIT_BAD_INPUT
-        traceback.print_exc()
-        print(
-            "error[internal]: this is a defect of stablehlo-py; please report it with the lines above", file=sys.stderr
-        )
-        return EXIT_INTERNAL
+        from stablehlo_py.boundary import as_shlo_error
+
+        unexpected = as_shlo_error(error, f"{parser.prog} failed")
+        if unexpected.exit_status == EXIT_INTERNAL:
+            traceback.print_exc()
+        print(unexpected, file=sys.stderr)
+        return unexpected.exit_status
 
 
 _python_shows = warnings.showwarning
@@ -186,14 +183,6 @@ def shown_progress(quiet: bool = False) -> Iterator[None]:
 
     with status_line("compiling", quiet) as show, listening(show):
         yield
-
-
-def _missing_package(error: Exception) -> str | None:
-    """The package whose absence an error is about; None for our own modules, whose absence is a defect."""
-    if not isinstance(error, ModuleNotFoundError) or error.name is None:
-        return None
-    package = error.name.partition(".")[0]
-    return None if package == "stablehlo_py" else package
 
 
 def read_input(path: str) -> bytes:

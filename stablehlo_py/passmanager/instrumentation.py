@@ -16,6 +16,7 @@ from stablehlo_py.errors import InternalError, ShloError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import MLIRError, ir
+from stablehlo_py.passmanager.registry import loaded_files
 from stablehlo_py.passmanager.timing import BETWEEN, Laps
 
 
@@ -135,7 +136,8 @@ class Instrumentation:
 
 
 def _command(pipeline: str, path: str) -> str:
-    return f"shlo-opt --pass-pipeline={shlex.quote(pipeline)} {shlex.quote(path)}"
+    files = "".join(f"--load-pass {shlex.quote(str(file))} " for file in loaded_files())
+    return f"shlo-opt {files}--pass-pipeline={shlex.quote(pipeline)} {shlex.quote(path)}"
 
 
 def bytecode(module: ir.Module) -> bytes:

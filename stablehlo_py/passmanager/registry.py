@@ -93,6 +93,11 @@ def revision() -> int:
     return len(_files)
 
 
+def loaded_files() -> tuple[Path, ...]:
+    """The files of passes that were loaded, in order."""
+    return tuple(_files)
+
+
 def load_pass_file(path: str | Path) -> tuple[type[Pass], ...]:
     """Import a Python file and make its `Pass` subclasses available by name; one with the name of a pass that ships
     takes its place.

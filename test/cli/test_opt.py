@@ -232,7 +232,7 @@ def test_a_defect_is_reported_with_status_5(run, tmp_path):
     status, out, err = run("--load-pass=broken.py", "--pass-pipeline=cse,broken", "--dump-stages=d", text=MODEL)
     assert (status, out) == (5, "")
     assert "pass 'broken' failed: IndexError: no such thing" in err
-    assert "reproduce: shlo-opt --pass-pipeline=broken d/02-before-broken.mlir" in err
+    assert "--load-pass broken.py --pass-pipeline=broken d/02-before-broken.mlir" in err
     assert 'broken.py", line 7' in err, "the traceback of the pass is there"
 
 

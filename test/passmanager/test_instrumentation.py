@@ -110,13 +110,16 @@ def test_a_failure_is_reported_with_what_reproduces_it(parse, tmp_path):
     assert "pass 'fail' failed: ValueError: of no use" in message
     assert "pipeline: builtin.module(cse,fail)" in message
     command = shlex.split(message.partition("reproduce: ")[2].split("\n")[0])
-    assert command[:2] == ["shlo-opt", "--pass-pipeline=fail"]
-    assert "touched" not in Path(command[2]).read_text(), "the module before the pass is kept, not the one it left"
-    parse(Path(command[2]).read_text())
+    # Pass files that other tests of this process have loaded are named in between.
+    assert (command[0], command[-2]) == ("shlo-opt", "--pass-pipeline=fail")
+    assert "touched" not in Path(command[-1]).read_text(), "the module before the pass is kept, not the one it left"
+    parse(Path(command[-1]).read_text())
 
 
 def test_without_a_directory_the_report_names_the_source(parse):
-    with pytest.raises(InternalError, match=r"reproduce: shlo-opt --pass-pipeline='builtin.module\(fail\)' model.mlir"):
+    with pytest.raises(
+        InternalError, match=r"reproduce: shlo-opt .*--pass-pipeline='builtin.module\(fail\)' model.mlir"
+    ):
         Pipeline([Fail()]).run(parse(MODULE), Instrumentation(source="model.mlir"))
 
 
