@@ -16,7 +16,7 @@ root = Path(__file__).resolve().parent.parent
 config.name = "stablehlo-py"  # noqa: F821 - lit defines `config`
 config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
 config.suffixes = [".mlir"]  # noqa: F821
-config.excludes = ["conformance", "found", "Inputs"]  # noqa: F821
+config.excludes = ["conformance", "docs", "found", "Inputs"]  # noqa: F821
 config.test_source_root = str(root / "test")  # noqa: F821
 config.test_exec_root = str(root / "build" / "lit")  # noqa: F821
 config.environment["PYTHONPATH"] = os.pathsep.join(  # noqa: F821

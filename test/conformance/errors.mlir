@@ -614,13 +614,14 @@ func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
 // ops: async_start
 // violates: the future goes elsewhere than to async_done
 // says: future
-func.func @main(%x: tensor<3xf32>) -> !stablehlo.future<tensor<3xf32>> {
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %0 = "$OP"(%x) ({
   ^bb0(%a: tensor<3xf32>):
     %r = "stablehlo.slice"(%a) {start_indices = array<i64: 0>, limit_indices = array<i64: 3>, strides = array<i64: 1>} : (tensor<3xf32>) -> tensor<3xf32>
     stablehlo.return %r : tensor<3xf32>
   }) : (tensor<3xf32>) -> !stablehlo.future<tensor<3xf32>>
-  return %0 : !stablehlo.future<tensor<3xf32>>
+  %1 = "stablehlo.custom_call"(%0) {call_target_name = "foo"} : (!stablehlo.future<tensor<3xf32>>) -> tensor<3xf32>
+  return %1 : tensor<3xf32>
 }
 // -----
 // ops: async_done

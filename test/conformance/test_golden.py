@@ -64,7 +64,7 @@ def test_a_module_without_checks_is_refused():
 
 
 def test_text_that_is_no_module_is_refused():
-    with pytest.raises(LoadError, match="not a StableHLO module"):
+    with pytest.raises(LoadError, match="not a valid StableHLO module"):
         split("func.func @main(")
 
 
