@@ -22,7 +22,7 @@ def make_static(module: ir.Module) -> None:
         with contradictions(module, LoadError("the operands of dynamic ops do not make valid ops of known shape")):
             module.operation.verify()
         check_elements(module)
-    if not is_symbolic(module) and open_types(module):
+    if open_types(module) and not is_symbolic(module):
         refine(module, [tuple(size or 0 for size in sizes) for sizes in symbolic_inputs(module)])
 
 

@@ -308,7 +308,7 @@ def test_a_defect_ends_with_5(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> No
     status, _, err = tool("add.mlir")
     assert status == 5
     assert "ZeroDivisionError" in err
-    assert "please report" in err
+    assert "this is a defect of stablehlo-py: report it" in err
 
 
 # --- grids -----------------------------------------------------------------------------------------------------------
