@@ -66,7 +66,7 @@ class Options:
     Attributes:
         threads: threads that a call may use, the calling one included; None: all CPUs this process may run on. Results
             are bit-identical for any number.
-        opt_level: 0 runs only what lowering needs (one op, one kernel), 1 everything.
+        opt_level: 0 runs only what lowering needs, 1 everything.
         cache_dir: directory of compiled executables, shared by processes (docs/security.md says what is checked);
             "default": this user's cache directory on this system; None: no cache. Left out, it is what the environment
             variable STABLEHLO_PY_CACHE_DIR says.

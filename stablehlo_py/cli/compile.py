@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, help="threads that a call may use (default: all CPUs)")
     add_size(parser.add_argument)
     parser.add_argument(
-        "--opt-level", type=int, default=1, choices=(0, 1), help="0: one op, one kernel (default: %(default)s)"
+        "--opt-level", type=int, default=1, choices=(0, 1), help="0: no optimization (default: %(default)s)"
     )
     parser.add_argument(
         "--cache-dir",

@@ -138,7 +138,7 @@ def compiler(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -
 
 @engine("opt0")
 def opt0(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
-    """This compiler at opt_level 0: one op, one kernel."""
+    """This compiler at opt_level 0: nothing but what lowering needs."""
     options = Options(threads=1, opt_level=0, cache_dir=None)
     return ours(source, inputs, Settings(settings.entry, options))
 

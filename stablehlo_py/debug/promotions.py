@@ -3,6 +3,7 @@ only ops of one type: operands are converted before the op."""
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import ir
 
 PROMOTING = (
@@ -18,16 +19,9 @@ PROMOTING = (
 
 def convert_all_operands(module: ir.Module) -> None:
     """`convert_operands` of all ops of a module."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    for op in operations(module.operation):
         if op.name in PROMOTING:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
-        convert_operands(op)
+            convert_operands(op)
 
 
 def convert_operands(op: ir.Operation) -> None:
