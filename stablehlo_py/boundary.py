@@ -13,7 +13,15 @@ import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from stablehlo_py.errors import ArgumentError, InternalError, ResourceError, ShloError, UnsupportedError, shown
+from stablehlo_py.errors import (
+    ArgumentError,
+    InternalError,
+    LoadError,
+    ResourceError,
+    ShloError,
+    UnsupportedError,
+    shown,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +57,8 @@ def as_shlo_error(error: Exception, what: str) -> ShloError:
             f"{what}: the program is nested too deeply for Python's stack",
             remedy="nest regions and types less deeply, or raise sys.setrecursionlimit",
         )
+    if is_unreadable(error):
+        return LoadError(f"{what}: {UNREADABLE}", remedy="was the file damaged, or written by a faulty tool?")
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         package = error.name.partition(".")[0]
         if package != "stablehlo_py":  # the absence of a module of ours is a defect
@@ -57,6 +67,15 @@ def as_shlo_error(error: Exception, what: str) -> ShloError:
         f"{what}: {type(error).__name__}: {error}",
         remedy="this is a defect of stablehlo-py: report it with the traceback and, if you can, the module",
     )
+
+
+UNREADABLE = "a name or an attribute is not valid UTF-8"
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Whether Python could not read a name of a module. MLIR takes any bytes, its bindings raise when Python reads
+    them; nanobind has no class of its own for that."""
+    return isinstance(error, UnicodeError) or (isinstance(error, RuntimeError) and "conversion error" in str(error))
 
 
 def expect(value: object, kinds: type | tuple[type, ...], what: str, wanted: str) -> None:

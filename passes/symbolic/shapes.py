@@ -118,6 +118,8 @@ def _sizes(scope: Scope, op: ir.Operation, operand: int) -> Shape:
 def _fft(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """Specification, section fft, C4 to C6: dimensions before the transformed ones are those of the operand."""
     length, kind, sizes = i64s(op, "fft_length"), keyword(op.attributes["fft_type"]), scope.shape(op.operands[0])
+    for size in length:
+        scope.require_at_most(0, size, op)
     for size, taken in zip(sizes[-len(length) :], infer.fft_operand_sizes(kind, length), strict=True):
         scope.unite(size, taken, op)
     return [infer.fft_shape((*sizes[: -len(length)], *length), kind, length)]

@@ -17,7 +17,7 @@ import numpy as np
 from stablehlo_py.debug.parts import run_in_parts
 from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
-from stablehlo_py.errors import OptionError
+from stablehlo_py.errors import ArgumentError, OptionError
 from stablehlo_py.mlir import ir, make_context, run_upstream, stablehlo
 from stablehlo_py.options import Options
 
@@ -108,6 +108,8 @@ def ours(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> li
     executable = _compiled(settings.source or source, settings.entry, settings.target, settings.options)
     if settings.grid is None:
         return [result.copy() for result in executable(*inputs)]
+    if not hasattr(executable, "call_grid"):
+        raise ArgumentError("the program is one process, and no grid", remedy="run it without a grid")
     replicas, partitions = settings.grid
     each = len(inputs) // (replicas * partitions)
     parts = iter([inputs[begin : begin + each] for begin in range(0, each * replicas * partitions, each or 1)])

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from stablehlo_py.boundary import UNREADABLE, is_unreadable
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, Problem, VersionError
 from stablehlo_py.frontend.nesting import check_text
@@ -41,19 +42,13 @@ def parse(source: Source, context: ir.Context) -> ir.Module:
 
 @contextmanager
 def readable_names(source: Source) -> Iterator[None]:
-    """Damaged files hold names that are no text. MLIR takes any bytes, its bindings raise when Python reads them."""
+    """Names in damaged files that are no text are errors of the source."""
     try:
         yield
-    except UnicodeError as error:
-        raise _unreadable(source) from error
-    except RuntimeError as error:
-        if "conversion error" not in str(error):  # nanobind has no class of its own for it
+    except (UnicodeError, RuntimeError) as error:
+        if not is_unreadable(error):
             raise
-        raise _unreadable(source) from error
-
-
-def _unreadable(source: Source) -> LoadError:
-    return LoadError("a name or an attribute is not valid UTF-8", location=source.name, remedy=_DAMAGED)
+        raise LoadError(UNREADABLE, location=source.name, remedy=_DAMAGED) from error
 
 
 def _parse(source: Source, context: ir.Context) -> ir.Module:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.types import element_type, is_complex
+from stablehlo_py.dialect.types import DYNAMIC, element_type, is_complex, is_float, is_tensor
 from stablehlo_py.legalize.chlo_structure import smallest
 from stablehlo_py.legalize.elementwise import REAL_FUNCTIONS
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
@@ -25,24 +25,52 @@ def _top_k(op: ir.OpView, attributes: _Attributes) -> Results:
     return list(build.op("hlo.top_k", types, list(op.operands), {"k": attributes["k"].value}).results)
 
 
+def _takes_smallest(attributes: _Attributes) -> bool:
+    return "largest" in attributes and not attributes["largest"].value
+
+
+_FUNCTIONS = {f"chlo.{name}": name for name in (*REAL_FUNCTIONS, "erf", "tan")}
 _KNOWN: dict[str, Callable[[ir.OpView, _Attributes], Results]] = {
-    **{f"chlo.{name}": _unary(name) for name in REAL_FUNCTIONS},
-    "chlo.erf": _unary("erf"),
-    "chlo.tan": _unary("tan"),
+    **{name: _unary(function) for name, function in _FUNCTIONS.items()},
     "chlo.top_k": _top_k,
 }
 
 
 def is_known_composite(op: ir.OpView | ir.Operation) -> bool:
-    """True for a `stablehlo.composite` that legalization turns into one hlo op; the others must be inlined before."""
+    """True for a `stablehlo.composite` that legalization turns into one hlo op; the others must be inlined before. Its
+    name is that of a CHLO op, and its signature as well: upstream's verifier only compares a composite with its
+    decomposition."""
     name = op.attributes["name"].value
-    if name.removeprefix("chlo.") in REAL_FUNCTIONS:
-        return not is_complex(element_type(op.operands[0]))
-    return name in _KNOWN
+    if name in _FUNCTIONS:
+        return _is_function(op, complex_too=name == "chlo.tan")
+    return name == "chlo.top_k" and _is_top_k(op, op.attributes.get("composite_attributes", {}))
 
 
-def _takes_smallest(attributes: _Attributes) -> bool:
-    return "largest" in attributes and not attributes["largest"].value
+def _is_function(op: ir.OpView | ir.Operation, complex_too: bool) -> bool:
+    types = [value.type for value in (*op.operands, *op.results)]
+    if len(op.operands) != 1 or len(types) != 2 or types[0] != types[1] or not is_tensor(types[0]):
+        return False
+    return is_float(element_type(types[0])) or (complex_too and is_complex(element_type(types[0])))
+
+
+def _is_top_k(op: ir.OpView | ir.Operation, attributes: _Attributes) -> bool:
+    types = [value.type for value in (*op.operands, *op.results)]
+    if len(op.operands) != 1 or len(types) != 3 or not all(map(is_tensor, types)):
+        return False
+    if "k" not in attributes or not isinstance(attributes["k"], ir.IntegerAttr):
+        return False
+    if "largest" in attributes and not isinstance(attributes["largest"], ir.BoolAttr):
+        return False
+    (operand, values, places), k = types, attributes["k"].value
+    if operand.rank == 0 or k < 0 or (operand.shape[-1] != DYNAMIC and k > operand.shape[-1]):
+        return False
+    wanted = [*operand.shape[:-1], k]
+    fit = all(len(each.shape) == len(wanted) and _fits(each.shape, wanted) for each in (values, places))
+    return fit and values.element_type == operand.element_type and str(places.element_type) == "i32"
+
+
+def _fits(sizes: Sequence[int], wanted: Sequence[int]) -> bool:
+    return all(size == other or DYNAMIC in (size, other) for size, other in zip(sizes, wanted, strict=True))
 
 
 @rule("stablehlo.composite")
@@ -57,4 +85,6 @@ def composite(op: ir.OpView) -> Results:
 @rule("chlo.top_k")
 def top_k(op: ir.OpView) -> Results:
     """The same op."""
+    if not _is_top_k(op, op.attributes):  # upstream's verifier takes k = -2^63 for a size that is not known
+        raise Unsupported(f"has k = {op.attributes['k'].value}, which is not the size of its results", "give that size")
     return _top_k(op, op.attributes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from stablehlo_py.boundary import as_shlo_error
+from stablehlo_py.boundary import as_shlo_error, is_unreadable
 from stablehlo_py.errors import InternalError, ShloError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.interrupts import checkpoint
@@ -75,8 +75,8 @@ class Instrumentation:
         """Run one pass inside: `label` names it, `text` is it in pipeline syntax, `pipeline` the pipeline up to and
         including it.
 
-        ShloError passes through; memory and stack that ran out are errors of their own (boundary.py); any other
-        exception becomes an InternalError with the report, chained.
+        ShloError passes through; memory and stack that ran out, and names that are no text, are errors of their own
+        (boundary.py); any other exception becomes an InternalError with the report, chained.
         """
         checkpoint()
         self.seen.add(label)
@@ -93,6 +93,8 @@ class Instrumentation:
         except (MemoryError, RecursionError) as error:
             raise as_shlo_error(error, f"pass '{label}' failed") from error
         except Exception as error:
+            if is_unreadable(error):
+                raise as_shlo_error(error, f"pass '{label}' failed") from error
             raise self._report(f"pass '{label}' failed: {_first_line(error)}", text, pipeline, kept, module) from error
         if self.timing is not None:
             self.timing.lap(label)

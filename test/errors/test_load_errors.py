@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import stablehlo_py as shlo
 from stablehlo_py import errors
 from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError, VersionError
 from stablehlo_py.frontend.load import load
@@ -45,6 +46,15 @@ def error_of(source, kind=LoadError, **options):
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_name_that_only_a_pass_reads_is_a_load_error():
+    text = r"""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.custom_call @foo(%x) {"indices_\FE" = 1 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }"""
+    with pytest.raises(LoadError, match="UTF-8"):
+        shlo.compile(text, options=shlo.Options(cache_dir=None))
 
 
 @pytest.mark.parametrize("isolated", [False, True])

@@ -303,19 +303,43 @@ def test_legalization_of_hlo_changes_nothing(context):
 
 
 @pytest.mark.parametrize(
-    ("name", "attributes", "known"),
+    ("form", "attributes", "known"),
     [
-        ("chlo.erf", "", True),
-        ("chlo.top_k", "composite_attributes = {k = 1 : i64}, ", True),
-        ("chlo.top_k", "composite_attributes = {k = 1 : i64, largest = false}, ", True),
-        ("my.op", "", False),
+        ("chlo.erf f32 -> f32", "", True),
+        ("chlo.erfc f32 -> f32", "", True),
+        ("chlo.tan complex<f32> -> complex<f32>", "", True),
+        ("chlo.erf complex<f32> -> complex<f32>", "", False),
+        ("chlo.erf i32 -> i32", "", False),
+        ("chlo.erf f32 -> f64", "", False),
+        ("chlo.erf f32 f32 -> f32", "", False),
+        ("chlo.erf f32 -> f32 f32", "", False),
+        ("chlo.top_k f32 -> f32 i32", "k = 1 : i64", True),
+        ("chlo.top_k f32 -> f32 i32", "k = 1 : i64, largest = false", True),
+        ("chlo.top_k f32 -> f32 i32", "k = 1 : i64, largest = 0 : i64", False),
+        ("chlo.top_k f32 -> f32 i32", "k = 2 : i64", False),
+        ("chlo.top_k f32 -> f32 i32", "k = -1 : i64", False),
+        ("chlo.top_k f32 -> f32 i32", 'k = "1"', False),
+        ("chlo.top_k f32 -> f32 i32", "", False),
+        ("chlo.top_k f32 -> f32 i64", "k = 1 : i64", False),
+        ("chlo.top_k f32 -> f64 i32", "k = 1 : i64", False),
+        ("chlo.top_k f32 -> f32", "k = 1 : i64", False),
+        ("my.op f32 -> f32", "", False),
     ],
 )
-def test_known_composites(context, name, attributes, known):
+def test_known_composites(context, form, attributes, known):
+    """One that has the name of an op, and not its signature, is what its decomposition says."""
+    name, *types = form.replace("->", "").split()
+    count = form.partition("->")[0].count(" ") - 1
+    tensors = [f"tensor<1x{each}>" for each in types]
+    operands, results = ", ".join(f"%a{i}" for i in range(count)), ", ".join(tensors[count:])
+    arguments = ", ".join(f"%a{i}: {tensors[i]}" for i in range(count))
+    named = ", ".join(f"%0#{i}" for i in range(len(tensors) - count))
     module = ir.Module.parse(f"""
-      func.func @main(%a: tensor<1xf32>) -> tensor<1xf32> {{
-        %0 = stablehlo.composite "{name}" %a {{{attributes}decomposition = @d}} : (tensor<1xf32>) -> tensor<1xf32>
-        return %0 : tensor<1xf32>
+      func.func @main({arguments}) -> ({results}) {{
+        %0:{len(tensors) - count} = stablehlo.composite "{name}" {operands} {{
+          composite_attributes = {{{attributes}}}, decomposition = @d
+        }} : ({", ".join(tensors[:count])}) -> ({results})
+        return {named} : {results}
       }}
-      func.func private @d(%a: tensor<1xf32>) -> tensor<1xf32> {{ return %a : tensor<1xf32> }}""")
+      func.func private @d({arguments}) -> ({results})""")
     assert is_known_composite(module.body.operations[0].regions[0].blocks[0].operations[0]) == known

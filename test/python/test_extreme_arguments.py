@@ -243,6 +243,50 @@ def test_results_declared_open_have_the_sizes_that_static_ops_give(high):
     assert result.tolist() == [1.0][: 2 + high]
 
 
+@pytest.mark.parametrize("length", [-(2**31), 2**31 - 1])
+def test_a_transform_of_impossible_length_is_refused(length):
+    """A negative size was an internal error; the tables of a long prime took all memory."""
+    text = f"""
+      func.func @main(%x: tensor<?x?xcomplex<f32>>) -> tensor<?x?xf32> {{
+        %0 = stablehlo.fft %x, type = IRFFT, length = [{length}] : (tensor<?x?xcomplex<f32>>) -> tensor<?x?xf32>
+        return %0 : tensor<?x?xf32>
+      }}"""
+    with pytest.raises(UnsupportedError, match=r"stablehlo\.fft"):
+        stablehlo_py.compile(text, options=Options(cache_dir=None))(np.ones((1, 2), np.complex64))
+
+
+@pytest.mark.parametrize("kind", ["FFT", "RFFT"])
+def test_a_transform_whose_tables_are_too_large_is_refused(kind):
+    n = 2**31 - 1  # a prime
+    types = {
+        "FFT": f"tensor<{n}xcomplex<f32>>) -> tensor<{n}xcomplex<f32>>",
+        "RFFT": f"tensor<{n}xf32>) -> tensor<{n // 2 + 1}xcomplex<f32>>",
+    }[kind]
+    text = f"""
+      func.func @main(%x: {types} {{
+        %0 = stablehlo.fft %x, type = {kind}, length = [{n}] : ({types}
+        return %0 : {types.partition("-> ")[2]}
+      }}"""
+    with pytest.raises(UnsupportedError, match="needs a table of"):
+        stablehlo_py.compile(text, options=Options(cache_dir=None))
+
+
+@pytest.mark.parametrize("open_size", [False, True])
+def test_a_top_k_of_the_smallest_integer_is_refused(open_size):
+    """MLIR writes a size that is not known as -2^63: its verifier took k for one, and the program sorted memory that
+    was not its own."""
+    k = -(2**63)
+    size = "?" if open_size else "5"
+    types = f"tensor<3x{size}xf32>, tensor<3x{size}xi32>"
+    text = f"""
+      func.func @main(%x: tensor<3x17xf32>) -> ({types}) {{
+        %0, %1 = chlo.top_k(%x, k = {k}) : tensor<3x17xf32> -> ({types})
+        return %0, %1 : {types}
+      }}"""
+    with pytest.raises(UnsupportedError, match=r"chlo\.top_k"):
+        stablehlo_py.compile(text, options=Options(cache_dir=None))
+
+
 def test_a_transform_of_another_length_is_refused():
     """The rest of the dimension was ignored."""
     text = """

@@ -19,7 +19,14 @@ import numpy as np
 from stablehlo_py.backends.cpu.kernels import spectrum
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, the_op
-from stablehlo_py.backends.cpu.kernels.fourier import LARGEST_RADIX, Array, LaneTransform, prime_factors, roots
+from stablehlo_py.backends.cpu.kernels.fourier import (
+    LARGEST_RADIX,
+    Array,
+    LaneTransform,
+    prime_factors,
+    require_table,
+    roots,
+)
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Value
 from stablehlo_py.codegen.tables import constant_table
@@ -198,6 +205,7 @@ class FourierPlan:
     ) -> None:
         # With c_j = exp(-pi i j^2 / n): X_k = c_k sum_j (x_j c_j) conj(c_{k-j}), a cyclic convolution of length m.
         m, rows = 1 << (2 * n - 2).bit_length(), outer * inner
+        require_table(m, n)
         squares = np.array([j * j % (2 * n) for j in range(n)])
         chirp = roots(2 * n, squares)
         kernel = np.zeros(m, np.complex128)

@@ -20,13 +20,25 @@ from stablehlo_py.codegen.builder import I8, Function, Index, Value, vector
 from stablehlo_py.codegen.math import muladd
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
+from stablehlo_py.errors import UnsupportedError
 
 Pair = tuple[Value, Value]
 Read = Callable[[int], Pair]  # element number `base + static` for a base that is bound already
 Write = Callable[[int, Pair], None]
 
 LARGEST_RADIX = 31  # a length with a larger prime factor goes through a convolution (Bluestein)
+MOST_FACTORS = 1 << 24  # entries of a table: seconds of compilation, and 128 MB of a program
 _LINE = 64
+
+
+def require_table(entries: int, n: int) -> None:
+    """Raise UnsupportedError where a transform of length n needs a table of too many factors."""
+    if entries > MOST_FACTORS:
+        raise UnsupportedError(
+            f"a transform of length {n} needs a table of {entries} factors; the limit is {MOST_FACTORS}",
+            op="hlo.fft",
+            remedy=f"use a length without prime factors above {LARGEST_RADIX}, or a shorter one",
+        )
 
 
 def prime_factors(n: int) -> list[int]:
@@ -247,6 +259,7 @@ class LaneTransform:
         """Per stage, for p < m and 0 < k < radix: exp(-2 pi i p k / (m radix)); none for the last stage (m = 1)."""
         found: list[Value | None] = []
         left = self.n
+        require_table(self.n, self.n)
         for number, radix in enumerate(self.stages):
             m = left // radix
             p, k = np.arange(m).reshape(-1, 1), np.arange(1, radix).reshape(1, -1)
@@ -257,6 +270,7 @@ class LaneTransform:
     def _twist_tables(self, f: Function) -> tuple[Value | None, Value]:
         """exp(-2 pi i j w / N) with w = start + lane, as a product: (by block and j, or None for one block; by j and
         lane)."""
+        require_table(self.blocks * self.n, self.twist)
         j = np.arange(self.n).reshape(1, -1)
         starts = [min(block * self.lanes, self.width - self.lanes) for block in range(self.blocks)]
         base = None

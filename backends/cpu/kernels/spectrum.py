@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, roots, swapped
+from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, require_table, roots, swapped
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes
@@ -134,7 +134,8 @@ def inverse(plan: FourierPlan, source: Array, target: Array, rows: int, n: int, 
 
 
 def _halved_roots(n: int, count: int) -> np.ndarray:
-    half = roots(n, range(count)) / 2
+    require_table(count, n)
+    half = roots(n, np.arange(count)) / 2
     return np.concatenate([half.real, half.imag])
 
 
