@@ -37,6 +37,9 @@ def solved(equation: Equation) -> list[Check]:
     """The checks that a solved equation asks for."""
     name, value = equation.symbol, equation.value
     message = f"{describe_symbol(name)} is {{0}}, and must be {{1}} ({value_in_words(value)})"
+    share = next((text for text in symbols(value) if text.startswith(f"{name}_")), None)
+    if share is not None:
+        message = f"{describe_symbol(name)} is {{0}}, and must be a multiple of {share.rpartition('_')[2]}"
     condition, values, where = equal(symbol(name), value), (symbol(name), value), equation.location or ""
     if equation.unless_one is None:
         return [Check(condition, "argument", message, values, equation.op, where)]

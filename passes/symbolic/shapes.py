@@ -390,7 +390,11 @@ def _convolved(scope: Scope, op: ir.Operation, padding: Shape) -> Shape:
         tuple(optional_i64s(op, name, ones)) for name in ("window_strides", "lhs_dilation", "rhs_dilation")
     )
     features = lhs[numbers.input_feature_dimension], rhs[numbers.kernel_input_feature_dimension]
-    scope.unite(features[0], features[1] * i64(op, "feature_group_count"), op)
+    feature_groups, batch_groups = i64(op, "feature_group_count"), i64(op, "batch_group_count")
+    scope.unite(features[0], features[1] * feature_groups, op)
+    batch, outputs = lhs[numbers.input_batch_dimension], rhs[numbers.kernel_output_feature_dimension]
+    for size, groups in ((batch, batch_groups), (outputs, batch_groups), (outputs, feature_groups)):
+        scope.require_equal(size, groups * floordiv(size, groups), op)
     spatial = window_shape(
         tuple(lhs[i] for i in numbers.input_spatial_dimensions),
         tuple(rhs[i] for i in numbers.kernel_spatial_dimensions),
@@ -400,7 +404,7 @@ def _convolved(scope: Scope, op: ir.Operation, padding: Shape) -> Shape:
         dilation,
     )
     result: list[Number] = [0] * len(lhs)
-    result[numbers.output_batch_dimension] = floordiv(lhs[numbers.input_batch_dimension], i64(op, "batch_group_count"))
+    result[numbers.output_batch_dimension] = floordiv(batch, batch_groups)
     result[numbers.output_feature_dimension] = rhs[numbers.kernel_output_feature_dimension]
     for dimension, extent in zip(numbers.output_spatial_dimensions, spatial, strict=True):
         result[dimension] = extent

@@ -243,6 +243,25 @@ def test_results_declared_open_have_the_sizes_that_static_ops_give(high):
     assert result.tolist() == [1.0][: 2 + high]
 
 
+@pytest.mark.parametrize("groups", [(4, 1), (1, 2)])
+def test_groups_of_a_convolution_divide_open_features(groups):
+    """A kernel met sizes that nothing had said to be multiples: an internal error."""
+    features, batches = groups
+    inputs, kernel = "tensor<?x6x4xf32>", f"tensor<3x{4 // features}x?xf32>"
+    text = f"""
+      func.func @main(%x: {inputs}, %k: {kernel}) -> tensor<?x6x?xf32> {{
+        %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {{pad = [[1, 1]]}}
+          {{batch_group_count = {batches} : i64, feature_group_count = {features} : i64}}
+          : ({inputs}, {kernel}) -> tensor<?x6x?xf32>
+        return %0 : tensor<?x6x?xf32>
+      }}"""
+    executable = stablehlo_py.compile(text, options=Options(cache_dir=None))
+    (result,) = executable(np.ones((4, 6, 4), np.float32), np.ones((3, 4 // features, 8), np.float32))
+    np.testing.assert_array_equal(result[:, 2], np.full((4 // batches, 8), 12.0 / features))
+    with pytest.raises(ArgumentError, match=f"is 5, and must be a multiple of {features * batches}"):
+        executable(np.ones((4, 6, 4), np.float32), np.ones((3, 4 // features, 5), np.float32))
+
+
 @pytest.mark.parametrize("length", [-(2**31), 2**31 - 1])
 def test_a_transform_of_impossible_length_is_refused(length):
     """A negative size was an internal error; the tables of a long prime took all memory."""
