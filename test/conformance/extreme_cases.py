@@ -92,7 +92,9 @@ def programs(pattern: str = "*") -> Iterator[Program]:
     for path in sorted(FOLDER.glob("*.mlir")):
         for words, text, name in _CALL.findall(path.read_text()):
             if fnmatch.fnmatchcase(f"{path.stem} {name}", pattern):
-                yield Program(f"{path.stem} {name}", text.replace(f"@{name}(", "@main(", 1), _inputs(words, name))
+                yield Program(
+                    f"{path.stem} {name}", text.replace(f"@{name}(", "@main(", 1), _inputs(words, name), tolerance=8
+                )
 
 
 def _name(row: Row) -> str:

@@ -230,7 +230,8 @@ def difference_of(
     else:
         info = ml_dtypes.finfo(ours.dtype)
         with np.errstate(invalid="ignore"):
-            wide, exact = ours.astype(np.float64), right.astype(np.float64)
+            kind = np.complex128 if ours.dtype.kind == "c" else np.float64
+            wide, exact = ours.astype(kind), right.astype(kind)
             size = np.abs(exact) if magnitude is None else magnitude
             allowed = tolerance * (float(info.eps) * size + float(info.smallest_subnormal))
             near = np.isfinite(exact) & np.isfinite(wide) & (np.abs(wide - exact) <= allowed)

@@ -14,14 +14,12 @@ import argparse
 import fnmatch
 import itertools
 import json
-import multiprocessing
 import re
 import resource
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 if str(Path(__file__).parent) not in sys.path:
@@ -33,7 +31,8 @@ from op_runner import difference_of
 
 from stablehlo_py.debug.engines import Settings
 from stablehlo_py.debug.workers import Answer, Workers
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.errors import LoadError, ShloError
+from stablehlo_py.frontend.load import load
 
 MEMORY = 6 << 30  # of a child's address space
 HANG_S = 5.0  # of processor time
@@ -42,6 +41,13 @@ TIMEOUT_S = 60.0  # of a child that does not use the processor, or not alone
 FINDINGS = ("crash", "hang", "raw", "internal", "wrong")
 # Programs that may take for ever and be right: they count, or wait for the host.
 _MAY_LAST = re.compile(r"stablehlo\.(while|infeed|outfeed|recv|send)\b")
+# Cases that both oracles answer, and neither is right, or nobody is.
+_NO_ORACLE = (
+    # An initial value that is not the identity of the body enters as often as an implementation likes.
+    "*stablehlo.reduce affine: integer 2[01] *",
+    # The number of elements is calculated in i64 by way of limit + stride, which overflows: one element is right.
+    "*stablehlo.real_dynamic_slice constant_bounds: integer 1[23] * is 9223372036854775807",
+)
 
 
 def outcome(case: Case, workers: Workers) -> tuple[str, str]:
@@ -68,7 +74,7 @@ def outcome(case: Case, workers: Workers) -> tuple[str, str]:
             differences = _differences(case.program, answer, right)
             if not differences:
                 return "same", ""
-    if differences and _has_large_places(case):
+    if differences and (_has_large_places(case) or any(fnmatch.fnmatchcase(case.name, each) for each in _NO_ORACLE)):
         return "unchecked", differences
     return ("wrong", differences) if differences else ("unchecked", right.detail)
 
@@ -90,26 +96,21 @@ def _differences(program: Program, ours: Answer, right: Answer) -> str:
     for mine, theirs in zip(ours.results, right.results, strict=True):
         magnitude = None
         if program.by_largest:
-            size = np.abs(theirs.astype(np.float64))
+            size = np.abs(theirs.astype(np.complex128 if theirs.dtype.kind == "c" else np.float64))
             magnitude = np.full(size.shape, size.max(initial=0.0, where=np.isfinite(size)))
         found.append(difference_of(mine, theirs, program.tolerance, magnitude))
     return "; ".join(filter(None, found))
 
 
-def _parse(text: str) -> None:
-    with suppress(ir.MLIRError, ValueError):
-        ir.Module.parse(text, make_context())
-
-
 def _dies_in_parser(text: str) -> bool:
-    """Whether reading the text is what ends the process, or takes for ever."""
-    process = multiprocessing.get_context("forkserver").Process(target=_parse, args=(text,))
-    process.start()
-    process.join(TIMEOUT_S)
-    died = process.exitcode != 0
-    process.kill()
-    process.join()
-    return died
+    """Whether reading the text is what ends the process, or takes for ever: the compiler reads it in a child."""
+    try:
+        load(text)
+    except LoadError as error:
+        return "MLIR crashed" in str(error) or "reading its" in str(error)
+    except ShloError:
+        pass
+    return False
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
