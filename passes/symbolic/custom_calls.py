@@ -142,4 +142,4 @@ _TARGETS: dict[str, Callable[[Scope, ir.Operation], Sequence[tuple[Number, ...]]
     "stablehlo.dynamic_top_k": _top_k,
     "stablehlo.dynamic_rng_bit_generator": _rng_bit_generator,
 }
-RULES["stablehlo.custom_call"] = _custom_call
+RULES.enter(_custom_call, "custom_call")

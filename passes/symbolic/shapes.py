@@ -16,6 +16,7 @@ from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.legalize.rules import keyword, optional_i64s, optional_pairs
 from stablehlo_py.mlir import ir, stablehlo
+from stablehlo_py.rules import Rules
 
 Shape: TypeAlias = tuple[Number, ...]
 
@@ -40,7 +41,7 @@ class Scope(Protocol):
 
 
 Rule = Callable[[Scope, ir.Operation], Sequence[Shape]]
-RULES: dict[str, Rule] = {}
+RULES: Rules[Rule] = Rules("stablehlo.")
 
 
 def result_shapes(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
@@ -50,14 +51,6 @@ def result_shapes(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
         UnsupportedError: they do not follow from sizes.
     """
     return RULES.get(op.name, _elementwise)(scope, op)
-
-
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        RULES.update((f"stablehlo.{name}", function) for name in names)
-        return function
-
-    return register
 
 
 def _united(scope: Scope, op: ir.Operation, shapes: Sequence[Shape]) -> Shape:
@@ -83,7 +76,7 @@ def _elementwise(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 # --- sources and shapes given as values ------------------------------------------------------------------------------
 
 
-@_rule("constant", "iota", "rng_bit_generator", "reshape", "dynamic_slice", "rng")
+@RULES.rule("constant", "iota", "rng_bit_generator", "reshape", "dynamic_slice", "rng")
 def declared(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """Ops whose static form says the shape: their types must."""
     if op.name == "stablehlo.rng_bit_generator":
@@ -114,7 +107,7 @@ def _sizes(scope: Scope, op: ir.Operation, operand: int) -> Shape:
     return sizes
 
 
-@_rule("fft")
+@RULES.rule("fft")
 def _fft(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """Specification, section fft, C4 to C6: dimensions before the transformed ones are those of the operand."""
     length, kind, sizes = i64s(op, "fft_length"), keyword(op.attributes["fft_type"]), scope.shape(op.operands[0])
@@ -125,19 +118,19 @@ def _fft(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [infer.fft_shape((*sizes[: -len(length)], *length), kind, length)]
 
 
-@_rule("dynamic_reshape")
+@RULES.rule("dynamic_reshape")
 def _dynamic_reshape(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     sizes = _sizes(scope, op, 1)
     scope.require_equal(product(scope.shape(op.operands[0])), product(sizes), op)
     return [sizes]
 
 
-@_rule("dynamic_iota")
+@RULES.rule("dynamic_iota")
 def _dynamic_iota(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [_sizes(scope, op, 0)]
 
 
-@_rule("dynamic_broadcast_in_dim")
+@RULES.rule("dynamic_broadcast_in_dim")
 def _dynamic_broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """A mapped dimension has the result's size, unless it is known to be 1."""
     source, sizes = scope.shape(op.operands[0]), list(_sizes(scope, op, 1))
@@ -147,7 +140,7 @@ def _dynamic_broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [tuple(sizes)]
 
 
-@_rule("broadcast_in_dim")
+@RULES.rule("broadcast_in_dim")
 def _broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     source, sizes = scope.shape(op.operands[0]), list(_static(op))
     for extent, dimension in zip(source, i64s(op, "broadcast_dimensions"), strict=True):
@@ -156,12 +149,12 @@ def _broadcast(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [tuple(sizes)]
 
 
-@_rule("get_dimension_size")
+@RULES.rule("get_dimension_size")
 def _scalar(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [()]
 
 
-@_rule("set_dimension_size")
+@RULES.rule("set_dimension_size")
 def _set_dimension_size(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     sizes, dimension = list(scope.shape(op.operands[0])), i64(op, "dimension")
     (size,) = scope.elements(op.operands[1])
@@ -173,18 +166,18 @@ def _set_dimension_size(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
 # --- moving elements -------------------------------------------------------------------------------------------------
 
 
-@_rule("optimization_barrier")
+@RULES.rule("optimization_barrier")
 def _barrier(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [scope.shape(value) for value in op.operands]
 
 
-@_rule("transpose")
+@RULES.rule("transpose")
 def _transpose(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     source = scope.shape(op.operands[0])
     return [tuple(source[dimension] for dimension in i64s(op, "permutation"))]
 
 
-@_rule("concatenate")
+@RULES.rule("concatenate")
 def _concatenate(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     shapes = [scope.shape(value) for value in op.operands]
     dimension = i64(op, "dimension")
@@ -195,14 +188,14 @@ def _concatenate(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [tuple(united)]
 
 
-@_rule("slice")
+@RULES.rule("slice")
 def _slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     start, limit, strides = (i64s(op, name) for name in ("start_indices", "limit_indices", "strides"))
     _require_within(scope, op, limit, scope.shape(op.operands[0]))
     return [infer.slice_shape(start, limit, strides)]
 
 
-@_rule("real_dynamic_slice")
+@RULES.rule("real_dynamic_slice")
 def _real_dynamic_slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     start, limit, strides = (scope.elements(value) for value in list(op.operands)[1:])
     for first, end, step, size in zip(start, limit, strides, scope.shape(op.operands[0]), strict=True):
@@ -213,13 +206,13 @@ def _real_dynamic_slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [infer.slice_shape(start, limit, strides)]
 
 
-@_rule("pad")
+@RULES.rule("pad")
 def _pad(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     edges = (i64s(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding"))
     return [_padded(scope.shape(op.operands[0]), *edges)]
 
 
-@_rule("dynamic_pad")
+@RULES.rule("dynamic_pad")
 def _dynamic_pad(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     low, high, interior = (scope.elements(value) for value in list(op.operands)[2:])
     for inner in interior:
@@ -232,24 +225,24 @@ def _padded(sizes: Shape, low: Shape, high: Shape, interior: Shape) -> Shape:
     return tuple(size + first + last + maximum(size - 1, 0) * inner for size, first, last, inner in edges)
 
 
-@_rule("reverse", "cholesky")
+@RULES.rule("reverse", "cholesky")
 def _like_operand(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [scope.shape(op.operands[0])]
 
 
-@_rule("dynamic_update_slice")
+@RULES.rule("dynamic_update_slice")
 def _dynamic_update_slice(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     operand, update = (scope.shape(value) for value in list(op.operands)[:2])
     _require_within(scope, op, update, operand)
     return [operand]
 
 
-@_rule("sort")
+@RULES.rule("sort")
 def _sort(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [_united(scope, op, [scope.shape(value) for value in op.operands])] * len(op.results)
 
 
-@_rule("scatter")
+@RULES.rule("scatter")
 def _scatter(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """Specification, section scatter, constraints on the shape of updates."""
     numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
@@ -270,7 +263,7 @@ def _scatter(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [operand] * count
 
 
-@_rule("select_and_scatter")
+@RULES.rule("select_and_scatter")
 def _select_and_scatter(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     """Specification, section select_and_scatter, C2: one element of source for every window of the operand."""
     operand, source = (scope.shape(value) for value in list(op.operands)[:2])
@@ -283,7 +276,7 @@ def _select_and_scatter(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [operand]
 
 
-@_rule("triangular_solve")
+@RULES.rule("triangular_solve")
 def _triangular_solve(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     a, b = (scope.shape(value) for value in op.operands)
     for one, other in zip(a[:-2], b[:-2], strict=True):
@@ -294,19 +287,19 @@ def _triangular_solve(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [b]
 
 
-@_rule("bitcast_convert")
+@RULES.rule("bitcast_convert")
 def _bitcast_convert(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     source, declared = scope.shape(op.operands[0]), tuple(op.results[0].type.shape)
     return [(*source, declared[-1]) if len(declared) > len(source) else source[: len(declared)]]
 
 
-@_rule("gather")
+@RULES.rule("gather")
 def _gather(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     _require_within(scope, op, i64s(op, "slice_sizes"), scope.shape(op.operands[0]))
     return [_gathered(scope, op, i64s(op, "slice_sizes"))]
 
 
-@_rule("dynamic_gather")
+@RULES.rule("dynamic_gather")
 def _dynamic_gather(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     sizes = scope.elements(op.operands[2])
     _require_within(scope, op, sizes, scope.shape(op.operands[0]))
@@ -323,7 +316,7 @@ def _gathered(scope: Scope, op: ir.Operation, slice_sizes: Shape) -> Shape:
 # --- reductions and contractions -------------------------------------------------------------------------------------
 
 
-@_rule("reduce")
+@RULES.rule("reduce")
 def _reduce(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     count, dimensions = len(op.results), i64s(op, "dimensions")
     united = _united(scope, op, [scope.shape(value) for value in list(op.operands)[:count]])
@@ -340,7 +333,7 @@ def window_shape(sizes: Shape, window: Shape, strides: Shape, padding: Shape, ba
     return tuple(result)
 
 
-@_rule("reduce_window")
+@RULES.rule("reduce_window")
 def _reduce_window(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     count, rank = len(op.results), len(scope.shape(op.operands[0]))
     united = _united(scope, op, [scope.shape(value) for value in list(op.operands)[:count]])
@@ -353,7 +346,7 @@ def _reduce_window(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [window_shape(united, window, strides, padding, base, dilation)] * count
 
 
-@_rule("dot_general")
+@RULES.rule("dot_general")
 def _dot_general(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     lhs, rhs = (scope.shape(value) for value in op.operands)
@@ -364,20 +357,20 @@ def _dot_general(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [infer.dot_shape(lhs, rhs, batch, contract)]
 
 
-@_rule("dot")
+@RULES.rule("dot")
 def _dot(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     lhs, rhs = (scope.shape(value) for value in op.operands)
     scope.unite(lhs[-1], rhs[0], op)
     return [(*lhs[:-1], *rhs[1:])]
 
 
-@_rule("convolution")
+@RULES.rule("convolution")
 def _convolution(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     rank = len(scope.shape(op.operands[0]))
     return [_convolved(scope, op, tuple(optional_pairs(op, "padding", rank - 2)))]
 
 
-@_rule("dynamic_conv")
+@RULES.rule("dynamic_conv")
 def _dynamic_conv(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [_convolved(scope, op, scope.elements(op.operands[2]))]
 

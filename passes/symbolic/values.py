@@ -16,12 +16,13 @@ from stablehlo_py.dialect.size import Number
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, is_integer, is_unsigned
 from stablehlo_py.legalize.rules import keyword
 from stablehlo_py.mlir import ir
+from stablehlo_py.rules import Rules
 
 MAX_ELEMENTS = 64  # of a value that is followed
 
 Elements: TypeAlias = "tuple[Number, ...] | None"
 Rule = Callable[[ir.Operation, Sequence["tuple[Number, ...]"]], Elements]
-RULES: dict[str, Rule] = {}
+RULES: Rules[Rule] = Rules("stablehlo.")
 
 
 def followed(type_: ir.Type) -> bool:
@@ -39,14 +40,6 @@ def evaluate(op: ir.Operation, operands: Sequence[Elements]) -> Elements:
     return rule(op, operands)  # type: ignore[arg-type]
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        RULES.update((f"stablehlo.{name}", function) for name in names)
-        return function
-
-    return register
-
-
 def _shape(value: ir.Value) -> tuple[int, ...]:
     return tuple(value.type.shape)
 
@@ -55,7 +48,7 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 
 
 def _elementwise(name: str, function: Callable[..., Number]) -> None:
-    RULES[f"stablehlo.{name}"] = lambda op, operands: tuple(map(function, *operands))
+    RULES.enter(lambda op, operands: tuple(map(function, *operands)), name)
 
 
 _ARITHMETIC: dict[str, Callable[..., Number]] = {
@@ -78,7 +71,7 @@ def _logical(name: str, function: Callable[..., Number]) -> None:
     def rule(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
         return tuple(map(function, *operands)) if is_bool(element_type(op.results[0])) else None
 
-    RULES[f"stablehlo.{name}"] = rule
+    RULES.enter(rule, name)
 
 
 _logical("and", lambda a, b: a * b)
@@ -96,28 +89,28 @@ _COMPARISONS: dict[str, Callable[[Number, Number], Number]] = {
 }
 
 
-@_rule("compare")
+@RULES.rule("compare")
 def _compare(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     if is_unsigned(element_type(op.operands[0])) and not is_bool(element_type(op.operands[0])):
         return None
     return tuple(map(_COMPARISONS[keyword(op.attributes["comparison_direction"])], *operands))
 
 
-@_rule("select")
+@RULES.rule("select")
 def _select(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     condition, on_true, on_false = operands
     conditions = condition * len(on_true) if len(condition) == 1 else condition
     return tuple(map(size.select, conditions, on_true, on_false))
 
 
-@_rule("clamp")
+@RULES.rule("clamp")
 def _clamp(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     low, x, high = operands
     lows, highs = (side * len(x) if len(side) == 1 else side for side in (low, high))
     return tuple(size.minimum(size.maximum(each, a), b) for a, each, b in zip(lows, x, highs, strict=True))
 
 
-@_rule("convert")
+@RULES.rule("convert")
 def _convert(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     """Sizes fit any integer type that holds them."""
     if is_bool(element_type(op.results[0])) and not is_bool(element_type(op.operands[0])):
@@ -128,17 +121,17 @@ def _convert(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elemen
 # --- structure -------------------------------------------------------------------------------------------------------
 
 
-@_rule("constant")
+@RULES.rule("constant")
 def _constant(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     return tuple(int(each) for each in constant_value(op).reshape(-1))
 
 
-@_rule("reshape", "dynamic_reshape", "optimization_barrier")
+@RULES.rule("reshape", "dynamic_reshape", "optimization_barrier")
 def _same(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     return operands[0]
 
 
-@_rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
+@RULES.rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
 def _broadcast(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     source, dimensions = _shape(op.operands[0]), i64s(op, "broadcast_dimensions")
     result = []
@@ -150,12 +143,12 @@ def _broadcast(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elem
     return tuple(result)
 
 
-@_rule("concatenate")
+@RULES.rule("concatenate")
 def _concatenate(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     return tuple(itertools.chain(*operands)) if i64(op, "dimension") == 0 or len(operands) == 1 else None
 
 
-@_rule("slice")
+@RULES.rule("slice")
 def _slice(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     if len(_shape(op.results[0])) != 1:
         return None
@@ -163,13 +156,13 @@ def _slice(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements
     return operands[0][slice(*bounds)]
 
 
-@_rule("iota")
+@RULES.rule("iota")
 def _iota(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     dimension = i64(op, "iota_dimension")
     return tuple(place[dimension] for place in itertools.product(*map(range, _shape(op.results[0]))))
 
 
-@_rule("reduce")
+@RULES.rule("reduce")
 def _reduce(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
     """Of a whole value, by one arithmetic op."""
     if len(operands) != 2 or len(_shape(op.results[0])) or len(op.regions[0].blocks[0].operations) != 2:

@@ -22,6 +22,7 @@ from stablehlo_py.codegen.math import narrow as narrow_math
 from stablehlo_py.codegen.types import Element, Known, Lanes, each, element
 from stablehlo_py.dialect.types import i64, text
 from stablehlo_py.mlir import ir
+from stablehlo_py.rules import Rules
 
 
 class Rule(Protocol):
@@ -30,7 +31,7 @@ class Rule(Protocol):
     def __call__(self, f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) -> Lanes: ...
 
 
-ARITH: dict[str, Rule] = {}
+ARITH: Rules[Rule] = Rules()
 
 # Results of these are values of the operands' type already: no rounding.
 EXACT = frozenset(
@@ -54,17 +55,6 @@ def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) 
 def rounded(f: Function, of: Element, value: Known) -> Lanes:
     """The nearest value of the element type, for types narrower than their registers."""
     return of.round(f, value) if of.round else value
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a function in `ARITH` under these names."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            ARITH[name] = function
-        return function
-
-    return register
 
 
 def _operand_element(op: ir.OpView | ir.Operation, number: int = 0) -> Element:
@@ -91,7 +81,7 @@ def _binary(name: str, float_name: str, integer_name: str, bool_name: str) -> No
             return f.binary(float_name, a, b)
         return f.binary(bool_name if a.type.element is I1 else integer_name, a, b)
 
-    ARITH[name] = arithmetic
+    ARITH.enter(arithmetic, name)
 
 
 # On i1, StableHLO's add is OR and multiply is AND; subtract is not defined and XLA's answer is XOR.
@@ -100,7 +90,7 @@ _binary("subtract", "fsub", "sub", "xor")
 _binary("multiply", "fmul", "mul", "and")
 
 
-@rule("divide", "remainder")
+@ARITH.rule("divide", "remainder")
 def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     a, b = operands
     is_division = op.operation.name.endswith("divide")
@@ -133,37 +123,37 @@ def extreme(f: Function, largest: bool, unsigned: bool, a: Known, b: Known) -> L
 
 
 # The combiners of reductions are looked up by their kind: the op may be a reduction.
-@rule("maximum")
+@ARITH.rule("maximum")
 def _maximum(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return extreme(f, True, _operand_element(op).unsigned, *operands)
 
 
-@rule("minimum")
+@ARITH.rule("minimum")
 def _minimum(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return extreme(f, False, _operand_element(op).unsigned, *operands)
 
 
-@rule("and")
+@ARITH.rule("and")
 def _and(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.binary("and", *operands)
 
 
-@rule("or")
+@ARITH.rule("or")
 def _or(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.binary("or", *operands)
 
 
-@rule("xor")
+@ARITH.rule("xor")
 def _xor(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.binary("xor", *operands)
 
 
-@rule("not")
+@ARITH.rule("not")
 def _not(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.binary("xor", operands[0], _ones(f, operands[0]))
 
 
-@rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
+@ARITH.rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
 def _shift(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     a, by = operands
     width = f.const(a.type.bits - 1, by.type)
@@ -175,23 +165,23 @@ def _shift(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.select(outside, _zero(f, a), moved)
 
 
-@rule("popcnt")
+@ARITH.rule("popcnt")
 def _popcnt(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.intrinsic("ctpop", operands[0])
 
 
-@rule("count_leading_zeros")
+@ARITH.rule("count_leading_zeros")
 def _count_leading_zeros(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     (a,) = operands
     return f.op(f'"llvm.intr.ctlz"({a.ref}) <{{is_zero_poison = false}}> : ({a.type.text}) -> {a.type.text}', a.type)
 
 
-@rule("negate")
+@ARITH.rule("negate")
 def _negate(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return each(lambda a: f.fneg(a) if a.type.is_float else f.binary("sub", _zero(f, a), a), operands[0])
 
 
-@rule("abs")
+@ARITH.rule("abs")
 def _abs(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     (a,) = operands
     if isinstance(a, tuple):
@@ -203,7 +193,7 @@ def _abs(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.select(f.cmp("slt", a, _zero(f, a)), f.binary("sub", _zero(f, a), a), a)
 
 
-@rule("sign")
+@ARITH.rule("sign")
 def _sign(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     (a,) = operands
     if isinstance(a, tuple):
@@ -219,7 +209,7 @@ def _sign(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
 
 
 def _rounding(name: str, intrinsic: str) -> None:
-    ARITH[name] = lambda f, op, operands: f.intrinsic(intrinsic, operands[0])
+    ARITH.enter(lambda f, op, operands: f.intrinsic(intrinsic, operands[0]), name)
 
 
 _rounding("floor", "floor")
@@ -227,7 +217,7 @@ _rounding("ceil", "ceil")
 _rounding("round_nearest_even", "roundeven")
 
 
-@rule("round_nearest_afz")
+@ARITH.rule("round_nearest_afz")
 def _round_away(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     # trunc(x + copysign(pred(0.5), x)): llvm.round has no vector instruction on x86. The predecessor keeps 0.49999997
     # from rounding up.
@@ -275,26 +265,26 @@ def _function(name: str, function: Callable[[Function, Value], Value]) -> None:
         of_16_bits = element(op.results[0]).bits <= 16
         return (narrow_math.FUNCTIONS.get(name, function) if of_16_bits else function)(f, a)
 
-    ARITH[name] = elementary
+    ARITH.enter(elementary, name)
 
 
 for _name, _expansion in _FUNCTIONS.items():
     _function(_name, _expansion)
 
 
-@rule("atan2")
+@ARITH.rule("atan2")
 def _atan2(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     if isinstance(operands[0], tuple):
         return complex_math.BINARY["atan2"](f, *operands)
     return real_math.atan2(f, *operands)
 
 
-@rule("zeta")
+@ARITH.rule("zeta")
 def _zeta(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return real_math.zeta(f, *operands)
 
 
-@rule("power")
+@ARITH.rule("power")
 def _power(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     a, b = operands
     if isinstance(a, tuple):
@@ -321,12 +311,12 @@ def _integer_power(f: Function, a: Value, b: Value, of: Element) -> Value:
     return f.select(f.cmp("slt", b, zero), f.select(f.cmp("eq", a, one), one, minus), result)
 
 
-@rule("is_finite")
+@ARITH.rule("is_finite")
 def _is_finite(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.cmp("olt", f.intrinsic("fabs", operands[0]), f.const(math.inf, operands[0].type))
 
 
-@rule("reduce_precision")
+@ARITH.rule("reduce_precision")
 def _reduce_precision(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return reduce_precision(f, _operand_element(op), operands[0], i64(op, "exponent_bits"), i64(op, "mantissa_bits"))
 
@@ -336,7 +326,7 @@ def _reduce_precision(f: Function, op: ir.OpView, operands: Sequence[Known]) -> 
 _FLOAT_PREDICATES = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
 
 
-@rule("compare")
+@ARITH.rule("compare")
 def _compare(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     total = "total_order" in op.attributes
     return compare(f, text(op, "direction"), _operand_element(op), *operands, total_order=total)
@@ -365,28 +355,28 @@ def sortable(f: Function, a: Value) -> Value:
     return f.binary("xor", bits, flip)
 
 
-@rule("select")
+@ARITH.rule("select")
 def _select(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     condition, a, b = operands
     return each(lambda left, right: f.select(condition, left, right), a, b)
 
 
-@rule("copy")
+@ARITH.rule("copy")
 def _copy(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return operands[0]
 
 
-@rule("complex")
+@ARITH.rule("complex")
 def _complex(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return operands[0], operands[1]
 
 
-@rule("real")
+@ARITH.rule("real")
 def _real(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return operands[0][0] if isinstance(operands[0], tuple) else operands[0]
 
 
-@rule("imag")
+@ARITH.rule("imag")
 def _imag(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return operands[0][1] if isinstance(operands[0], tuple) else f.const(0.0, operands[0].type)
 
@@ -394,12 +384,12 @@ def _imag(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
 # --- conversion ------------------------------------------------------------------------------------------------------
 
 
-@rule("convert")
+@ARITH.rule("convert")
 def _convert(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return convert(f, _operand_element(op), element(op.results[0]), operands[0])
 
 
-@rule("bitcast_convert")
+@ARITH.rule("bitcast_convert")
 def _bitcast_convert(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return bitcast(f, _operand_element(op), element(op.results[0]), operands[0])
 

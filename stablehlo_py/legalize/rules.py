@@ -19,11 +19,13 @@ from typing import TypeAlias
 from stablehlo_py.dialect.constants import to_numpy
 from stablehlo_py.dialect.types import i64
 from stablehlo_py.mlir import ir
+from stablehlo_py.rules import Rules
 
 Results: TypeAlias = ir.Value | Sequence[ir.Value] | None
 Rule: TypeAlias = Callable[[ir.OpView], Results]
 
-RULES: dict[str, Rule] = {}
+RULES: Rules[Rule] = Rules()
+rule = RULES.rule
 # Ops that become the hlo op of another name (or the same) with the same operands, result types and no attributes.
 RENAMED: dict[str, str] = {}
 
@@ -36,23 +38,9 @@ class Unsupported(Exception):
         self.reason, self.remedy = reason, remedy
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a function as the rule of these ops."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            if name in RULES:
-                raise ValueError(f"two rules for {name}")
-            RULES[name] = function
-        return function
-
-    return register
-
-
 def keep(*names: str) -> None:
     """Ops that stay, with hlo ops in their regions (docs/architecture.md says which)."""
-    for name in names:
-        RULES[name] = _kept
+    RULES.enter(_kept, *names)
 
 
 def _kept(op: ir.OpView) -> None:
@@ -65,8 +53,7 @@ def refuse(reason: str, remedy: str, *names: str) -> None:
     def refused(op: ir.OpView) -> None:
         raise Unsupported(reason, remedy)
 
-    for name in names:
-        RULES[name] = refused
+    RULES.enter(refused, *names)
 
 
 def optional_i64s(op: ir.OpView, name: str, default: Sequence[int]) -> list[int]:

@@ -32,7 +32,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.elemental_shape import products, runs
+from stablehlo_py.codegen.elemental.shape import products, runs
 from stablehlo_py.codegen.index import (
     Affine,
     Position,

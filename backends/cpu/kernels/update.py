@@ -25,7 +25,7 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.elemental_shape import start_indices
+from stablehlo_py.codegen.elemental.shape import start_indices
 from stablehlo_py.codegen.index import Affine, Position, add, affine_of, lane_index, regroup
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import estimate

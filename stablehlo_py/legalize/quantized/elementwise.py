@@ -115,6 +115,6 @@ def iota(op: ir.OpView, of: Reading) -> ir.Value:
     return quantize(counted, quantized)
 
 
-RULES.update({f"stablehlo.{name}": _elementwise for name in _ELEMENTWISE.split()})
-RULES.update({f"stablehlo.{name}": dequantize_op_quantize for name in _WHOLE.split()})
-RULES.update({f"chlo.broadcast_{name}": dequantize_op_quantize for name in _BROADCASTING.split()})
+RULES.enter(_elementwise, *(f"stablehlo.{name}" for name in _ELEMENTWISE.split()))
+RULES.enter(dequantize_op_quantize, *(f"stablehlo.{name}" for name in _WHOLE.split()))
+RULES.enter(dequantize_op_quantize, *(f"chlo.broadcast_{name}" for name in _BROADCASTING.split()))

@@ -42,6 +42,6 @@ def _container(op: ir.OpView, of: Reading) -> None:
     """The op is the same on any type."""
 
 
-RULES.update({f"stablehlo.{name}": _movement for name in _MOVEMENT.split()})
-RULES.update({f"stablehlo.{name}": _container for name in _CONTAINERS.split()})
+RULES.enter(_movement, *(f"stablehlo.{name}" for name in _MOVEMENT.split()))
+RULES.enter(_container, *(f"stablehlo.{name}" for name in _CONTAINERS.split()))
 rule("func.return", "func.call")(_container)

@@ -13,25 +13,14 @@ from typing import TypeAlias
 from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
+from stablehlo_py.rules import Rules
 
 Reading: TypeAlias = Callable[[ir.Value], Quantized | None]  # how a value is quantized, None where it is not
 Results: TypeAlias = ir.Value | Sequence[ir.Value] | None
 Rule: TypeAlias = Callable[[ir.OpView, Reading], Results]
 
-RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a function as the rule of these ops."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            if name in RULES:
-                raise ValueError(f"two rules for {name}")
-            RULES[name] = function
-        return function
-
-    return register
+RULES: Rules[Rule] = Rules()
+rule = RULES.rule
 
 
 def quantization(value: ir.Value, of: Reading) -> Quantized:

@@ -6,23 +6,19 @@ StableHLO spec, section convolution.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Value
 from stablehlo_py.codegen.conversions import convert
-from stablehlo_py.codegen.elemental_compute import digits, loops, rule
-from stablehlo_py.codegen.elemental_shape import grid
+from stablehlo_py.codegen.elemental.compute import digits, loops
+from stablehlo_py.codegen.elemental.core import RULES, Elemental
+from stablehlo_py.codegen.elemental.shape import grid
 from stablehlo_py.codegen.index import Affine, Position, Probe, add, both, divmod_, regroup, scale
 from stablehlo_py.codegen.types import Lanes, element, splat
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.mlir import ir
 
-if TYPE_CHECKING:
-    from stablehlo_py.codegen.elemental import Elemental
 
-
-@rule("convolution")
+@RULES.rule("convolution")
 def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     """Sum over kernel places and input features; the input is zero outside and between its dilated elements."""
     f, of = e.f, element(op.results[0])

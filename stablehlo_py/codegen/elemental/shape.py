@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I32, Value
 from stablehlo_py.codegen.conversions import convert
+from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.index import (
     Affine,
     Position,
@@ -35,26 +35,10 @@ from stablehlo_py.dialect.types import i64, i64s, shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
-if TYPE_CHECKING:
-    from stablehlo_py.codegen.elemental import Elemental
-
-Rule = Callable[["Elemental", ir.OpView, Position], Lanes]
-SHAPE_RULES: dict[str, Rule] = {}
 MAX_INLINE_CONSTANT = 64
 MAX_BRANCHES = 8  # pieces of a concatenate that are branched to
 MAX_PIECE_OPS = 6  # that compute one of them
 MIN_VECTORS = 4  # vectors that such a piece has
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for ops (names without `hlo.`)."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            SHAPE_RULES[name] = function
-        return function
-
-    return register
 
 
 def runs(count: int, joined: Callable[[int], bool]) -> list[range]:
@@ -76,12 +60,12 @@ def products(sizes: Sequence[int], groups: Sequence[range]) -> list[int]:
 # --- rearrangements --------------------------------------------------------------------------------------------------
 
 
-@rule("reshape", "copy", "stablehlo.optimization_barrier")
+@RULES.rule("reshape", "copy", "stablehlo.optimization_barrier")
 def _reshape(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     return e.value(op.operands[0], place)
 
 
-@rule("broadcast")
+@RULES.rule("broadcast")
 def _broadcast(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     sizes, dimensions = shape(op.results[0]), i64s(op, "dimensions")
     source = {dimension: number for number, dimension in enumerate(dimensions)}
@@ -104,7 +88,7 @@ def _broadcast(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     return e.value(op.operands[0], tuple((count, index) for _, count, index in kept if count != 1))
 
 
-@rule("transpose")
+@RULES.rule("transpose")
 def _transpose(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     sizes, permutation = shape(op.results[0]), i64s(op, "permutation")
     groups = runs(len(sizes), lambda dimension: permutation[dimension] == permutation[dimension - 1] + 1)
@@ -114,7 +98,7 @@ def _transpose(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     return e.value(op.operands[0], tuple((count, index) for _, count, index in moved if count != 1))
 
 
-@rule("reverse")
+@RULES.rule("reverse")
 def _reverse(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     sizes, reversed_ = shape(op.results[0]), set(i64s(op, "dimensions"))
     groups = runs(len(sizes), lambda dimension: (dimension in reversed_) == (dimension - 1 in reversed_))
@@ -137,7 +121,7 @@ def _whole_suffix(sizes: Sequence[int], whole: Callable[[int], bool], steps: Cal
     return runs(len(sizes), lambda dimension: whole(dimension) and steps(dimension - 1))
 
 
-@rule("slice")
+@RULES.rule("slice")
 def _slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     source, result = shape(op.operands[0]), shape(op.results[0])
     start = i64s(op, "start")
@@ -165,7 +149,7 @@ def start_indices(
     ]
 
 
-@rule("dynamic_slice")
+@RULES.rule("dynamic_slice")
 def _dynamic_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     source, result = shape(op.operands[0]), shape(op.results[0])
     starts = start_indices(e, list(op.operands)[1:], source, result)
@@ -178,7 +162,7 @@ def _dynamic_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     return e.value(op.operands[0], tuple(digit for digit in digits if digit[0] != 1))
 
 
-@rule("dynamic_update_slice")
+@RULES.rule("dynamic_update_slice")
 def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     operand, update = op.operands[0], op.operands[1]
     sizes, window = shape(operand), shape(update)
@@ -206,7 +190,7 @@ def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes
     return e.choose(True if condition is None else condition, updated, lambda: e.value(operand, place))
 
 
-@rule("pad")
+@RULES.rule("pad")
 def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     operand, padding = op.operands[0], op.operands[1]
     sizes, result = shape(operand), shape(op.results[0])
@@ -261,7 +245,7 @@ def grid(e: Elemental, index: Affine, step: int) -> tuple[Affine, Value | None]:
         return quotient, f.cmp("eq", value, f.const(0, value.type))
 
 
-@rule("stablehlo.concatenate")
+@RULES.rule("stablehlo.concatenate")
 def _concatenate(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     sizes, dimension = shape(op.results[0]), i64(op, "dimension")
     inner = math.prod(sizes[dimension + 1 :])
@@ -349,7 +333,7 @@ def _by_piece(
 # --- sources ---------------------------------------------------------------------------------------------------------
 
 
-@rule("iota")
+@RULES.rule("iota")
 def _iota(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     sizes, dimension = shape(op.results[0]), i64(op, "dimension")
     split = (math.prod(sizes[:dimension]), sizes[dimension], math.prod(sizes[dimension + 1 :]))
@@ -381,7 +365,7 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
         return arith.rounded(f, of, convert(f, source, of, number))
 
 
-@rule("size")
+@RULES.rule("size")
 def _size(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     sizes, index = i64s(op, "value"), flatten(e.f, place)
     if len(sizes) > 1 and not index.is_constant:
@@ -389,7 +373,7 @@ def _size(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     return index_lanes(e, Affine(sizes[index.constant]), op.results[0])
 
 
-@rule("constant")
+@RULES.rule("constant")
 def _constant(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     f, of, numbers = e.f, element(op.results[0]), constant_value(op)
     if not any(numbers.strides):  # a scalar or a splat

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, ScalarType, Value, vector
 from stablehlo_py.codegen.conversions import convert
-from stablehlo_py.codegen.elemental_shape import products, runs
+from stablehlo_py.codegen.elemental.core import RULES, Elemental
+from stablehlo_py.codegen.elemental.shape import products, runs
 from stablehlo_py.codegen.index import Affine, Position, Probe, add, affine, regroup, scalar, scale, vector_of
 from stablehlo_py.codegen.types import (
     Element,
@@ -30,23 +30,7 @@ from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import i64, i64s, shape, text
 from stablehlo_py.mlir import ir
 
-if TYPE_CHECKING:
-    from stablehlo_py.codegen.elemental import Elemental
-
-Rule = Callable[["Elemental", ir.OpView, Position], Lanes]
-COMPUTE_RULES: dict[str, Rule] = {}
 UNROLLED = 4  # reductions of up to this many elements are straight-line code
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for ops (names without `hlo.`)."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            COMPUTE_RULES[name] = function
-        return function
-
-    return register
 
 
 def digits(pairs: Sequence[tuple[int, Affine]]) -> Position:
@@ -57,7 +41,7 @@ def digits(pairs: Sequence[tuple[int, Affine]]) -> Position:
 # --- gather ----------------------------------------------------------------------------------------------------------
 
 
-@rule("gather")
+@RULES.rule("gather")
 def _gather(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     operand, starts = op.operands[0], op.operands[1]
     sizes, start_sizes, result = shape(operand), shape(starts), shape(op.results[0])
@@ -162,7 +146,7 @@ def _unravel(number: int, counts: Sequence[int]) -> Iterator[int]:
         yield number // stride % count
 
 
-@rule("reduce")
+@RULES.rule("reduce")
 def _reduce(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     f, operand, kind = e.f, op.operands[0], text(op, "kind")
     of = element(operand)
@@ -191,7 +175,7 @@ def _reduce(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         return arith.rounded(f, of, loops(e, inner, splat(f, start, lanes), step))
 
 
-@rule("dot")
+@RULES.rule("dot")
 def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     f = e.f
     lhs, rhs, of = op.operands[0], op.operands[1], element(op.results[0])
@@ -235,7 +219,7 @@ def _accumulated(f: Function, of: Element, total: Lanes, part: Lanes) -> Lanes:
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 
-@rule("bitcast_convert")
+@RULES.rule("bitcast_convert")
 def _bitcast_convert(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     source, target = element(op.operands[0]), element(op.results[0])
     wide, narrow = _width(source), _width(target)

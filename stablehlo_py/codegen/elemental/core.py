@@ -1,4 +1,4 @@
-"""hlo values at an index: the body of every kernel.
+"""The walk of an evaluation at an index, and the table of rules that the other modules of the package fill.
 
 `Elemental` evaluates any value of a fusion at a place of its tensor, for one scalar or for lanes of consecutive places,
 by walking from the value to the fusion's inputs: shape operations become index arithmetic, elementwise operations
@@ -18,14 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from stablehlo_py.codegen import (
-    arith,
-    elemental_convolution,  # noqa: F401 - fills the table too
-)
+from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.elemental_compute import COMPUTE_RULES
-from stablehlo_py.codegen.elemental_shape import SHAPE_RULES
 from stablehlo_py.codegen.index import (
     Affine,
     Position,
@@ -60,9 +55,11 @@ from stablehlo_py.dialect.size import always_at_most, always_less
 from stablehlo_py.dialect.types import shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
+from stablehlo_py.rules import Rules
 
 Provider = Callable[[Position], Lanes | None]
-
+Rule = Callable[["Elemental", ir.OpView, Position], Lanes]
+RULES: Rules[Rule] = Rules()  # of ops that are not elementwise, by names without `hlo.`
 
 _serials = itertools.count()  # tells the remembered values of several Elementals in one function apart
 
@@ -164,7 +161,7 @@ class Elemental:
     def _operation(self, value: ir.Value, place: Position) -> Lanes:
         op = value.owner
         name = op.name.removeprefix("hlo.")
-        rule = SHAPE_RULES.get(name) or COMPUTE_RULES.get(name)
+        rule = RULES.get(name)
         if rule is not None:
             return rule(self, op, place)
         if name not in arith.ARITH:
