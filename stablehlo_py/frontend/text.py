@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 _SEVERAL_OPS = "source must contain a single top-level operation"
-# Aliases and resources are legal at the top of a file only, so such text cannot be put inside `module { }`.
-_TOP_LEVEL_ONLY = re.compile(r"^\s*([#!][\w.]+\s*=|\{-#)", re.MULTILINE)
+_NAMELESS = "-"  # the file in the locations of `Module.parse`
 
 
 def parse_text(ir: Any, text: str, name: str, context: Any) -> Any:
     """Parse and verify text of any dialect in the context; `ir` is the bindings' module of any copy of MLIR. Raises
     that copy's MLIRError.
 
-    The bindings let only single ops be parsed under a name. A file of several top-level ops is put into a module
-    first, on its first line, so that line numbers stay.
+    The bindings let only single ops be parsed under a name. They find all errors under that name before they count the
+    ops, so that text of several is parsed once more as a module, and gets the name afterwards.
     """
     try:
         op = ir.Operation.parse(text, source_name=name, context=context)
     except ir.MLIRError as error:
         if _SEVERAL_OPS not in str(error):
             raise
-        if _TOP_LEVEL_ONLY.search(text):
-            return ir.Module.parse(text, context)
-        op = ir.Operation.parse(f"module {{ {text}\n}}", source_name=name, context=context)
+        module = ir.Module.parse(text, context)
+        if f'"{_NAMELESS}":' not in text:  # else the text has locations of its own that look the same
+            _name_locations(ir, module, name)
+        return module
     with op.context:
         module = ir.Module.create(op.location)
         if op.operation.name != "builtin.module":
@@ -35,3 +34,21 @@ def parse_text(ir: Any, text: str, name: str, context: Any) -> Any:
         for inner in list(op.regions[0].blocks[0]):
             module.body.append(inner)
     return module
+
+
+def _name_locations(ir: Any, module: Any, name: str) -> None:
+    """Put the name into the locations that the parser made. They are plain; only the text itself can nest locations."""
+
+    def named(location: Any) -> Any:
+        if not isinstance(location, ir.FileLineColLoc) or location.filename != _NAMELESS:
+            return location
+        return ir.Location.file(name, location.start_line, location.start_col, module.context)
+
+    def visit(op: Any) -> Any:
+        op.location = named(op.location)
+        for block in (block for region in op.regions for block in region):
+            for argument in block.arguments:
+                argument.set_location(named(argument.location))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(lambda op: visit(op.operation))

@@ -308,6 +308,40 @@ def test_text_of_several_functions_keeps_its_attributes():
         assert len(parse_text(ir, "func.func @f() { return }", "n", context).body.operations) == 1
 
 
+@pytest.mark.parametrize("head", ["", "\n", "\r\n", "// a comment\n", '#a = loc("x":7:8)\n'])
+def test_places_in_text_of_several_functions_are_those_of_the_text(head):
+    from stablehlo_py.frontend.text import parse_text
+
+    text = (
+        head
+        + "func.func @f() { return } func.func @g(%0: i32) { return }\n  func.func @h() { return } #b = loc(unknown)"
+    )
+    line = 1 + head.count("\n")
+    with make_context() as context:
+        module = parse_text(ir, text, "name", context)
+        f, g, h = module.body.operations
+        inside = g.regions[0].blocks[0]
+        found = [each.location for each in (f, g, inside.arguments[0], inside.operations[0], h)]
+        places = [(each.filename, each.start_line, each.start_col) for each in found]
+        assert places == [("name", line, column) for column in (1, 27, 40, 51)] + [("name", line + 1, 3)]
+        broken = [("@g(", "!", 37), ("{ return }\n", "{ }\n", 27), ("@g(%0: i32) ", "@g() -> i32 ", 51)]
+        for right, wrong, column in broken:
+            with pytest.raises(ir.MLIRError) as caught:
+                parse_text(ir, text.replace(right, wrong), "name", context)
+            assert f'"name":{line}:{column}: ' in str(caught.value)
+
+
+def test_places_that_text_of_several_functions_gives_are_kept():
+    from stablehlo_py.frontend.text import parse_text
+
+    with make_context() as context:
+        text = 'func.func private @f() loc(#a)  func.func private @g() loc("-":3:4)  #a = loc("x"("y":5:6))'
+        f, g = parse_text(ir, text, "name", context).body.operations
+        assert [str(each.location) for each in (f, g)] == ['loc("x"("y":5:6))', 'loc("-":3:4)']
+        f, g = parse_text(ir, text.replace("-", "z"), "name", context).body.operations
+        assert [str(each.location) for each in (f, g)] == ['loc("x"("y":5:6))', 'loc("z":3:4)']
+
+
 def test_the_former_spelling_of_the_cpu_warns_and_works(run):
     status, out, err = run("--target=avx2", "--compile-to=kernels", text=MODEL)
     assert (status, err) == (0, "warning: --target names the backend: write --cpu avx2\n")
