@@ -1,10 +1,11 @@
-"""Compile time of programs that are large in one way each: where doubling the size more than doubles the time, a part
-of the compiler is superlinear.
+"""CPU time to compile programs that are large in one way each: where doubling the size more than doubles the time, a
+part of the compiler is superlinear.
 
     python benchmarks/bench_scaling.py                       # all families
     python benchmarks/bench_scaling.py 'chain*' --sizes 500 1000 2000
 
-Prints, for each family and size, the time in seconds, and the exponent between the last two sizes (1: linear).
+Prints, for each family and size, the CPU time of all threads in seconds, which the load of the machine
+hardly moves, and the exponent between the last two sizes (1: linear).
 """
 
 from __future__ import annotations
@@ -127,6 +128,26 @@ def constants(n: int) -> str:
     return _main(ops, n)
 
 
+def tables(n: int) -> str:
+    """Many constants that differ, whose elements differ too."""
+    ops = []
+    for i in range(n):
+        rows = ", ".join("[" + ", ".join(f"{i}.{row}{column}" for column in range(8)) + "]" for row in range(8))
+        ops += [f"%c{i} = stablehlo.constant dense<[{rows}]> : {T}", f"%{i + 1} = stablehlo.maximum %{i}, %c{i} : {T}"]
+    return _main(ops, n)
+
+
+def steps(n: int) -> str:
+    """Constants that differ, in elementwise ops that cannot be joined: no two kernels are equal."""
+    ops = ["add", "maximum"]
+    return _main(
+        [
+            f"%c{i} = stablehlo.constant dense<{i}.5> : {T}\n%{i + 1} = stablehlo.{ops[i % 2]} %{i}, %c{i} : {T}"
+            for i in range(n)
+        ]
+    )
+
+
 def _main(ops: list[str], last: int | None = None) -> str:
     return f"func.func @main(%0: {T}) -> {T} {{\n" + "\n".join(ops) + f"\nreturn %{last or len(ops)} : {T}\n}}"
 
@@ -144,6 +165,8 @@ FAMILIES: tuple[Family, ...] = (
     products,
     reductions,
     results,
+    steps,
+    tables,
 )
 
 
@@ -161,9 +184,9 @@ def main() -> None:
         seconds = []
         for size in options.sizes:
             text = family(size)
-            started = time.perf_counter()
+            started = time.process_time()
             shlo.compile(text, options=shlo.Options(opt_level=options.opt_level))
-            seconds.append(time.perf_counter() - started)
+            seconds.append(time.process_time() - started)
         exponent = (
             math.log(seconds[-1] / seconds[-2]) / math.log(options.sizes[-1] / options.sizes[-2])
             if len(seconds) > 1

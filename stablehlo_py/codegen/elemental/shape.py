@@ -259,20 +259,22 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
             pieces.append((operand, count, offset))
         offset += count
 
-    def piece(number: int) -> Lanes:
-        operand, count, start = pieces[number]
-        shifted = add(e.f, index, -start)
-        safe, holds, guard = e.confined(shifted, count)
-
-        def here() -> Lanes:
-            with e.guarded(guard):
-                return e.value(operand, tuple(digit for digit in ((outer, above), (count, safe)) if digit[0] != 1))
-
-        if number == len(pieces) - 1:
-            return here()
-        if holds is False:
-            return piece(number + 1)
-        return e.choose(holds, here, lambda: piece(number + 1))
+    def chosen() -> Lanes:
+        found: list[tuple[Value | bool, Lanes]] = []
+        for number, (operand, count, start) in enumerate(pieces):
+            safe, holds, guard = e.confined(add(e.f, index, -start), count)
+            if number == len(pieces) - 1:
+                holds = True
+            if holds is not False:
+                with e.guarded(guard):
+                    digits = tuple(digit for digit in ((outer, above), (count, safe)) if digit[0] != 1)
+                    found.append((holds, e.value(operand, digits)))
+            if holds is True:
+                break
+        _, result = found.pop()
+        for condition, value in reversed(found):
+            result = _either(e, condition, value, result)
+        return result
 
     def whole(number: int) -> Lanes:
         operand, count, start = pieces[number]
@@ -281,8 +283,12 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         )
 
     if _mostly_whole(e, op, index, pieces):
-        return _by_piece(e, op, index, pieces, whole, lambda: piece(0))
-    return piece(0)
+        return _by_piece(e, op, index, pieces, whole, chosen)
+    return chosen()
+
+
+def _either(e: Elemental, condition: Value | bool, value: Lanes, other: Lanes) -> Lanes:
+    return e.choose(condition, lambda: value, lambda: other)
 
 
 Pieces = Sequence[tuple[ir.Value, int, int]]  # operand, its share of the row, where that begins

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import stablehlo_py as shlo
 from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 from stablehlo_py.dialect import build
@@ -401,3 +402,16 @@ def test_large_results_are_streamed(target) -> None:
     compiled = compile_kernel(text, target)
     assert any("nontemporal" in function for function in compiled.kernel.functions)
     np.testing.assert_array_equal(compiled.run([x], 3)[0], x + x)
+
+
+def test_a_concatenation_may_have_more_operands_than_python_has_stack():
+    """They were nested calls once; the program itself is not nested."""
+    count, piece = 5000, np.arange(4, dtype=np.float32)
+    types, values = ", ".join(["tensor<4xf32>"] * count), ", ".join(f"%{i % 2}" for i in range(count))
+    (result,) = shlo.compile(
+        f"""func.func @main(%0: tensor<4xf32>, %1: tensor<4xf32>) -> tensor<{4 * count}xf32> {{
+          %r = stablehlo.concatenate {values}, dim = 0 : ({types}) -> tensor<{4 * count}xf32>
+          return %r : tensor<{4 * count}xf32>
+        }}"""
+    )(piece, -piece)
+    np.testing.assert_array_equal(result, np.tile(np.concatenate([piece, -piece]), count // 2))
