@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.evaluate import ELEMENTWISE, integer_info
-from stablehlo_py.dialect.evaluate_structural import broadcast_array
+from stablehlo_py.dialect.ops import records
+from stablehlo_py.dialect.ops.shape import broadcast_array
+from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.types import i64, i64s, is_bool, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import defining
@@ -34,7 +35,7 @@ SPLAT = ("hlo.constant", "hlo.broadcast")
 _COMMON_WIDTHS = (1, 8, 16, 32, 64)
 
 # Ops that compute each result element from the operands' elements at the same place.
-ELEMENTWISE_OPS = frozenset({*ELEMENTWISE, "hlo.compare", "hlo.convert", "hlo.reduce_precision"})
+ELEMENTWISE_OPS = frozenset(record.name for record in records() if record.elementwise)
 
 
 def operand_of(value: ir.Value, name: str) -> ir.Value | None:

@@ -23,21 +23,19 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.ops import Effects, records
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, is_pure, pure_functions
 
 _COMMUTATIVE = frozenset(
-    f"{dialect}.{name}"
-    for dialect in ("hlo", "stablehlo")
-    for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
+    f"{dialect}.{record.mnemonic}" for record in records() if record.commutative for dialect in ("hlo", "stablehlo")
 )
 # Regions of these may use values from outside; all others count as isolated.
 _OPEN_REGIONS = frozenset(
     {"scf.while", "scf.if", "scf.index_switch", "scf.for", "stablehlo.while", "stablehlo.if", "stablehlo.case"}
 )
-# A copy is there to be a second one (buffer assignment makes them).
-_NEVER = frozenset({"hlo.copy"})
+_SEPARATE = frozenset(record.name for record in records() if record.separate)
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collect
                     _sweep(nested, known if name in _OPEN_REGIONS else {}, pure)
                 if kind == IMPURE or not is_pure(op, pure):
                     continue
-            elif name in _NEVER:
+            elif name in _SEPARATE:
                 continue
             key = _key(op, name, kind)
             first = known.setdefault(key, op)
@@ -82,7 +80,7 @@ def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collect
             del known[key]
 
 
-def _key(op: ir.Operation, name: str, kind: int) -> Hashable:
+def _key(op: ir.Operation, name: str, kind: Effects) -> Hashable:
     operands: Hashable = frozenset(op.operands) if name in _COMMUTATIVE else tuple(op.operands)
     results = op.results
     types: Hashable = results[0].type if len(results) == 1 else tuple([result.type for result in results])

@@ -4,7 +4,7 @@
     %1 = hlo.constant {value = dense<4> : tensor<i32>}      ==>     %2 = hlo.constant {value = dense<12> : tensor<i32>}
     %2 = hlo.multiply %0, %1
 
-Only what gives the same bits at compile time and at run time is folded (`stablehlo_py.dialect.evaluate` computes it):
+Only what gives the same bits at compile time and at run time is folded (the ops' records know where, and compute it):
 arithmetic that IEEE 754 rounds correctly, integers, comparisons, conversions, moved elements. Exponentials and their
 like wait for run time, and so do float sums whose result depends on the order. Splats (scalar constants broadcast) stay
 splats and fold at any size; other results are bounded by `max_elements`. A constant operand may be an iota or a
@@ -19,27 +19,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.evaluate import evaluate_op, integer_info, is_float_dtype
-from stablehlo_py.dialect.types import num_elements, shape, text
+from stablehlo_py.dialect.evaluate import evaluate_op
+from stablehlo_py.dialect.ops import record_of, records
+from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, Rule, RuleSet, apply_rules, defining
 
-# Exact where `is_exact` agrees.
-_EXACT_ELEMENTWISE = (
-    "abs add and ceil compare complex convert count_leading_zeros divide floor imag is_finite maximum minimum "
-    "multiply negate not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even select "
-    "shift_left shift_right_arithmetic shift_right_logical sign sqrt subtract xor"
-).split()
-_EXACT_STRUCTURAL = (
-    "bitcast_convert dynamic_slice dynamic_update_slice gather pad reduce reshape reverse slice transpose"
-).split()
-FOLDABLE = (*(f"hlo.{name}" for name in _EXACT_ELEMENTWISE + _EXACT_STRUCTURAL), "stablehlo.concatenate")
+#: Ops that fold: their records say where.
+FOLDABLE = tuple(record.name for record in records() if record.exact is not None)
 # Moving a big weight costs compile time and memory once, instead of run time always.
 _MOVES = frozenset({"hlo.convert", "hlo.reshape", "hlo.slice"})
-_NUMPY_FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
 
 
 @dataclass(frozen=True)
@@ -120,52 +111,7 @@ def _fold_splats(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.broadcast(rewriter.constant(evaluate_op(op, arrays)[0], type_.element_type), shape(type_), [])
 
 
-# --- what is exact ---------------------------------------------------------------------------------------------------
-
-
 def is_exact(op: ir.Operation, operands: Sequence[np.ndarray]) -> bool:
     """True when NumPy's result has the same bits as any correct implementation of the op gives at run time."""
-    name = op.name.removeprefix("hlo.")
-    dtype = operands[0].dtype
-    if name == "convert":
-        return _conversion_is_exact(operands[0], numpy_dtype(op.result.type.element_type))
-    if name == "reduce":
-        return _reduction_is_exact(text(op, "kind"), operands[0], operands[1])
-    if name == "bitcast_convert":
-        return dtype.kind != "c" and numpy_dtype(op.result.type.element_type).kind != "c"
-    if name not in _EXACT_ELEMENTWISE or name in ("select", "real", "imag", "complex"):
-        return True
-    if dtype.kind == "c":
-        return name in ("add", "subtract", "negate") or (name == "compare" and text(op, "direction") in ("EQ", "NE"))
-    if is_float_dtype(dtype):
-        return name != "power"
-    if name == "power":
-        return not bool((operands[1] < 0).any())
-    return True
-
-
-def _conversion_is_exact(x: np.ndarray, dtype: np.dtype) -> bool:
-    if x.dtype.kind == "c" or dtype.kind == "c":
-        return dtype.kind == "c" and x.dtype.kind in "cf"
-    if dtype.kind == "b" or not is_float_dtype(dtype):
-        if not is_float_dtype(x.dtype) or dtype.kind == "b":
-            return True
-        # Out of range, the spec leaves the result open.
-        _, low, high = integer_info(dtype)
-        wide = x.astype(np.float64)
-        return bool(((wide > float(low) - 1) & (wide < float(high))).all())
-    return True
-
-
-def _reduction_is_exact(kind: str, x: np.ndarray, init: np.ndarray) -> bool:
-    if not is_float_dtype(x.dtype):
-        return x.dtype.kind != "c"
-    if kind in ("maximum", "minimum"):
-        return True
-    if kind != "add" or x.dtype not in _NUMPY_FLOATS:
-        return False
-    # Whole numbers whose sum stays small add up exactly in any order.
-    with np.errstate(all="ignore"):
-        total = np.abs(x).sum(dtype=np.float64) + abs(float(init))
-        whole = bool((np.trunc(x) == x).all() and np.trunc(init) == init)
-    return whole and bool(total < 2.0 ** np.finfo(x.dtype).nmant)
+    record = record_of(op.name)
+    return record is not None and record.exact is not None and record.exact(op, operands)

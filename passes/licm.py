@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.ops import Work, records
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import is_tensor, num_elements
 from stablehlo_py.mlir import ir
@@ -20,22 +21,13 @@ from stablehlo_py.passes._matchers import defining
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import PURE, effect_kind, is_pure
 
+# A slice reads memory: one that does not change is worth its place.
 _FREE = frozenset(
-    {"hlo.constant", "hlo.iota", "hlo.broadcast", "hlo.reshape", "arith.constant", "tensor.extract", "arith.index_cast"}
+    [record.name for record in records() if record.work is Work.INDICES and record.name != "hlo.slice"]
+    + ["arith.constant", "tensor.extract", "arith.index_cast"]
 )
 # Dear enough to be worth memory at any size.
-EXPENSIVE = frozenset(
-    f"hlo.{name}"
-    for name in (
-        "cholesky convolution dot fft gather reduce reduce_window rng_bit_generator top_k triangular_solve"
-    ).split()
-) | {
-    "stablehlo.sort",
-    "stablehlo.scatter",
-    "stablehlo.reduce",
-    "stablehlo.reduce_window",
-    "stablehlo.select_and_scatter",
-}
+EXPENSIVE = frozenset(record.name for record in records() if record.work is Work.WHOLE or record.random_access)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import (
-    ELEMENTWISE,
     TINY_LOOP_COST,
     TINY_LOOP_ELEMENTS,
     VECTOR_LANES,
@@ -31,23 +31,10 @@ from stablehlo_py.passes.cost_model import (
 )
 from stablehlo_py.passmanager.base import Pass
 
-_SHAPE_OPS = frozenset(
-    (
-        "broadcast",
-        "reshape",
-        "transpose",
-        "slice",
-        "pad",
-        "reverse",
-        "iota",
-        "constant",
-        "dynamic_slice",
-        "dynamic_update_slice",
-    )
-)
-_CONTROL = frozenset(
-    ("scf.while", "scf.if", "scf.condition", "scf.yield", "tensor.extract", "arith.index_cast", "stablehlo.concatenate")
-)
+# Values of these works are held in registers; what is computed where it is read at random, or only when the program is
+# called, is not.
+_IN_REGISTERS = (Work.ELEMENTS, Work.INDICES, Work.MOVES, Work.UPDATES)
+_CONTROL = frozenset(("scf.while", "scf.if", "scf.condition", "scf.yield", "tensor.extract", "arith.index_cast"))
 _READS_MEMORY = frozenset(("hlo.slice", "hlo.dynamic_slice"))
 
 
@@ -114,12 +101,9 @@ class _Loop:
             if any(self.big(result) for result in op.results):
                 return _TOO_MUCH
             return sum(self._block(region.blocks[0]) for region in op.regions)
-        if (
-            name not in ELEMENTWISE
-            and name not in _SHAPE_OPS
-            and op.name not in _CONTROL
-            and name not in ("reduce", "dot")
-        ):
+        record = record_of(op.name)
+        in_registers = record is not None and record.work in _IN_REGISTERS and name not in ("gather", "size")
+        if not in_registers and op.name not in _CONTROL and name not in ("reduce", "dot"):
             return _TOO_MUCH
         if name == "bitcast_convert" and shape(op.operands[0]) != shape(op.results[0]):
             return _TOO_MUCH
@@ -143,7 +127,7 @@ class _Loop:
             return 3 * trips * _chunks(op.results[0])
         if not len(op.results) or not is_tensor(op.results[0]):
             return 1
-        return _chunks(op.results[0]) * max(1, flops_per_element(name))
+        return _chunks(op.results[0]) * max(1, flops_per_element(record))
 
     def _kept_in_place(self, block: ir.Block, argument: ir.Value, number: int) -> bool:
         """A big carry may be read, then updated once, and is yielded in its own place."""

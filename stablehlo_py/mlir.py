@@ -68,7 +68,7 @@ _registered = False
 def make_context() -> ir.Context:
     """A context with every dialect that the compiler speaks: upstream's, StableHLO, CHLO, VHLO and hlo."""
     global _registered
-    from stablehlo_py.dialect import hlo  # the dialect needs this module first
+    from stablehlo_py.dialect.ops import Hlo  # the dialect needs this module first
 
     # Loading a Python-defined dialect stores state on its class: one context at a time.
     with _lock:
@@ -81,7 +81,7 @@ def make_context() -> ir.Context:
         with context, ir.Location.unknown():
             # register_dialect leaves chlo out; a pass that depends on it loads it.
             run_upstream(ir.Module.create(), "func.func(stablehlo-complex-math-expander)")
-            hlo.Hlo.load()
+            Hlo.load()
     return context
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.custom_call import aliases
+from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.size import largest
 from stablehlo_py.dialect.types import byte_size, element_type, num_elements
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import ELEMENTWISE, TINY_ELEMENTS
+from stablehlo_py.passes.cost_model import TINY_ELEMENTS
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def _read_in_place(block: ir.Block, ops: list[ir.Operation]) -> set[int]:
 
 
 def _keeps_order(op: ir.Operation) -> bool:
-    if op.name not in ("hlo.reshape", "hlo.broadcast") and op.name.removeprefix("hlo.") not in ELEMENTWISE:
+    record = record_of(op.name)
+    if op.name not in ("hlo.reshape", "hlo.broadcast") and (record is None or record.work is not Work.ELEMENTS):
         return False
     return all(num_elements(operand) == num_elements(op.results[0]) for operand in op.operands)
 

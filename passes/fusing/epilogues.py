@@ -6,11 +6,11 @@ import heapq
 import math
 from collections.abc import Collection
 
+from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.cost_model import (
     COMPUTE_BOUND_CONTRACTION,
-    ELEMENTWISE,
     MAX_EPILOGUE_INPUTS,
     MAX_EPILOGUE_SEARCH,
     MAX_EPILOGUE_STREAMS,
@@ -159,7 +159,7 @@ class _Epilogue:
                 return False
             self.transposed.add(node.index)
             return True
-        if node.name != "reshape" and node.name not in ELEMENTWISE:
+        if node.name != "reshape" and node.work is not Work.ELEMENTS:
             return False
         return self._outside_allowed(node, outside)
 

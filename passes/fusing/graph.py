@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.types import byte_size, i64s, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import ELEMENTWISE, FREE, MOVES, flops_per_element, is_expensive
+from stablehlo_py.passes.cost_model import flops_per_element, is_expensive
 from stablehlo_py.passmanager.effects import CUSTOM_CALL, IMPURE, effect_kind
 
 #: What a node may do in a fusion.
@@ -24,7 +25,7 @@ ALONE_KINDS = {
     "stablehlo.reduce": "reduce_general",
     "stablehlo.reduce_window": "reduce_window_general",
 }
-_LOOP_OPS = ELEMENTWISE | FREE | MOVES | {"stablehlo.concatenate"}
+_LOOP_WORK = (Work.ELEMENTS, Work.INDICES, Work.MOVES)
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Node:
 
     __slots__ = (
         "attributes", "elements", "expensive", "flops", "free", "in_order", "index", "name", "op", "operands",
-        "outside", "results", "role", "shape", "stays",
+        "outside", "results", "role", "shape", "stays", "work",
     )  # fmt: skip
 
     def __init__(self, index: int, op: ir.Operation, name: str, role: int, operands: list[int], outside: bool) -> None:
@@ -55,12 +56,13 @@ class Node:
         self.results: list[int] = []
         self.shape: tuple[int, ...] = ()
         self.elements = 0
-        self.flops = flops_per_element(name)
-        self.free = name in FREE
-        self.in_order = (
-            name in ELEMENTWISE or name == "reshape"
-        )  # result element i comes from element i of each operand
-        self.expensive = is_expensive(name)
+        record = record_of(op.name)
+        self.work = Work.OPAQUE if record is None else record.work
+        self.flops = flops_per_element(record)
+        self.free = self.work is Work.INDICES
+        # Result element i comes from element i of each operand.
+        self.in_order = self.work is Work.ELEMENTS or name == "reshape"
+        self.expensive = is_expensive(record)
         self.stays = role == ALONE and effect_kind(op.name) in (CUSTOM_CALL, IMPURE)  # also without users
         self.attributes: dict[str, tuple[int, ...]] = {}
 
@@ -195,7 +197,8 @@ def _role(op: ir.Operation, name: str) -> tuple[int, str]:
         short = name[4:]
         if short == "constant":
             return (CONSTANT if is_small_constant(op) else CONTROL), short
-        if short in _LOOP_OPS:
+        record = record_of(name)
+        if record is not None and record.work in _LOOP_WORK:
             return LOOP, short
         if short == "reduce":
             return REDUCE, short

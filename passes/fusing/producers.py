@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.ops import Work
 from stablehlo_py.passes.cost_model import (
     CONSTANT_SUBTREE_FLOPS,
     DUPLICATE_FLOPS,
-    ELEMENTWISE,
     GATHER_SAVES,
     MAX_BODY_OPS,
     MAX_CONCATENATE,
@@ -329,7 +329,8 @@ class Placement:
         """Is evaluating the node in each reader no more work, and no more traffic, than storing and loading it?"""
         if node.free or node.role == CONSTANT or self._is_constant_subtree(node):
             return True
-        if node.expensive or node.role != LOOP or node.name not in ELEMENTWISE | {"dynamic_slice", "reverse"}:
+        reads_once = node.work is Work.ELEMENTS or node.name in ("dynamic_slice", "reverse")
+        if node.expensive or node.role != LOOP or not reads_once:
             return False
         inherited = max((self.duplicate_flops[user] for user in self.clusters.users[node.index]), default=0)
         if node.flops + inherited > DUPLICATE_FLOPS:

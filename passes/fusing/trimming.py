@@ -12,7 +12,8 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from stablehlo_py.passes.cost_model import DUPLICATE_FLOPS, ELEMENTWISE
+from stablehlo_py.dialect.ops import Work
+from stablehlo_py.passes.cost_model import DUPLICATE_FLOPS
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
 
@@ -28,7 +29,7 @@ def part_to_give_back(clusters: Clusters, cluster: Cluster, required: bool) -> l
 
 def is_cheap(node: Node, flops: int) -> bool:
     """May a node be computed again by every reader, for at most that many flops?"""
-    return node.flops <= flops and not node.expensive and (node.name in ELEMENTWISE or node.free)
+    return node.flops <= flops and not node.expensive and (node.work is Work.ELEMENTS or node.free)
 
 
 def positions(mask: int) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.evaluate import integer_info
+from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import SPLAT, defining, is_float_value, is_integer_value, operand_of, splat, splat_is
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.evaluate import integer_info
+from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining

@@ -7,7 +7,7 @@ import math
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.evaluate import integer_info
+from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use, is_float_value, is_integer_value, splat

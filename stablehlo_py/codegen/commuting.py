@@ -18,7 +18,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.evaluate import evaluate_op, is_float_dtype
+from stablehlo_py.dialect.evaluate import evaluate_op
+from stablehlo_py.dialect.rounding import is_float_dtype
 from stablehlo_py.dialect.types import element_type, text
 from stablehlo_py.mlir import ir
 

@@ -22,7 +22,7 @@ import numpy as np
 from stablehlo_py.debug.compare import Difference, differences, gaps, is_exact, plain_bounds, widened
 from stablehlo_py.debug.engines import Noise, Settings, Source
 from stablehlo_py.debug.rounding import COMPLEX_ULPS, RESULT_ULPS, SAFETY, SUMS
-from stablehlo_py.dialect.evaluate import ELEMENTWISE
+from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import i64s, shape, text
@@ -72,7 +72,7 @@ class Disturbed(Interpreter):
             return result
         wide = np.longdouble if result.dtype == np.float64 else np.float64
         with np.errstate(all="ignore"):
-            exact = ELEMENTWISE[name](*(operand.astype(wide) for operand in operands)) == result.astype(wide)
+            exact = elementwise(name, *(operand.astype(wide) for operand in operands)) == result.astype(wide)
         return result if exact.all() else np.where(exact, result, self.moved(result, self.scale))
 
     def moved(self, array: Array, ulps: float) -> Array:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from stablehlo_py.dialect.evaluate import evaluate_op
+from stablehlo_py.dialect.ops.reduction import Body
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -39,16 +40,12 @@ class Interpreter:
 
     def leaf(self, op: ir.Operation, operands: Sequence[Array], values: Mapping[ir.Value, Array]) -> list[Array]:
         """Results of an op that is no control flow; `values` holds what its regions use from outside."""
-        from stablehlo_py.dialect.evaluate_regions import REGIONS, evaluate_region_op
 
-        if op.name not in REGIONS:
-            return evaluate_op(op, operands)
-
-        def body(number: int) -> object:
+        def body(number: int) -> Body:
             block = op.regions[number].blocks[0]
             return lambda *lanes: self.block(block, {**values, **dict(zip(block.arguments, lanes, strict=True))})
 
-        return evaluate_region_op(op, operands, body)  # type: ignore[arg-type]
+        return evaluate_op(op, operands, body)
 
     def call(self, op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
         """Results of the call of a fusion. Raises UnsupportedError where the function is not known."""

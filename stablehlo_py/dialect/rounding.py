@@ -21,6 +21,22 @@ def format_of(dtype: np.dtype) -> FloatFormat | None:
     return FORMATS.get(element_name(dtype)) if dtype.kind in "fV" else None
 
 
+def is_float_dtype(dtype: np.dtype) -> bool:
+    """True for real floating-point dtypes, the ml_dtypes included (NumPy calls those void)."""
+    return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
+
+
+def is_integer_dtype(dtype: np.dtype) -> bool:
+    """True for integer dtypes, int4 and its like included; False for bool."""
+    return dtype.kind in "iu" or (dtype.kind == "V" and "int" in dtype.name)
+
+
+def integer_info(dtype: np.dtype) -> tuple[int, int, int]:
+    """(bits, minimum, maximum) of an integer dtype."""
+    info = ml_dtypes.iinfo(dtype)
+    return info.bits, int(info.min), int(info.max)
+
+
 def is_byte_float(dtype: np.dtype) -> bool:
     """True for the floats of eight bits and less."""
     return dtype.itemsize == 1 and dtype.kind in "fV" and "float" in dtype.name

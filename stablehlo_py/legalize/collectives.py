@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.ops import Work, record_of
+from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.types import element_type, i64, is_bool, num_elements, shape
-from stablehlo_py.dialect.verify_grid import NOBODY
 from stablehlo_py.legalize.elementwise import ON_BOOLEANS
 from stablehlo_py.legalize.grid import (
     Groups,
@@ -32,7 +33,6 @@ from stablehlo_py.legalize.grid import (
 from stablehlo_py.legalize.regions import combined, promoted
 from stablehlo_py.legalize.rules import Results, Unsupported, block_of, rule
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import ELEMENTWISE
 
 ZEROS = "hlo.zeros"  # on an op whose operands were quantized: the zero point of every result
 # From this many elements on, the members of a group share the work of an all_reduce.
@@ -163,7 +163,7 @@ def _computation(op: ir.OpView) -> Combine:
                 whole[inner.result] = build.broadcast(build.constant(number, element_type(inner.result)), sizes, [])
             elif name in ("reshape", "broadcast", "transpose"):  # between scalars these change nothing
                 whole[inner.result] = read(inner.operands[0])
-            elif name in ELEMENTWISE:
+            elif (record := record_of(inner.name)) is not None and record.work is Work.ELEMENTS:
                 type_ = build.tensor(sizes, element_type(inner.result))
                 attributes = {key: inner.attributes[key] for key in inner.attributes}
                 whole[inner.result] = build.op(

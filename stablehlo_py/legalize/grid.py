@@ -14,8 +14,8 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import to_numpy
+from stablehlo_py.dialect.ops.grid import NOBODY, PROCESS_WORDS
 from stablehlo_py.dialect.types import shape
-from stablehlo_py.dialect.verify_grid import NOBODY, PROCESS_WORDS
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir, stablehlo
 

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.hlo import BINARY, UNARY
-from stablehlo_py.dialect.types import element_type, num_elements, shape
+from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.types import element_type, num_elements, rank, shape
 from stablehlo_py.legalize.regions import choose_in_branches
 from stablehlo_py.legalize.rules import block_of, rule
 from stablehlo_py.mlir import ir
-
-_ELEMENTWISE = frozenset(
-    f"hlo.{name}" for name in (*UNARY, *BINARY, "compare", "select", "convert", "bitcast_convert", "reduce_precision")
-)
 
 
 @rule("stablehlo.map")
@@ -24,9 +20,17 @@ def map_(op: ir.OpView) -> Sequence[ir.Value]:
     block = block_of(op)
     choose_in_branches(block)
     *body, _ = list(block.operations)
-    if all(inner.operation.name == "hlo.constant" or inner.operation.name in _ELEMENTWISE for inner in body):
+    if all(_is_elementwise(inner.operation) for inner in body):
         return _on_tensors(op, block)
     return _in_a_loop(op, block)
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    """True for ops that mean the same on tensors, one scalar beside the other."""
+    if op.name in ("hlo.constant", "hlo.bitcast_convert"):
+        return all(rank(value) == 0 for value in (*op.operands, *op.results))
+    record = record_of(op.name)
+    return record is not None and record.elementwise
 
 
 def _on_tensors(op: ir.OpView, block: ir.Block) -> Sequence[ir.Value]:

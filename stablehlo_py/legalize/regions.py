@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.ops import REDUCTION_KINDS
 from stablehlo_py.dialect.types import element_type, shape
-from stablehlo_py.dialect.verify import REDUCTION_KINDS
 from stablehlo_py.legalize.rules import Unsupported, block_of, terminator
 from stablehlo_py.mlir import ir
 

@@ -1,7 +1,8 @@
 """Which ops have side effects: the one answer that dead code elimination, CSE and the rewrite driver share.
 
-Every hlo op is pure but those that processes of a grid communicate by, and `hlo.random_state`. Of the kept StableHLO
-ops those that only compute are pure too; a `stablehlo.custom_call` is pure unless it says `has_side_effect`. Ops with
+The records of the ops say it of what legalization leaves: every hlo op is pure but those that processes of a grid
+communicate by (each must pass as often and in the order as the others do), and `hlo.random_state`, which differs every
+time. A `stablehlo.custom_call` is pure unless it says `has_side_effect`. Ops with
 regions are as pure as what they hold: an `scf.while` without uses goes, as in XLA, even where nobody knows that it
 ends.
 """
@@ -10,40 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from stablehlo_py.dialect.ops import Effects, record_of
 from stablehlo_py.mlir import ir
 
-_PURE_NAMESPACES = frozenset({"hlo", "arith", "chlo", "complex", "math"})
-_PURE = frozenset(
-    {
-        "stablehlo.concatenate",
-        "stablehlo.optimization_barrier",
-        "tensor.cast",
-        "tensor.collapse_shape",
-        "tensor.empty",
-        "tensor.expand_shape",
-        "tensor.extract",
-        "tensor.from_elements",
-        "tensor.splat",
-    }
+_PURE_NAMESPACES = frozenset({"arith", "chlo", "complex", "math"})
+_PURE_TENSOR = frozenset(
+    f"tensor.{name}" for name in "cast collapse_shape empty expand_shape extract from_elements splat".split()
 )
+# Of the ops that legalization takes away; those that stay have records.
 _IMPURE_STABLEHLO = frozenset(
     (
         "after_all all_gather all_reduce all_to_all async_done async_start collective_broadcast collective_permute "
-        "collective_reduce composite custom_call infeed outfeed partition_id recv reduce_scatter replica_id return rng "
+        "collective_reduce composite infeed outfeed partition_id recv reduce_scatter replica_id return rng "
         "send"
     ).split()
 )
-# Where processes meet, each must pass as often and in the order as the others do. `random_state` differs every time.
-_IMPURE_HLO = frozenset(
-    f"hlo.{name}" for name in "all_gather all_to_all collective_permute infeed outfeed random_state recv send".split()
-)
 _REGION_OPS = frozenset({"scf.if", "scf.while", "scf.index_switch", "scf.for"})
 
-PURE, IMPURE, BY_REGIONS, CALL, CUSTOM_CALL = range(5)
-_cache: dict[str, int] = {}
+PURE, IMPURE, BY_REGIONS, CALL, CUSTOM_CALL = Effects
+_cache: dict[str, Effects] = {}
 
 
-def effect_kind(name: str) -> int:
+def effect_kind(name: str) -> Effects:
     """How to tell whether an op of this name is pure: PURE, IMPURE, BY_REGIONS, CALL (the callee decides) or
     CUSTOM_CALL (an attribute decides)."""
     kind = _cache.get(name)
@@ -52,18 +41,16 @@ def effect_kind(name: str) -> int:
     return kind
 
 
-def _classify(name: str) -> int:
+def _classify(name: str) -> Effects:
+    if (record := record_of(name)) is not None:
+        return record.effects
     namespace, _, mnemonic = name.partition(".")
-    if name in _IMPURE_HLO:
-        return IMPURE
-    if name in _PURE or namespace in _PURE_NAMESPACES:
+    if name in _PURE_TENSOR or namespace in _PURE_NAMESPACES:
         return PURE
     if name in _REGION_OPS:
         return BY_REGIONS
     if name == "func.call":
         return CALL
-    if name == "stablehlo.custom_call":
-        return CUSTOM_CALL
     if namespace == "stablehlo" and mnemonic not in _IMPURE_STABLEHLO:
         return BY_REGIONS  # reduce, sort, while, map ...: their bodies may hold custom calls
     return IMPURE

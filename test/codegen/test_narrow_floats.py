@@ -16,7 +16,8 @@ from stablehlo_py.backends.cpu.kernels.testing import build_fusion, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_name
-from stablehlo_py.dialect.evaluate import elementwise, reduce_precision, total_order_key
+from stablehlo_py.dialect.elements import reduce_precision, total_order_key
+from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.mlir import ir
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from stablehlo_py.dialect import docs, hlo
+from stablehlo_py.dialect import docs
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.formats import FORMATS
+from stablehlo_py.dialect.ops import Hlo
 from stablehlo_py.dialect.verify import declared_attributes
 from stablehlo_py.mlir import MLIRError, ir, make_context
 
@@ -287,13 +288,13 @@ def test_operands_of_one_type(context):
 
 
 def test_every_op_has_a_verifier_and_a_description():
-    for operation in hlo.Hlo.operations:
+    for operation in Hlo.operations:
         assert operation.__doc__
         assert "verify_invariants" in vars(operation) or operation._op_name == "copy"
 
 
 def test_attributes_are_known():
-    by_name = {operation._op_name: operation for operation in hlo.Hlo.operations}
+    by_name = {operation._op_name: operation for operation in Hlo.operations}
     assert declared_attributes(by_name["slice"]) == ["start", "limit", "strides"]
     assert declared_attributes(by_name["add"]) == []
 

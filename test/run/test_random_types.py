@@ -1,5 +1,5 @@
 """Random elementwise programs that mix five element types: no rule, folded constant or fusion changes a bit of what the
-ops give one by one (stablehlo_py/dialect/evaluate.py).
+ops give one by one (stablehlo_py/dialect/elements.py).
 
 A failure names its seed. More programs: RANDOM_TYPES=1000:200 runs 200 of them from seed 1000 on.
 """
@@ -14,7 +14,8 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.dialect.constants import _DTYPES
-from stablehlo_py.dialect.evaluate import compare, convert, elementwise
+from stablehlo_py.dialect.elements import compare, convert
+from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.rounding import cast, codes
 

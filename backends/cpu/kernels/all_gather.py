@@ -3,8 +3,8 @@
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
 from stablehlo_py.backends.cpu.kernels.exchange import exchange
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.types import i64
-from stablehlo_py.dialect.verify_grid import NOBODY
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:

@@ -12,8 +12,8 @@ from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.types import i64, i64s, tensor_bytes, text
-from stablehlo_py.dialect.verify_grid import NOBODY
 
 Body = Callable[[Function, Value, Value], None]
 

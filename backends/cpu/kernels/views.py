@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from stablehlo_py.codegen.index import row_major_strides
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.formats import FORMATS
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
 
@@ -171,15 +172,11 @@ _RULES = {
     "hlo.reverse": _reverse,
 }
 
-_ELEMENTWISE_ATTRIBUTES = {"hlo.compare", "hlo.select", "hlo.convert", "hlo.reduce_precision"}
-
 
 def is_elementwise(op: ir.OpView) -> bool:
     """Ops whose operands all have the result's shape and that compute element by element."""
-    from stablehlo_py.dialect.hlo import BINARY, UNARY
-
-    name = op.operation.name
-    return name in _ELEMENTWISE_ATTRIBUTES or name.removeprefix("hlo.") in {*UNARY, *BINARY}
+    record = record_of(op.operation.name)
+    return record is not None and record.elementwise
 
 
 def output_digits(ops: Sequence[ir.OpView], outputs: Sequence[ir.Value], root: ir.OpView) -> tuple[Digits, ...] | None:

@@ -1,36 +1,29 @@
-"""Evaluation of the ops that combine elements in the order of a window, of indices or of a comparison; see `interpret`.
+"""StableHLO ops that stay: they are variadic over mixed types, which cannot be defined from Python.
 
-Regions of scalars run on arrays, one lane for every independent application: what an op combines one after the other
-is a loop in Python, everything that lies side by side is one NumPy operation.
+What their regions do is evaluated on arrays, one lane for every independent application: what an op combines one after
+the other is a loop in Python, everything that lies side by side is one NumPy operation.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.evaluate import elementwise, total_order_key
-from stablehlo_py.dialect.evaluate_structural import pad_array
+from stablehlo_py.dialect.ops.record import Array, Effects, Work, always
+from stablehlo_py.dialect.ops.record import kept as kept_op
+from stablehlo_py.dialect.ops.reduction import Body, reduce_windows, windows
 from stablehlo_py.dialect.scatter_windows import WHOLE
-from stablehlo_py.dialect.types import element_type, i64, i64s, shape, text
-from stablehlo_py.dialect.window import window_of
+from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, stablehlo
 
-Array = np.ndarray
-# A region of scalars, applied lane by lane: from as many arrays as it has arguments.
-Body = Callable[..., Sequence[Array]]
 # A sort compares every pair of a row: more lanes than these take too long.
 _MAX_PAIRS = 1 << 27
 
 
-def evaluate_region_op(op: ir.Operation, operands: Sequence[Array], body: Callable[[int], Body]) -> list[Array]:
-    """Results of an op of REGIONS; `body(n)` is its n-th region. Raises UnsupportedError for a sort of long rows."""
-    with np.errstate(all="ignore"):
-        return [np.asarray(result) for result in REGIONS[op.name](op, list(operands), body)]
+def _concatenate(op: ir.Operation, *operands: Array) -> Array:
+    return np.concatenate(operands, i64(op, "dimension"))
 
 
 def _reduce(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
@@ -46,37 +39,6 @@ def _reduce(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]
     return results
 
 
-def _windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[int]) -> list[Array]:
-    """For every position of the window, in row-major order, the elements that stand there in all windows."""
-    window = window_of(op)
-    low, high = window["padding"][0::2], window["padding"][1::2]
-    padded = pad_array(x, padding_value, low, high, [dilation - 1 for dilation in window["base_dilation"]])
-    views = []
-    for position in itertools.product(*map(range, window["window"])):
-        begins = [at * dilation for at, dilation in zip(position, window["window_dilation"], strict=True)]
-        edges = zip(begins, sizes, window["strides"], strict=True)
-        views.append(padded[tuple(slice(begin, begin + (n - 1) * s + 1, s) for begin, n, s in edges)])
-    return views
-
-
-def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
-    count = len(operands) // 2
-    sizes = shape(op.results[0])
-    if op.name == "hlo.reduce_window":
-        name = f"hlo.{text(op, 'kind')}"
-        combine: Body = lambda a, b: [elementwise(name, a, b)]  # noqa: E731
-    else:
-        combine = body(0)
-    initial = operands[count:]
-    results = [np.full(sizes, init, x.dtype) for x, init in zip(operands, initial, strict=False)]
-    if 0 in sizes:
-        return results
-    views = [_windows(op, x, init, sizes) for x, init in zip(operands, initial, strict=False)]
-    for elements in zip(*views, strict=True):
-        results = list(combine(*results, *elements))
-    return results
-
-
 def _select_and_scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
     x, source, init = operands
     select, combine = body(0), body(1)
@@ -84,8 +46,8 @@ def _select_and_scatter(op: ir.Operation, operands: list[Array], body: Callable[
     if not source.size:
         return [result.reshape(x.shape)]
     # Padding has the number -1, and is never chosen.
-    numbers = _windows(op, np.arange(x.size).reshape(x.shape), np.array(-1), source.shape)
-    values = _windows(op, x, np.zeros((), x.dtype), source.shape)
+    numbers = windows(op, np.arange(x.size).reshape(x.shape), np.array(-1), source.shape)
+    values = windows(op, x, np.zeros((), x.dtype), source.shape)
     best, chosen = values[0], numbers[0]
     for value, number in zip(values[1:], numbers[1:], strict=True):
         (keeps,) = select(best, value)
@@ -167,20 +129,23 @@ def _sort(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) 
     return [np.moveaxis(np.take_along_axis(x, places, -1), -1, dimension) for x in rows]
 
 
-def _top_k(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
-    (x,) = operands
-    keys = total_order_key(x) if "float" in x.dtype.name else x.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
-    # ~key turns the order around without overflow, and leaves ties in the order of their indices.
-    places = np.argsort(~keys, -1, kind="stable")[..., : i64(op, "k")]
-    return [np.take_along_axis(x, places, -1), places.astype(numpy_dtype(element_type(op.results[1])))]
+def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    return reduce_windows(op, operands, body(0))
 
 
-REGIONS: dict[str, Callable[[ir.Operation, list[Array], Callable[[int], Body]], Sequence[Array]]] = {
-    "hlo.reduce_window": _reduce_window,
-    "hlo.top_k": _top_k,
-    "stablehlo.reduce": _reduce,
-    "stablehlo.reduce_window": _reduce_window,
-    "stablehlo.scatter": _scatter,
-    "stablehlo.select_and_scatter": _select_and_scatter,
-    "stablehlo.sort": _sort,
-}
+def _with_regions(name: str, doc: str, **facts: object) -> None:
+    kept_op(name, doc, effects=Effects.BY_REGIONS, **facts)
+
+
+kept_op("concatenate", "always", attributes=("dimension",), work=Work.MOVES, value=_concatenate, exact=always)
+_with_regions("reduce", "operands combined together, or a combiner that is not one op", region_value=_reduce)
+_with_regions(
+    "reduce_window",
+    "the same; a window that depends on dynamic dimensions is in `hlo.window`",
+    region_value=_reduce_window,
+)
+_with_regions("sort", "always", region_value=_sort)
+_with_regions("scatter", "always", region_value=_scatter)
+_with_regions("select_and_scatter", "always", region_value=_select_and_scatter)
+kept_op("custom_call", "targets that the backend knows", effects=Effects.CUSTOM_CALL, work=Work.OPAQUE)
+kept_op("optimization_barrier", "always", work=Work.OPAQUE)

@@ -1,0 +1,138 @@
+"""Whole algorithms."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stablehlo_py.dialect import elements, infer
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, op
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape, text
+from stablehlo_py.dialect.verify import require, require_shape, same_elements, verifier
+from stablehlo_py.mlir import ext, ir
+
+T = TypeVar("T")
+FFT_KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
+TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+ALGORITHMS = ("DEFAULT", "THREE_FRY", "PHILOX")
+
+
+def _square_matrices(op: ir.OpView) -> None:
+    """cholesky, and `a` of triangular_solve."""
+    sizes = shape(op.operands[0])
+    require(len(sizes) >= 2 and sizes[-1] == sizes[-2], "needs square matrices in the last two dimensions")
+    element = element_type(op.operands[0])
+    require(is_float(element) or is_complex(element), f"needs elements of type float or complex, not {element}")
+
+
+@op()
+class Cholesky(Hlo.Operation, name="cholesky", traits=PURE):
+    """Cholesky factor of the last two dimensions; the other triangle holds the operand's or zeros (spec: unspecified;
+    we write zeros)."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    lower: Any = ext.attribute()
+    verify_invariants = verifier(_square_matrices)
+
+
+def _check_triangular_solve(op: ir.OpView) -> None:
+    """triangular_solve."""
+    require(text(op, "transpose_a") in TRANSPOSES, f"transpose_a must be one of {' '.join(TRANSPOSES)}")
+    a, b = shape(op.operands[0]), shape(op.operands[1])
+    require(element_type(op.operands[0]) == element_type(op.operands[1]), "a and b need one element type")
+    left = bool(op.attributes["left_side"].value)
+    require(len(a) == len(b) and a[:-2] == b[:-2], "a and b need one rank and the same batch dimensions")
+    require(b[-2 if left else -1] == a[-1], "the side of b that is solved for must have the size of a")
+
+
+@op()
+class TriangularSolve(Hlo.Operation, name="triangular_solve", traits=PURE):
+    """Solves op(a) x = b (`left_side`) or x op(a) = b; `transpose_a`: NO_TRANSPOSE TRANSPOSE ADJOINT."""
+
+    a: ext.Operand[Any]
+    b: ext.Operand[T]
+    result: ext.Result[T]
+    left_side: Any = ext.attribute()
+    lower: Any = ext.attribute()
+    unit_diagonal: Any = ext.attribute()
+    transpose_a: Any = ext.attribute()
+    verify_invariants = verifier(_square_matrices, _check_triangular_solve)
+
+
+def _check_fft(op: ir.OpView) -> None:
+    """fft."""
+    kind, length, sizes = text(op, "kind"), i64s(op, "length"), shape(op.operands[0])
+    require(kind in FFT_KINDS, f"kind must be one of {' '.join(FFT_KINDS)}")
+    require(1 <= len(length) <= 3 and len(length) <= len(sizes), "length needs one to three entries, at most the rank")
+    require(is_float(element_type(op.operands[0])) == (kind == "RFFT"), f"{kind} of elements of another kind")
+    require(is_float(element_type(op.results[0])) == (kind == "IRFFT"), f"{kind} gives elements of another kind")
+    require_shape(op, infer.fft_shape(sizes, kind, length))
+
+
+@op()
+class Fft(Hlo.Operation, name="fft", traits=PURE):
+    """Fourier transform of the last len(`length`) dimensions; `kind`: FFT IFFT RFFT IRFFT."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    kind: Any = ext.attribute()
+    length: Any = ext.attribute()
+    verify_invariants = verifier(_check_fft)
+
+
+def _check_rng_bit_generator(op: ir.OpView) -> None:
+    """rng_bit_generator."""
+    require(text(op, "algorithm") in ALGORITHMS, f"algorithm must be one of {' '.join(ALGORITHMS)}")
+    require(
+        rank(op.operands[0]) == 1 and is_integer(element_type(op.operands[0])), "state must be a vector of integers"
+    )
+
+
+@op()
+class RngBitGenerator(Hlo.Operation, name="rng_bit_generator", traits=PURE):
+    """Random bits from a state; `algorithm`: DEFAULT THREE_FRY PHILOX."""
+
+    state: ext.Operand[T]
+    new_state: ext.Result[T]
+    bits: ext.Result[Any]
+    algorithm: Any = ext.attribute()
+    verify_invariants = verifier(_check_rng_bit_generator)
+
+
+def _check_top_k(op: ir.OpView) -> None:
+    """top_k."""
+    sizes, k = shape(op.operands[0]), i64(op, "k")
+    require(len(sizes) >= 1 and 0 <= k <= sizes[-1], "k must be at most the last dimension")
+    for number in range(2):
+        require_shape(op, (*sizes[:-1], k), number)
+    require(str(element_type(op.results[1])) == "i32", "indices must be i32")
+
+
+def _top_k(op: ir.Operation, operands: list[Array], body: Callable[[int], object]) -> list[Array]:
+    (x,) = operands
+    keys = (
+        elements.total_order_key(x)
+        if "float" in x.dtype.name
+        else x.astype(np.uint64 if x.dtype.kind == "u" else np.int64)
+    )
+    # ~key turns the order around without overflow, and leaves ties in the order of their indices.
+    places = np.argsort(~keys, -1, kind="stable")[..., : i64(op, "k")]
+    return [np.take_along_axis(x, places, -1), places.astype(numpy_dtype(element_type(op.results[1])))]
+
+
+@op(region_value=_top_k)
+class TopK(Hlo.Operation, name="top_k", traits=PURE):
+    """The `k` largest elements of the last dimension, in descending (total) order, ties by lower index; and their i32
+    indices."""
+
+    operand: ext.Operand[Any]
+    values: ext.Result[Any]
+    indices: ext.Result[Any]
+    k: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_top_k)

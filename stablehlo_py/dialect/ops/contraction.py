@@ -1,0 +1,155 @@
+"""Products of tensors."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stablehlo_py.dialect import infer
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, op
+from stablehlo_py.dialect.ops.shape import pad_array
+from stablehlo_py.dialect.rounding import cast
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape
+from stablehlo_py.dialect.verify import require, require_dimensions, require_shape, verifier
+from stablehlo_py.mlir import ext, ir
+
+
+def _one_kind(op: ir.OpView) -> None:
+    elements = [element_type(value) for value in (*op.operands, *op.results)]
+    kinds = [sum(belongs(each) for each in elements) for belongs in (is_integer, is_float, is_complex)]
+    require(len(elements) in kinds, "needs operands and results that are all integers, all floats or all complex")
+
+
+def _wide(x: Array) -> Array:
+    # Contractions of floats are summed in f64 (c128): a reference, not what any target computes bit for bit.
+    if x.dtype.kind == "c":
+        return x.astype(np.complex128)
+    return x.astype(np.float64) if x.dtype.kind == "f" or "float" in x.dtype.name else x.astype(np.int64)
+
+
+def _check_dot(op: ir.OpView) -> None:
+    """dot."""
+    _one_kind(op)
+    lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
+    batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
+    rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
+    require_dimensions(batch + contract, len(lhs), "lhs_batch and lhs_contract")
+    require_dimensions(rhs_batch + rhs_contract, len(rhs), "rhs_batch and rhs_contract")
+    require(
+        len(batch) == len(rhs_batch) and len(contract) == len(rhs_contract), "lhs and rhs need as many dimensions each"
+    )
+    for left, right in zip(batch + contract, rhs_batch + rhs_contract, strict=True):
+        require(lhs[left] == rhs[right], f"dimension {left} of lhs and {right} of rhs differ in size")
+    require_shape(op, infer.dot_shape(lhs, rhs, (batch, rhs_batch), (contract, rhs_contract)))
+
+
+def _dot(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
+    def matrices(x: Array, batch: Sequence[int], contract: Sequence[int], contract_last: bool) -> Array:
+        free = [d for d in range(x.ndim) if d not in batch and d not in contract]
+        order = [*batch, *free, *contract] if contract_last else [*batch, *contract, *free]
+        b, f, c = ([x.shape[d] for d in dims] for dims in (batch, free, contract))
+        middle = (np.prod(f, dtype=int), np.prod(c, dtype=int))
+        return x.transpose(order).reshape(np.prod(b, dtype=int), *(middle if contract_last else middle[::-1]))
+
+    left = matrices(_wide(lhs), i64s(op, "lhs_batch"), i64s(op, "lhs_contract"), True)
+    right = matrices(_wide(rhs), i64s(op, "rhs_batch"), i64s(op, "rhs_contract"), False)
+    return cast(np.matmul(left, right).reshape(shape(op.result)), numpy_dtype(element_type(op.result)))
+
+
+@op(value=_dot)
+class Dot(Hlo.Operation, name="dot", traits=PURE):
+    """General dot product. Result dimensions: batch, free of lhs, free of rhs, each in operand order. Operands and
+    result are all integers, all floats or all complex."""
+
+    lhs: ext.Operand[Any]
+    rhs: ext.Operand[Any]
+    result: ext.Result[Any]
+    lhs_batch: Any = ext.attribute()
+    rhs_batch: Any = ext.attribute()
+    lhs_contract: Any = ext.attribute()
+    rhs_contract: Any = ext.attribute()
+    verify_invariants = verifier(_check_dot)
+
+
+def _check_convolution(op: ir.OpView) -> None:
+    """convolution."""
+    _one_kind(op)
+    lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
+    dims = (i64s(op, "input_dims"), i64s(op, "kernel_dims"), i64s(op, "output_dims"))
+    rank_ = len(lhs)
+    require(len(rhs) == rank_ and rank(op.results[0]) == rank_ >= 2, "lhs, rhs and result need one rank, at least 2")
+    for name, each in zip(("input_dims", "kernel_dims", "output_dims"), dims, strict=True):
+        require(sorted(each) == list(range(rank_)), f"{name} must hold every dimension once")
+    names = ("strides", "padding", "lhs_dilation", "rhs_dilation", "reversal")
+    window = [i64s(op, name) for name in names]
+    for name, each in zip(names, window, strict=True):
+        require(len(each) == (rank_ - 2) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
+        require(name in ("padding", "reversal") or all(entry > 0 for entry in each), f"{name} must be positive")
+    feature_groups, batch_groups = i64(op, "feature_groups"), i64(op, "batch_groups")
+    require(min(feature_groups, batch_groups) == 1, "feature_groups or batch_groups must be 1, both positive")
+    inputs, kernel, _ = dims
+    require(
+        lhs[inputs[1]] == rhs[kernel[0]] * feature_groups,
+        "input features must be kernel input features times feature_groups",
+    )
+    require(lhs[inputs[0]] % batch_groups == 0, "batch must be a multiple of batch_groups")
+    require(rhs[kernel[1]] % (feature_groups * batch_groups) == 0, "output features must be a multiple of the groups")
+    strides, padding, lhs_dilation, rhs_dilation, _ = window
+    sizes = infer.convolution_shape(lhs, rhs, dims, batch_groups, (strides, padding, lhs_dilation, rhs_dilation))
+    require_shape(op, sizes)
+
+
+def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
+    """Sum over kernel positions of strided views of the padded, dilated input."""
+    input_dims, kernel_dims, output_dims = i64s(op, "input_dims"), i64s(op, "kernel_dims"), i64s(op, "output_dims")
+    x, kernel = _wide(lhs).transpose(input_dims), _wide(rhs).transpose(kernel_dims)
+    spatial = x.ndim - 2
+    padding, strides, dilation = i64s(op, "padding"), i64s(op, "strides"), i64s(op, "rhs_dilation")
+    low, high = [0, 0, *padding[0::2]], [0, 0, *padding[1::2]]
+    x = pad_array(x, np.zeros((), x.dtype), low, high, [0, 0, *(d - 1 for d in i64s(op, "lhs_dilation"))])
+    kernel = np.flip(kernel, tuple(i + 2 for i, flipped in enumerate(i64s(op, "reversal")) if flipped))
+    groups, batch_groups = i64(op, "feature_groups"), i64(op, "batch_groups")
+    sizes = [shape(op.result)[d] for d in output_dims]
+    result = np.zeros(sizes, x.dtype)
+    out_features, count = sizes[1], max(groups, batch_groups)
+    per_output, per_input, per_batch = out_features // count, x.shape[1] // groups, x.shape[0] // batch_groups
+    for position in itertools.product(*(range(kernel.shape[i + 2]) for i in range(spatial))):
+        begins = [p * d for p, d in zip(position, dilation, strict=True)]
+        window = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begins, sizes[2:], strides, strict=True)]
+        view = x[(slice(None), slice(None), *window)]
+        for group in range(count):
+            features = slice(group * per_input, (group + 1) * per_input) if groups > 1 else slice(None)
+            batches = slice(group * per_batch, (group + 1) * per_batch) if batch_groups > 1 else slice(None)
+            outputs = slice(group * per_output, (group + 1) * per_output)
+            place: tuple[slice | int, ...] = (slice(None), outputs, *position)
+            weights = kernel[place]
+            result[:, outputs] += np.moveaxis(np.tensordot(view[batches, features], weights, (1, 0)), -1, 1)
+    return cast(result.transpose(np.argsort(output_dims)), numpy_dtype(element_type(op.result)))
+
+
+@op(value=_convolution)
+class Convolution(Hlo.Operation, name="convolution", traits=PURE):
+    """Convolution. `padding` is low, high per spatial dimension; `reversal` 0/1 per spatial dimension. The `*_dims`
+    arrays name dimensions: input (batch, feature, spatial...), kernel (input feature, output feature, spatial...),
+    output (batch, feature, spatial...)."""
+
+    lhs: ext.Operand[Any]
+    rhs: ext.Operand[Any]
+    result: ext.Result[Any]
+    strides: Any = ext.attribute()
+    padding: Any = ext.attribute()
+    lhs_dilation: Any = ext.attribute()
+    rhs_dilation: Any = ext.attribute()
+    reversal: Any = ext.attribute()
+    input_dims: Any = ext.attribute()
+    kernel_dims: Any = ext.attribute()
+    output_dims: Any = ext.attribute()
+    feature_groups: Any = ext.attribute()
+    batch_groups: Any = ext.attribute()
+    verify_invariants = verifier(_check_convolution)

@@ -1,0 +1,553 @@
+"""Elementwise ops: one element of each operand makes one of the result."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+import math
+import types
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stablehlo_py.dialect import elements
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops.record import (
+    PURE,
+    Array,
+    Hlo,
+    Identity,
+    Record,
+    Rounds,
+    Value,
+    Work,
+    add,
+    always,
+    described,
+    of_reals,
+    op,
+)
+from stablehlo_py.dialect.rounding import codes, from_codes, integer_info, is_float_dtype, is_integer_dtype
+from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, shape, text
+from stablehlo_py.dialect.verify import Check, operand_elements, require, require_shape, same_shape, verifier
+from stablehlo_py.mlir import ext, ir
+
+T = TypeVar("T")
+#: Directions of comparisons, and what x op y is of y and x.
+SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
+COMPARISONS = tuple(SWAPPED)
+
+
+def pointwise(
+    name: str,
+    types_: str,
+    doc: str,
+    function: Value,
+    *,
+    operands: int = 1,
+    result: Check | None = None,
+    combiner: Identity | None = None,
+    **facts: Any,
+) -> Record:
+    """Define an elementwise op without attributes, and register its record.
+
+    Args:
+        types_: element types of the operands, a key of `verify.ELEMENT_CLASSES`.
+        doc: one sentence, for docs/hlo-dialect.md.
+        function: NumPy's, of as many arrays as there are operands.
+        operands: 1 or 2.
+        result: checks the result's element type, where that may be another one than the operands'.
+        combiner: the identity element, of commutative and associative ops: what reductions combine with.
+        facts: the other fields of the record.
+    """
+    names = ("operand",) if operands == 1 else ("lhs", "rhs")
+    annotations: dict[str, object] = dict.fromkeys(names, ext.Operand[T])
+    annotations["result"] = ext.Result[Any] if result else ext.Result[T]
+    checks = [operand_elements(types_), *([same_shape, result] if result else [])]
+    members = {"__annotations__": annotations, "__doc__": doc, "verify_invariants": verifier(*checks)}
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    # types.new_class runs the `name=` class keyword that registers the op with the dialect.
+    operation = types.new_class(
+        class_name, (Hlo.Operation,), {"name": name, "traits": PURE}, lambda namespace: namespace.update(members)
+    )
+    if combiner is not None:
+        facts |= {"commutative": True, "associative": True, "identity": combiner}
+    return add(
+        described(
+            operation,
+            {
+                "elements": types_,
+                "work": Work.ELEMENTS,
+                "elementwise": True,
+                "function": elements.for_all_types(function),
+                **facts,
+            },
+        )
+    )
+
+
+# --- what the verifiers check of results -----------------------------------------------------------------------------
+
+
+def _part_type(op: ir.OpView) -> None:
+    """real, imag, abs: of complex numbers a part, else the same type."""
+    source, result = element_type(op.operands[0]), element_type(op.results[0])
+    expected = source.element_type if is_complex(source) else source
+    require(result == expected, f"result elements must be {expected}")
+
+
+def _complex_result(op: ir.OpView) -> None:
+    """complex: two parts make a complex number."""
+    result = element_type(op.results[0])
+    require(
+        is_complex(result) and result.element_type == element_type(op.operands[0]),
+        "result must be complex of the operands' type",
+    )
+
+
+def _boolean_result(op: ir.OpView) -> None:
+    """Predicates give i1."""
+    require(is_bool(element_type(op.results[0])), "result elements must be i1")
+
+
+# --- one operand -----------------------------------------------------------------------------------------------------
+
+pointwise(
+    "abs",
+    "number",
+    "Absolute value; of complex numbers the modulus, a real number.",
+    lambda x: x if x.dtype.kind == "u" else np.abs(x),
+    result=_part_type,
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+)
+pointwise("acos", "float", "Arc cosine.", np.arccos, flops=80)
+pointwise("acosh", "float", "Inverse hyperbolic cosine.", np.arccosh, flops=80)
+pointwise("asin", "float", "Arc sine.", np.arcsin, flops=80)
+pointwise("asinh", "float", "Inverse hyperbolic sine.", np.arcsinh, flops=80)
+pointwise("atanh", "float", "Inverse hyperbolic tangent.", np.arctanh, flops=80)
+pointwise(
+    "bessel_i1e",
+    "float",
+    "Modified Bessel function of the first kind and order 1, times e^-|operand|.",
+    elements.special("i1e"),
+    flops=100,
+)
+pointwise("cbrt", "float or complex", "Cube root.", np.cbrt, flops=30)
+pointwise("ceil", "float", "Least integer that is not smaller.", np.ceil, exact=of_reals, rounds=Rounds.IN_BYTES)
+pointwise("cosh", "float or complex", "Hyperbolic cosine.", np.cosh, flops=60)
+pointwise("cosine", "float or complex", "Cosine.", np.cos, flops=30)
+pointwise(
+    "count_leading_zeros",
+    "integer",
+    "Number of zero bits before the first one.",
+    elements.count_leading_zeros,
+    flops=2,
+    exact=of_reals,
+)
+pointwise("digamma", "float", "Derivative of the logarithm of the gamma function.", elements.special("psi"), flops=400)
+pointwise("erf", "float", "Error function.", elements.through_f64(math.erf), flops=30)
+pointwise("erf_inv", "float", "Inverse of the error function.", elements.special("erfinv"), flops=60)
+pointwise(
+    "erfc",
+    "float",
+    "One minus the error function, accurate where that is small.",
+    elements.through_f64(math.erfc),
+    flops=100,
+)
+pointwise("exponential", "float or complex", "e to the operand.", np.exp, flops=14)
+pointwise(
+    "exponential_minus_one", "float or complex", "e to the operand, minus one, accurate near zero.", np.expm1, flops=18
+)
+pointwise("floor", "float", "Greatest integer that is not greater.", np.floor, exact=of_reals, rounds=Rounds.IN_BYTES)
+pointwise(
+    "imag",
+    "complex",
+    "Imaginary part.",
+    lambda x: x.imag if x.dtype.kind == "c" else np.zeros_like(x),
+    result=_part_type,
+    exact=always,
+    rounds=Rounds.NEVER,
+)
+pointwise(
+    "is_finite",
+    "float",
+    "True where neither infinite nor NaN.",
+    np.isfinite,
+    result=_boolean_result,
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+)
+pointwise(
+    "lgamma", "float", "Logarithm of the absolute value of the gamma function.", elements.special("gammaln"), flops=400
+)
+pointwise("log", "float or complex", "Natural logarithm.", np.log, flops=16)
+pointwise(
+    "log_plus_one",
+    "float or complex",
+    "Natural logarithm of one plus the operand, accurate near zero.",
+    np.log1p,
+    flops=20,
+)
+pointwise("logistic", "float or complex", "1 / (1 + e to minus the operand).", elements.logistic, flops=20)
+pointwise(
+    "negate",
+    "number with a negative",
+    "Minus the operand; integers wrap around.",
+    np.negative,
+    exact=always,
+    rounds=Rounds.IN_BYTES,
+)
+pointwise(
+    "not",
+    "integer or i1",
+    "Bitwise complement; of i1 logical.",
+    elements.logical(np.bitwise_not),
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+    relational=True,
+)
+pointwise("popcnt", "integer", "Number of one bits.", elements.popcnt, flops=2, exact=of_reals, rounds=Rounds.NEVER)
+pointwise(
+    "real",
+    "complex",
+    "Real part.",
+    lambda x: x.real if x.dtype.kind == "c" else x,
+    result=_part_type,
+    exact=always,
+    rounds=Rounds.NEVER,
+)
+pointwise(
+    "round_nearest_afz",
+    "float",
+    "Nearest integer, halves away from zero.",
+    elements.round_nearest_afz,
+    flops=2,
+    exact=of_reals,
+    rounds=Rounds.IN_BYTES,
+)
+pointwise(
+    "round_nearest_even", "float", "Nearest integer, halves to even.", np.rint, exact=of_reals, rounds=Rounds.IN_BYTES
+)
+pointwise("rsqrt", "float or complex", "One over the square root.", lambda x: (1 / np.sqrt(x)).astype(x.dtype), flops=6)
+pointwise(
+    "sign",
+    "number",
+    "-1, 0 or 1; zeros keep their sign, NaN stays, complex numbers go to the unit circle.",
+    elements.sign,
+    exact=of_reals,
+    rounds=Rounds.IN_BYTES,
+)
+pointwise("sine", "float or complex", "Sine.", np.sin, flops=30)
+pointwise("sinh", "float or complex", "Hyperbolic sine.", np.sinh, flops=80)
+pointwise("sqrt", "float or complex", "Square root.", np.sqrt, flops=6, exact=of_reals)
+pointwise("tan", "float or complex", "Tangent.", np.tan, flops=40)
+pointwise("tanh", "float or complex", "Hyperbolic tangent.", np.tanh, flops=18)
+
+# --- two operands ----------------------------------------------------------------------------------------------------
+
+
+def _power_is_exact(op: ir.Operation, operands: Sequence[Array]) -> bool:
+    return is_integer_dtype(operands[0].dtype) and not bool((operands[1] < 0).any())
+
+
+pointwise(
+    "add",
+    "number",
+    "Sum; integers wrap around.",
+    lambda x, y: x + y,
+    operands=2,
+    exact=always,
+    combiner=Identity(-0.0, -0.0, lambda low, high: 0),
+)
+pointwise(
+    "and",
+    "integer or i1",
+    "Bitwise and; of i1 logical.",
+    elements.logical(np.bitwise_and),
+    operands=2,
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+    relational=True,
+    combiner=Identity(None, 0.0, lambda low, high: -1),
+    idempotent=True,
+)
+pointwise("atan2", "float or complex", "Angle of the point (rhs, lhs).", np.arctan2, operands=2, flops=40)
+pointwise(
+    "complex",
+    "float",
+    "Complex number of a real and an imaginary part.",
+    elements.complex_,
+    operands=2,
+    result=_complex_result,
+    exact=always,
+    rounds=Rounds.NEVER,
+)
+pointwise(
+    "divide",
+    "number",
+    "Quotient; of integers truncated, all ones for a zero divisor.",
+    elements.divide,
+    operands=2,
+    flops=6,
+    exact=of_reals,
+)
+pointwise(
+    "maximum",
+    "number",
+    "Greater one; NaN if one is NaN; complex numbers in lexicographic order.",
+    elements.maximum,
+    operands=2,
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+    relational=True,
+    combiner=Identity(-math.inf, -math.inf, lambda low, high: low),
+    idempotent=True,
+)
+pointwise(
+    "minimum",
+    "number",
+    "Smaller one; NaN if one is NaN; complex numbers in lexicographic order.",
+    elements.minimum,
+    operands=2,
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+    relational=True,
+    combiner=Identity(math.inf, math.inf, lambda low, high: high),
+    idempotent=True,
+)
+pointwise(
+    "multiply",
+    "number",
+    "Product; integers wrap around.",
+    lambda x, y: x * y,
+    operands=2,
+    exact=of_reals,
+    combiner=Identity(1.0, 0.0, lambda low, high: 1),
+)
+pointwise(
+    "or",
+    "integer or i1",
+    "Bitwise or; of i1 logical.",
+    elements.logical(np.bitwise_or),
+    operands=2,
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+    relational=True,
+    combiner=Identity(None, 0.0, lambda low, high: 0),
+    idempotent=True,
+)
+pointwise(
+    "power",
+    "number",
+    "lhs to the rhs; of integers 0, 1 or -1 for negative exponents.",
+    elements.power,
+    operands=2,
+    flops=40,
+    exact=_power_is_exact,
+)
+pointwise(
+    "remainder",
+    "real number",
+    "Remainder with the dividend's sign; of integers the dividend for a zero divisor.",
+    elements.remainder,
+    operands=2,
+    flops=12,
+    exact=of_reals,
+    rounds=Rounds.IN_BYTES,
+)
+pointwise(
+    "shift_left",
+    "integer",
+    "lhs shifted left by rhs bits; zero from the width on.",
+    elements.shift_left,
+    operands=2,
+    exact=of_reals,
+)
+pointwise(
+    "shift_right_arithmetic",
+    "integer",
+    "lhs shifted right, repeating the sign bit.",
+    elements.shift_right_arithmetic,
+    operands=2,
+    exact=of_reals,
+)
+pointwise(
+    "shift_right_logical",
+    "integer",
+    "lhs shifted right, zeros enter; zero from the width on.",
+    elements.shift_right_logical,
+    operands=2,
+    exact=of_reals,
+)
+pointwise("subtract", "number", "Difference; integers wrap around.", lambda x, y: x - y, operands=2, exact=always)
+pointwise(
+    "xor",
+    "integer or i1",
+    "Bitwise exclusive or; of i1 logical.",
+    elements.logical(np.bitwise_xor),
+    operands=2,
+    exact=of_reals,
+    rounds=Rounds.NEVER,
+    relational=True,
+    combiner=Identity(None, 0.0, lambda low, high: 0),
+)
+pointwise(
+    "zeta",
+    "float",
+    "Hurwitz's zeta function, the sum of (rhs + k) to -lhs for k = 0, 1, 2, ...",
+    elements.special("zeta"),
+    operands=2,
+    flops=2000,
+)
+
+# --- comparison, choice, conversion ----------------------------------------------------------------------------------
+
+
+def _check_comparison(op: ir.OpView) -> None:
+    """compare."""
+    require(text(op, "direction") in COMPARISONS, f"direction must be one of {' '.join(COMPARISONS)}")
+    element = element_type(op.operands[0])
+    require(not is_complex(element) or text(op, "direction") in ("EQ", "NE"), "complex numbers have no order")
+    require("total_order" not in op.attributes or is_float(element), "total_order is for floats")
+
+
+def _check_selection(op: ir.OpView) -> None:
+    """select."""
+    require(is_bool(element_type(op.operands[0])), "pred elements must be i1")
+
+
+def _bit_width(type_: ir.Type) -> int:
+    """Bits of an element."""
+    return 2 * _bit_width(type_.element_type) if is_complex(type_) else type_.width
+
+
+def _check_bitcast(op: ir.OpView) -> None:
+    """bitcast_convert: the last dimension holds the ratio of the widths."""
+    source, result = op.operands[0], op.results[0]
+    wide, narrow = _bit_width(element_type(source)), _bit_width(element_type(result))
+    if wide == narrow:
+        require_shape(op, shape(source))
+    elif wide > narrow:
+        require_shape(op, (*shape(source), wide // narrow))
+    else:
+        require(shape(source) == (*shape(result), narrow // wide), f"operand's last dimension must be {narrow // wide}")
+
+
+def _check_precision(op: ir.OpView) -> None:
+    """reduce_precision."""
+    require(
+        i64(op, "exponent_bits") >= 1 and i64(op, "mantissa_bits") >= 0, "needs exponent_bits >= 1, mantissa_bits >= 0"
+    )
+
+
+def _compare(op: ir.Operation, x: Array, y: Array) -> Array:
+    return elements.compare(text(op, "direction"), x, y, "total_order" in op.attributes)
+
+
+def _convert(op: ir.Operation, x: Array) -> Array:
+    return elements.convert(x, numpy_dtype(element_type(op.result)))
+
+
+def _conversion_is_exact(op: ir.Operation, operands: Sequence[Array]) -> bool:
+    (x,), dtype = operands, numpy_dtype(element_type(op.result))
+    if x.dtype.kind == "c" or dtype.kind == "c":
+        return dtype.kind == "c" and x.dtype.kind in "cf"
+    if dtype.kind == "b" or not is_float_dtype(dtype):
+        if not is_float_dtype(x.dtype) or dtype.kind == "b":
+            return True
+        # Out of range, the spec leaves the result open.
+        _, low, high = integer_info(dtype)
+        wide = x.astype(np.float64)
+        return bool(((wide > float(low) - 1) & (wide < float(high))).all())
+    return True
+
+
+def _bitcast_convert(op: ir.Operation, x: Array) -> Array:
+    dtype, sizes = numpy_dtype(element_type(op.result)), shape(op.result)
+    if x.dtype.kind == "c" or dtype.kind == "c":
+        # ascontiguousarray makes rank 0 rank 1, which the reshape undoes.
+        return np.ascontiguousarray(x).view(dtype).reshape(sizes)
+    bits, source = codes(x)
+    target = codes(np.zeros((), dtype))[1]
+    if source > target:
+        bits = bits[..., None] >> np.arange(0, source, target, dtype=np.uint64)
+    elif source < target:
+        bits = (bits << np.arange(0, target, source, dtype=np.uint64)).sum(-1, dtype=np.uint64)
+    return from_codes(bits, dtype).reshape(sizes)
+
+
+def _bits_are_exact(op: ir.Operation, operands: Sequence[Array]) -> bool:
+    return operands[0].dtype.kind != "c" and not is_complex(element_type(op.result))
+
+
+def _reduce_precision(op: ir.Operation, x: Array) -> Array:
+    return elements.reduce_precision(x, i64(op, "exponent_bits"), i64(op, "mantissa_bits"))
+
+
+@op(
+    elementwise=True,
+    work=Work.ELEMENTS,
+    options=("total_order",),
+    relational=True,
+    rounds=Rounds.NEVER,
+    value=_compare,
+    exact=always,
+)
+class Compare(Hlo.Operation, name="compare", traits=PURE):
+    """Elementwise comparison; `direction` EQ NE LT LE GT GE; optional `total_order` (unit) compares floats in total
+    order."""
+
+    lhs: ext.Operand[T]
+    rhs: ext.Operand[T]
+    result: ext.Result[Any]
+    direction: Any = ext.attribute()
+    verify_invariants = verifier(same_shape, _boolean_result, _check_comparison)
+
+
+@op(
+    elementwise=True,
+    work=Work.ELEMENTS,
+    function=elements.for_all_types(np.where),
+    relational=True,
+    rounds=Rounds.NEVER,
+    exact=always,
+)
+class Select(Hlo.Operation, name="select", traits=PURE):
+    """Elementwise choice: where `pred` (i1, same shape) holds `on_true`, else `on_false`."""
+
+    pred: ext.Operand[Any]
+    on_true: ext.Operand[T]
+    on_false: ext.Operand[T]
+    result: ext.Result[T]
+    verify_invariants = verifier(same_shape, _check_selection)
+
+
+@op(elementwise=True, work=Work.ELEMENTS, value=_convert, exact=_conversion_is_exact)
+class Convert(Hlo.Operation, name="convert", traits=PURE):
+    """Elementwise conversion of the element type."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    verify_invariants = verifier(same_shape)
+
+
+@op(work=Work.ELEMENTS, rounds=Rounds.NEVER, value=_bitcast_convert, exact=_bits_are_exact)
+class BitcastConvert(Hlo.Operation, name="bitcast_convert", traits=PURE):
+    """Reinterprets bits; between widths the last dimension appears or goes away, as in StableHLO."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    verify_invariants = verifier(_check_bitcast)
+
+
+@op(elementwise=True, work=Work.ELEMENTS, flops=3, value=_reduce_precision, exact=of_reals)
+class ReducePrecision(Hlo.Operation, name="reduce_precision", traits=PURE):
+    """Rounds to a float format with `exponent_bits` and `mantissa_bits`, and back."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    exponent_bits: Any = ext.attribute()
+    mantissa_bits: Any = ext.attribute()
+    verify_invariants = verifier(operand_elements("float"), _check_precision)

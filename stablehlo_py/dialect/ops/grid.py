@@ -1,0 +1,210 @@
+"""Ops by which the processes of a grid communicate, and what differs from process to process."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+from typing import Any, TypeVar
+
+from stablehlo_py.dialect.ops.record import Hlo, Work, op
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_tensor, shape
+from stablehlo_py.dialect.verify import Check, require, verifier
+from stablehlo_py.mlir import ext, ir
+
+T = TypeVar("T")
+NOBODY = -1
+PROCESS_WORDS = 2
+STATE_WORDS = 3  # of hlo.random_state: key, low and high half of the counter
+
+
+def _process(op: ir.OpView) -> None:
+    """The first operand of what communicates is the process."""
+    value = op.operands[0]
+    fits = is_tensor(value) and shape(value) == (PROCESS_WORDS,) and str(element_type(value)) == "i64"
+    require(fits, f"process must be a tensor<{PROCESS_WORDS}xi64>")
+
+
+def _same_elements(op: ir.OpView) -> None:
+    """The operand after the process and the first result have one element type."""
+    source, result = element_type(op.operands[1]), element_type(op.results[0])
+    require(source == result, f"must keep the element type: {source} became {result}")
+
+
+def _groups(op: ir.OpView) -> None:
+    """Rows of process numbers: every process in one place at most."""
+    _process(op)
+    width, members = i64(op, "width"), i64s(op, "groups")
+    require(width > 0 and len(members) % width == 0, "groups must be rows of `width` processes")
+    present = [member for member in members if member != NOBODY]
+    inside = all(0 <= member < i64(op, "processes") for member in present)
+    require(inside, "groups must hold numbers of processes, or -1 for padding")
+    require(len(set(present)) == len(present), "no process may be in two groups")
+    require(i64(op, "barrier") >= 0, "barrier must be a number")
+
+
+def _all_gather(op: ir.OpView) -> None:
+    """One operand for each place of a group."""
+    expected = (i64(op, "width"), *shape(op.operands[1]))
+    require(shape(op.results[0]) == expected, f"result shape must be {expected}")
+
+
+def _all_to_all(op: ir.OpView) -> None:
+    """One block for each place of a group."""
+    sizes = shape(op.operands[1])
+    require(len(sizes) > 0 and sizes[0] == i64(op, "width"), "the first dimension must have `width` blocks")
+
+
+def _collective_permute(op: ir.OpView) -> None:
+    """Sources and what they go to are in one group."""
+    width, members, sources = i64(op, "width"), i64s(op, "groups"), i64s(op, "sources")
+    require(len(sources) == i64(op, "processes"), "there must be a source for each process, or -1")
+    group_of = {member: position // width for position, member in enumerate(members) if member != NOBODY}
+    for target, source in enumerate(sources):
+        together = source == NOBODY or (source in group_of and group_of[source] == group_of.get(target))
+        require(together, f"process {target} is not in the group of its source {source}")
+
+
+def _ordered(op: ir.OpView) -> None:
+    """The second operand and the last result are tokens."""
+    _process(op)
+    for value in (op.operands[1], op.results[len(op.results) - 1]):
+        token = is_tensor(value) and shape(value) == (0,) and str(element_type(value)) == "i8"
+        require(token, "token must be a tensor<0xi8>")
+
+
+def _one_to_one(name: str) -> Check:
+    """Each process is a source, or a target, once at most."""
+
+    def check(op: ir.OpView) -> None:
+        others = [other for other in i64s(op, name) if other != NOBODY]
+        require(all(0 <= other < len(i64s(op, name)) for other in others), f"{name} must be processes, or -1")
+        require(len(set(others)) == len(others), f"{name} must be different")
+        require(i64(op, "channel") >= 0, "channel must be a number")
+
+    return check
+
+
+def _random_state(op: ir.OpView) -> None:
+    """The result is a state for PHILOX; the site has a number."""
+    fits = shape(op.results[0]) == (STATE_WORDS,) and str(element_type(op.results[0])) == "ui64"
+    require(fits, f"state must be a tensor<{STATE_WORDS}xui64>")
+    require(i64(op, "site") >= 0, "site must be a number")
+
+
+@op(work=Work.OPAQUE)
+class RandomState(Hlo.Operation, name="random_state"):
+    """A state for PHILOX that no other draw has: the key of this call of the process, and a counter whose high half
+    is the number of the `site` (an op of the user's) in its upper half and how often this site has drawn in its lower
+    one."""
+
+    process: ext.Operand[Any]
+    state: ext.Result[Any]
+    site: Any = ext.attribute()
+    verify_invariants = verifier(_process, _random_state)
+
+
+@op(work=Work.OPAQUE)
+class AllGather(Hlo.Operation, name="all_gather"):
+    """The operands of all members of the process's group, stacked along a new first dimension; zeros in a process
+    without a group. `groups` are rows of `width` numbers of the grid's `processes`, padded with -1; they meet at
+    `barrier`. `origin` names the user's op, for messages."""
+
+    process: ext.Operand[Any]
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    groups: Any = ext.attribute()
+    width: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    barrier: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_same_elements, _groups, _all_gather)
+
+
+@op(work=Work.OPAQUE)
+class AllToAll(Hlo.Operation, name="all_to_all"):
+    """The operand holds a block for each member of the group along its first dimension; block i of the result is the
+    block that member i has for this process. Attributes as for `all_gather`."""
+
+    process: ext.Operand[Any]
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    groups: Any = ext.attribute()
+    width: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    barrier: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_groups, _all_to_all)
+
+
+@op(work=Work.OPAQUE)
+class CollectivePermute(Hlo.Operation, name="collective_permute"):
+    """The operand of process `sources[process]`, zeros where that is -1. Groups as for `all_gather`: a source and
+    all that it goes to are in one."""
+
+    process: ext.Operand[Any]
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    sources: Any = ext.attribute()
+    groups: Any = ext.attribute()
+    width: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    barrier: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_groups, _collective_permute)
+
+
+# A token is a tensor<0xi8>: it orders what it passes through.
+
+
+@op(work=Work.OPAQUE)
+class Infeed(Hlo.Operation, name="infeed"):
+    """The next tensor from the host at `port` (infeed, or recv from the host)."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    value: ext.Result[Any]
+    done: ext.Result[T]
+    port: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_ordered)
+
+
+@op(work=Work.OPAQUE)
+class Outfeed(Hlo.Operation, name="outfeed"):
+    """Hands the operand to the host at `port` (outfeed, or send to the host)."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    operand: ext.Operand[Any]
+    done: ext.Result[T]
+    port: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_ordered)
+
+
+@op(work=Work.OPAQUE)
+class Send(Hlo.Operation, name="send"):
+    """Puts the operand into the channel of process `targets[process]`, unless that is -1; does not wait."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    operand: ext.Operand[Any]
+    done: ext.Result[T]
+    targets: Any = ext.attribute()
+    channel: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_ordered, _one_to_one("targets"))
+
+
+@op(work=Work.OPAQUE)
+class Recv(Hlo.Operation, name="recv"):
+    """Waits for the next tensor in this process's channel, sent by `sources[process]`; zeros where that is -1."""
+
+    process: ext.Operand[Any]
+    token: ext.Operand[T]
+    value: ext.Result[Any]
+    done: ext.Result[T]
+    sources: Any = ext.attribute()
+    channel: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_ordered, _one_to_one("sources"))

@@ -1,0 +1,193 @@
+"""Ops that read or write a part of a tensor: at fixed places, at a place known at run time, at many."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stablehlo_py.dialect import infer
+from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Work, always, op
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape
+from stablehlo_py.dialect.verify import require, require_dimensions, require_shape, same_elements, verifier
+from stablehlo_py.mlir import ext, ir
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def _check_slice(op: ir.OpView) -> None:
+    """slice."""
+    start, limit, strides = i64s(op, "start"), i64s(op, "limit"), i64s(op, "strides")
+    source = shape(op.operands[0])
+    require(
+        len(start) == len(limit) == len(strides) == len(source), "start, limit, strides need one entry per dimension"
+    )
+    for low, high, size in zip(start, limit, source, strict=True):
+        require(0 <= low <= high <= size, f"needs 0 <= start <= limit <= {size}")
+    require(all(stride > 0 for stride in strides), "strides must be positive")
+    require_shape(op, infer.slice_shape(start, limit, strides))
+
+
+def _slice(op: ir.Operation, x: Array) -> Array:
+    edges = zip(i64s(op, "start"), i64s(op, "limit"), i64s(op, "strides"), strict=True)
+    return x[tuple(slice(low, high, step) for low, high, step in edges)]
+
+
+@op(work=Work.INDICES, picks=True, value=_slice, exact=always)
+class Slice(Hlo.Operation, name="slice", traits=PURE):
+    """Elements `start + i * strides < limit` of every dimension."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    start: Any = ext.attribute()
+    limit: Any = ext.attribute()
+    strides: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_slice)
+
+
+def _starts(op: ir.OpView, first: int) -> None:
+    starts = list(op.operands)[first:]
+    require(len(starts) == rank(op.operands[0]), "needs one start index per dimension")
+    scalars = all(rank(start) == 0 and is_integer(element_type(start)) for start in starts)
+    require(scalars, "start indices must be integer scalars")
+
+
+def clamp_start(start: int, size: int, full: int) -> int:
+    """The start of a dynamic slice of `size` out of `full`, moved so that it fits."""
+    return max(0, min(start, full - size))
+
+
+def _check_dynamic_slice(op: ir.OpView) -> None:
+    """dynamic_slice."""
+    _starts(op, 1)
+    sizes = i64s(op, "sizes")
+    require_shape(op, sizes)
+    require(
+        all(a <= b for a, b in zip(sizes, shape(op.operands[0]), strict=True)), "sizes must not exceed the operand's"
+    )
+
+
+def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
+    sizes = i64s(op, "sizes")
+    begins = [clamp_start(int(start), size, full) for start, size, full in zip(starts, sizes, x.shape, strict=True)]
+    return x[tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))]
+
+
+@op(work=Work.MOVES, picks=True, value=_dynamic_slice, exact=always)
+class DynamicSlice(Hlo.Operation, name="dynamic_slice", traits=PURE):
+    """A slice of static `sizes` at scalar start indices, clamped so that it fits."""
+
+    operand: ext.Operand[Any]
+    start_indices: Sequence[ext.Operand[U]]
+    result: ext.Result[Any]
+    sizes: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_dynamic_slice)
+
+
+def _check_dynamic_update_slice(op: ir.OpView) -> None:
+    """dynamic_update_slice."""
+    operand, update = op.operands[0], op.operands[1]
+    require(element_type(operand) == element_type(update), "operand and update need one element type")
+    require(rank(operand) == rank(update), "operand and update need one rank")
+    require(
+        all(a <= b for a, b in zip(shape(update), shape(operand), strict=True)), "update must not exceed the operand"
+    )
+    _starts(op, 2)
+
+
+def _dynamic_update_slice(op: ir.Operation, x: Array, update: Array, *starts: Array) -> Array:
+    begins = [
+        clamp_start(int(start), size, full) for start, size, full in zip(starts, update.shape, x.shape, strict=True)
+    ]
+    result = np.array(x)
+    result[tuple(slice(begin, begin + size) for begin, size in zip(begins, update.shape, strict=True))] = update
+    return result
+
+
+@op(work=Work.UPDATES, value=_dynamic_update_slice, exact=always)
+class DynamicUpdateSlice(Hlo.Operation, name="dynamic_update_slice", traits=PURE):
+    """`operand` with `update` written at scalar start indices, clamped so that it fits."""
+
+    operand: ext.Operand[T]
+    update: ext.Operand[Any]
+    start_indices: Sequence[ext.Operand[U]]
+    result: ext.Result[T]
+    verify_invariants = verifier(_check_dynamic_update_slice)
+
+
+def _check_gather(op: ir.OpView) -> None:
+    """gather: spec, section gather, constraints C1 to C22."""
+    operand, indices = op.operands
+    source, places = shape(operand), shape(indices)
+    collapsed, batching = i64s(op, "collapsed_slice_dims"), i64s(op, "operand_batching_dims")
+    index_batching, index_map = i64s(op, "start_indices_batching_dims"), i64s(op, "start_index_map")
+    sizes, vector = i64s(op, "slice_sizes"), i64(op, "index_vector_dim")
+    require(is_integer(element_type(indices)), "start_indices must be integers")
+    require(0 <= vector <= len(places), "index_vector_dim is outside the rank of start_indices")
+    require(len(sizes) == len(source), "slice_sizes needs one entry per operand dimension")
+    require(
+        all(0 <= a <= b for a, b in zip(sizes, source, strict=True)), "slice_sizes must not exceed the operand's sizes"
+    )
+    require_dimensions((*collapsed, *batching), len(source), "collapsed_slice_dims and operand_batching_dims")
+    require_dimensions((*index_map, *batching), len(source), "start_index_map and operand_batching_dims")
+    require_dimensions(index_batching, len(places), "start_indices_batching_dims")
+    require(
+        len(batching) == len(index_batching), "needs as many batching dimensions of the operand as of start_indices"
+    )
+    require(all(sizes[i] <= 1 for i in (*collapsed, *batching)), "slice_sizes of dimensions that go away must be 1")
+    components = places[vector] if vector < len(places) else 1
+    require(len(index_map) == components, f"start_index_map needs {components} entries")
+    require_shape(op, infer.gather_shape(places, sizes, i64s(op, "offset_dims"), (*collapsed, *batching), vector))
+
+
+def _gather(op: ir.Operation, x: Array, indices: Array) -> Array:
+    """Spec section `gather`, for all result elements at once: one index array per operand dimension."""
+    offset_dims, index_vector_dim = i64s(op, "offset_dims"), i64(op, "index_vector_dim")
+    sizes = i64s(op, "slice_sizes")
+    result_shape = shape(op.result)
+    grids = np.indices(result_shape, sparse=True) if result_shape else []
+    batch_grids = [grids[d] for d in range(len(result_shape)) if d not in offset_dims]
+
+    def start(component: int) -> Array:
+        place = list(batch_grids)
+        if index_vector_dim < indices.ndim:
+            place.insert(index_vector_dim, np.array(component))
+        return indices[tuple(place)].astype(np.int64)
+
+    batching, start_batching = i64s(op, "operand_batching_dims"), i64s(op, "start_indices_batching_dims")
+    removed = (*i64s(op, "collapsed_slice_dims"), *batching)
+    window = [d for d in range(x.ndim) if d not in removed]
+    place: list[Array] = []
+    for dimension in range(x.ndim):
+        index = np.zeros((), np.int64)
+        if dimension in i64s(op, "start_index_map"):
+            component = i64s(op, "start_index_map").index(dimension)
+            index = np.clip(start(component), 0, x.shape[dimension] - sizes[dimension])
+        if dimension in batching:
+            other = start_batching[batching.index(dimension)]
+            index = index + batch_grids[other - (1 if other > index_vector_dim else 0)]
+        if dimension in window:
+            index = index + grids[offset_dims[window.index(dimension)]]
+        place.append(index)
+    return np.broadcast_to(x[tuple(place)], result_shape)
+
+
+@op(work=Work.MOVES, random_access=True, picks=True, value=_gather, exact=always)
+class Gather(Hlo.Operation, name="gather", traits=PURE):
+    """Slices of `slice_sizes` at computed places; dimension numbers as in the StableHLO spec, section gather."""
+
+    operand: ext.Operand[Any]
+    start_indices: ext.Operand[Any]
+    result: ext.Result[Any]
+    offset_dims: Any = ext.attribute()
+    collapsed_slice_dims: Any = ext.attribute()
+    operand_batching_dims: Any = ext.attribute()
+    start_indices_batching_dims: Any = ext.attribute()
+    start_index_map: Any = ext.attribute()
+    index_vector_dim: Any = ext.attribute()
+    slice_sizes: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_gather)

@@ -1,0 +1,212 @@
+"""What the dialect knows of an op, written once: its record. Everything else that wants to know a fact about an op asks
+`record_of`.
+
+A record is made where the op is defined, in the file of its family: `pointwise` (elementwise.py) defines an elementwise
+op in a few lines, `op` decorates the class of any other hlo op, `kept` describes a StableHLO op that stays. Reading the
+package `dialect.ops` reads all families.
+"""
+
+# mypy: disable-error-code="call-arg"
+# (the base class takes class keywords and comes from a module without types)
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stablehlo_py.dialect.verify import declared
+from stablehlo_py.mlir import ext, ir
+
+Array = np.ndarray
+#: What NumPy makes of an op and its operands. Region ops take a third argument: the n-th region as a function of lanes.
+Value = Callable[..., Any]
+#: True where NumPy's result, of these operands, has the bits that any correct implementation gives at run time.
+Exact = Callable[[ir.Operation, Sequence[Array]], bool]
+Class = TypeVar("Class", bound=type)
+PURE = [ext.Pure]
+
+
+class Hlo(ext.Dialect, name="hlo"):
+    """The internal dialect."""
+
+
+class Effects(enum.Enum):
+    """How to tell whether an op may be erased when nobody uses its results."""
+
+    PURE = enum.auto()
+    IMPURE = enum.auto()
+    BY_REGIONS = enum.auto()  # as pure as the ops of its regions
+    CALL = enum.auto()  # the callee decides
+    CUSTOM_CALL = enum.auto()  # an attribute decides
+
+
+class Work(enum.Enum):
+    """What it takes to make one element of the result."""
+
+    ELEMENTS = enum.auto()  # arithmetic on an element of each operand, at the same place
+    INDICES = enum.auto()  # index arithmetic alone: free
+    MOVES = enum.auto()  # an element from elsewhere
+    UPDATES = enum.auto()  # few elements are written, the others stay
+    WHOLE = enum.auto()  # an algorithm over many elements
+    OPAQUE = enum.auto()  # nothing is known
+
+
+class Rounds(enum.Enum):
+    """Where a result computed in a wider type has to be rounded to its element type."""
+
+    ALWAYS = enum.auto()
+    NEVER = enum.auto()  # it is a value of the element type already
+    # The same, in IEEE formats with integers to spare: -0 is no value of the FNUZ types, 0 and -1 are none of
+    # f8E8M0FNU, 15.5 has no ceiling in f8E3M4.
+    IN_BYTES = enum.auto()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The element that leaves every other one unchanged.
+
+    Attributes:
+        real: of floats, and the real part of complex numbers; None where the op has no floats.
+        imaginary: the imaginary part of complex numbers.
+        integer: of integers, from the least and the greatest number of their type.
+    """
+
+    real: float | None
+    imaginary: float
+    integer: Callable[[int, int], int]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """The facts about one op.
+
+    Attributes:
+        name: full, `hlo.add`.
+        doc: what it does, for docs/hlo-dialect.md.
+        operation: the op's class; None for StableHLO ops that stay.
+        operands: names.
+        attributes: names of those that every op of this name has.
+        options: names of those that it may have.
+        elements: element types of the first operand, a key of `verify.ELEMENT_CLASSES`; "" where the verifier has more
+            to say.
+        effects: whether an op without uses may go.
+        work: what an element of the result takes.
+        elementwise: operands and result have one shape; element i of the result needs the elements i of the operands
+            and nothing else.
+        flops: floating-point operations for one element of the result, where `work` is ELEMENTS; transcendental
+            functions count as the instructions of their vector expansion.
+        random_access: reads memory in no order.
+        picks: every element of the result is an element of the first operand.
+        relational: only compares, chooses and combines truth values: of numbers, nothing but their order counts.
+        commutative: f(x, y) is f(y, x).
+        associative: f(f(x, y), z) is f(x, f(y, z)), of floats up to rounding: a combiner of reductions.
+        idempotent: f(x, x) is x.
+        identity: the element that leaves others unchanged.
+        rounds: whether the result has to be rounded to its element type.
+        separate: the result is a place in memory of its own: two equal ops stay two.
+        function: of elementwise ops without attributes, NumPy's function of the operands' arrays.
+        value: NumPy's function of the op and the operands' arrays, as an array.
+        region_value: NumPy's function of the op, the list of the operands' arrays and its regions, as a list.
+        exact: where folding may use NumPy's value; None: nowhere.
+    """
+
+    name: str
+    doc: str
+    operation: Any = None
+    operands: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    elements: str = ""
+    effects: Effects = Effects.PURE
+    work: Work = Work.WHOLE
+    elementwise: bool = False
+    flops: int = 1
+    random_access: bool = False
+    picks: bool = False
+    relational: bool = False
+    commutative: bool = False
+    associative: bool = False
+    idempotent: bool = False
+    identity: Identity | None = None
+    rounds: Rounds = Rounds.ALWAYS
+    separate: bool = False
+    function: Value | None = None
+    value: Value | None = None
+    region_value: Value | None = None
+    exact: Exact | None = None
+
+    @property
+    def mnemonic(self) -> str:
+        """The name without the dialect."""
+        return self.name.partition(".")[2]
+
+
+_RECORDS: dict[str, Record] = {}
+#: The record of an op by its full name ("hlo.add", "stablehlo.sort"); None for ops that no stage after legalization
+#: has, for control flow and for other dialects.
+record_of: Callable[[str], Record | None] = _RECORDS.get
+
+
+def records() -> Iterator[Record]:
+    """All records, in the order of definition."""
+    return iter(tuple(_RECORDS.values()))
+
+
+def add(record: Record) -> Record:
+    """Register a record. Raises ValueError where the op has one."""
+    if record.name in _RECORDS:
+        raise ValueError(f"{record.name} has a record")
+    _RECORDS[record.name] = record
+    return record
+
+
+def remove(record: Record) -> None:
+    """The inverse of `add`; contexts made before keep the op."""
+    del _RECORDS[record.name]
+    if record.operation is not None:
+        Hlo.operations.remove(record.operation)
+
+
+def op(**facts: Any) -> Callable[[Class], Class]:
+    """Decorates the class of an hlo op: its record has the class's name, text, operands and attributes, and `facts`."""
+
+    def define(operation: Class) -> Class:
+        add(described(operation, facts))
+        return operation
+
+    return define
+
+
+def described(operation: Any, facts: Mapping[str, Any]) -> Record:
+    """The record of an op class, whose traits tell its effects."""
+    effects = Effects.PURE if ext.Pure in operation._traits else Effects.IMPURE
+    return Record(
+        f"{Hlo.DIALECT_NAMESPACE}.{operation._op_name}",
+        " ".join((operation.__doc__ or "").split()),
+        operation,
+        tuple(declared(operation, "OperandDef")),
+        tuple(declared(operation, "AttributeDef")),
+        **{"effects": effects, **facts},
+    )
+
+
+def kept(name: str, doc: str, **facts: Any) -> Record:
+    """Registers a StableHLO op that stays after legalization."""
+    return add(Record(f"stablehlo.{name}", doc, **facts))
+
+
+# --- where NumPy is exact --------------------------------------------------------------------------------------------
+
+
+def always(op: ir.Operation, operands: Sequence[Array]) -> bool:
+    """Whatever the operands are."""
+    return True
+
+
+def of_reals(op: ir.Operation, operands: Sequence[Array]) -> bool:
+    """Unless the numbers are complex."""
+    return operands[0].dtype.kind != "c"

@@ -1,0 +1,168 @@
+"""Reductions by one elementwise op, the combiner, whose record says what it is."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stablehlo_py.dialect import infer
+from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Record, op, record_of, records
+from stablehlo_py.dialect.ops.shape import pad_array
+from stablehlo_py.dialect.rounding import cast, is_float_dtype, widened
+from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, shape, text
+from stablehlo_py.dialect.verify import (
+    require,
+    require_dimensions,
+    require_scalar_like,
+    require_shape,
+    same_elements,
+    verifier,
+)
+from stablehlo_py.dialect.window import window_of
+from stablehlo_py.mlir import ext, ir
+
+_NUMPY_FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
+#: What a reduction may combine by: the commutative and associative ops that have an identity element.
+REDUCTION_KINDS = tuple(each.mnemonic for each in records() if each.identity is not None)
+
+
+# A region of scalars, applied lane by lane: from as many arrays as it has arguments.
+Body = Callable[..., Sequence[Array]]
+
+
+def combiner(kind: str) -> Record:
+    """The record of the elementwise op that a reduction of this kind combines by."""
+    record = record_of(f"{Hlo.DIALECT_NAMESPACE}.{kind}")
+    assert record is not None
+    return record
+
+
+def _kind(op: ir.OpView) -> None:
+    kind, element = text(op, "kind"), element_type(op.operands[0])
+    require(kind in REDUCTION_KINDS, f"kind must be one of {' '.join(REDUCTION_KINDS)}")
+    if combiner(kind).elements == "integer or i1":
+        require(is_integer(element), f"kind {kind} needs integers or i1, not {element}")
+    else:
+        require(not is_bool(element), f"kind {kind} on i1 is logic: write and, or")
+
+
+def combine(function: Callable[[Array, Array], Array], x: Array, init: Array, dimensions: Sequence[int]) -> Array:
+    """Reduction by an elementwise function, in row-major order, starting from `init`."""
+    kept = [dimension for dimension in range(x.ndim) if dimension not in dimensions]
+    sizes = [x.shape[dimension] for dimension in kept]
+    flat = x.transpose([*kept, *dimensions]).reshape(*sizes, -1) if x.size else np.zeros([*sizes, 0], x.dtype)
+    result = np.full(sizes, init, x.dtype)
+    for position in range(flat.shape[-1]):
+        result = function(result, flat[..., position])
+    return np.asarray(result)
+
+
+def _check_reduce(op: ir.OpView) -> None:
+    """reduce."""
+    _kind(op)
+    require_scalar_like(op, 1, "init")
+    dimensions, source = i64s(op, "dimensions"), shape(op.operands[0])
+    require_dimensions(dimensions, len(source), "dimensions")
+    require(bool(dimensions), "dimensions must not be empty: that is an elementwise op")
+    require_shape(op, [size for i, size in enumerate(source) if i not in dimensions])
+
+
+def _reduce(op: ir.Operation, x: Array, init: Array) -> Array:
+    function, dimensions = combiner(text(op, "kind")).function, i64s(op, "dimensions")
+    assert function is not None
+    return cast(combine(function, widened(x), widened(init), dimensions), x.dtype)
+
+
+def _is_exact(op: ir.Operation, operands: Sequence[Array]) -> bool:
+    kind, (x, init) = text(op, "kind"), operands
+    if not is_float_dtype(x.dtype):
+        return x.dtype.kind != "c"
+    if kind in ("maximum", "minimum"):
+        return True
+    if kind != "add" or x.dtype not in _NUMPY_FLOATS:
+        return False
+    # Whole numbers whose sum stays small add up exactly in any order.
+    with np.errstate(all="ignore"):
+        total = np.abs(x).sum(dtype=np.float64) + abs(float(init))
+        whole = bool((np.trunc(x) == x).all() and np.trunc(init) == init)
+    return whole and bool(total < 2.0 ** np.finfo(x.dtype).nmant)
+
+
+@op(value=_reduce, exact=_is_exact)
+class Reduce(Hlo.Operation, name="reduce", traits=PURE):
+    """Reduction over `dimensions` by a simple combiner `kind`, starting from the scalar `init`."""
+
+    operand: ext.Operand[Any]
+    init: ext.Operand[Any]
+    result: ext.Result[Any]
+    kind: Any = ext.attribute()
+    dimensions: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_reduce)
+
+
+def windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[int]) -> list[Array]:
+    """For every position of the window, in row-major order, the elements that stand there in all windows."""
+    window = window_of(op)
+    low, high = window["padding"][0::2], window["padding"][1::2]
+    padded = pad_array(x, padding_value, low, high, [dilation - 1 for dilation in window["base_dilation"]])
+    views = []
+    for position in itertools.product(*map(range, window["window"])):
+        begins = [at * dilation for at, dilation in zip(position, window["window_dilation"], strict=True)]
+        edges = zip(begins, sizes, window["strides"], strict=True)
+        views.append(padded[tuple(slice(begin, begin + (n - 1) * s + 1, s) for begin, n, s in edges)])
+    return views
+
+
+def reduce_windows(op: ir.Operation, operands: list[Array], combine: Body) -> list[Array]:
+    """Elements of every window combined one after the other, in row-major order."""
+    count = len(operands) // 2
+    sizes = shape(op.results[0])
+    initial = operands[count:]
+    results = [np.full(sizes, init, x.dtype) for x, init in zip(operands, initial, strict=False)]
+    if 0 in sizes:
+        return results
+    views = [windows(op, x, init, sizes) for x, init in zip(operands, initial, strict=False)]
+    for elements in zip(*views, strict=True):
+        results = list(combine(*results, *elements))
+    return results
+
+
+def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
+    function = combiner(text(op, "kind")).function
+    assert function is not None
+    return reduce_windows(op, operands, lambda a, b: [function(a, b)])
+
+
+def _check_reduce_window(op: ir.OpView) -> None:
+    """reduce_window."""
+    _kind(op)
+    require_scalar_like(op, 1, "init")
+    source = shape(op.operands[0])
+    names = ("window", "strides", "padding", "base_dilation", "window_dilation")
+    entries = [i64s(op, name) for name in names]
+    for name, each in zip(names, entries, strict=True):
+        require(len(each) == len(source) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
+        require(name == "padding" or all(entry > 0 for entry in each), f"{name} must be positive")
+    require_shape(op, infer.window_shape(source, *entries))
+
+
+@op(region_value=_reduce_window)
+class ReduceWindow(Hlo.Operation, name="reduce_window", traits=PURE):
+    """Reduction over sliding windows by a simple combiner `kind`; attributes as in StableHLO, `padding` is low, high
+    per dimension."""
+
+    operand: ext.Operand[Any]
+    init: ext.Operand[Any]
+    result: ext.Result[Any]
+    kind: Any = ext.attribute()
+    window: Any = ext.attribute()
+    strides: Any = ext.attribute()
+    base_dilation: Any = ext.attribute()
+    window_dilation: Any = ext.attribute()
+    padding: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_reduce_window)

@@ -1,0 +1,231 @@
+"""Ops that create tensors, and that give elements another place by their shape alone."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stablehlo_py.dialect import infer
+from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Rounds, Work, always, op
+from stablehlo_py.dialect.rounding import cast
+from stablehlo_py.dialect.types import (
+    element_type,
+    i64,
+    i64s,
+    is_bool,
+    is_complex,
+    is_integer,
+    num_elements,
+    rank,
+    shape,
+)
+from stablehlo_py.dialect.verify import (
+    Malformed,
+    require,
+    require_dimensions,
+    require_scalar_like,
+    require_shape,
+    same_elements,
+    verifier,
+)
+from stablehlo_py.mlir import ext, ir
+
+T = TypeVar("T")
+
+
+def _check_constant(op: ir.OpView) -> None:
+    """constant: `value` has the result's type, of complex results the interleaved parts."""
+    element, sizes = element_type(op.results[0]), shape(op.results[0])
+    if is_complex(element):
+        element, sizes = element.element_type, (*sizes, 2)
+    try:
+        value = op.attributes["value"].type
+    except TypeError:
+        raise Malformed(
+            "holds complex elements; normal form is interleaved parts in a last dimension of size 2"
+        ) from None
+    require(
+        shape(value) == sizes and element_type(value) == element,
+        f"value must be of shape {sizes} and elements {element}",
+    )
+
+
+@op(work=Work.INDICES, value=constant_value)
+class Constant(Hlo.Operation, name="constant", traits=PURE):
+    """A constant; `value` is a dense or dense_resource elements attribute of the result's type. For a complex result it
+    holds the interleaved parts: one more dimension, of size 2."""
+
+    result: ext.Result[Any]
+    value: Any = ext.attribute()
+    verify_invariants = verifier(_check_constant)
+
+
+def _check_iota(op: ir.OpView) -> None:
+    """iota."""
+    require(0 <= i64(op, "dimension") < rank(op.results[0]), "dimension is outside the rank")
+    require(not is_bool(element_type(op.results[0])), "elements must be numbers")
+
+
+def _iota(op: ir.Operation) -> Array:
+    sizes, dimension = shape(op.result), i64(op, "dimension")
+    numbers = cast(np.arange(sizes[dimension]), numpy_dtype(element_type(op.result)))
+    return broadcast_array(numbers, sizes, [dimension])
+
+
+@op(work=Work.INDICES, value=_iota)
+class Iota(Hlo.Operation, name="iota", traits=PURE):
+    """Index along `dimension`, as the result's element type."""
+
+    result: ext.Result[Any]
+    dimension: Any = ext.attribute()
+    verify_invariants = verifier(_check_iota)
+
+
+def _check_size(op: ir.OpView) -> None:
+    """size."""
+    # Of any rank before legalization, which reads the operands of dynamic twins (paddings are a matrix).
+    require(is_integer(element_type(op.results[0])), "must be integers")
+    require(len(i64s(op, "value")) == num_elements(op.results[0]), "value must have one entry per element")
+
+
+@op(work=Work.INDICES)
+class Size(Hlo.Operation, name="size", traits=PURE):
+    """A constant that holds sizes: `value` is their text, one per element of the result, a scalar or a vector of
+    integers (docs/dynamic-shapes.md)."""
+
+    result: ext.Result[Any]
+    value: Any = ext.attribute()
+    verify_invariants = verifier(_check_size)
+
+
+def _check_broadcast(op: ir.OpView) -> None:
+    """broadcast."""
+    source, target, dimensions = shape(op.operands[0]), shape(op.results[0]), i64s(op, "dimensions")
+    require(len(dimensions) == len(source), "needs one entry of dimensions per operand dimension")
+    require(list(dimensions) == sorted(set(dimensions)), "dimensions must strictly increase (transpose first)")
+    for size, dimension in zip(source, dimensions, strict=True):
+        require(0 <= dimension < len(target), "dimensions has an entry outside the result's rank")
+        require(size == target[dimension], f"result dimension {dimension} must have the operand's size {size}")
+
+
+def broadcast_array(x: Array, sizes: Sequence[int], dimensions: Sequence[int]) -> Array:
+    """Operand dimension i becomes result dimension `dimensions[i]`; the result is a view."""
+    placed = [1] * len(sizes)
+    for size, dimension in zip(x.shape, dimensions, strict=True):
+        placed[dimension] = size
+    return np.broadcast_to(x.reshape(placed), sizes)
+
+
+def _broadcast(op: ir.Operation, x: Array) -> Array:
+    return broadcast_array(x, shape(op.result), i64s(op, "dimensions"))
+
+
+@op(work=Work.INDICES, picks=True, value=_broadcast)
+class Broadcast(Hlo.Operation, name="broadcast", traits=PURE):
+    """Operand dimension i becomes result dimension `dimensions[i]`, with the same size; the others repeat."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    dimensions: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_broadcast)
+
+
+def _check_reshape(op: ir.OpView) -> None:
+    """reshape."""
+    require(num_elements(op.operands[0]) == num_elements(op.results[0]), "must keep the number of elements")
+
+
+@op(work=Work.INDICES, picks=True, value=lambda op, x: x.reshape(shape(op.result)), exact=always)
+class Reshape(Hlo.Operation, name="reshape", traits=PURE):
+    """The same elements in row-major order under another shape."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    verify_invariants = verifier(same_elements, _check_reshape)
+
+
+def _check_transpose(op: ir.OpView) -> None:
+    """transpose."""
+    source, permutation = shape(op.operands[0]), i64s(op, "permutation")
+    require(sorted(permutation) == list(range(len(source))), "permutation must hold every dimension once")
+    require_shape(op, [source[dimension] for dimension in permutation])
+
+
+@op(work=Work.MOVES, picks=True, value=lambda op, x: x.transpose(i64s(op, "permutation")), exact=always)
+class Transpose(Hlo.Operation, name="transpose", traits=PURE):
+    """Result dimension i is operand dimension `permutation[i]`."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    permutation: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_transpose)
+
+
+def _check_pad(op: ir.OpView) -> None:
+    """pad."""
+    low, high, interior = i64s(op, "low"), i64s(op, "high"), i64s(op, "interior")
+    source = shape(op.operands[0])
+    require(len(low) == len(high) == len(interior) == len(source), "low, high, interior need one entry per dimension")
+    require(all(inner >= 0 for inner in interior), "interior must not be negative")
+    require_scalar_like(op, 1, "padding_value")
+    require_shape(op, infer.pad_shape(source, low, high, interior))
+
+
+def pad_array(x: Array, value: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Array:
+    """Pads with a scalar; negative edges crop after interior padding, as the spec says."""
+    spread = [size + max(size - 1, 0) * inner for size, inner in zip(x.shape, interior, strict=True)]
+    dilated = np.full(spread, value, x.dtype)
+    dilated[tuple(slice(None, None, inner + 1) for inner in interior)] = x
+    result = np.full([a + size + b for a, size, b in zip(low, spread, high, strict=True)], value, x.dtype)
+    target, source = [], []
+    for a, size, total in zip(low, spread, result.shape, strict=True):
+        begin, end = max(a, 0), min(a + size, total)
+        target.append(slice(begin, max(begin, end)))
+        source.append(slice(begin - a, max(begin, end) - a))
+    result[tuple(target)] = dilated[tuple(source)]
+    return result
+
+
+def _pad(op: ir.Operation, x: Array, value: Array) -> Array:
+    return pad_array(x, value, i64s(op, "low"), i64s(op, "high"), i64s(op, "interior"))
+
+
+@op(work=Work.MOVES, value=_pad, exact=always)
+class Pad(Hlo.Operation, name="pad", traits=PURE):
+    """Pads with a scalar: `low` and `high` (may be negative: crops) edges and `interior` between elements."""
+
+    operand: ext.Operand[Any]
+    padding_value: ext.Operand[Any]
+    result: ext.Result[Any]
+    low: Any = ext.attribute()
+    high: Any = ext.attribute()
+    interior: Any = ext.attribute()
+    verify_invariants = verifier(same_elements, _check_pad)
+
+
+def _check_reverse(op: ir.OpView) -> None:
+    """reverse."""
+    require_dimensions(i64s(op, "dimensions"), rank(op.operands[0]), "dimensions")
+
+
+@op(work=Work.MOVES, picks=True, value=lambda op, x: np.flip(x, i64s(op, "dimensions")), exact=always)
+class Reverse(Hlo.Operation, name="reverse", traits=PURE):
+    """Reverses the order of elements along `dimensions`."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    dimensions: Any = ext.attribute()
+    verify_invariants = verifier(_check_reverse)
+
+
+@op(work=Work.ELEMENTS, elementwise=True, picks=True, rounds=Rounds.NEVER, separate=True, value=lambda op, x: x)
+class Copy(Hlo.Operation, name="copy", traits=PURE):
+    """The same value in another place of memory; inserted by buffer assignment only."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
