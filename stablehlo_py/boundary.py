@@ -22,28 +22,43 @@ from stablehlo_py.errors import (
     UnsupportedError,
     shown,
 )
+from stablehlo_py.interrupts import from_handler
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+GUARDED = "__shlo_guarded__"  # the mark of a public function, which functools.wraps carries on
+
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """A public function or method, out of which no exception comes that is not a ShloError. Python's own TypeError for
-    a wrong number or name of arguments stays, and so do Ctrl-C and warnings that are made errors."""
+    a wrong number or name of arguments stays, and so do Ctrl-C, what the user's handlers of signals raise, and warnings
+    that are made errors."""
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except (ShloError, Warning):
-            raise
         except Exception as error:
+            if is_expected(error):
+                raise
             called = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             if isinstance(error, TypeError) and not called:
                 raise
             raise as_shlo_error(error, f"{function.__qualname__} failed") from error
 
-    return guarded
+    return guards_itself(guarded)
+
+
+def guards_itself(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function whose body does what `public` does: for calls of a few microseconds, which a wrapper slows."""
+    setattr(function, GUARDED, True)
+    return function
+
+
+def is_expected(error: Exception) -> bool:
+    """Whether an exception may leave a public function as it is."""
+    return isinstance(error, (ShloError, Warning)) or from_handler(error)
 
 
 def as_shlo_error(error: Exception, what: str) -> ShloError:
@@ -55,7 +70,7 @@ def as_shlo_error(error: Exception, what: str) -> ShloError:
     if isinstance(error, RecursionError):
         return UnsupportedError(
             f"{what}: the program is nested too deeply for Python's stack",
-            remedy="nest regions and types less deeply, or raise sys.setrecursionlimit",
+            remedy="nest regions, types and calls less deeply, or raise sys.setrecursionlimit",
         )
     if is_unreadable(error):
         return LoadError(f"{what}: {UNREADABLE}", remedy="was the file damaged, or written by a faulty tool?")

@@ -96,6 +96,7 @@ def known_custom_calls(platform: str = "cpu") -> frozenset[str]:
     return _built_in(platform) | {name for where, name in _registered if where == platform}
 
 
+@public
 def get_include() -> str:
     """The folder of the header shlo_custom_call.h."""
     return str(Path(__file__).parent / "include")

@@ -8,11 +8,13 @@ stop. Other threads fork while it is at one (stablehlo_py/forks.py).
 
 from __future__ import annotations
 
+import functools
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from stablehlo_py import forks
@@ -96,3 +98,23 @@ def checkpoint() -> None:
     forks.stand_still()
     if _notes is not None and threading.current_thread() is threading.main_thread():
         _notes.answer()
+
+
+def from_handler(error: BaseException) -> bool:
+    """Whether the user's handler of a signal raised this exception: its function is in the traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    handlers += _notes.before.values() if _notes is not None else ()
+    codes = {_code_of(handler) for handler in handlers if callable(handler)} - {None}
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code in codes for frame, _ in frames)
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """The code of a function, a bound method, a functools.partial or an object with `__call__`."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if not hasattr(handler, "__code__"):
+        handler = getattr(handler, "__func__", None) or getattr(handler.__call__, "__func__", None)
+    return getattr(handler, "__code__", None)

@@ -10,6 +10,7 @@ from numbers import Integral
 from pathlib import Path
 from types import NoneType
 
+from stablehlo_py.boundary import public
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.files import why_no_file_name
 
@@ -142,6 +143,7 @@ class Options:
         object.__setattr__(self, "cpu", target)
 
     @staticmethod
+    @public
     def of(options: object) -> Options:
         """The options that a caller passed; None stands for the defaults.
 
@@ -156,6 +158,7 @@ class Options:
         return options
 
     @property
+    @public
     def cache_directory(self) -> Path | None:
         """The directory that `cache_dir` stands for."""
         if self.cache_dir == "default":
@@ -165,6 +168,7 @@ class Options:
         return None if self.cache_dir is None else Path(self.cache_dir)
 
     @property
+    @public
     def key(self) -> str:
         """Everything here that decides what code is generated, but for the CPU: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
@@ -179,6 +183,7 @@ class Options:
         return f"Options({', '.join(listed)})"
 
     @property
+    @public
     def thread_count(self) -> int:
         """`threads`, or the CPUs that this process may run on."""
         return self.threads or available_threads()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stablehlo_py.backends.base import backend_of
-from stablehlo_py.boundary import public
+from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
 from stablehlo_py.errors import ArgumentError, ShloError
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime import artifact
@@ -48,9 +48,11 @@ class Executable(CompiledModel):
         self.random_keys = RandomKeys()
 
     @property
+    @public
     def stages(self) -> Mapping[str, str]:
         return self._stages
 
+    @guards_itself
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run on NumPy, ml_dtypes, JAX or DLPack arrays. Strided arrays are copied; donated ones are left untouched.
 
@@ -58,31 +60,36 @@ class Executable(CompiledModel):
             ArgumentError: the arguments do not fit; every one that does not is named.
             CallError: the function behind a custom call failed.
         """
-        checks = self._checks
-        ready = len(arrays) == len(checks)
-        if ready:
-            for array, (dtype, shape) in zip(arrays, checks, strict=True):
-                if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                    ready = False
-                    break
-                flags = array.flags
-                if not (flags.c_contiguous and flags.aligned):
-                    ready = False
-                    break
-        prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs, self._leaves)  # type: ignore[assignment]
-        addresses = addresses_of(prepared)
-        results = []
-        for number, (shape, dtype, size) in enumerate(self._results):
-            result = RESULTS.array(shape, dtype, size)
-            if number in self._donated:
-                # The program updates the donated buffer in place: give it the result's memory, holding the input's
-                # value.
-                source = self._donated[number]
-                np.copyto(result, prepared[source])
-                addresses[source] = address_of(result)
-            results.append(result)
-        self._code.run(addresses, addresses_of(results))
-        return tuple(results)
+        try:
+            checks = self._checks
+            ready = len(arrays) == len(checks)
+            if ready:
+                for array, (dtype, shape) in zip(arrays, checks, strict=True):
+                    if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                        ready = False
+                        break
+                    flags = array.flags
+                    if not (flags.c_contiguous and flags.aligned):
+                        ready = False
+                        break
+            prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs, self._leaves)  # type: ignore[assignment]
+            addresses = addresses_of(prepared)
+            results = []
+            for number, (shape, dtype, size) in enumerate(self._results):
+                result = RESULTS.array(shape, dtype, size)
+                if number in self._donated:
+                    # The program updates the donated buffer in place: give it the result's memory, holding the input's
+                    # value.
+                    source = self._donated[number]
+                    np.copyto(result, prepared[source])
+                    addresses[source] = address_of(result)
+                results.append(result)
+            self._code.run(addresses, addresses_of(results))
+            return tuple(results)
+        except Exception as error:
+            if is_expected(error):
+                raise
+            raise as_shlo_error(error, "Executable.__call__ failed") from error
 
     def __reduce__(self) -> tuple[object, ...]:
         return executable, (self._program,)  # a copy, in this process or another, with machine code of its own
@@ -100,6 +107,7 @@ class Executable(CompiledModel):
             return Handle(owned, spec)
         raise failure or ArgumentError("the model takes no inputs")
 
+    @public
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
         addresses = []
         try:
@@ -136,10 +144,12 @@ class Executable(CompiledModel):
         return tuple(results)
 
     @property
+    @public
     def donations(self) -> tuple[tuple[int, int], ...]:
         """(output, input) pairs that share memory: a call by handles spends the input's handle."""
         return self._program.donations
 
+    @public
     def memory_plan(self, *arrays: object) -> MemoryPlan:
         """As `CompiledModel.memory_plan`; worked out from the scheduled stage when asked for."""
         if arrays:
@@ -152,9 +162,11 @@ class Executable(CompiledModel):
             arena_entries(self._program, {}),
         )
 
+    @public
     def seed(self, number: int) -> None:
         self.random_keys.seed(number)
 
+    @public
     def report(self) -> str:
         return self._program.report
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from stablehlo_py import boundary
 from stablehlo_py.backends.base import GridCode
+from stablehlo_py.boundary import public
 from stablehlo_py.errors import ArgumentError, Problem, elided
 from stablehlo_py.runtime.arguments import Handle, convert, not_handles
 from stablehlo_py.runtime.executable import Executable
@@ -52,10 +53,12 @@ class GridExecutable(Executable):
         return Stream(name, self.num_replicas, self.num_partitions, accepts)
 
     @property
+    @public
     def has_own_arguments(self) -> bool:
         """Whether there are several processes, each with arguments and results of its own: `call_grid` runs them."""
         return self._plan.processes > 1 and not self._plan.whole
 
+    @public
     def channel(self, number: int) -> Stream:
         """The host's end of a channel of send and recv: `put` for the program's recv, `get` from its send.
 
@@ -70,6 +73,7 @@ class GridExecutable(Executable):
             )
         return self._channels[number]
 
+    @public
     def __call__(self, *arrays: object) -> Arrays:
         """Run a grid of one process, or one whose processes all have the same arguments and results (jax.shard_map).
 
@@ -88,6 +92,7 @@ class GridExecutable(Executable):
             )
         return self.call_grid([[arrays]])[0][0]
 
+    @public
     def call(self, handles: Sequence[Handle]) -> Arrays:
         """As `Executable.call`, in a grid of one process. Donated inputs are copied.
 
@@ -102,6 +107,7 @@ class GridExecutable(Executable):
             raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
         return self(*arrays)
 
+    @public
     def call_grid(
         self, arguments: Sequence[Sequence[Sequence[object]]], timeout: float | None = None
     ) -> list[list[Arrays]]:

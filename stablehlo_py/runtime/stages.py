@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from stablehlo_py.boundary import public
 from stablehlo_py.errors import OptionError, elided, shown
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.passmanager.suggest import near_miss
@@ -23,6 +24,7 @@ class Stages(Mapping[str, str]):
         self._stored = dict(stored)
         self._derived = dict(derived or {})
 
+    @public
     def __getitem__(self, name: str) -> str:
         if not isinstance(name, str) or name not in {*self._stored, *self._derived}:
             remedy = near_miss(name, self) if isinstance(name, str) else f"stages: {elided(self)}"

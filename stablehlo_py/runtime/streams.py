@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py import boundary, forks
+from stablehlo_py.boundary import public
 from stablehlo_py.errors import ArgumentError, CommunicationError, Problem
 from stablehlo_py.runtime.arguments import convert
 from stablehlo_py.runtime.program import Spec
@@ -93,6 +94,7 @@ class Stream:
     def _of(self, number: int) -> str:
         return f"{self.name} of process {divmod(number, self._partitions)}"
 
+    @public
     def put(self, *arrays: object, replica: int = 0, partition: int = 0, timeout: float | None = None) -> None:
         """Append an item for a process: the arrays that one op of the program takes, which are copied. Waits while 64
         items wait already, `timeout` seconds at most.
@@ -110,6 +112,7 @@ class Stream:
                 remedy="run the program that takes from it, in another thread",
             )
 
+    @public
     def get(self, *, replica: int = 0, partition: int = 0, timeout: float | None = None) -> Item:
         """Take the next item that a process gave: the arrays of one op. Waits `timeout` seconds at most.
 
@@ -126,15 +129,18 @@ class Stream:
             )
         return item
 
+    @public
     def close(self) -> None:
         """No more items: whoever waits for one, program or host, gets a CommunicationError."""
         for queue in (*self._in, *self._out):
             queue.close()
 
+    @public
     def take(self, process: int, go_on: Callable[[], bool]) -> Item | None:
         """For the program: the next item of the host; None where `go_on()` failed before there was one."""
         return self._in[process].get(go_on)
 
+    @public
     def give(self, process: int, item: Item, go_on: Callable[[], bool]) -> None:
         """For the program: an item for the host."""
         self._out[process].put(item, go_on)

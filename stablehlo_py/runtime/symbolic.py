@@ -60,11 +60,13 @@ class SymbolicExecutable(CompiledModel):
         self._reason = reason  # why there is no program for all shapes
 
     @staticmethod
+    @public
     def of_program(program: CompiledProgram) -> SymbolicExecutable:
         """A program for all shapes, without the module that it was made from."""
         return SymbolicExecutable(program.inputs, program.outputs, program, None, leaves=program.leaves)
 
     @staticmethod
+    @public
     def of_module(module: ir.Module, target: str, options: Options) -> SymbolicExecutable:
         """Compile a module as options ask.
 
@@ -89,6 +91,7 @@ class SymbolicExecutable(CompiledModel):
         return SymbolicExecutable, parts
 
     @property
+    @public
     def compilations(self) -> int:
         """How often the model was compiled, loads from the cache included."""
         if self._specializations is None:
@@ -108,6 +111,7 @@ class SymbolicExecutable(CompiledModel):
             raise UnsupportedError("an artifact does not hold the module that it was made from", remedy=_WITHOUT_MODULE)
         return self._specializations.of(*_checked(shapes, values))
 
+    @public
     def __call__(self, *arrays: object) -> tuple[np.ndarray, ...]:
         """Run. Shapes that the program for all shapes does not serve, or that there is none for, are compiled for.
 
@@ -152,6 +156,7 @@ class SymbolicExecutable(CompiledModel):
             problems.append(problem)
         raise ArgumentError("the array fits no input", problems=problems)
 
+    @public
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
         """Run on handles made by `put`.
 
@@ -180,6 +185,7 @@ class SymbolicExecutable(CompiledModel):
         return self._once
 
     @property
+    @public
     def stages(self) -> Mapping[str, str]:
         """Stage name to text, of the program for all shapes.
 
@@ -188,6 +194,7 @@ class SymbolicExecutable(CompiledModel):
         """
         return stage_texts(self._program().program)
 
+    @public
     def memory_plan(self, *arrays: object) -> MemoryPlan:
         """As `CompiledModel.memory_plan`.
 
@@ -203,6 +210,7 @@ class SymbolicExecutable(CompiledModel):
             arena_entries(once.program, once.symbols(prepared)),
         )
 
+    @public
     def seed(self, number: int) -> None:
         """As `Executable.seed`, of all specializations together; a program for all shapes draws no random numbers.
 
@@ -212,6 +220,7 @@ class SymbolicExecutable(CompiledModel):
         if self._specializations is not None:
             self._specializations.random_keys.seed(number)
 
+    @public
     def report(self) -> str:
         """Whether one program serves all shapes, and why not; what was compiled."""
         if self._once is not None:

@@ -213,7 +213,7 @@ def test_a_function_that_recurses_without_end() -> None:
     finally:
         sys.setrecursionlimit(limit)
     error: BaseException | None = caught.value
-    while isinstance(error, CallError):
+    while isinstance(error, shlo.ShloError):
         error = error.__cause__
     assert isinstance(error, RecursionError)
 

@@ -1,0 +1,132 @@
+"""The edge of the package: every public function and method has the guard, and the guard lets through what it must."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py import boundary
+from stablehlo_py.jit import Jitted
+from stablehlo_py.runtime.streams import Stream
+
+# Without the guard: what the user's own function raises while JAX traces it is the user's to see.
+OPEN = {"Jitted.__call__", "Jitted.lower"}
+# Calls that are public in spite of their names.
+CALLS = ("__call__", "__getitem__")
+
+
+def public_functions() -> Iterator[tuple[str, Any]]:
+    values = [getattr(shlo, name) for name in shlo.__all__]
+    classes = [value for value in values if inspect.isclass(value) and not issubclass(value, BaseException)]
+    yield from ((value.__name__, value) for value in values if not inspect.isclass(value) and callable(value))
+    for class_ in (*classes, Jitted, Stream, type(shlo.compile(TEXT).stages)):
+        for owner in (each for each in class_.__mro__ if each.__module__.startswith("stablehlo_py")):
+            for name, value in vars(owner).items():
+                if isinstance(value, (staticmethod, classmethod)):
+                    value = value.__func__
+                if isinstance(value, property):
+                    value = value.fget
+                if inspect.isfunction(value) and (not name.startswith("_") or name in CALLS):
+                    yield f"{owner.__name__}.{name}", value
+
+
+TEXT = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = stablehlo.sine %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""
+SYMBOLIC = TEXT.replace("4x", "?x")
+X = np.ones(4, np.float32)
+
+
+def test_every_public_function_has_the_guard() -> None:
+    found = dict(public_functions())
+    assert {"compile", "Executable.__call__", "Executable.stages", "Stream.put", "Options.of", "get_include"} <= set(
+        found
+    )
+    abstract = {name for name, each in found.items() if getattr(each, "__isabstractmethod__", False)}
+    without = {name for name, each in found.items() if not hasattr(each, boundary.GUARDED)}
+    assert without == abstract | OPEN
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda exe: exe(X),
+        lambda exe: exe.call([exe.put(X)]),
+        lambda exe: exe.memory_plan(),
+        lambda exe: exe.report(),
+        lambda exe: exe.seed(1),
+        lambda exe: exe.stages,
+    ],
+)
+def test_what_nobody_expected_is_an_error_of_ours(call: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    exe = shlo.compile(TEXT)
+    for name in ("_code", "_program", "random_keys", "_stages"):
+        monkeypatch.delattr(exe, name)
+    exe.put(X)
+    with pytest.raises(shlo.InternalError, match="AttributeError") as caught:
+        call(exe)
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+class Alarm:
+    """A handler of SIGALRM in every form that Python takes."""
+
+    def method(self, number: int, frame: FrameType | None) -> None:
+        raise TimeoutError("the alarm")
+
+    __call__ = method
+
+
+HANDLERS: dict[str, Any] = {
+    "method": Alarm().method,
+    "partial": functools.partial(Alarm.method, Alarm()),
+    "object": Alarm(),
+    "lambda": lambda number, frame: Alarm().method(number, frame),
+}
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+@pytest.mark.parametrize("source", [TEXT, SYMBOLIC])
+def test_what_a_handler_of_a_signal_raises_leaves_as_it_is(handler: str, source: str) -> None:
+    """Wherever it interrupts: while a program is compiled or called."""
+    exe = shlo.compile(source)
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: [shlo.compile(source, options=shlo.Options(isolate=False)) for _ in range(1000)],
+        lambda: [exe(X) for _ in range(10**6)],
+        lambda: [exe.put(X) for _ in range(10**6)],
+        lambda: [exe.report() for _ in range(10**6)],
+    )
+    for call in calls:
+        before = signal.signal(signal.SIGALRM, HANDLERS[handler])
+        try:
+            with pytest.raises(TimeoutError, match="the alarm"):
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                call()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_have_no_handlers() -> None:
+    caught: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            boundary.public(lambda: 1 // 0)()
+        except shlo.ShloError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert [type(each) for each in caught] == [shlo.InternalError]
