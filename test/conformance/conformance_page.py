@@ -120,9 +120,9 @@ def page(
         "interpreter, with XLA,",
         "or with what a section's `oracle` names (`test/conformance/op_oracles.py`).",
         "",
-        "- `pass`: every form gives the right result;",
-        "- `refused [n]`: an error that names the op and its line, for the reason below;",
-        "- `differs [n]`: some form gives another result, for the reason below;",
+        "- `pass`: every form gives the right result.",
+        "- `refused [n]`: compilation ends with an error that names the op and its line, for the reason below.",
+        "- `differs [n]`: some form gives another result than the oracle, for the reason below.",
         f"- `{NOT_IN_THE_SPECIFICATION}`: not in the specification (of CHLO, and of ops that it lacks: not "
         "accepted by the verifier).",
         "",
