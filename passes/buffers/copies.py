@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Sequence
 
 from stablehlo_py.mlir import ir
@@ -27,18 +29,30 @@ def _insert(group: list[Copy]) -> None:
     """The copy into carry j overwrites what carry j was; whoever reads that goes first. Circles (swaps) are cut by
     one more copy."""
     waiting = {copy.position: copy for copy in group}
+    order = {position: number for number, position in enumerate(waiting)}
+    readers = Counter(copy.carry for copy in group if _reads_another(copy))
+    free = [(number, position) for position, number in order.items() if not readers[position]]
+
+    def insert(copy: Copy) -> None:
+        copy.op.operands[copy.position] = _copy(copy)
+        if _reads_another(copy):
+            readers[copy.carry] -= 1
+            if not readers[copy.carry] and copy.carry in waiting:
+                heapq.heappush(free, (order[copy.carry], copy.carry))
+
     while waiting:
-        read = {copy.carry for copy in waiting.values() if copy.carry >= 0 and copy.carry != copy.position}
-        free = [position for position in waiting if position not in read]
         if free:
-            copy = waiting.pop(free[0])
-            copy.op.operands[copy.position] = _copy(copy)
+            _, position = heapq.heappop(free)
+            insert(waiting.pop(position))
             continue
         # Every waiting copy overwrites what another reads: save one of them first.
-        position = next(iter(waiting))
-        copy = waiting[position]
-        copy.op.operands[position] = _copy(copy)
+        position, copy = next(iter(waiting.items()))
         waiting[position] = Copy(copy.op, position)
+        insert(copy)
+
+
+def _reads_another(copy: Copy) -> bool:
+    return copy.carry >= 0 and copy.carry != copy.position
 
 
 def _copy(copy: Copy) -> ir.Value:
