@@ -15,6 +15,7 @@ from pathlib import Path
 from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.grid import declare_grid
 from stablehlo_py.dialect.scatter_windows import declare_windows
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError
@@ -22,7 +23,6 @@ from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.source import read
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.legalize.grid import declare_grid
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
@@ -43,6 +43,7 @@ LOCAL_RULES = "peephole{disable=convolution-pointwise}"
 def stage_passes(stage: str, options: Options) -> list[str]:
     """The passes that lead to a stage from the one before it, in pipeline syntax."""
     optimizing = options.opt_level > 0
+    fusing = ["outline-loops", "fusion"] if optimizing else ["fusion{epilogues=false tiny=false}"]
     return {
         "hlo": ["legalize-quantized", "legalize-to-hlo"],
         "stablehlo": ["inline", "symbol-dce", "symbolize"],
@@ -60,13 +61,23 @@ def stage_passes(stage: str, options: Options) -> list[str]:
         ]
         if optimizing
         else [],
-        "fused": ["outline-loops", "fusion"] if optimizing else ["fusion{epilogues=false tiny=false}"],
+        "fused": ["decompose-collectives", *fusing],
         "scheduled": ["schedule", "buffer-assignment"] if optimizing else ["buffer-assignment"],
     }[stage]
 
 
 # Without these no program comes out.
-REQUIRED = frozenset(("inline", "symbol-dce", "legalize-quantized", "legalize-to-hlo", "fusion", "buffer-assignment"))
+REQUIRED = frozenset(
+    (
+        "inline",
+        "symbol-dce",
+        "legalize-quantized",
+        "legalize-to-hlo",
+        "decompose-collectives",
+        "fusion",
+        "buffer-assignment",
+    )
+)
 
 
 def stage_pipeline(stage: str, options: Options) -> Pipeline:

@@ -26,13 +26,13 @@ from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, requ
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.grid import BARRIERS, PROCESS, WHOLE, grid_of_module
 from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
 from stablehlo_py.dialect.size import SPECIALIZE, Number, is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.interrupts import checkpoint, deferred
-from stablehlo_py.legalize.grid import BARRIERS, PROCESS, WHOLE, grid_of_module
 from stablehlo_py.legalize.rng import SITES
 from stablehlo_py.legalize.transfers import CHANNELS, PORTS
 from stablehlo_py.mlir import ir

@@ -42,7 +42,7 @@ types of less than a byte take one byte, complex numbers are pairs of their part
 _KEPT = """## What is not an hlo op
 
 An op that is variadic over mixed types cannot be defined from Python, so these StableHLO ops stay, with hlo ops in
-their regions, which end in `stablehlo.return` and use no value from outside:
+their regions, which end in `stablehlo.return` and use no value from outside (but those of collectives):
 
 KEPT
 

@@ -17,10 +17,10 @@ import re
 
 import numpy as np
 
+from stablehlo_py.dialect.grid import PARTITIONS, WHOLE
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.shards import Shards, groups_along
-from stablehlo_py.legalize.grid import PARTITIONS, WHOLE
 from stablehlo_py.mlir import ir
 
 _SHARDING = "mhlo.sharding"

@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from stablehlo_py.dialect.grid import PARTITIONS, WHOLE
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.manual import ManualComputation
 from stablehlo_py.frontend.source import Format, Source
 from stablehlo_py.frontend.text import parse_text
-from stablehlo_py.legalize.grid import PARTITIONS, WHOLE
 from stablehlo_py.mlir import heard, ir, message_of, stablehlo
 
 ATTRIBUTE = "hlo.shardy"

@@ -1,56 +1,37 @@
-"""Collectives become the exchange of whole tensors between processes, and ordinary hlo ops before and after it.
+"""Collectives: one hlo op for each tensor, on groups of process numbers.
 
-    all_reduce(x)  ->  s = hlo.all_gather(x); x' = s[0]; x' = computation(x', s[1]); ...
+    stablehlo.all_reduce(%x) {add} replica_groups = [[0, 1]]  ->  hlo.all_reduce %x {kind = "add", groups = [0, 1]}
 
-So the only kernels that communicate copy memory, and reductions run as all other arithmetic does, vectorized and fused.
-They combine operands in the order of the group, whatever the order of arrival: results are the same bits in every
-process and every run. A large all_reduce lets every member reduce one part and then gathers the parts (Rabenseifner,
-Optimization of Collective Reduction Operations, 2004): each element is combined once, not once in each process.
+A computation that is more than one simple op stays with its `stablehlo.all_reduce` or `stablehlo.reduce_scatter`, whose
+groups become process numbers too. How a collective is carried out is the backend's choice (`decompose-collectives`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.ops import Work, record_of
-from stablehlo_py.dialect.ops.grid import NOBODY
-from stablehlo_py.dialect.types import element_type, i64, is_bool, num_elements, shape
+from stablehlo_py.dialect.grid import Groups, grid_of, padded
+from stablehlo_py.dialect.scalar_regions import not_elementwise
+from stablehlo_py.dialect.types import element_type, i64, is_bool, shape
 from stablehlo_py.legalize.elementwise import ON_BOOLEANS
 from stablehlo_py.legalize.grid import (
-    Groups,
     channel,
-    communicate,
-    components,
-    grid_of,
     groups_of_one_kind,
     groups_with_partitions,
     looked_up,
     pairs,
-    process_number,
 )
-from stablehlo_py.legalize.regions import combined, promoted
-from stablehlo_py.legalize.rules import Results, Unsupported, block_of, rule
-from stablehlo_py.mlir import ir
+from stablehlo_py.legalize.regions import combined, promoted, single_combiner
+from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, block_of, rule
+from stablehlo_py.mlir import ir, stablehlo
 
 ZEROS = "hlo.zeros"  # on an op whose operands were quantized: the zero point of every result
-# From this many elements on, the members of a group share the work of an all_reduce.
-SHARED_REDUCTION = 1 << 14
-Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
-
-@rule("stablehlo.replica_id", "stablehlo.partition_id")
-def process_id(op: ir.OpView) -> ir.Value:
-    """A digit of the process's number; zero where there is one replica, or one partition."""
-    grid = grid_of(op)
-    replica = op.operation.name == "stablehlo.replica_id"
-    type_ = op.results[0].type
-    if (grid.replicas if replica else grid.partitions) == 1:
-        return build.splat(0, type_)
-    number = process_number(op)
-    partitions = build.splat(grid.partitions, number.type)
-    return build.value("convert", type_, build.like("divide" if replica else "remainder", number, partitions))
+RENAMED["stablehlo.replica_id"] = "hlo.replica_id"
+RENAMED["stablehlo.partition_id"] = "hlo.partition_id"
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
@@ -59,76 +40,182 @@ def process_id(op: ir.OpView) -> ir.Value:
 @rule("stablehlo.all_reduce")
 def all_reduce(op: ir.OpView) -> Results:
     """Every operand by itself: the computation combines two elements of one tensor."""
-    groups = _of_all(op, groups_with_partitions(op))
-    combine = _computation(op)
-    return [_all_reduce(op, groups, promoted(operand, combined(op)[0]), combine) for operand in op.operands]
+    return _all_reduce(op, _of_all(op, groups_with_partitions(op)), list(op.operands))
 
 
 @rule("stablehlo.cross-replica-sum")
 def cross_replica_sum(op: ir.OpView) -> ir.Value:
     """What all_reduce came from: it adds."""
-    name = ON_BOOLEANS["add"] if is_bool(element_type(op.operands[0])) else "add"
+    kind = ON_BOOLEANS["add"] if is_bool(element_type(op.operands[0])) else "add"
     groups = _of_all(op, groups_with_partitions(op))
-    return _all_reduce(op, groups, op.operands[0], lambda left, right: build.like(name, left, right))
+    return build.like("all_reduce", op.operands[0], kind=kind, **_attributes(op, groups))
 
 
-def _all_reduce(op: ir.OpView, groups: Groups, operand: ir.Value, combine: Combine) -> ir.Value:
-    sizes = {len(group) for group in groups}
-    if sizes == {1}:
-        return operand
-    if len(sizes) == 1 and num_elements(operand) >= SHARED_REDUCTION:
-        return _shared_all_reduce(op, groups, operand, combine)
-    return _fold(op, groups, communicate(op, "all_gather", groups, operand), combine)
+@rule("stablehlo.reduce_scatter")
+def reduce_scatter(op: ir.OpView) -> ir.Value:
+    """Each member has its block of what the operands of all members combine to."""
+    groups = _equal(op, _of_all(op, groups_with_partitions(op)))
+    operand, dimension = promoted(op.operands[0], combined(op)[0]), i64(op, "scatter_dimension")
+    type_ = build.tensor(_split(shape(operand), dimension, len(groups[0])), element_type(operand))
+    kind = single_combiner(op)
+    if kind is None:
+        dimensions = {"scatter_dimension": op.attributes["scatter_dimension"]}
+        return _kept(op, "stablehlo.reduce_scatter", groups, [operand], [type_], dimensions).result
+    return build.value("reduce_scatter", type_, operand, kind=kind, dimension=dimension, **_attributes(op, groups))
 
 
-def _shared_all_reduce(op: ir.OpView, groups: Groups, operand: ir.Value, combine: Combine) -> ir.Value:
-    """Each member reduces one part of the flat operand; the parts are gathered."""
-    count, width, element = num_elements(operand), len(groups[0]), element_type(operand)
-    part = -(-count // width)
-    flat = build.reshape(operand, [count])
-    if part * width != count:
-        zero = build.splat(0, build.tensor([], element))
-        missing = part * width - count
-        padded_type = build.tensor([part * width], element)
-        flat = build.value("pad", padded_type, flat, zero, low=[0], high=[missing], interior=[0])
-    blocks = communicate(op, "all_to_all", groups, build.reshape(flat, [width, part]))
-    gathered = build.reshape(communicate(op, "all_gather", groups, _fold(op, groups, blocks, combine)), [part * width])
-    if part * width != count:
-        gathered = build.value("slice", build.tensor([count], element), gathered, start=[0], limit=[count], strides=[1])
-    return build.reshape(gathered, shape(operand))
-
-
-def _fold(op: ir.OpView, groups: Groups, stack: ir.Value, combine: Combine) -> ir.Value:
-    """The stacked operands of a group combined in its order; padding takes no part."""
-    width = shape(stack)[0]
-    total = _at(stack, 0)
-    if all(len(group) == width for group in groups):
-        for member in range(1, width):
-            total = combine(total, _at(stack, member))
-        return total
-    sizes = _by_process(op, groups, len, 0)
-    for member in range(1, width):
-        present = _compared(op, sizes, member, "GT", total)
-        total = build.value("select", total.type, present, combine(total, _at(stack, member)), total)
-    return total
-
-
-def _at(stack: ir.Value, position: int) -> ir.Value:
-    """stack[position]."""
-    sizes = shape(stack)
-    start, limit = [0] * len(sizes), list(sizes)
-    start[0], limit[0] = position, position + 1
-    type_ = build.tensor([1, *sizes[1:]], element_type(stack))
-    row = build.value("slice", type_, stack, start=start, limit=limit, strides=[1] * len(sizes))
-    return build.reshape(row, sizes[1:])
-
-
-def _by_process(op: ir.OpView, groups: Groups, what: Callable[[list[int]], int], otherwise: int) -> list[int]:
-    numbers = [otherwise] * grid_of(op).processes
+@rule("stablehlo.collective_reduce")
+def collective_reduce(op: ir.OpView) -> Results:
+    """What all_reduce gives, in the root of each group; zeros elsewhere. The root is the first member, or the one whose
+    position the last operand holds."""
+    groups = groups_with_partitions(op)
+    position = [-1] * grid_of(op).processes
     for group in groups:
-        for member in group:
-            numbers[member] = what(group)
-    return numbers
+        for place, member in enumerate(group):
+            position[member] = place
+    alone = [[process] for process, place in enumerate(position) if place < 0]
+    operands = list(op.operands)
+    roots = operands.pop() if "has_dynamic_root" in op.attributes else None
+    results = []
+    for number, total in enumerate(_all_reduce(op, [*groups, *alone], operands)):
+        if roots is None:
+            is_root = _compared(op, position, 0, "EQ", total)
+        else:
+            mine = build.value("convert", build.tensor([], element_type(roots)), looked_up(op, position))
+            row = build.tensor([1], element_type(roots))
+            root = build.value("slice", row, roots, start=[number], limit=[number + 1], strides=[1])
+            flag = build.tensor([], ir.IntegerType.get_signless(1))
+            equal = build.value("compare", flag, mine, build.reshape(root, []), direction="EQ")
+            is_root = build.broadcast(equal, shape(total), [])
+        zero = build.splat(_zero(op, number), total.type)
+        results.append(build.value("select", total.type, is_root, total, zero))
+    return results
+
+
+def _all_reduce(op: ir.OpView, groups: Groups, operands: Sequence[ir.Value]) -> Sequence[ir.Value]:
+    """The operands reduced by the op's region."""
+    wide = [promoted(operand, combined(op)[0]) for operand in operands]
+    kind = single_combiner(op)
+    if kind is None:
+        return list(_kept(op, "stablehlo.all_reduce", groups, wide, [each.type for each in wide]).results)
+    return [build.like("all_reduce", operand, kind=kind, **_attributes(op, groups)) for operand in wide]
+
+
+def _kept(
+    op: ir.OpView,
+    name: str,
+    groups: Groups,
+    operands: Sequence[ir.Value],
+    types: Sequence[ir.Type],
+    attributes: dict[str, ir.Attribute] | None = None,
+) -> ir.Operation:
+    """A StableHLO op with the region of `op`, of hlo ops. Its groups are process numbers (flattened_ids).
+
+    Raises: Unsupported for a region with an op that does not work element by element.
+    """
+    block = block_of(op)
+    unknown = not_elementwise(block)
+    if unknown is not None:
+        raise Unsupported(f"combines elements with '{unknown}'", "combine them with elementwise ops")
+    members, width = padded(groups)
+    rows = np.asarray(members, np.int64).reshape(-1, width)
+    handle = stablehlo.ChannelHandle.get(max(1, channel(op)), 0)
+    in_groups = {
+        "replica_groups": ir.DenseElementsAttr.get(rows),
+        "channel_handle": handle,
+        "use_global_device_ids": ir.UnitAttr.get(),
+    }
+    made = build.op(name, types, operands, {**in_groups, **(attributes or {})}, regions=1)
+    block.append_to(made.regions[0])
+    return made
+
+
+# --- moves -----------------------------------------------------------------------------------------------------------
+
+
+@rule("stablehlo.all_gather")
+def all_gather(op: ir.OpView) -> Results:
+    """Every operand by itself."""
+    groups = _equal(op, _of_all(op, groups_with_partitions(op)))
+    dimension = i64(op, "all_gather_dim")
+    return [_moved(op, "all_gather", groups, operand, concat=dimension, dimension=dimension) for operand in op.operands]
+
+
+@rule("stablehlo.all_to_all")
+def all_to_all(op: ir.OpView) -> Results:
+    """Every operand by itself."""
+    groups = _equal(op, _of_all(op, groups_of_one_kind(op)))
+    split, concat, count = (i64(op, name) for name in ("split_dimension", "concat_dimension", "split_count"))
+    if count != len(groups[0]):
+        raise Unsupported(
+            f"splits into {count} for groups of {len(groups[0])}", "make split_count the size of the groups"
+        )
+    numbers = {"split_dimension": split, "concat_dimension": concat}
+    return [_moved(op, "all_to_all", groups, operand, split, concat, **numbers) for operand in op.operands]
+
+
+def _moved(
+    op: ir.OpView,
+    name: str,
+    groups: Groups,
+    operand: ir.Value,
+    split: int | None = None,
+    concat: int = 0,
+    **attributes: int,
+) -> ir.Value:
+    """An hlo op that splits a dimension between the members, or none, and joins what they have along another."""
+    sizes, width = list(shape(operand)), len(groups[0])
+    if split is not None:
+        sizes = _split(sizes, split, width)
+    sizes[concat] *= width
+    type_ = build.tensor(sizes, element_type(operand))
+    return build.value(name, type_, operand, **attributes, **_attributes(op, groups))
+
+
+def _split(sizes: Sequence[int], dimension: int, count: int) -> list[int]:
+    """The sizes of one of `count` blocks along a dimension."""
+    if sizes[dimension] % count:
+        raise Unsupported(f"splits a dimension of {sizes[dimension]} into {count} blocks", "make it divisible")
+    return [size // count if number == dimension else size for number, size in enumerate(sizes)]
+
+
+@rule("stablehlo.collective_broadcast")
+def collective_broadcast(op: ir.OpView) -> Results:
+    """Every operand by itself."""
+    groups = groups_of_one_kind(op)
+    present = {member for group in groups for member in group}
+    moved = [build.like("collective_broadcast", operand, **_attributes(op, groups)) for operand in op.operands]
+    return _with_zeros(op, moved, present)
+
+
+@rule("stablehlo.collective_permute")
+def collective_permute(op: ir.OpView) -> Results:
+    """Every operand by itself."""
+    linked = pairs(op, across_partitions=channel(op) > 0)
+    attributes = {**_described(op), "pairs": [number for pair in linked for number in pair]}
+    moved = [build.like("collective_permute", operand, **attributes) for operand in op.operands]
+    return _with_zeros(op, moved, {target for _, target in linked})
+
+
+def _with_zeros(op: ir.OpView, values: Sequence[ir.Value], arrives: set[int]) -> Sequence[ir.Value]:
+    """The values, in processes where nothing arrives what stands for zero."""
+    there = [int(process in arrives) for process in range(grid_of(op).processes)]
+    if all(there):
+        return values
+    return [
+        value if not (zero := _zero(op, number)) else _replaced(op, value, there, zero)
+        for number, value in enumerate(values)
+    ]
+
+
+def _replaced(op: ir.OpView, value: ir.Value, there: Sequence[int], zero: int) -> ir.Value:
+    arrives = _compared(op, there, 0, "NE", value)
+    return build.value("select", value.type, arrives, value, build.splat(zero, value.type))
+
+
+def _zero(op: ir.OpView, number: int) -> int:
+    """What stands for zero in a result."""
+    return op.attributes[ZEROS][number] if ZEROS in op.attributes else 0
 
 
 def _compared(op: ir.OpView, numbers: Sequence[int], with_: int, direction: str, like: ir.Value) -> ir.Value:
@@ -139,169 +226,17 @@ def _compared(op: ir.OpView, numbers: Sequence[int], with_: int, direction: str,
     return build.broadcast(answer, shape(like), [])
 
 
-def _computation(op: ir.OpView) -> Combine:
-    """The op's region, of scalars, as a function of two whole tensors.
-
-    Raises (when called): Unsupported for an op that does not work element by element.
-    """
-    block = block_of(op)
-    *body, last = block.operations
-
-    def combine(left: ir.Value, right: ir.Value) -> ir.Value:
-        sizes = shape(left)
-        whole = dict(zip(block.arguments, (left, right), strict=True))
-
-        def read(value: ir.Value) -> ir.Value:
-            # What is defined outside is one number for all elements.
-            return whole[value] if value in whole else build.broadcast(value, sizes, [])
-
-        for inner in body:
-            inner = inner.operation
-            name = inner.name.removeprefix("hlo.")
-            if name == "constant":
-                number = constant_value(inner).reshape(-1)[0]
-                whole[inner.result] = build.broadcast(build.constant(number, element_type(inner.result)), sizes, [])
-            elif name in ("reshape", "broadcast", "transpose"):  # between scalars these change nothing
-                whole[inner.result] = read(inner.operands[0])
-            elif (record := record_of(inner.name)) is not None and record.work is Work.ELEMENTS:
-                type_ = build.tensor(sizes, element_type(inner.result))
-                attributes = {key: inner.attributes[key] for key in inner.attributes}
-                whole[inner.result] = build.op(
-                    inner.name, [type_], [read(operand) for operand in inner.operands], attributes
-                ).result
-            else:
-                raise Unsupported(f"combines elements with '{inner.name}'", "combine them with elementwise ops")
-        return read(last.operands[0])
-
-    return combine
+# --- groups ----------------------------------------------------------------------------------------------------------
 
 
-@rule("stablehlo.reduce_scatter")
-def reduce_scatter(op: ir.OpView) -> ir.Value:
-    """Each member gets its block from all others, and combines them."""
-    groups = _equal(op, _of_all(op, groups_with_partitions(op)))
-    operand = promoted(op.operands[0], combined(op)[0])
-    if len(groups[0]) == 1:
-        return operand
-    dimension = i64(op, "scatter_dimension")
-    blocks = _split(operand, dimension, len(groups[0]))
-    return _fold(op, groups, communicate(op, "all_to_all", groups, blocks), _computation(op))
+def _described(op: ir.OpView) -> dict[str, int | str | Sequence[int]]:
+    return {"processes": grid_of(op).processes, "channel": channel(op), "origin": op.operation.name}
 
 
-@rule("stablehlo.collective_reduce")
-def collective_reduce(op: ir.OpView) -> Results:
-    """What all_reduce gives, in the root of each group; zeros elsewhere. The root is the first member, or the one whose
-    position the last operand holds."""
-    groups = groups_with_partitions(op)
-    combine = _computation(op)
-    operands = list(op.operands)
-    roots = operands.pop() if "has_dynamic_root" in op.attributes else None
-    position = [-1] * grid_of(op).processes
-    for group in groups:
-        for place, member in enumerate(group):
-            position[member] = place
-    results = []
-    for number, operand in enumerate(operands):
-        total = _all_reduce(op, groups, promoted(operand, combined(op)[0]), combine)
-        if roots is None:
-            is_root = _compared(op, position, 0, "EQ", total)
-        else:
-            mine = build.value("convert", build.tensor([], element_type(roots)), looked_up(op, position))
-            flag = build.tensor([], ir.IntegerType.get_signless(1))
-            equal = build.value("compare", flag, mine, _at(roots, number), direction="EQ")
-            is_root = build.broadcast(equal, shape(total), [])
-        zero = build.splat(_zero(op, number), total.type)
-        results.append(build.value("select", total.type, is_root, total, zero))
-    return results
-
-
-# --- moves -----------------------------------------------------------------------------------------------------------
-
-
-@rule("stablehlo.all_gather")
-def all_gather(op: ir.OpView) -> Results:
-    """The stack of operands, its first dimension moved into the one that grows."""
-    groups = _equal(op, _of_all(op, groups_with_partitions(op)))
-    dimension = i64(op, "all_gather_dim")
-    if len(groups[0]) == 1:
-        return list(op.operands)
-    return [_joined(communicate(op, "all_gather", groups, operand), dimension) for operand in op.operands]
-
-
-@rule("stablehlo.all_to_all")
-def all_to_all(op: ir.OpView) -> Results:
-    """Blocks of one dimension go to the members, theirs are joined along another."""
-    groups = _equal(op, _of_all(op, groups_of_one_kind(op)))
-    split, concatenated, count = (i64(op, name) for name in ("split_dimension", "concat_dimension", "split_count"))
-    if count != len(groups[0]):
-        raise Unsupported(
-            f"splits into {count} for groups of {len(groups[0])}", "make split_count the size of the groups"
-        )
-    if count == 1:
-        return list(op.operands)
-    return [
-        _joined(communicate(op, "all_to_all", groups, _split(operand, split, count)), concatenated)
-        for operand in op.operands
-    ]
-
-
-def _split(operand: ir.Value, dimension: int, count: int) -> ir.Value:
-    """[..., d, ...] as `count` blocks along a new first dimension, [count, ..., d / count, ...]."""
-    sizes = list(shape(operand))
-    if sizes[dimension] % count:
-        raise Unsupported(f"splits a dimension of {sizes[dimension]} into {count} blocks", "make it divisible")
-    sizes[dimension : dimension + 1] = [count, sizes[dimension] // count]
-    order = [dimension, *(d for d in range(len(sizes)) if d != dimension)]
-    return build.transpose(build.reshape(operand, sizes), order)
-
-
-def _joined(blocks: ir.Value, dimension: int) -> ir.Value:
-    """[count, ..., d, ...] as [..., count * d, ...]: the inverse of `_split`."""
-    count, *sizes = shape(blocks)
-    order = list(range(1, len(sizes) + 1))
-    order.insert(dimension, 0)
-    sizes[dimension] *= count
-    return build.reshape(build.transpose(blocks, order), sizes)
-
-
-@rule("stablehlo.collective_broadcast")
-def collective_broadcast(op: ir.OpView) -> Results:
-    """A permutation in which the first of each group is everybody's source."""
-    groups = groups_of_one_kind(op)
-    sources = _by_process(op, groups, lambda group: group[0], -1)
-    return [_permute(op, groups, sources, number) for number in range(len(op.operands))]
-
-
-@rule("stablehlo.collective_permute")
-def collective_permute(op: ir.OpView) -> Results:
-    """Processes that exchange something, directly or not, are one group."""
-    linked = pairs(op, across_partitions=channel(op) > 0)
-    sources = [-1] * grid_of(op).processes
-    for source, target in linked:
-        sources[target] = source
-    return [_permute(op, components(linked), sources, number) for number in range(len(op.operands))]
-
-
-def _permute(op: ir.OpView, groups: Groups, sources: list[int], number: int) -> ir.Value:
-    """Operand `number` of the sources; zero where there is none."""
-    operand, zero = op.operands[number], _zero(op, number)
-    if all(source == NOBODY for source in sources):
-        return build.splat(zero, operand.type)
-    if sources == list(range(len(sources))):
-        return operand
-    moved = communicate(op, "collective_permute", groups, operand, sources=sources)
-    if zero == 0 or NOBODY not in sources:
-        return moved
-    arrives = _compared(op, sources, NOBODY, "NE", moved)
-    return build.value("select", moved.type, arrives, moved, build.splat(zero, moved.type))
-
-
-def _zero(op: ir.OpView, number: int) -> int:
-    """What stands for zero in a result."""
-    return op.attributes[ZEROS][number] if ZEROS in op.attributes else 0
-
-
-# --- what groups must be ---------------------------------------------------------------------------------------------
+def _attributes(op: ir.OpView, groups: Groups) -> dict[str, int | str | Sequence[int]]:
+    """What collectives with groups have in common."""
+    members, width = padded(groups)
+    return {**_described(op), "groups": members, "width": width}
 
 
 def _of_all(op: ir.OpView, groups: Groups) -> Groups:

@@ -1,71 +1,19 @@
-"""The process grid as legalization sees it: its size, who is in a group with whom, the process that runs.
-
-A module says its size in `mhlo.num_replicas` and `mhlo.num_partitions` (JAX writes them, options override them). A
-process is known by its number, `replica * num_partitions + partition`. What communicates gets `process`, an argument
-that is added to the function: everything that differs from one process to the next is computed from it.
-"""
+"""The process grid as legalization sees it: who is in a group with whom, and arithmetic with the process's number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import to_numpy
-from stablehlo_py.dialect.ops.grid import NOBODY, PROCESS_WORDS
-from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.grid import Grid, Groups, grid_of
+from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir, stablehlo
 
-REPLICAS, PARTITIONS = "mhlo.num_replicas", "mhlo.num_partitions"
-WHOLE = "hlo.whole"  # on the module: all processes have the same arguments, and the same results
-PROCESS = "hlo.process"  # marks the argument
-BARRIERS = "hlo.barriers"  # on the function: the groups that meet at each barrier
-
-Groups = list[list[int]]
 _OTHER_GRID = "compile it for the grid that it was written for: Options(num_replicas=..., num_partitions=...)"
-
-
-@dataclass(frozen=True)
-class Grid:
-    """`replicas` x `partitions` processes."""
-
-    replicas: int
-    partitions: int
-
-    @property
-    def processes(self) -> int:
-        """How many processes there are."""
-        return self.replicas * self.partitions
-
-    def number(self, replica: int, partition: int) -> int:
-        """The number of a process."""
-        return replica * self.partitions + partition
-
-
-def grid_of_module(module: ir.Operation) -> Grid:
-    """The grid that a module is for; 1 x 1 where it does not say."""
-    attributes = module.attributes
-    sizes = [attributes[name].value if name in attributes else 1 for name in (REPLICAS, PARTITIONS)]
-    return Grid(*sizes)
-
-
-def declare_grid(module: ir.Module, replicas: int | None, partitions: int | None) -> None:
-    """Write the size of the grid into the module, where it is given."""
-    attributes = module.operation.attributes
-    for name, size in ((REPLICAS, replicas), (PARTITIONS, partitions)):
-        if size is not None:
-            attributes[name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, module.context), size)
-
-
-def grid_of(op: ir.OpView) -> Grid:
-    """The grid of the module around an op."""
-    around = op.operation
-    while around.name != "builtin.module":
-        around = around.parent.operation
-    return grid_of_module(around)
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -179,93 +127,22 @@ def _splits(ref: ir.Attribute, name: str) -> bool:
     return ref.name == name and ref.sub_axis_info is not None
 
 
-def components(links: Iterable[tuple[int, int]]) -> Groups:
-    """Processes that are linked, directly or through others, in ascending order."""
-    of: dict[int, list[int]] = {}
-    for one, other in links:
-        left, right = of.setdefault(one, [one]), of.setdefault(other, [other])
-        if left is not right:
-            left += right
-            of.update(dict.fromkeys(right, left))
-    return [sorted(group) for number, group in sorted(of.items()) if number == min(group)]
-
-
 # --- the process that runs -------------------------------------------------------------------------------------------
-
-
-def process(op: ir.OpView) -> ir.Value:
-    """The argument of the function around an op that tells who this process is; added where there is none yet."""
-    function = function_of(op)
-    block = function.regions[0].blocks[0]
-    described = list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
-    if described and PROCESS in described[-1]:
-        return block.arguments[len(block.arguments) - 1]
-    described = described or [ir.DictAttr.get({})] * len(block.arguments)
-    words = build.tensor([PROCESS_WORDS], ir.IntegerType.get_signless(64))
-    argument = block.add_argument(words, function.location)
-    signature = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    types = [*signature.inputs, words]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, signature.results))
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get([*described, ir.DictAttr.get({PROCESS: ir.UnitAttr.get()})])
-    return argument
-
-
-def function_of(op: ir.OpView) -> ir.Operation:
-    """The function around an op."""
-    around = op.operation.parent.operation
-    while around.name != "func.func":
-        around = around.parent.operation
-    return around
-
-
-def process_number(op: ir.OpView) -> ir.Value:
-    """The number of this process, tensor<i64>."""
-    element = ir.IntegerType.get_signless(64)
-    first = build.value("slice", build.tensor([1], element), process(op), start=[0], limit=[1], strides=[1])
-    return build.reshape(first, [])
 
 
 def looked_up(op: ir.OpView, numbers: Sequence[int]) -> ir.Value:
     """`numbers[process]`, tensor<i64>."""
     element = ir.IntegerType.get_signless(64)
     table = build.constant(np.asarray(numbers, np.int64), element)
-    found = build.value("dynamic_slice", build.tensor([1], element), table, process_number(op), sizes=[1])
+    found = build.value("dynamic_slice", build.tensor([1], element), table, _process_number(op), sizes=[1])
     return build.reshape(found, [])
 
 
-def barrier(op: ir.OpView, groups: Groups) -> int:
-    """The number of the barrier at which these groups meet. Ops with equal groups share one: a process is at one op at
-    a time, and all reach them in one order."""
-    function = function_of(op)
-    known = list(function.attributes[BARRIERS]) if BARRIERS in function.attributes else []
-    key = ir.StringAttr.get(repr(groups))
-    if key not in known:
-        known.append(key)
-        function.attributes[BARRIERS] = ir.ArrayAttr.get(known)
-    return known.index(key)
-
-
-def padded(groups: Groups) -> tuple[list[int], int]:
-    """(rows of equal width in one list, width)."""
-    width = max((len(group) for group in groups), default=1)
-    return [member for group in groups for member in [*group, *[NOBODY] * (width - len(group))]], width
-
-
-def communicate(op: ir.OpView, name: str, groups: Groups, operand: ir.Value, **attributes: Sequence[int]) -> ir.Value:
-    """An hlo op in which groups meet: all_gather, all_to_all or collective_permute."""
-    members, width = padded(groups)
-    result = operand.type
-    if name == "all_gather":
-        result = build.tensor([width, *shape(operand)], operand.type.element_type)
-    return build.value(
-        name,
-        result,
-        process(op),
-        operand,
-        groups=members,
-        width=width,
-        processes=grid_of(op).processes,
-        barrier=barrier(op, groups),
-        origin=op.operation.name,
-        **attributes,
+def _process_number(op: ir.OpView) -> ir.Value:
+    """The number of this process, tensor<i64>."""
+    grid = grid_of(op)
+    wide, narrow = (build.tensor([], ir.Type.parse(element)) for element in ("i64", "ui32"))
+    replica, partition = (
+        build.value("convert", wide, build.value(name, narrow)) for name in ("replica_id", "partition_id")
     )
+    return build.like("add", build.like("multiply", replica, build.splat(grid.partitions, wide)), partition)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.types import element_type, num_elements, rank, shape
+from stablehlo_py.dialect.scalar_regions import not_elementwise, on_tensors
+from stablehlo_py.dialect.types import element_type, num_elements, shape
 from stablehlo_py.legalize.regions import choose_in_branches
 from stablehlo_py.legalize.rules import block_of, rule
 from stablehlo_py.mlir import ir
@@ -19,40 +19,9 @@ def map_(op: ir.OpView) -> Sequence[ir.Value]:
     """Whole tensors, or a loop where the body holds more than elementwise ops."""
     block = block_of(op)
     choose_in_branches(block)
-    *body, _ = list(block.operations)
-    if all(_is_elementwise(inner.operation) for inner in body):
-        return _on_tensors(op, block)
+    if not_elementwise(block) is None:
+        return on_tensors(block, list(op.operands), shape(op.results[0]))
     return _in_a_loop(op, block)
-
-
-def _is_elementwise(op: ir.Operation) -> bool:
-    """True for ops that mean the same on tensors, one scalar beside the other."""
-    if op.name in ("hlo.constant", "hlo.bitcast_convert"):
-        return all(rank(value) == 0 for value in (*op.operands, *op.results))
-    record = record_of(op.name)
-    return record is not None and record.elementwise
-
-
-def _on_tensors(op: ir.OpView, block: ir.Block) -> Sequence[ir.Value]:
-    sizes = shape(op.results[0])
-    values: dict[ir.Value, ir.Value] = dict(zip(block.arguments, op.operands, strict=True))
-
-    def whole(scalar: ir.Value) -> ir.Value:
-        if scalar not in values:
-            values[scalar] = build.broadcast(scalar, sizes, [])
-        return values[scalar]
-
-    *body, last = list(block.operations)
-    for inner in body:
-        operation = inner.operation
-        if operation.name == "hlo.constant":
-            values[operation.result] = build.broadcast(operation.clone().result, sizes, [])
-        else:
-            results = [build.tensor(sizes, element_type(operation.result))]
-            operands = [whole(operand) for operand in operation.operands]
-            attributes = {name: operation.attributes[name] for name in operation.attributes}
-            values[operation.result] = build.op(operation.name, results, operands, attributes).result
-    return [whole(value) for value in last.operands]
 
 
 def _in_a_loop(op: ir.OpView, block: ir.Block) -> Sequence[ir.Value]:

@@ -10,9 +10,9 @@ The rule runs before CHLO is expanded, because it makes some.
 from __future__ import annotations
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.grid import function_of, process
 from stablehlo_py.dialect.ops.grid import STATE_WORDS
 from stablehlo_py.dialect.types import element_type, is_float, is_unsigned, shape
-from stablehlo_py.legalize.grid import function_of, process
 from stablehlo_py.legalize.rules import Results, Unsupported, keyword, rule
 from stablehlo_py.mlir import ir
 

@@ -7,8 +7,9 @@ them. What goes to another process passes a channel: an endless queue for each r
 from __future__ import annotations
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.grid import function_of, grid_of, process
 from stablehlo_py.dialect.types import user_location
-from stablehlo_py.legalize.grid import channel, function_of, grid_of, pairs, process
+from stablehlo_py.legalize.grid import channel, pairs
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir, stablehlo
 

@@ -21,8 +21,8 @@ _PURE_TENSOR = frozenset(
 # Of the ops that legalization takes away; those that stay have records.
 _IMPURE_STABLEHLO = frozenset(
     (
-        "after_all all_gather all_reduce all_to_all async_done async_start collective_broadcast collective_permute "
-        "collective_reduce composite infeed outfeed partition_id recv reduce_scatter replica_id return rng "
+        "after_all all_gather all_to_all async_done async_start collective_broadcast collective_permute "
+        "collective_reduce composite infeed outfeed partition_id recv replica_id return rng "
         "send"
     ).split()
 )

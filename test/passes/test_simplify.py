@@ -12,7 +12,7 @@ import pytest
 from stablehlo_py.dialect import build as b
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.peephole import peephole_rules
-from stablehlo_py.passes.simplify_rules import EXACT
+from stablehlo_py.passes.simplify_rules import COLLECTIVES, EXACT
 from stablehlo_py.passmanager.rewrite import apply_rules
 
 F, N, U, B = "16xf32", "16xi32", "16xui8", "16xi1"
@@ -408,7 +408,8 @@ def test_rule_fires_and_keeps_values(case: Case, build: Callable, check: Callabl
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule.name for rule in EXACT} == {each.rule for each in CASES}
+    """But those of collectives, which nothing here evaluates: decompose_collectives.mlir."""
+    assert {rule.name for rule in EXACT} - {rule.name for rule in COLLECTIVES} == {each.rule for each in CASES}
 
 
 # Patterns that look alike and must not match: the value would change.

@@ -49,10 +49,13 @@ SOLVE = 'left_side = {left}, lower = true, unit_diagonal = false, transpose_a = 
 TOKEN, ORIGIN = "tensor<0xi8>", 'origin = "stablehlo.send", '
 PROCESS, PAIR = "tensor<2xi64>", "tensor<2x4xf32>"
 GROUP = (
-    "groups = array<i64: {groups}>, width = {width} : i64, processes = 3 : i64, barrier = 0 : i64, "
+    "groups = array<i64: {groups}>, width = {width} : i64, processes = 4 : i64, channel = 0 : i64, "
     'origin = "stablehlo.all_reduce"'
 )
-GROUPED = GROUP.format(groups="1, 0, 2, -1", width=2)
+GROUPED = GROUP.format(groups="1, 0, 2, 3", width=2)
+RAGGED = GROUP.format(groups="1, 0, 2, -1", width=2)
+PAIRS = 'pairs = array<i64: {}>, processes = 4 : i64, channel = 0 : i64, origin = "stablehlo.collective_permute"'
+EXCHANGE = 'barrier = 0 : i64, kind = "{kind}", sources = array<i64{sources}>, ' + RAGGED
 
 # op, operand types, attributes, result types
 VALID = [
@@ -60,9 +63,16 @@ VALID = [
     ("outfeed", [PROCESS, TOKEN, F], ORIGIN + "port = 0 : i64", TOKEN),
     ("send", [PROCESS, TOKEN, F], ORIGIN + "targets = array<i64: 1, -1>, channel = 0 : i64", TOKEN),
     ("recv", [PROCESS, TOKEN], ORIGIN + "sources = array<i64: -1, 0>, channel = 0 : i64", f"{F}, {TOKEN}"),
-    ("all_gather", [PROCESS, F], GROUPED, PAIR),
-    ("all_to_all", [PROCESS, PAIR], GROUPED, PAIR),
-    ("collective_permute", [PROCESS, F], f"sources = array<i64: 1, 0, -1>, {GROUPED}", F),
+    ("replica_id", [], "", "tensor<ui32>"),
+    ("all_reduce", [F], f'kind = "add", {RAGGED}', F),
+    ("reduce_scatter", [F], f'kind = "add", dimension = 0 : i64, {GROUPED}', F2),
+    ("all_gather", [F], f"dimension = 0 : i64, {GROUPED}", "tensor<8xf32>"),
+    ("all_to_all", [F23], f"split_dimension = 0 : i64, concat_dimension = 1 : i64, {GROUPED}", "tensor<1x6xf32>"),
+    ("collective_broadcast", [F], RAGGED, F),
+    ("collective_permute", [F], PAIRS.format("0, 1, 1, 0"), F),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="gather", sources=""), PAIR),
+    ("exchange", [PROCESS, PAIR], EXCHANGE.format(kind="blocks", sources=""), PAIR),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="permute", sources=": 1, 0, -1, -1"), F),
     ("add", [F, F], "", F),
     ("and", [B4, B4], "", B4),
     ("abs", [C4], "", F),
@@ -97,15 +107,29 @@ INVALID = [
     ("infeed", [F, TOKEN], ORIGIN + "port = 0 : i64", f"{F}, {TOKEN}", "process must be a tensor<2xi64>"),
     ("send", [PROCESS, TOKEN, F], ORIGIN + "targets = array<i64: 1, 1>, channel = 0 : i64", TOKEN, "be different"),
     ("recv", [PROCESS, TOKEN], ORIGIN + "sources = array<i64: 2>, channel = 0 : i64", f"{F}, {TOKEN}", "or -1"),
-    ("all_gather", [F, F], GROUPED, PAIR, "process must be a tensor<2xi64>"),
-    ("all_gather", [PROCESS, F], GROUPED, "tensor<3x4xf32>", "result shape must be (2, 4)"),
-    ("all_gather", [PROCESS, F], GROUPED, "tensor<2x4xf64>", "must keep the element type"),
-    ("all_gather", [PROCESS, F], GROUP.format(groups="0, 1, 2", width=2), PAIR, "rows of `width`"),
-    ("all_gather", [PROCESS, F], GROUP.format(groups="0, 3", width=2), PAIR, "numbers of processes"),
-    ("all_gather", [PROCESS, F], GROUP.format(groups="0, 0", width=2), PAIR, "in two groups"),
-    ("all_to_all", [PROCESS, F], GROUPED, F, "first dimension must have `width` blocks"),
-    ("collective_permute", [PROCESS, F], f"sources = array<i64: 1, 0>, {GROUPED}", F, "a source for each process"),
-    ("collective_permute", [PROCESS, F], f"sources = array<i64: 2, 0, 2>, {GROUPED}", F, "not in the group"),
+    ("partition_id", [], "", "tensor<i64>", "result must be a tensor<ui32>"),
+    ("all_reduce", [F], f'kind = "subtract", {GROUPED}', F, "kind must be one of"),
+    ("all_reduce", [F], 'kind = "add", ' + GROUP.format(groups="0, 1, 2", width=2), F, "rows of `width`"),
+    ("all_reduce", [F], 'kind = "add", ' + GROUP.format(groups="0, 4", width=2), F, "numbers of processes"),
+    ("all_reduce", [F], 'kind = "add", ' + GROUP.format(groups="0, 0", width=2), F, "in two groups"),
+    ("reduce_scatter", [F], f'kind = "add", dimension = 1 : i64, {GROUPED}', F2, "dimension must be below 1"),
+    ("reduce_scatter", ["tensor<3xf32>"], f'kind = "add", dimension = 0 : i64, {GROUPED}', F2, "divisible by 2"),
+    ("reduce_scatter", [F], f'kind = "add", dimension = 0 : i64, {GROUPED}', F, "result shape must be (2,)"),
+    ("all_gather", [F], f"dimension = 0 : i64, {GROUPED}", F, "result shape must be (8,)"),
+    ("all_gather", [F], f"dimension = 0 : i64, {GROUPED}", "tensor<8xf64>", "must keep the element type"),
+    ("all_gather", [F], f"dimension = 0 : i64, {RAGGED}", "tensor<8xf32>", "groups must be of one size"),
+    ("all_to_all", [F], f"split_dimension = 0 : i64, concat_dimension = 1 : i64, {GROUPED}", F, "must be below 1"),
+    ("all_to_all", [F], f"split_dimension = 0 : i64, concat_dimension = 0 : i64, {GROUPED}", F2, "must be (4,)"),
+    ("collective_permute", [F], PAIRS.format("0"), F, "source and target in turn"),
+    ("collective_permute", [F], PAIRS.format("0, 4"), F, "numbers of processes"),
+    ("collective_permute", [F], PAIRS.format("0, 1, 0, 2"), F, "sends once at most"),
+    ("exchange", [F, F], EXCHANGE.format(kind="gather", sources=""), PAIR, "process must be a tensor<2xi64>"),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="swap", sources=""), F, "kind must be one of"),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="gather", sources=""), "tensor<3x4xf32>", "must be (2, 4)"),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="gather", sources=""), "tensor<2x4xf64>", "keep the element type"),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="blocks", sources=""), F, "dimension must have `width` blocks"),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="permute", sources=": 1, 0"), F, "a source for each process"),
+    ("exchange", [PROCESS, F], EXCHANGE.format(kind="permute", sources=": 2, 0, 2, 2"), F, "not in the group"),
     ("random_state", [F], "site = 0 : i64", "tensor<3xui64>", "process must be a tensor<2xi64>"),
     ("random_state", [PROCESS], "site = 0 : i64", "tensor<2xui64>", "state must be a tensor<3xui64>"),
     ("random_state", [PROCESS], "site = -1 : i64", "tensor<3xui64>", "site must be a number"),

@@ -1,4 +1,4 @@
-"""Collectives: every process copies blocks of the others' operands into its result.
+"""hlo.exchange: every process copies blocks of the others' operands into its result.
 
     publish where my operand lies; meet the group; copy; meet the group again
 
@@ -18,6 +18,7 @@ from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Value
 from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.dialect.grid import groups_of
 from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.types import i64, i64s, tensor_bytes, text
 from stablehlo_py.mlir import ir
@@ -25,15 +26,14 @@ from stablehlo_py.mlir import ir
 # A row: the byte at which the group's barrier lies, how many meet there (0: this process has no group), then for every
 # block of the result whose operand it comes from and the byte at which it begins there.
 BARRIER, COUNT, BLOCKS = 0, 1, 2
-Blocks = Callable[[Sequence[int], int], list[tuple[int, int]]]
 
 
-def exchange(fusion: Fusion, target: CpuTarget, blocks: int, sources: Blocks) -> Kernel:
-    """The kernel of a collective whose result has `blocks` equal blocks. `sources` says for a group and one of its
-    members, by process number, where each block comes from: process (or NOBODY: zeros) and block of its operand."""
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """A kernel that copies block after block."""
     op = fusion.ops[0]
+    blocks = 1 if text(op, "kind") == "permute" else i64(op, "width")
     size = tensor_bytes(op.results[0]) // max(1, blocks)
-    rows = _table(op, blocks, size, sources)
+    rows = _table(op, blocks, size)
     table = f"{fusion.name}.rows"
     f = phase_function(fusion, fusion.name)
     process = operand(f, fusion, op.operands[0])
@@ -61,11 +61,22 @@ def exchange(fusion: Fusion, target: CpuTarget, blocks: int, sources: Blocks) ->
     return Kernel(functions, (Phase(fusion.name),), externals=externals, communicates=text(op, "origin"))
 
 
-def _table(op: ir.OpView, blocks: int, size: int, sources: Blocks) -> np.ndarray:
-    width, members, processes = i64(op, "width"), i64s(op, "groups"), i64(op, "processes")
+def _sources(op: ir.OpView) -> Callable[[Sequence[int], int], list[tuple[int, int]]]:
+    """A function of a group and one of its members, by process number, that says where each block of its result comes
+    from: process (or NOBODY: zeros) and block of its operand."""
+    kind, width = text(op, "kind"), i64(op, "width")
+    if kind == "gather":
+        return lambda group, member: [(other, 0) for other in group] + [(NOBODY, 0)] * (width - len(group))
+    if kind == "blocks":
+        return lambda group, member: [(other, group.index(member)) for other in group]
+    sources = i64s(op, "sources")
+    return lambda group, member: [(sources[member], 0)]
+
+
+def _table(op: ir.OpView, blocks: int, size: int) -> np.ndarray:
+    sources, processes = _sources(op), i64(op, "processes")
     rows = np.zeros((processes, BLOCKS + 2 * blocks), np.int64)
-    for start in range(0, len(members), width):
-        group = [member for member in members[start : start + width] if member != NOBODY]
+    for group in groups_of(op):
         for member in group:
             # A barrier is a row of one cell per process; a group uses the cell of its first member.
             rows[member, BARRIER] = grid.BARRIER_BYTES * (i64(op, "barrier") * processes + min(group))

@@ -14,6 +14,7 @@ from stablehlo_py.dialect.ops import indexing
 from stablehlo_py.dialect.ops import contraction
 from stablehlo_py.dialect.ops import reduction
 from stablehlo_py.dialect.ops import algorithms
+from stablehlo_py.dialect.ops import collectives
 from stablehlo_py.dialect.ops import grid
 from stablehlo_py.dialect.ops import kept
 
@@ -33,6 +34,7 @@ __all__ = [
     "SWAPPED",
     "Work",
     "algorithms",
+    "collectives",
     "combiner",
     "contraction",
     "elementwise",

@@ -7,13 +7,14 @@
 from typing import Any, TypeVar
 
 from stablehlo_py.dialect.ops.record import Hlo, Work, op
-from stablehlo_py.dialect.types import element_type, i64, i64s, is_tensor, shape
-from stablehlo_py.dialect.verify import Check, require, verifier
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_tensor, shape, text
+from stablehlo_py.dialect.verify import Check, require, require_shape, verifier
 from stablehlo_py.mlir import ext, ir
 
 T = TypeVar("T")
 NOBODY = -1
 PROCESS_WORDS = 2
+EXCHANGES = ("gather", "blocks", "permute")
 STATE_WORDS = 3  # of hlo.random_state: key, low and high half of the counter
 
 
@@ -24,37 +25,33 @@ def _process(op: ir.OpView) -> None:
     require(fits, f"process must be a tensor<{PROCESS_WORDS}xi64>")
 
 
-def _same_elements(op: ir.OpView) -> None:
-    """The operand after the process and the first result have one element type."""
-    source, result = element_type(op.operands[1]), element_type(op.results[0])
-    require(source == result, f"must keep the element type: {source} became {result}")
-
-
-def _groups(op: ir.OpView) -> None:
+def groups(op: ir.OpView) -> None:
     """Rows of process numbers: every process in one place at most."""
-    _process(op)
     width, members = i64(op, "width"), i64s(op, "groups")
     require(width > 0 and len(members) % width == 0, "groups must be rows of `width` processes")
     present = [member for member in members if member != NOBODY]
     inside = all(0 <= member < i64(op, "processes") for member in present)
     require(inside, "groups must hold numbers of processes, or -1 for padding")
     require(len(set(present)) == len(present), "no process may be in two groups")
+
+
+def _exchange(op: ir.OpView) -> None:
+    """Memory that is exchanged, by kind."""
+    _process(op)
+    groups(op)
+    source, result = element_type(op.operands[1]), element_type(op.results[0])
+    require(source == result, f"must keep the element type: {source} became {result}")
     require(i64(op, "barrier") >= 0, "barrier must be a number")
+    kind, width, sizes = text(op, "kind"), i64(op, "width"), shape(op.operands[1])
+    require(kind in EXCHANGES, f"kind must be one of {' '.join(EXCHANGES)}")
+    if kind == "blocks":
+        require(len(sizes) > 0 and sizes[0] == width, "the first dimension must have `width` blocks")
+    require_shape(op, (width, *sizes) if kind == "gather" else sizes)
+    if kind == "permute":
+        _check_sources(op)
 
 
-def _all_gather(op: ir.OpView) -> None:
-    """One operand for each place of a group."""
-    expected = (i64(op, "width"), *shape(op.operands[1]))
-    require(shape(op.results[0]) == expected, f"result shape must be {expected}")
-
-
-def _all_to_all(op: ir.OpView) -> None:
-    """One block for each place of a group."""
-    sizes = shape(op.operands[1])
-    require(len(sizes) > 0 and sizes[0] == i64(op, "width"), "the first dimension must have `width` blocks")
-
-
-def _collective_permute(op: ir.OpView) -> None:
+def _check_sources(op: ir.OpView) -> None:
     """Sources and what they go to are in one group."""
     width, members, sources = i64(op, "width"), i64s(op, "groups"), i64s(op, "sources")
     require(len(sources) == i64(op, "processes"), "there must be a source for each process, or -1")
@@ -104,10 +101,12 @@ class RandomState(Hlo.Operation, name="random_state"):
 
 
 @op(work=Work.OPAQUE)
-class AllGather(Hlo.Operation, name="all_gather"):
-    """The operands of all members of the process's group, stacked along a new first dimension; zeros in a process
-    without a group. `groups` are rows of `width` numbers of the grid's `processes`, padded with -1; they meet at
-    `barrier`. `origin` names the user's op, for messages."""
+class Exchange(Hlo.Operation, name="exchange"):
+    """Copies memory between the members of a group, which meet at `barrier`. What `kind` says: gather - block i along
+    a new first dimension is the operand of member i; blocks - the operand has a block for each member along its first
+    dimension, block i of the result is the one that member i has for this process; permute - the operand of process
+    `sources[process]` (empty for other kinds), in the same group. Zeros where there is nobody: without a group, and
+    where a source is -1. Groups as for `all_reduce`."""
 
     process: ext.Operand[Any]
     operand: ext.Operand[Any]
@@ -115,42 +114,11 @@ class AllGather(Hlo.Operation, name="all_gather"):
     groups: Any = ext.attribute()
     width: Any = ext.attribute()
     processes: Any = ext.attribute()
-    barrier: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_same_elements, _groups, _all_gather)
-
-
-@op(work=Work.OPAQUE)
-class AllToAll(Hlo.Operation, name="all_to_all"):
-    """The operand holds a block for each member of the group along its first dimension; block i of the result is the
-    block that member i has for this process. Attributes as for `all_gather`."""
-
-    process: ext.Operand[Any]
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    groups: Any = ext.attribute()
-    width: Any = ext.attribute()
-    processes: Any = ext.attribute()
-    barrier: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_groups, _all_to_all)
-
-
-@op(work=Work.OPAQUE)
-class CollectivePermute(Hlo.Operation, name="collective_permute"):
-    """The operand of process `sources[process]`, zeros where that is -1. Groups as for `all_gather`: a source and
-    all that it goes to are in one."""
-
-    process: ext.Operand[Any]
-    operand: ext.Operand[T]
-    result: ext.Result[T]
+    kind: Any = ext.attribute()
     sources: Any = ext.attribute()
-    groups: Any = ext.attribute()
-    width: Any = ext.attribute()
-    processes: Any = ext.attribute()
     barrier: Any = ext.attribute()
     origin: Any = ext.attribute()
-    verify_invariants = verifier(_groups, _collective_permute)
+    verify_invariants = verifier(_exchange)
 
 
 # A token is a tensor<0xi8>: it orders what it passes through.

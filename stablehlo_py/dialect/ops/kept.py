@@ -144,6 +144,10 @@ _with_regions(
     "the same; a window that depends on dynamic dimensions is in `hlo.window`",
     region_value=_reduce_window,
 )
+for _name in ("all_reduce", "reduce_scatter"):
+    kept_op(
+        _name, "a combiner that is not one op; groups are `flattened_ids`", effects=Effects.IMPURE, work=Work.OPAQUE
+    )
 _with_regions("sort", "always", region_value=_sort)
 _with_regions("scatter", "always", region_value=_scatter)
 _with_regions("select_and_scatter", "always", region_value=_select_and_scatter)

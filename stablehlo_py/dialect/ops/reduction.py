@@ -42,7 +42,8 @@ def combiner(kind: str) -> Record:
     return record
 
 
-def _kind(op: ir.OpView) -> None:
+def reduction_kind(op: ir.OpView) -> None:
+    """The combiner of a reduction."""
     kind, element = text(op, "kind"), element_type(op.operands[0])
     require(kind in REDUCTION_KINDS, f"kind must be one of {' '.join(REDUCTION_KINDS)}")
     if combiner(kind).elements == "integer or i1":
@@ -64,7 +65,7 @@ def combine(function: Callable[[Array, Array], Array], x: Array, init: Array, di
 
 def _check_reduce(op: ir.OpView) -> None:
     """reduce."""
-    _kind(op)
+    reduction_kind(op)
     require_scalar_like(op, 1, "init")
     dimensions, source = i64s(op, "dimensions"), shape(op.operands[0])
     require_dimensions(dimensions, len(source), "dimensions")
@@ -140,7 +141,7 @@ def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int]
 
 def _check_reduce_window(op: ir.OpView) -> None:
     """reduce_window."""
-    _kind(op)
+    reduction_kind(op)
     require_scalar_like(op, 1, "init")
     source = shape(op.operands[0])
     names = ("window", "strides", "padding", "base_dilation", "window_dilation")

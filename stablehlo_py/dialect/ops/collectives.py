@@ -1,0 +1,166 @@
+"""Collectives: one for each of StableHLO's, until a backend's pipeline decomposes them (docs/collectives.md)."""
+
+# mypy: disable-error-code="call-arg, name-defined"
+# (the base classes take class keywords and come from a module without types)
+# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+
+from typing import Any, TypeVar
+
+from stablehlo_py.dialect.ops.grid import NOBODY, groups
+from stablehlo_py.dialect.ops.record import PURE, Hlo, Work, op
+from stablehlo_py.dialect.ops.reduction import reduction_kind
+from stablehlo_py.dialect.types import i64, i64s, rank, shape
+from stablehlo_py.dialect.verify import require, require_shape, same_elements, verifier
+from stablehlo_py.mlir import ext, ir
+
+T = TypeVar("T")
+
+
+def _process_id(op: ir.OpView) -> None:
+    """The number of a replica or partition."""
+    require(str(op.results[0].type) == "tensor<ui32>", "result must be a tensor<ui32>")
+
+
+def _require_dimension(op: ir.OpView, name: str) -> int:
+    dimension, count = i64(op, name), rank(op.operands[0])
+    require(0 <= dimension < count, f"{name} must be below {count}")
+    return dimension
+
+
+def _in_groups(op: ir.OpView) -> None:
+    """What collectives with groups have in common."""
+    groups(op)
+    same_elements(op)
+    require(i64(op, "channel") >= 0, "channel must be a number")
+
+
+def _full(op: ir.OpView) -> int:
+    require(NOBODY not in i64s(op, "groups"), "groups must be of one size")
+    return i64(op, "width")
+
+
+def _reduce_scatter(op: ir.OpView) -> None:
+    """One block for each member."""
+    dimension, width, sizes = _require_dimension(op, "dimension"), _full(op), list(shape(op.operands[0]))
+    require(sizes[dimension] % width == 0, f"dimension {dimension} must be divisible by {width}")
+    sizes[dimension] //= width
+    require_shape(op, sizes)
+
+
+def _all_gather(op: ir.OpView) -> None:
+    """One operand for each member."""
+    dimension, sizes = _require_dimension(op, "dimension"), list(shape(op.operands[0]))
+    sizes[dimension] *= _full(op)
+    require_shape(op, sizes)
+
+
+def _all_to_all(op: ir.OpView) -> None:
+    """One block for each member, in both directions."""
+    split, concat = (_require_dimension(op, name) for name in ("split_dimension", "concat_dimension"))
+    width, sizes = _full(op), list(shape(op.operands[0]))
+    require(sizes[split] % width == 0, f"dimension {split} must be divisible by {width}")
+    sizes[split] //= width
+    sizes[concat] *= width
+    require_shape(op, sizes)
+
+
+def _collective_permute(op: ir.OpView) -> None:
+    """Every process sends once at most, and receives once at most."""
+    flat = i64s(op, "pairs")
+    require(len(flat) % 2 == 0, "pairs must be source and target in turn")
+    require(all(0 <= member < i64(op, "processes") for member in flat), "pairs must hold numbers of processes")
+    for column in (flat[::2], flat[1::2]):
+        require(len(set(column)) == len(column), "a process sends once at most, and receives once at most")
+    require(i64(op, "channel") >= 0, "channel must be a number")
+
+
+@op(work=Work.OPAQUE)
+class ReplicaId(Hlo.Operation, name="replica_id", traits=PURE):
+    """The number of the replica that runs."""
+
+    result: ext.Result[Any]
+    verify_invariants = verifier(_process_id)
+
+
+@op(work=Work.OPAQUE)
+class PartitionId(Hlo.Operation, name="partition_id", traits=PURE):
+    """The number of the partition that runs."""
+
+    result: ext.Result[Any]
+    verify_invariants = verifier(_process_id)
+
+
+class _InGroups(Hlo.Operation):
+    groups: Any = ext.attribute()
+    width: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    channel: Any = ext.attribute()
+    origin: Any = ext.attribute()
+
+
+@op(work=Work.OPAQUE)
+class AllReduce(_InGroups, name="all_reduce"):
+    """The operands of all members of the process's group, combined elementwise by the simple combiner `kind`, in the
+    order of the group; without a group not specified. `groups` are rows of `width` numbers of the grid's `processes`,
+    padded with -1. `channel` is the channel id, 0 without one. `origin` names the user's op, for messages."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    kind: Any = ext.attribute()
+    verify_invariants = verifier(_in_groups, reduction_kind)
+
+
+@op(work=Work.OPAQUE)
+class ReduceScatter(_InGroups, name="reduce_scatter"):
+    """As `all_reduce`; each member has the block of its position along `dimension`."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    kind: Any = ext.attribute()
+    dimension: Any = ext.attribute()
+    verify_invariants = verifier(_in_groups, reduction_kind, _reduce_scatter)
+
+
+@op(work=Work.OPAQUE)
+class AllGather(_InGroups, name="all_gather"):
+    """The operands of all members of the group, joined along `dimension`; groups of one size."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    dimension: Any = ext.attribute()
+    verify_invariants = verifier(_in_groups, _all_gather)
+
+
+@op(work=Work.OPAQUE)
+class AllToAll(_InGroups, name="all_to_all"):
+    """The operand is split into blocks along `split_dimension`, one for each member of the group; the blocks that the
+    members have for this process follow each other along `concat_dimension`. Groups as for `all_gather`."""
+
+    operand: ext.Operand[Any]
+    result: ext.Result[Any]
+    split_dimension: Any = ext.attribute()
+    concat_dimension: Any = ext.attribute()
+    verify_invariants = verifier(_in_groups, _all_to_all)
+
+
+@op(work=Work.OPAQUE)
+class CollectivePermute(Hlo.Operation, name="collective_permute"):
+    """`pairs` are source, target, source, target, ... processes: a target has the operand of its source, a process
+    that is no target has zeros. Other attributes as for `all_reduce`."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    pairs: Any = ext.attribute()
+    processes: Any = ext.attribute()
+    channel: Any = ext.attribute()
+    origin: Any = ext.attribute()
+    verify_invariants = verifier(_collective_permute)
+
+
+@op(work=Work.OPAQUE)
+class CollectiveBroadcast(_InGroups, name="collective_broadcast"):
+    """The operand of the first member of the group; zeros without a group."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    verify_invariants = verifier(_in_groups)
