@@ -23,11 +23,11 @@ NAME_LENGTH = 100
 _LONG_WORD = re.compile(rf"\S{{{NAME_LENGTH + 1},}}")
 
 
-def elided(names: Iterable[object], most: int = SHOWN_NAMES) -> str:
+def elided(names: Iterable[object], most: int = SHOWN_NAMES, separator: str = ", ") -> str:
     """The first names of a list, and how many more there are: "a, b, c and 72 more"."""
     listed = [clipped(str(name), NAME_LENGTH) for name in names]
     more = len(listed) - most
-    return ", ".join(listed[:most]) + f" and {more} more" if more > 0 else ", ".join(listed)
+    return separator.join(listed[:most]) + f" and {more} more" if more > 0 else separator.join(listed)
 
 
 def shape_text(sizes: Sequence[int | None]) -> str:

@@ -13,7 +13,7 @@ from stablehlo_py.backends.cpu.objects import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.cpu.symbols import bound
 from stablehlo_py.backends.cpu.threads import ThreadPool, pool_for, register_grid_symbols, register_pool_symbols
-from stablehlo_py.errors import LoadError
+from stablehlo_py.errors import LoadError, elided
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import aligned_copy
 from stablehlo_py.runtime.callbacks import failure_of
@@ -180,6 +180,6 @@ def _require_host(program: CompiledProgram) -> None:
     missing = targets.missing_features(program.features)
     if missing:
         raise LoadError(
-            f"this program was compiled for the CPU '{program.target}'; this one lacks {', '.join(missing)}",
+            f"this program was compiled for the CPU '{program.target}'; this one lacks {elided(missing)}",
             remedy="compile the model here, or with Options(cpu=...) set to a CPU that every machine has",
         )

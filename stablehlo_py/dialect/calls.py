@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.types import operations
-from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.errors import Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir, run_upstream
 
 # Where the symbol of the callee is.
@@ -128,6 +128,6 @@ def _recursion(cycle: list[str], functions: dict[str, _Function]) -> Problem:
     start = callers.index(min(callers, key=names.index))
     callers = callers[start:] + callers[:start]
     op = next(op for op in functions[callers[-1]].calls if _callee(op) == callers[0])
-    chain = " -> ".join(f"@{name}" for name in [*callers, callers[0]])
+    chain = elided([f"@{name}" for name in [*callers, callers[0]]], separator=" -> ")
     reason = f"recursion cannot be inlined: {chain}"
     return Problem(reason, describe(op.location), op.name, "write the recursion as a while loop")

@@ -13,7 +13,7 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, from_numpy
 from stablehlo_py.dialect.types import element_type
-from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.jax_export import platforms_of
 from stablehlo_py.mlir import ir
@@ -36,7 +36,7 @@ def choose_platform(module: ir.Module, platform: str) -> None:
         return
     if platform not in platforms:
         raise UnsupportedError(
-            f"the model was exported for {', '.join(platforms)}, not for {platform}",
+            f"the model was exported for {elided(platforms)}, not for {platform}",
             remedy=f"name it in the export: platforms=['{platform}', ...]",
         )
     main = main_function(module)

@@ -213,8 +213,8 @@ def _dynamic(module: ir.Module) -> list[ir.Operation]:
 
 
 def _still_dynamic(op: ir.Operation) -> Problem:
-    operands = ", ".join(str(operand.type) for operand in op.operands)
-    results = ", ".join(str(result.type) for result in op.results)
+    operands = elided(operand.type for operand in op.operands)
+    results = elided(result.type for result in op.results)
     return Problem(
         f"({operands}) gives {results}",
         describe(op.location),

@@ -17,7 +17,7 @@ from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, candidates, convert, not_handles, taken
 from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
-from stablehlo_py.runtime.model import CompiledModel
+from stablehlo_py.runtime.model import CompiledModel, wrapped
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 from stablehlo_py.runtime.random_keys import RandomKeys
 from stablehlo_py.runtime.stages import Stages
@@ -168,7 +168,7 @@ class Executable(CompiledModel):
 
     @public
     def report(self) -> str:
-        return self._program.report
+        return wrapped(self._program.report)
 
     @public
     def save(self, path: str | os.PathLike[str]) -> None:

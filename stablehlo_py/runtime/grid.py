@@ -69,7 +69,7 @@ class GridExecutable(Executable):
         if number not in self._channels:
             raise ArgumentError(
                 f"the program has no channel {number} with the host",
-                remedy=f"its channels: {', '.join(map(str, self._channels)) or 'none'}",
+                remedy=f"its channels: {elided(self._channels) or 'none'}",
             )
         return self._channels[number]
 

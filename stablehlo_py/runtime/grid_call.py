@@ -18,7 +18,7 @@ from contextlib import suppress
 import numpy as np
 
 from stablehlo_py.backends.base import GridCode
-from stablehlo_py.errors import CommunicationError, Problem
+from stablehlo_py.errors import CommunicationError, Problem, elided
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime.program import GridPlan, Port
 from stablehlo_py.runtime.streams import Item, Stream
@@ -166,7 +166,7 @@ class GridCall:
             not item or (item[port.part].dtype, item[port.part].shape) == (port.spec.dtype, port.spec.shape)
         )
         if not fits:
-            held = ", ".join(f"{array.dtype}{list(array.shape)}" for array in item) or "nothing"
+            held = elided(f"{array.dtype}{list(array.shape)}" for array in item) or "nothing"
             raise CommunicationError(
                 f"{port.site} takes {port.parts} arrays, {port.spec}; the next item of {self._stream(port).name} "
                 f"holds {held}",

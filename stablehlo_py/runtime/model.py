@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
+import sys
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +15,14 @@ import numpy as np
 from stablehlo_py.runtime.arguments import Handle
 from stablehlo_py.runtime.memory_plan import MemoryPlan
 from stablehlo_py.runtime.program import Spec, signature
+
+
+def wrapped(text: str) -> str:
+    """Lines no longer than the terminal is wide, continued with two spaces; as they are where there is no terminal
+    and COLUMNS is not set."""
+    width = shutil.get_terminal_size((sys.maxsize, 0)).columns
+    lines = (textwrap.wrap(line, max(width, 20), subsequent_indent="  ") or [""] for line in text.splitlines())
+    return "\n".join(itertools.chain.from_iterable(lines))
 
 
 class CompiledModel(ABC):
@@ -79,7 +91,8 @@ class CompiledModel(ABC):
 
     @abstractmethod
     def report(self) -> str:
-        """What was compiled, for a person: kernels, kinds, memory, threads, times of the stages."""
+        """What was compiled, for a person: kernels, kinds, memory, threads, times of the stages. Lines are as wide as
+        the terminal."""
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:

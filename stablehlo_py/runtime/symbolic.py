@@ -34,7 +34,7 @@ from stablehlo_py.runtime.arguments import (
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
 from stablehlo_py.runtime.executable import Executable, stage_texts
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
-from stablehlo_py.runtime.model import CompiledModel
+from stablehlo_py.runtime.model import CompiledModel, wrapped
 from stablehlo_py.runtime.program import CompiledProgram, Leaves, Spec
 from stablehlo_py.runtime.quantization import Quantization
 from stablehlo_py.runtime.specializations import Shapes, Specializations, compile_once
@@ -224,9 +224,9 @@ class SymbolicExecutable(CompiledModel):
     def report(self) -> str:
         """Whether one program serves all shapes, and why not; what was compiled."""
         if self._once is not None:
-            return f"one program for all shapes\n{self._once.program.report}"
+            return wrapped(f"one program for all shapes\n{self._once.program.report}")
         count = 0 if self._specializations is None else len(self._specializations)
-        return f"one program for each shapes ({count} so far), because:\n{self._reason}"
+        return wrapped(f"one program for each shapes ({count} so far), because:\n{self._reason}")
 
     @public
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -9,7 +9,7 @@ from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.types import user_location
-from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.mlir import ir
 
 
@@ -45,7 +45,7 @@ def emit_kernel(function: ir.OpView, target: CpuTarget, sizes: SizeTable | None 
     if emit is None:
         names = sorted({op.operation.name for op in fusion.ops})
         raise UnsupportedError(
-            f"the CPU backend has no kernel of kind '{fusion.kind}' (ops: {', '.join(names)})",
+            f"the CPU backend has no kernel of kind '{fusion.kind}' (ops: {elided(names)})",
             op=names[0] if names else None,
             location=user_location(fusion.ops[0].location) if fusion.ops else None,
             remedy="write it with other ops of StableHLO",
