@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
         files = tuple(arguments.load_pass)
         target, cpu = arguments.target, arguments.cpu
         fuzzer = Fuzzer(workers, arguments.jax_every, arguments.reduce_seconds, files, target, cpu)
-        return _campaign(arguments, fuzzer.run, journal, text)
+        return campaign(arguments, fuzzer.run, journal, text)
 
 
 def _damage(arguments: argparse.Namespace) -> int:
@@ -113,7 +113,7 @@ def _damage(arguments: argparse.Namespace) -> int:
     with Worker("compiler", HANG_S) as worker:
         fuzzer = HostileFuzzer(corpus, arguments.damage, worker, arguments.findings)
         journal = Journal(arguments.journal, mutations.VERSION)
-        return _campaign(arguments, fuzzer.run, journal, lambda seed: repr(corpus.damaged(arguments.damage, seed)))
+        return campaign(arguments, fuzzer.run, journal, lambda seed: repr(corpus.damaged(arguments.damage, seed)))
 
 
 def _about(arguments: argparse.Namespace, journal: Journal) -> int:
@@ -145,7 +145,7 @@ def _coverage(seeds: range) -> int:
     return EXIT_MISMATCH if missing(found) else EXIT_OK
 
 
-def _campaign(
+def campaign(
     arguments: argparse.Namespace,
     run: Callable[[range], Iterator[Outcome]],
     journal: Journal,

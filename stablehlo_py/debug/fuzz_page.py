@@ -45,6 +45,18 @@ shlo-fuzz --damage text --corpus . --count 1
 shlo-fuzz --damage text --corpus FOLDER --findings OUT --journal test/debug/damaged-text.jsonl --count 10000
 ```
 
+Programs that are almost right get past the reader and meet the rest of the compiler. `run_forms.py` takes a valid
+program of some op, of a composite or of a call that is known by name, and changes one to three things of its generic
+form: types, shapes, attributes, operands, results, regions, the op itself. What is compiled is called with random
+arguments, too:
+
+<!-- test: instead, because a campaign takes hours
+python "$ROOT/test/conformance/run_forms.py" --count 1
+-->
+```sh
+python test/conformance/run_forms.py --findings OUT --journal test/debug/forms.jsonl --count 5000
+```
+
 | generator | seeds | date | programs | same | unsupported | oracle alone | no oracle | findings | unexplained |
 |---|---|---|---|---|---|---|---|---|---|
 """

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from stablehlo_py.debug.engines import Settings
 from stablehlo_py.debug.fuzz import PATIENCE, Outcome
-from stablehlo_py.debug.mutations import Corpus
 from stablehlo_py.debug.workers import Answer, Worker
 from stablehlo_py.errors import InternalError
 from stablehlo_py.files import writable_directory, write_whole
@@ -22,16 +22,23 @@ HANG_S = 5.0
 _INTERNAL = f"error[{InternalError.code}]"
 
 
+class Inputs(Protocol):
+    """Where the inputs come from; `Corpus` is one."""
+
+    def damaged(self, kind: str, number: int) -> bytes:
+        """The input of a number."""
+
+
 @dataclass
 class HostileFuzzer:
-    """Compiles the inputs of one kind (`mutations.KINDS`) of a corpus.
+    """Compiles the inputs of one kind (as of `mutations.KINDS`).
 
     Attributes:
-        worker: of the engine "compiler".
+        worker: of the engine "compiler", or of "caller".
         folder: where the inputs of findings are written; None: nowhere.
     """
 
-    corpus: Corpus
+    corpus: Inputs
     kind: str
     worker: Worker
     folder: Path | None = None
@@ -51,6 +58,8 @@ class HostileFuzzer:
             timeout, self.worker.timeout_s = self.worker.timeout_s, PATIENCE * self.worker.timeout_s
             try:
                 answer = self.worker.run(data, ())
+                if self.worker.processor_s() > HANG_S:
+                    answer = Answer("timeout", detail=f"{self.worker.processor_s():.0f} s of processor time")
             finally:
                 self.worker.timeout_s = timeout
         if answer.ok:

@@ -14,6 +14,7 @@ value tell devices apart that have the same tile.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,20 +29,14 @@ _TO_SHARD, _TO_FULL = "SPMDFullToShardShape", "SPMDShardToFullShape"
 _TILES = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))")
 
 
-def expand(module: ir.Module) -> None:
-    """Replace the calls of a module between whole values and shards; one without them stays as it is.
+def expand(module: ir.Module, calls: Sequence[ir.Operation]) -> None:
+    """Replace a module's custom calls between whole values and shards; one without them stays as it is. `calls`: all of
+    its custom calls.
 
     Raises:
         UnsupportedError: naming every call whose sharding is not known.
     """
-    found: list[ir.Operation] = []
-
-    def collect(op: ir.Operation) -> ir.WalkResult:
-        if _target(op) in (_TO_SHARD, _TO_FULL):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect)
+    found = [op for op in calls if _target(op) in (_TO_SHARD, _TO_FULL)]
     changing = [op for op in found if op.operands[0].type != op.results[0].type]
     attributes = module.operation.attributes
     partitions = attributes[PARTITIONS].value if PARTITIONS in attributes else 1
@@ -64,7 +59,7 @@ class _Unknown(Exception):
 
 
 def _target(op: ir.Operation) -> str:
-    return op.attributes["call_target_name"].value if op.name == "stablehlo.custom_call" else ""
+    return op.attributes["call_target_name"].value
 
 
 def _expand(op: ir.Operation, partitions: int) -> None:

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect.size import MOST_ELEMENTS
 from stablehlo_py.dialect.types import is_tensor, operations, user_location
-from stablehlo_py.errors import Problem, ResourceError
+from stablehlo_py.errors import Problem, ResourceError, UnsupportedError
 from stablehlo_py.mlir import ir
 
 
 def check_elements(module: ir.Module) -> None:
     """Refuse tensors that no memory holds, so that what is calculated of sizes stays in i64. A dimension of size 0 does
-    not make up for large ones: arrays of such shapes do not exist either.
+    not make up for large ones: arrays of such shapes do not exist either. Nor do bounds of sizes that are known.
 
     Raises:
         ResourceError: each such type is named, with the first op that has it.
+        UnsupportedError: a tensor of known shape has an encoding, as bounds are.
     """
     seen: set[ir.Type] = set()
-    problems = []
+    problems, encoded = [], []
     for op in operations(module.operation):
         for type_ in (*(value.type for value in op.results), *_types_of_arguments(op)):
             if type_ in seen:
@@ -28,8 +29,13 @@ def check_elements(module: ir.Module) -> None:
             if is_tensor(type_) and math.prod(max(1, size) for size in type_.shape) > MOST_ELEMENTS:
                 what = f"{type_} has more elements than any memory holds"
                 problems.append(Problem(what, user_location(op.location), op.name, "use smaller shapes"))
+            if is_tensor(type_) and type_.has_static_shape and type_.encoding is not None:
+                what = f"{type_} has an encoding, though nothing of its shape is open"
+                encoded.append(Problem(what, user_location(op.location), op.name, "leave out the encoding"))
     if problems:
         raise ResourceError("the model needs more memory than there is", problems=problems)
+    if encoded:
+        raise UnsupportedError("encodings of tensors are not supported", problems=encoded)
 
 
 def _types_of_arguments(op: ir.Operation) -> Sequence[ir.Type]:

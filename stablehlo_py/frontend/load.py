@@ -7,6 +7,7 @@ from types import NoneType
 from typing import TYPE_CHECKING
 
 from stablehlo_py.boundary import expect, public
+from stablehlo_py.frontend.declared import check_declared
 from stablehlo_py.frontend.entry import check_entry, select_entry
 from stablehlo_py.frontend.gspmd import expand
 from stablehlo_py.frontend.isolate import the_worker
@@ -45,7 +46,8 @@ def load(
     Dynamic dimensions are kept: see `refine`. Shardy's annotations are set aside: see `shardy.annotations_of`.
 
     Raises:
-      LoadError: the content is not a StableHLO module; one Problem per diagnostic, at the user's file and line.
+      LoadError: the content is not a StableHLO module; one Problem per diagnostic, at the user's file and line. Or its
+        attributes or calls are not what they must be (frontend/declared.py).
       VersionError: a portable artifact for a newer StableHLO.
       OptionError: `entry` does not exist, or is needed.
       ResourceError: the file cannot be read, or a tensor has more elements than any memory holds.
@@ -61,7 +63,7 @@ def load(
     with readable_names(found):
         select_entry(module, entry, found.name)
         check_elements(module)
-        expand(module)
+        expand(module, check_declared(module))
     if found.export is not None:
         attach(module, found.export)
     return module

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.types import DYNAMIC, element_type, is_complex, is_float, is_tensor
+from stablehlo_py.dialect.call_signatures import is_function, is_top_k
 from stablehlo_py.legalize.chlo_structure import smallest
 from stablehlo_py.legalize.elementwise import REAL_FUNCTIONS
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
@@ -36,41 +36,19 @@ _KNOWN: dict[str, Callable[[ir.OpView, _Attributes], Results]] = {
 }
 
 
+def known_composites() -> frozenset[str]:
+    """Names of composites that become one hlo op."""
+    return frozenset(_KNOWN)
+
+
 def is_known_composite(op: ir.OpView | ir.Operation) -> bool:
     """True for a `stablehlo.composite` that legalization turns into one hlo op; the others must be inlined before. Its
     name is that of a CHLO op, and its signature as well: upstream's verifier only compares a composite with its
     decomposition."""
     name = op.attributes["name"].value
     if name in _FUNCTIONS:
-        return _is_function(op, complex_too=name == "chlo.tan")
-    return name == "chlo.top_k" and _is_top_k(op, op.attributes.get("composite_attributes", {}))
-
-
-def _is_function(op: ir.OpView | ir.Operation, complex_too: bool) -> bool:
-    types = [value.type for value in (*op.operands, *op.results)]
-    if len(op.operands) != 1 or len(types) != 2 or types[0] != types[1] or not is_tensor(types[0]):
-        return False
-    return is_float(element_type(types[0])) or (complex_too and is_complex(element_type(types[0])))
-
-
-def _is_top_k(op: ir.OpView | ir.Operation, attributes: _Attributes) -> bool:
-    types = [value.type for value in (*op.operands, *op.results)]
-    if len(op.operands) != 1 or len(types) != 3 or not all(map(is_tensor, types)):
-        return False
-    if "k" not in attributes or not isinstance(attributes["k"], ir.IntegerAttr):
-        return False
-    if "largest" in attributes and not isinstance(attributes["largest"], ir.BoolAttr):
-        return False
-    (operand, values, places), k = types, attributes["k"].value
-    if operand.rank == 0 or k < 0 or (operand.shape[-1] != DYNAMIC and k > operand.shape[-1]):
-        return False
-    wanted = [*operand.shape[:-1], k]
-    fit = all(len(each.shape) == len(wanted) and _fits(each.shape, wanted) for each in (values, places))
-    return fit and values.element_type == operand.element_type and str(places.element_type) == "i32"
-
-
-def _fits(sizes: Sequence[int], wanted: Sequence[int]) -> bool:
-    return all(size == other or DYNAMIC in (size, other) for size, other in zip(sizes, wanted, strict=True))
+        return is_function(op, complex_too=name == "chlo.tan")
+    return name == "chlo.top_k" and is_top_k(op, op.attributes.get("composite_attributes", {}))
 
 
 @rule("stablehlo.composite")
@@ -85,6 +63,6 @@ def composite(op: ir.OpView) -> Results:
 @rule("chlo.top_k")
 def top_k(op: ir.OpView) -> Results:
     """The same op."""
-    if not _is_top_k(op, op.attributes):  # upstream's verifier takes k = -2^63 for a size that is not known
+    if not is_top_k(op, op.attributes):  # upstream's verifier takes k = -2^63 for a size that is not known
         raise Unsupported(f"has k = {op.attributes['k'].value}, which is not the size of its results", "give that size")
     return _top_k(op, op.attributes)

@@ -10,6 +10,7 @@ import numpy as np
 
 from stablehlo_py.custom_calls import registered_custom_call
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.call_signatures import solves_matrices
 from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, SITE, configuration
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
 from stablehlo_py.legalize.approximate import approx_top_k
@@ -212,7 +213,7 @@ def custom_call(op: ir.OpView) -> Results:
     if target in _TARGETS:
         return _TARGETS[target](op)
     solve, operands, results = _SOLVED_HERE.get(target, (None, 0, 0))
-    if solve and (len(op.operands), len(op.results)) == (operands, results) and _is_column_major(op):
+    if solve and solves_matrices(op, target.split("_")[1][0], operands, results) and _is_column_major(op):
         return solve(op)
     if target in _HOST_CALLBACKS:
         raise Unsupported(

@@ -7,7 +7,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.scatter_windows import mark_windows
-from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape
 from stablehlo_py.errors import shape_text
 from stablehlo_py.legalize.captures import close_scatter, kept
 from stablehlo_py.legalize.regions import combined, promote
@@ -83,6 +83,11 @@ def torch_index_select(op: ir.OpView) -> ir.Value:
     """Spec before version 1.0: `operand` indexed by `index` along `dim`, the first `batch_dims` dimensions paired: a
     gather."""
     operand, index = op.operands
+    if not is_integer(element_type(index)) or element_type(operand) != element_type(op.results[0]):
+        raise Unsupported(
+            f"selects {element_type(op.results[0])} from {element_type(operand)} by {element_type(index)}",
+            "index with integers; the result has the operand's elements",
+        )
     source, places = shape(operand), shape(index)
     dim, batch = dimension_of(op, "dim", len(source)), dimension_of(op, "batch_dims", min(len(source), len(places)) + 1)
     if batch > dim:

@@ -29,7 +29,7 @@ import numpy as np
 from extreme_cases import Case, Program, cases, programs
 from op_runner import difference_of
 
-from stablehlo_py.debug.engines import Settings
+from stablehlo_py.debug.engines import MAY_LAST, Settings
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import LoadError, ShloError
 from stablehlo_py.frontend.load import load
@@ -39,8 +39,6 @@ HANG_S = 5.0  # of processor time
 TIMEOUT_S = 60.0  # of a child that does not use the processor, or not alone
 # What must not be. Beside these there is "parser": MLIR's parser or verifier ended its process, or takes for ever.
 FINDINGS = ("crash", "hang", "raw", "internal", "wrong")
-# Programs that may take for ever and be right: they count, or wait for the host.
-_MAY_LAST = re.compile(r"stablehlo\.(while|infeed|outfeed|recv|send)\b")
 # Cases that both oracles answer, and neither is right, or nobody is.
 _NO_ORACLE = (
     # An initial value that is not the identity of the body enters as often as an implementation likes.
@@ -56,10 +54,10 @@ def outcome(case: Case, workers: Workers) -> tuple[str, str]:
     used = ours.processor_s()
     answer = ours.run(case.text, inputs, Settings(grid=(replicas, 1) if replicas > 1 else None))
     if answer.status in ("crash", "timeout"):
-        if answer.status == "timeout" and _MAY_LAST.search(case.text):
+        if answer.status == "timeout" and MAY_LAST.search(case.text):
             return "unchecked", answer.detail
         return ("parser" if _dies_in_parser(case.text) else _DEATHS[answer.status]), answer.detail
-    if not _MAY_LAST.search(case.text) and ours.processor_s() - used > HANG_S:
+    if not MAY_LAST.search(case.text) and ours.processor_s() - used > HANG_S:
         return "hang", f"{ours.processor_s() - used:.0f} s of processor time; {answer.status} {answer.detail}"
     if not answer.ok:
         code = _CODE.match(answer.detail)

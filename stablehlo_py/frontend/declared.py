@@ -1,0 +1,99 @@
+"""What a module says in attributes that MLIR leaves to their readers, checked once for all who read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from stablehlo_py.dialect.call_signatures import what_is_wrong
+from stablehlo_py.dialect.locations import describe
+from stablehlo_py.errors import LoadError, Problem
+from stablehlo_py.mlir import ir
+
+_Fits = Callable[[ir.Attribute], bool]
+_EXPORT = "export the model again"
+_CALL = "stablehlo.custom_call"
+
+
+def _is(*kinds: type) -> _Fits:
+    return lambda attribute: isinstance(attribute, kinds)
+
+
+def _is_count(attribute: ir.Attribute) -> bool:
+    return isinstance(attribute, ir.IntegerAttr) and attribute.value >= 1
+
+
+_COUNT = ("a positive integer", _is_count)
+_INTEGER = ("an integer", _is(ir.IntegerAttr))
+_BOOL = ("true or false", _is(ir.BoolAttr))
+_STRING = ("a string", _is(ir.StringAttr))
+_UNIT = ("an attribute without a value", _is(ir.UnitAttr))
+_Wanted = Mapping[str, tuple[str, _Fits]]
+_OF_MODULE: _Wanted = {
+    "mhlo.num_replicas": _COUNT,
+    "mhlo.num_partitions": _COUNT,
+    # Our own, which are there when what was loaded is written and loaded again.
+    "hlo.whole": _UNIT,
+    "hlo.whole_windows": _UNIT,
+    "hlo.shardy": ("a dictionary", _is(ir.DictAttr)),
+}
+_OF_ARGUMENT: _Wanted = {
+    "tf.aliasing_output": _INTEGER,
+    "jax.buffer_donor": _BOOL,
+    "jax.global_constant": _STRING,
+}
+_OF_RESULT: _Wanted = {"jax.result_info": _STRING}
+_OF_CALL: _Wanted = {"mhlo.sharding": _STRING}
+# Ops on which passes of ours leave attributes for each other.
+_ANNOTATED = frozenset(
+    f"stablehlo.{name}"
+    for name in "all_reduce collective_reduce custom_call dynamic_conv reduce reduce_scatter reduce_window scatter "
+    "select_and_scatter sort".split()
+)
+
+
+def check_declared(module: ir.Module) -> list[ir.Operation]:
+    """Refuse attributes that are of another kind than their readers take, those by which passes of this compiler tell
+    each other what they know, and calls that are not as their target takes them. Returns the custom calls.
+
+    Raises:
+        LoadError: every such attribute and call is named, with its op.
+    """
+    problems = list(_problems(module.operation, _OF_MODULE, module.operation.attributes))
+    for view in module.body.operations:
+        op = view.operation
+        problems += _problems(op, {}, op.attributes)
+        for name, wanted in (("arg_attrs", _OF_ARGUMENT), ("res_attrs", _OF_RESULT)):
+            for described in ir.ArrayAttr(op.attributes[name]) if name in op.attributes else ():
+                problems += _problems(op, wanted, {each.name: each.attr for each in ir.DictAttr(described)})
+    calls: list[ir.Operation] = []
+
+    def visit(view: ir.Operation) -> ir.WalkResult:
+        op = view.operation
+        name = op.name
+        if name in _ANNOTATED:
+            problems.extend(_problems(op, _OF_CALL if name == _CALL else {}, op.attributes))
+        if name == _CALL:
+            calls.append(op)
+            reason = what_is_wrong(op)
+            if reason is not None:
+                problems.append(Problem(reason, describe(op.location), op.name, _EXPORT))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if problems:
+        raise LoadError("attributes or calls of the module are not what they must be", problems=problems)
+    return calls
+
+
+def _problems(
+    op: ir.Operation, wanted: _Wanted, attributes: Mapping[str, ir.Attribute] | ir.OpAttributeMap
+) -> Iterator[Problem]:
+    for name in attributes:
+        what, fits = wanted.get(name, ("", None))
+        if fits is None and name.startswith("hlo."):
+            reason, remedy = f"has the attribute {name}, which is of this compiler's own making", "remove it"
+        elif fits is not None and not fits(attributes[name]):
+            reason, remedy = f"has the attribute {name} = {str(attributes[name])[:100]}, which must be {what}", _EXPORT
+        else:
+            continue
+        yield Problem(reason, describe(op.location), op.name, remedy)

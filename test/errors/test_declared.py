@@ -1,0 +1,104 @@
+"""Attributes that MLIR leaves to their readers, and calls that are known by name: what does not fit is refused where
+the module is loaded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import stablehlo_py
+from stablehlo_py.errors import LoadError, UnsupportedError
+from stablehlo_py.frontend.load import load
+
+PROGRAM = """module @m attributes {{{module}}} {{
+  func.func @main(%x: tensor<3xf32> {{{argument}}}) -> (tensor<3xf32> {{{result}}}) attributes {{{function}}} {{
+    %0 = stablehlo.custom_call @f(%x) {{{call}}} : (tensor<3xf32>) -> tensor<3xf32> loc("model.py":4:2)
+    return %0 : tensor<3xf32>
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("place", "attribute", "message"),
+    [
+        ("module", 'mhlo.num_replicas = "two"', 'mhlo.num_replicas = "two", which must be a positive integer'),
+        ("module", "mhlo.num_partitions = 0 : i32", "must be a positive integer"),
+        ("module", "hlo.donations = array<i64: 0>", "hlo.donations, which is of this compiler's own making"),
+        ("module", "hlo.whole = 1", "must be an attribute without a value"),
+        ("argument", "tf.aliasing_output = [0]", r"tf.aliasing_output = [0], which must be an integer"),
+        ("argument", "jax.buffer_donor = 1.0", "which must be true or false"),
+        ("argument", "jax.global_constant = 3", "which must be a string"),
+        ("argument", "hlo.process", "of this compiler's own making"),
+        ("result", "jax.result_info = []", "which must be a string"),
+        ("function", 'hlo.fusion = "loop"', "of this compiler's own making"),
+        ("call", "hlo.operand_orders = 1", "of this compiler's own making"),
+        ("call", "mhlo.sharding = 1", "which must be a string"),
+    ],
+)
+def test_attributes_of_another_kind(place: str, attribute: str, message: str) -> None:
+    places = dict.fromkeys(("module", "argument", "result", "function", "call"), "")
+    with pytest.raises(LoadError, match=re.escape(message)) as error:
+        load(PROGRAM.format(**{**places, place: attribute}))
+    assert error.value.op in ("builtin.module", "func.func", "stablehlo.custom_call")
+
+
+def test_what_loading_writes_can_be_loaded_again() -> None:
+    places = dict.fromkeys(("argument", "result", "function", "call"), "")
+    load(PROGRAM.format(module="hlo.whole, hlo.whole_windows, mhlo.num_partitions = 1 : i32", **places))
+
+
+FORMS = (Path(__file__).parents[1] / "conformance/forms/custom_calls.mlir").read_text().split("// -----\n")
+
+
+def _with_target(target: str) -> str:
+    return next(text for text in FORMS if f"@{target}(" in text)
+
+
+@pytest.mark.parametrize(
+    ("target", "old", "new"),
+    [
+        ("mhlo.erf", "f32", "i32"),
+        ("mhlo.topk", "k = 2", "k = 9"),
+        ("mhlo.topk", "k = 2 : i64", "k = [2]"),
+        ("stablehlo.dynamic_top_k", "(%a, %c) : (tensor<4xf32>, tensor<i32>)", "(%a) : (tensor<4xf32>)"),
+        ("stablehlo.dynamic_rng_bit_generator", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>", "a = 1"),
+        ("stablehlo.dynamic_reduce_window", "{called_computations = [@sum]}", "{a = 1}"),
+        ("ApproxTopK", "reduction_dim = 1 ", "reduction_dim = 2 "),
+        ("ApproxTopK", "[@order]", "[]"),
+        ("dce_sink", "stablehlo.custom_call @dce_sink(%5) {has_side_effect = true} : (tensor<4x2xf32>) -> ()",
+         "%9 = stablehlo.custom_call @dce_sink(%5) {has_side_effect = true} : (tensor<4x2xf32>) -> tensor<i1>"),
+    ],
+)  # fmt: skip
+def test_calls_that_are_not_as_their_target_takes_them(target: str, old: str, new: str) -> None:
+    text = _with_target(target)
+    assert old in text
+    load(text)
+    with pytest.raises(LoadError, match=f"'{re.escape(target)}' takes ") as error:
+        load(text.replace(old, new))
+    assert error.value.op == "stablehlo.custom_call"
+
+
+def test_lapack_is_for_its_own_element_type() -> None:
+    with pytest.raises(UnsupportedError, match="lapack_strsm_ffi"):
+        stablehlo_py.compile(_with_target("lapack_strsm_ffi").replace("f32", "i16"))
+
+
+def test_encodings_of_known_shapes_are_refused() -> None:
+    text = """func.func @main() -> tensor<ui32, #stablehlo.bounds<>> {
+      %0 = "stablehlo.replica_id"() : () -> tensor<ui32, #stablehlo.bounds<>>
+      return %0 : tensor<ui32, #stablehlo.bounds<>>
+    }"""
+    with pytest.raises(UnsupportedError, match="has an encoding, though nothing of its shape is open"):
+        load(text)
+
+
+def test_indices_are_integers() -> None:
+    text = """func.func @main(%x: tensor<5x3xf32>, %i: tensor<2xf32>) -> tensor<2x3xf32> {
+      %0 = "stablehlo.torch_index_select"(%x, %i) {dim = 0 : i64, batch_dims = 0 : i64}
+        : (tensor<5x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>
+      return %0 : tensor<2x3xf32>
+    }"""
+    with pytest.raises(UnsupportedError, match="selects f32 from f32 by f32"):
+        stablehlo_py.compile(text)
