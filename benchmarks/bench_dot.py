@@ -21,7 +21,8 @@ import numpy as np  # noqa: E402
 from stablehlo_py.backends.cpu.kernels.testing import Compiled, aligned, compile_kernel  # noqa: E402
 from stablehlo_py.backends.cpu.target import NAMED, host_target  # noqa: E402
 from stablehlo_py.dialect import build  # noqa: E402
-from stablehlo_py.mlir import func_dialect, ir, make_context  # noqa: E402
+from stablehlo_py.dialect.context import make_context  # noqa: E402
+from stablehlo_py.mlir import func_dialect, ir  # noqa: E402
 
 ROUNDS = 7
 MILLISECONDS = 60

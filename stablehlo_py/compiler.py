@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.source import read
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.mlir import ir
+from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
 from stablehlo_py.passmanager.pipeline import Pipeline, Step
@@ -226,13 +225,6 @@ def run_stages(
         if snapshots is not None:
             snapshots.take(stage, module)
     return module
-
-
-def bytecode(module: ir.Module) -> bytes:
-    """MLIR bytecode of a module."""
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 class Snapshots:

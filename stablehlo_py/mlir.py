@@ -10,8 +10,8 @@ Everything else says ``from stablehlo_py.mlir import ir``. There are two ways in
 from __future__ import annotations
 
 import ctypes
+import io
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -37,6 +37,7 @@ __all__ = [
     "Diagnostic",
     "MLIRError",
     "PassManager",
+    "bytecode",
     "capi",
     "diagnostics",
     "errors_of",
@@ -45,7 +46,6 @@ __all__ = [
     "heard",
     "ir",
     "irdl",
-    "make_context",
     "message_of",
     "quant",
     "rewrite",
@@ -61,35 +61,19 @@ MLIRError = _cext_ir.MLIRError if hasattr(_cext_ir, "MLIRError") else ir.MLIRErr
 for _namespace in ("hlo", "stablehlo", "chlo", "vhlo"):
     sys.modules.setdefault(f"torch_mlir.dialects.{_namespace}", types.ModuleType(f"torch_mlir.dialects.{_namespace}"))
 
-_lock = threading.Lock()
-_registered = False
-
-
-def make_context() -> ir.Context:
-    """A context with every dialect that the compiler speaks: upstream's, StableHLO, CHLO, VHLO and hlo."""
-    global _registered
-    from stablehlo_py.dialect.ops import Hlo  # the dialect needs this module first
-
-    # Loading a Python-defined dialect stores state on its class: one context at a time.
-    with _lock:
-        if not _registered:
-            stablehlo.register_stablehlo_passes()
-            _registered = True
-        context = ir.Context()
-        context.enable_multithreading(False)
-        stablehlo.register_dialect(context)
-        with context, ir.Location.unknown():
-            # register_dialect leaves chlo out; a pass that depends on it loads it.
-            run_upstream(ir.Module.create(), "func.func(stablehlo-complex-math-expander)")
-            Hlo.load()
-    return context
-
 
 def quiet_context() -> ir.Context:
     """A bare context for one thread: upstream dialects only, no multithreading."""
     context = ir.Context()
     context.enable_multithreading(False)
     return context
+
+
+def bytecode(module: ir.Module) -> bytes:
+    """MLIR bytecode of a module."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
 
 
 def run_upstream(module: ir.Module, pipeline: str, verify: bool = False) -> None:

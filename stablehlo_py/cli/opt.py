@@ -247,9 +247,9 @@ class _Tool:
 
     def process(self, data: bytes) -> str | bytes:
         """Parse, run, print. Raises ShloError."""
+        from stablehlo_py.dialect.context import make_context
         from stablehlo_py.frontend.load import read_module
         from stablehlo_py.frontend.source import identify
-        from stablehlo_py.mlir import make_context
 
         context = make_context()
         with context:
@@ -267,7 +267,7 @@ class _Tool:
             if isinstance(result, str):
                 return result
             if self.arguments.emit_bytecode:
-                from stablehlo_py.passmanager.instrumentation import bytecode
+                from stablehlo_py.mlir import bytecode
 
                 return bytecode(result)
             return self.text(result)

@@ -19,8 +19,9 @@ import numpy as np
 from stablehlo_py.debug.parts import run_in_parts
 from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import ArgumentError, OptionError
-from stablehlo_py.mlir import ir, make_context, run_upstream, stablehlo
+from stablehlo_py.mlir import ir, run_upstream, stablehlo
 from stablehlo_py.options import Options
 
 Source = str | bytes

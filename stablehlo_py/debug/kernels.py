@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stablehlo_py.compiler import bytecode
 from stablehlo_py.debug.compare import Difference
 from stablehlo_py.debug.engines import MAX_STEPS, Noise, Settings, Source, at_stage
 from stablehlo_py.debug.sensitivity import Disturbed, Sensitivity
@@ -20,7 +19,7 @@ from stablehlo_py.debug.workers import Workers
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.mlir import ir
+from stablehlo_py.mlir import bytecode, ir
 
 # What makes every op a fusion of its own.
 APART = ("fuse", "outline-loops")

@@ -12,11 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from stablehlo_py.compiler import bytecode
 from stablehlo_py.errors import ResourceError, ShloError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.source import is_text
-from stablehlo_py.mlir import diagnostics, ir, stablehlo
+from stablehlo_py.mlir import bytecode, diagnostics, ir, stablehlo
 
 VERSION = 1  # of the mutations: a number means another input to another version
 KINDS = ("text", "bytecode", "none")

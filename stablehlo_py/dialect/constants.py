@@ -10,7 +10,6 @@ altogether (TypeError when such an attribute is read from an op), so **the norma
 from __future__ import annotations
 
 import ctypes
-import io
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +17,7 @@ import numpy as np
 
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
-from stablehlo_py.mlir import capi, ir
+from stablehlo_py.mlir import bytecode, capi, ir
 
 _DTYPES: dict[str, type] = {
     "f64": np.float64,
@@ -148,9 +147,7 @@ def _resource_bytes(attribute: ir.Attribute, size: int) -> memoryview:
     # resource section (number 5) with the raw elements. Format: mlir.llvm.org/docs/BytecodeFormat.
     module = ir.Module.create(ir.Location.unknown(attribute.context))
     module.operation.attributes["value"] = attribute
-    stream = io.BytesIO()
-    module.operation.write_bytecode(stream)
-    data = memoryview(stream.getbuffer())
+    data = memoryview(bytecode(module))
     _, position = _varint(data, 4)
     position = bytes(data[position : position + 64]).index(0) + position + 1
     while position < len(data):

@@ -15,7 +15,6 @@ import json
 import os
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from stablehlo_py import errors
 from stablehlo_py.errors import InternalError, LoadError, Problem, ResourceError, ShloError
+from stablehlo_py.frontend.frames import LENGTH, frame
 from stablehlo_py.interrupts import checkpoint
 
 if TYPE_CHECKING:  # the tools' help does without MLIR
@@ -39,15 +39,6 @@ _ERRORS = {each.code: each for each in vars(errors).values() if isinstance(each,
 _FROM_OUTSIDE = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
 _TRUST = "if you trust it, read it in this process: Options(isolate=False), --no-isolate"
 _WHERE = str(Path(errors.__file__).parent.parent)
-
-
-LENGTH = struct.Struct("<Q")
-
-
-def frame(header: dict[str, Any], payload: bytes) -> bytes:
-    """A request or a reply as it travels: a JSON header and a payload, each after its length."""
-    encoded = json.dumps(header).encode()
-    return b"".join((LENGTH.pack(len(encoded)), encoded, LENGTH.pack(len(payload)), payload))
 
 
 class _Ended(Exception):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stablehlo_py.boundary import expect, public
 from stablehlo_py.frontend.declared import check_declared
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.frontend.entry import check_entry, select_entry
 from stablehlo_py.frontend.gspmd import expand
 from stablehlo_py.frontend.isolate import the_worker
@@ -17,7 +18,7 @@ from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, parse_again, readable_names
 from stablehlo_py.frontend.source import Source, read
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:
     import jax.export
@@ -55,7 +56,7 @@ def load(
         deeply.
     """
     check_entry(entry)
-    expect(context, (ir.Context, NoneType), "context", "what stablehlo_py.mlir.make_context() returns, or None")
+    expect(context, (ir.Context, NoneType), "context", "what dialect.context.make_context() returns, or None")
     expect(isolate, bool, "isolate", "True or False")
     found = read(source)
     context = context or make_context()

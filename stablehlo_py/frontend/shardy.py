@@ -25,6 +25,7 @@ from typing import Any
 from stablehlo_py.dialect.grid import PARTITIONS, WHOLE
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, UnsupportedError
+from stablehlo_py.frontend.diagnostics import load_error
 from stablehlo_py.frontend.manual import ManualComputation
 from stablehlo_py.frontend.source import Format, Source
 from stablehlo_py.frontend.text import parse_text
@@ -132,8 +133,6 @@ def _import_jaxlib(source: Source) -> tuple[Any, dict[str, ModuleType]]:
 
 
 def _parse(source: Source, jaxlib_ir: Any, dialects: dict[str, ModuleType]) -> Any:
-    from stablehlo_py.frontend.parse import load_error  # parse needs this module first
-
     context = jaxlib_ir.Context()
     registry = jaxlib_ir.DialectRegistry()
     dialects["upstream"].register_dialects(registry)  # func among them

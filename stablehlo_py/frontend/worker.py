@@ -24,13 +24,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, NoReturn
 
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.dynamic import any_dynamic, open_types
 from stablehlo_py.errors import ShloError
-from stablehlo_py.frontend.isolate import LENGTH, frame
+from stablehlo_py.frontend.frames import LENGTH, frame
 from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, readable_names
 from stablehlo_py.frontend.source import Format, Source
-from stablehlo_py.mlir import MLIRError, diagnostics, ir, make_context, run_upstream
+from stablehlo_py.mlir import MLIRError, bytecode, diagnostics, ir, run_upstream
 
 # Contexts keep every attribute that they have seen: a new one after so many bytes or modules.
 _CONTEXT_BYTES, _CONTEXT_MODULES = 1 << 20, 100
@@ -118,11 +119,10 @@ def _answer(request: dict[str, Any], data: bytes, context: ir.Context) -> tuple[
         module = parse(source, context)
         with readable_names(source):
             names = check_module(module)
-        bytecode = io.BytesIO()
-        module.operation.write_bytecode(bytecode)
+        content = bytecode(module)
         if any_dynamic(names) or open_types(module):
-            _rehearse(bytecode.getvalue(), context)
-        return {}, bytecode.getvalue()
+            _rehearse(content, context)
+        return {}, content
     except ShloError as error:
         single = len(error.problems) == 1 and error.problems[0].reason == error.reason
         problems = [asdict(problem) for problem in error.problems]

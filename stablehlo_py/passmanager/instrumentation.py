@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -15,7 +14,7 @@ from stablehlo_py.boundary import as_shlo_error, is_unreadable
 from stablehlo_py.errors import InternalError, ShloError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.interrupts import checkpoint
-from stablehlo_py.mlir import MLIRError, ir
+from stablehlo_py.mlir import MLIRError, bytecode, ir
 from stablehlo_py.passmanager.registry import loaded_files
 from stablehlo_py.passmanager.timing import BETWEEN, Laps
 
@@ -140,13 +139,6 @@ class Instrumentation:
 def _command(pipeline: str, path: str) -> str:
     files = "".join(f"--load-pass {shlex.quote(str(file))} " for file in loaded_files())
     return f"shlo-opt {files}--pass-pipeline={shlex.quote(pipeline)} {shlex.quote(path)}"
-
-
-def bytecode(module: ir.Module) -> bytes:
-    """MLIR bytecode of a module."""
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def _first_line(error: Exception) -> str:

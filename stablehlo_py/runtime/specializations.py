@@ -9,10 +9,11 @@ import numpy as np
 from stablehlo_py import forks
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.refine import refine
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable, executable
 from stablehlo_py.runtime.program import CompiledProgram

@@ -50,7 +50,8 @@ class Stages(Mapping[str, str]):
 @deferred()
 def render_bytecode(bytecode: bytes) -> str:
     """MLIR bytecode of one of our stages as text, large constants elided."""
-    from stablehlo_py.mlir import ir, make_context
+    from stablehlo_py.dialect.context import make_context
+    from stablehlo_py.mlir import ir
 
     context = make_context()
     with context:

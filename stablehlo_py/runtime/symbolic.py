@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from stablehlo_py.boundary import number, public
-from stablehlo_py.compiler import bytecode
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
@@ -18,7 +17,7 @@ from stablehlo_py.errors import ArgumentError, ShloError, UnsupportedError, show
 from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.refine import symbolic_inputs
-from stablehlo_py.mlir import ir
+from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import (

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.dialect.constants import attribute_value, constant_value
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import LoadError
 from stablehlo_py.frontend.load import read_module
 from stablehlo_py.frontend.source import identify
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 
 # The tolerances of StableHLO's interpreter for the checks (stablehlo/tools/StablehloTranslateMain.cpp).
 CLOSE_ULPS, ALMOST, EQ_FLOATS = 3, 1e-3, 1e-4

@@ -11,7 +11,8 @@ import pytest
 from stablehlo_py import compiler
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.cli import opt
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import ir
 
 MODEL = """
 module @jit_f {

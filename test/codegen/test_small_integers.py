@@ -12,9 +12,10 @@ from stablehlo_py.backends.cpu.kernels.testing import build_fusion, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.rounding import codes
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 
 TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
 TYPES = ("i2", "i4", "i8", "ui2", "ui4", "ui8")

@@ -23,7 +23,8 @@ import numpy as np
 from op_cases import CLASS_OF, Row, Spec, instantiate, sections, values_of
 
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import ir
 
 EXTREMES = (-(2**63), -1, 0, 1, 2**31, 2**63 - 1)
 FOLDER = Path(__file__).with_name("extremes")

@@ -35,7 +35,8 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import ir
 
 FOLDER = Path(__file__).with_name("ops")
 CLASSES = {

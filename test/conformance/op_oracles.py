@@ -138,8 +138,9 @@ def _plain(text: str) -> str:
     """The module without what the interpreter does not know: calls of quantized functions, most quantized ops,
     dynamic shapes that follow from constants, promotion in ops."""
     from stablehlo_py.debug.promotions import convert_all_operands
+    from stablehlo_py.dialect.context import make_context
     from stablehlo_py.legalize.dynamism import make_static
-    from stablehlo_py.mlir import ir, make_context, run_upstream
+    from stablehlo_py.mlir import ir, run_upstream
 
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
@@ -153,8 +154,9 @@ def _plain(text: str) -> str:
 
 def on_integers(text: str) -> str:
     """The module without quantized tensors."""
+    from stablehlo_py.dialect.context import make_context
     from stablehlo_py.legalize.quantized.driver import legalize_quantized
-    from stablehlo_py.mlir import ir, make_context, run_upstream
+    from stablehlo_py.mlir import ir, run_upstream
 
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)

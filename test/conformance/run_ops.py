@@ -55,7 +55,8 @@ def specified(path: Path = FOLDER / "specification.txt") -> dict[str, frozenset[
 def ops_of_the_wheel() -> set[str]:
     """Every op of the StableHLO and CHLO dialects that is registered. The bindings cannot list them, so the names in
     the library's strings are asked for one by one."""
-    from stablehlo_py.mlir import capi, make_context
+    from stablehlo_py.dialect.context import make_context
+    from stablehlo_py.mlir import capi
 
     context = make_context()
     with (

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import ir
 
 sys.path.insert(0, str(Path(__file__).parent))  # worker processes import the modules from there, too
 import conformance_page

@@ -192,7 +192,8 @@ class Page:
             return int(ended.code or 0)
 
     def _mlir(self, snippet: Snippet, text: str) -> None:
+        from stablehlo_py.dialect.context import make_context
         from stablehlo_py.frontend.text import parse_text
-        from stablehlo_py.mlir import ir, make_context
+        from stablehlo_py.mlir import ir
 
         parse_text(ir, text, snippet.place, make_context())

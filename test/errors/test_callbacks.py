@@ -21,8 +21,9 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu import grid_memory
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import CallError, InternalError
-from stablehlo_py.mlir import Diagnostic, diagnostics, ir, make_context
+from stablehlo_py.mlir import Diagnostic, diagnostics, ir
 from stablehlo_py.runtime import callbacks, grid_call
 
 OPTIONS = shlo.Options(threads=1)

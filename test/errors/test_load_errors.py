@@ -10,11 +10,12 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py import errors
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import LoadError, Problem, ResourceError, ShloError, VersionError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.parse import parse_again
 from stablehlo_py.frontend.source import identify
-from stablehlo_py.mlir import make_context, stablehlo
+from stablehlo_py.mlir import stablehlo
 
 TEXT = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   %c = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>

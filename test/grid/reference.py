@@ -44,8 +44,9 @@ def evaluate(request: Request) -> list[list[np.ndarray]]:
     """Results of each process, in this one, which the interpreter may end."""
     from stablehlo_py.debug.engines import run_on_grid
     from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
+    from stablehlo_py.dialect.context import make_context
     from stablehlo_py.frontend.load import load
-    from stablehlo_py.mlir import ir, make_context, stablehlo
+    from stablehlo_py.mlir import ir, stablehlo
 
     context = make_context()
     stablehlo.register_interpreter_dialect(context)

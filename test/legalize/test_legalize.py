@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.interpret import run_function
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.legalize import LegalizeToHlo, is_known_composite, legalize
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 from stablehlo_py.passes.inline import Inline
 
 X = np.random.default_rng(0).standard_normal((4, 6), np.float32)

@@ -7,8 +7,9 @@ import pytest
 
 import stablehlo_py
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.formats import FORMATS
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 
 SMALL = [name for name in FORMATS if int(name.strip("bf").split("E")[0]) <= 8]
 OPTIONS = stablehlo_py.Options(threads=1, cache_dir=None)

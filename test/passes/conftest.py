@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.interpret import run_function
 from stablehlo_py.dialect.rounding import integer_info, is_float_dtype
-from stablehlo_py.mlir import func_dialect, ir, make_context
+from stablehlo_py.mlir import func_dialect, ir
 
 FLOATS = (
     math.nan,

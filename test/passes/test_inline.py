@@ -7,7 +7,8 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.dialect import calls
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import ir
 from stablehlo_py.passes.inline import Inline
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import ir
 
 
 @pytest.fixture

@@ -148,7 +148,8 @@ def test_stop_after_ends_the_run(parse, rules):
 
 
 def test_rules_that_undo_each_other_are_reported():
-    from stablehlo_py.mlir import ir, make_context
+    from stablehlo_py.dialect.context import make_context
+    from stablehlo_py.mlir import ir
 
     rules = RuleSet("circle")
 

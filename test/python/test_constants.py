@@ -15,7 +15,8 @@ from stablehlo_py.dialect.constants import (
     numpy_dtype,
     to_numpy,
 )
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import ir
 
 SHAPES = [(), (1,), (3,), (2, 3), (0, 2), (70,)]
 

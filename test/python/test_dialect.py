@@ -7,10 +7,11 @@ import pytest
 
 from stablehlo_py.dialect import docs
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.ops import Hlo
 from stablehlo_py.dialect.verify import declared_attributes
-from stablehlo_py.mlir import MLIRError, ir, make_context
+from stablehlo_py.mlir import MLIRError, ir
 
 ROOT = Path(__file__).resolve().parents[2]
 

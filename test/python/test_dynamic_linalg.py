@@ -17,9 +17,10 @@ import stablehlo_py
 from stablehlo_py import Options
 from stablehlo_py.backends.cpu.kernels.lapack import workspace_count
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS, Problem, Workspace
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.custom_call import Buffer, CustomCall
 from stablehlo_py.errors import ArgumentError
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.dynamic import NotServed
 from stablehlo_py.runtime.memory import Block
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import ArgumentError, LoadError, OptionError, UnsupportedError
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.frontend.shardy import Annotation, annotations_of
-from stablehlo_py.mlir import ir, make_context, stablehlo
+from stablehlo_py.mlir import ir, stablehlo
 
 TEXT = """module @small {
   func.func public @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {

@@ -14,9 +14,10 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.errors import InternalError
-from stablehlo_py.mlir import capi, func_dialect, ir, make_context
+from stablehlo_py.mlir import capi, func_dialect, ir
 
 ALIGNMENT = 64
 GUARD = 256  # bytes around every buffer that a kernel must not touch

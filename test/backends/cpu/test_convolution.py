@@ -17,7 +17,8 @@ from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
 from stablehlo_py.codegen.types import ELEMENTS
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_type_of
-from stablehlo_py.mlir import func_dialect, ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import func_dialect, ir
 
 RNG = np.random.default_rng(11)
 TARGETS = [AVX512, AVX2]

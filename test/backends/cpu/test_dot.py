@@ -13,8 +13,9 @@ from stablehlo_py.backends.cpu.kernels.testing import compile_kernel, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_type_of
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.types import shape
-from stablehlo_py.mlir import func_dialect, ir, make_context
+from stablehlo_py.mlir import func_dialect, ir
 
 RNG = np.random.default_rng(7)
 TARGETS = [AVX512, AVX2]

@@ -12,9 +12,10 @@ from stablehlo_py.backends.cpu.kernels.testing import run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target, missing_features, required_features
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_type_of
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.errors import ShloError
-from stablehlo_py.mlir import func_dialect, ir, make_context
+from stablehlo_py.mlir import func_dialect, ir
 
 RNG = np.random.default_rng(3)
 TARGETS = [target for target in (AVX512, AVX2) if not missing_features(required_features(target))]
