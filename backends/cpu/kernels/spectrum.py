@@ -1,76 +1,18 @@
-"""Phases around complex Fourier transforms: real transforms, chirps, copies. All work on contiguous runs of a row."""
+"""Real transforms: those of even length are complex ones of half the length, with a phase before or after."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, require_table, roots, swapped
+from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, require_table, roots
+from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
+from stablehlo_py.backends.cpu.kernels.fourier_phases import sweep, table_load
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes
 
-if TYPE_CHECKING:
-    from stablehlo_py.backends.cpu.kernels.fft import FourierPlan
 
-CHUNK = 4096  # elements of an iteration
-Body = Callable[[Function, Index, Index, int, Value | None], None]  # (f, row, first element, lanes, mask)
-
-
-def sweep(plan: FourierPlan, suffix: str, rows: int, low: int, high: int, body: Body, lanes: int | None = None) -> None:
-    """A phase that does elements low <= k < high of every row, `lanes` at a time, the last ones under a mask."""
-    lanes = lanes or plan.lanes
-    chunks = max(1, -(-(high - low) // CHUNK))
-
-    def emit(f: Function) -> None:
-        def chunk(number: Value) -> None:
-            row = f.idiv(number, chunks)
-            first = f.iadd(f.imul(f.irem(number, chunks), CHUNK), low)
-            last = f.imin(f.iadd(first, CHUNK), high)
-            full = f.isub(last, f.irem(f.isub(last, first), lanes))
-            f.loop(first, full, lanes, lambda k: body(f, row, k, lanes, None))
-            if lanes > 1:
-                mask = f.tail_mask(f.isub(last, full), lanes)
-                f.if_(f.cmp("slt", f.index(full), f.index(last)), lambda: body(f, row, full, lanes, mask))
-
-        f.loop(f.begin, f.end, 1, chunk)
-
-    plan.phase(suffix, rows * chunks, min(high - low, CHUNK) * 0.5, emit)
-
-
-def _table_load(
-    f: Function, plan: FourierPlan, base: Value, count: int, k: Index, lanes: int, mask: Value | None
-) -> Pair:
-    """Entries k.. of a table that holds `count` real parts, then the imaginary ones."""
-    real, imaginary = (types.load(f, plan.part, base, f.iadd(k, part * count), lanes, mask) for part in range(2))
-    assert isinstance(real, Value)
-    assert isinstance(imaginary, Value)
-    return real, imaginary
-
-
-def _scaled(f: Function, value: Pair, scale: float) -> Pair:
-    if scale == 1.0:
-        return value
-    factor = f.const(scale, value[0].type)
-    return f.fmul(value[0], factor), f.fmul(value[1], factor)
-
-
-def copy(plan: FourierPlan, source: Array, target: Array, count: int, scale: float) -> None:
-    """target = scale * source."""
-
-    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        value = pair(types.load(f, plan.of, source.address(f, plan.of), k, lanes, mask))
-        types.store(f, plan.of, _scaled(f, value, scale), target.address(f, plan.of), k, mask)
-
-    sweep(plan, "copy", 1, 0, count, body)
-
-
-# --- real transforms -------------------------------------------------------------------------------------------------
-
-
-def forward(plan: FourierPlan, source: Array, target: Array, rows: int, n: int) -> None:
+def forward(plan: Transforms, source: Array, target: Array, rows: int, n: int) -> None:
     """Rows of n reals to rows of n // 2 + 1 complex numbers."""
     if n % 2 or n < 4:
         _forward_odd(plan, source, target, rows, n)
@@ -86,7 +28,7 @@ def forward(plan: FourierPlan, source: Array, target: Array, rows: int, n: int) 
         one, other = _mirrored(f, plan, packed, f.iadd(base, k), f.isub(f.iadd(base, half), k), lanes, mask)
         even, odd = _even_odd(f, one, other)
         # X = even/2 - i w odd/2; the table holds w/2.
-        turned = multiply(f, odd, _table_load(f, plan, table(f), half, k, lanes, mask))
+        turned = multiply(f, odd, table_load(f, plan, table(f), half, k, lanes, mask))
         quarter = f.const(0.5, even[0].type)
         value = f.fadd(f.fmul(even[0], quarter), turned[1]), f.fsub(f.fmul(even[1], quarter), turned[0])
         types.store(f, plan.of, value, target.address(f, plan.of), to, mask)
@@ -102,7 +44,7 @@ def forward(plan: FourierPlan, source: Array, target: Array, rows: int, n: int) 
     sweep(plan, "ends", rows, 0, 1, ends, lanes=1)
 
 
-def inverse(plan: FourierPlan, source: Array, target: Array, rows: int, n: int, scale: float) -> None:
+def inverse(plan: Transforms, source: Array, target: Array, rows: int, n: int, scale: float) -> None:
     """Rows of n // 2 + 1 complex numbers to rows of n reals. Imaginary parts that must be zero are not read."""
     if n % 2 or n < 4:
         _inverse_odd(plan, source, target, rows, n, scale)
@@ -116,7 +58,7 @@ def inverse(plan: FourierPlan, source: Array, target: Array, rows: int, n: int, 
         one, other = _mirrored(f, plan, source, f.iadd(base, k), f.isub(f.iadd(base, half), k), lanes, mask)
         even, odd = _even_odd(f, one, other)
         # Z = even + i conj(w) odd
-        root = _table_load(f, plan, table(f), half, k, lanes, mask)
+        root = table_load(f, plan, table(f), half, k, lanes, mask)
         turned = multiply(f, odd, (root[0], f.fneg(root[1])))
         value = f.fsub(even[0], turned[1]), f.fadd(even[1], turned[0])
         types.store(f, plan.of, value, packed.address(f, plan.of), f.iadd(f.imul(row, half), k), mask)
@@ -140,7 +82,7 @@ def _halved_roots(n: int, count: int) -> np.ndarray:
 
 
 def _mirrored(
-    f: Function, plan: FourierPlan, array: Array, at: Index, opposite: Index, lanes: int, mask: Value | None
+    f: Function, plan: Transforms, array: Array, at: Index, opposite: Index, lanes: int, mask: Value | None
 ) -> tuple[Pair, Pair]:
     """Lanes forward from `at`, and lanes backward from `opposite`."""
     base = array.address(f, plan.of)
@@ -157,7 +99,7 @@ def _even_odd(f: Function, one: Pair, other: Pair) -> tuple[Pair, Pair]:
     return even, (f.fsub(one[0], other[0]), f.fadd(one[1], other[1]))
 
 
-def _forward_odd(plan: FourierPlan, source: Array, target: Array, rows: int, n: int) -> None:
+def _forward_odd(plan: Transforms, source: Array, target: Array, rows: int, n: int) -> None:
     """As complex numbers without imaginary parts; the first half of the result."""
     count = n // 2 + 1
     wide = plan.room(rows * n)
@@ -180,7 +122,7 @@ def _forward_odd(plan: FourierPlan, source: Array, target: Array, rows: int, n: 
     sweep(plan, "narrow", rows, 0, count, narrow)
 
 
-def _inverse_odd(plan: FourierPlan, source: Array, target: Array, rows: int, n: int, scale: float) -> None:
+def _inverse_odd(plan: Transforms, source: Array, target: Array, rows: int, n: int, scale: float) -> None:
     """As a complex transform of the whole, Hermitian spectrum."""
     count = n // 2 + 1
     wide = plan.room(rows * n)
@@ -213,69 +155,3 @@ def _inverse_odd(plan: FourierPlan, source: Array, target: Array, rows: int, n: 
 def _real(value: Lanes) -> Value:
     assert isinstance(value, Value)
     return value
-
-
-# --- Bluestein's chirps ----------------------------------------------------------------------------------------------
-
-Table = Callable[[Function], Value]
-
-
-def chirp_in(
-    plan: FourierPlan, source: Array, target: Array, chirp: Table, n: int, m: int, outer: int, inner: int, inverse: bool
-) -> None:
-    """Rows of m: n numbers times the chirp, then zeros."""
-    lanes = plan.lanes if inner == 1 else 1
-
-    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        value = pair(types.load(f, plan.of, source.address(f, plan.of), _place(f, row, k, n, inner), lanes, mask))
-        value = multiply(f, swapped(value, inverse), _table_load(f, plan, chirp(f), n, k, lanes, mask))
-        types.store(f, plan.of, value, target.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
-
-    def rest(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        zero = types.constant(f, plan.of, 0.0, lanes)
-        types.store(f, plan.of, zero, target.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
-
-    sweep(plan, "chirp", outer * inner, 0, n, body, lanes)
-    sweep(plan, "zeros", outer * inner, n, m, rest)
-
-
-def product(plan: FourierPlan, array: Array, table: Table, rows: int, m: int) -> None:
-    """Every row times the table."""
-
-    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        at, base = f.iadd(f.imul(row, m), k), array.address(f, plan.of)
-        value = pair(types.load(f, plan.of, base, at, lanes, mask))
-        value = multiply(f, value, _table_load(f, plan, table(f), m, k, lanes, mask))
-        types.store(f, plan.of, value, base, at, mask)
-
-    sweep(plan, "product", rows, 0, m, body)
-
-
-def chirp_out(
-    plan: FourierPlan,
-    source: Array,
-    target: Array,
-    chirp: Table,
-    n: int,
-    m: int,
-    outer: int,
-    inner: int,
-    inverse: bool,
-    scale: float,
-) -> None:
-    """The first n numbers of rows of m, times the chirp and the scale, to their place."""
-    lanes = plan.lanes if inner == 1 else 1
-
-    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        value = pair(types.load(f, plan.of, source.address(f, plan.of), f.iadd(f.imul(row, m), k), lanes, mask))
-        value = multiply(f, value, _table_load(f, plan, chirp(f), n, k, lanes, mask))
-        value = swapped(_scaled(f, value, scale), inverse)
-        types.store(f, plan.of, value, target.address(f, plan.of), _place(f, row, k, n, inner), mask)
-
-    sweep(plan, "chirped", outer * inner, 0, n, body, lanes)
-
-
-def _place(f: Function, row: Index, k: Index, n: int, inner: int) -> Index:
-    """Element k of transform `row` at (o n + k) inner + i."""
-    outer, i = f.idiv(row, inner), f.irem(row, inner)
-    return f.iadd(f.imul(f.iadd(f.imul(outer, n), k), inner), i)

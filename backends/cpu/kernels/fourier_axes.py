@@ -1,0 +1,143 @@
+"""Complex transforms along any axes.
+
+An axis at a time, innermost first. A transform along an axis is one phase (fourier.py); a long one, or one without
+enough neighbours to fill vectors, is two phases: with n = n1 n2, transforms of length n1 over columns, a
+multiplication, transforms of length n2 over rows (Bailey's four-step method). A length with a large prime factor is a
+convolution of a length without one (Bluestein). Lengths are static: every factor is in a read-only table, computed in
+extended precision.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from stablehlo_py.backends.cpu.kernels.fourier import (
+    LARGEST_RADIX,
+    Array,
+    LaneTransform,
+    prime_factors,
+    require_table,
+    roots,
+)
+from stablehlo_py.backends.cpu.kernels.fourier_phases import Phases, chirp_in, chirp_out, copy, product
+from stablehlo_py.dialect.size import is_known
+
+SCRATCH = 1 << 19  # bytes of scratch that a group of lanes should not exceed: half of a usual L2 cache
+
+
+class Transforms(Phases):
+    """Complex transforms, as phases of a kernel under construction."""
+
+    def axes(
+        self,
+        source: Array,
+        target: Array,
+        sizes: tuple[int, ...],
+        count: int,
+        inverse: bool,
+        scale: float,
+        skip: int = 0,
+    ) -> None:
+        """Transforms along the last `count` dimensions, without the very last `skip` of them.
+
+        The inverse is multiplied by `scale`. Source and target may be one array where an inner dimension is larger
+        than one."""
+        scale = scale if inverse else 1.0
+        chosen = [axis for axis in range(len(sizes) - 1 - skip, len(sizes) - count - 1, -1) if sizes[axis] > 1]
+        for axis in chosen:
+            outer, inner = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
+            self.along(source, target, outer, sizes[axis], inner, inverse, scale)
+            source, scale = target, 1.0
+        if source != target:
+            copy(self, source, target, math.prod(sizes), scale)
+
+    def along(
+        self, source: Array, target: Array, outer: int, n: int, inner: int, inverse: bool, scale: float = 1.0
+    ) -> None:
+        """Transforms of length n > 1; element j of one lies at (o n + j) inner + i. In place only where inner > 1."""
+        if prime_factors(n)[-1] > LARGEST_RADIX:
+            self._bluestein(source, target, outer, n, inner, inverse, scale)
+            return
+        if inner > 1:
+            lanes = self._fitting(n, self.lanes)
+            lanes = min(lanes, 1 << (inner - 1).bit_length() if source == target else 1 << (inner.bit_length() - 1))
+            self._transform("columns", source, target, n, outer, inner, lanes, inverse=inverse, scale=scale)
+            return
+        lanes = self._fitting(n, self.lanes)
+        halves = _split(n)
+        known = is_known(outer)  # else there may be fewer rows than lanes
+        if halves and (not known or lanes < self.lanes or outer < self.lanes):
+            self._four_steps(source, target, outer, halves, inverse, scale)
+            return
+        lanes = min(lanes, 1 << (outer.bit_length() - 1)) if known else 1
+        self._transform(
+            "rows", source, target, n, 1, outer, lanes, source_rows=True, target_rows=True, inverse=inverse, scale=scale
+        )
+
+    def _fitting(self, n: int, lanes: int) -> int:
+        while lanes > 1 and 4 * n * lanes * self.part.bytes > SCRATCH:
+            lanes //= 2
+        return lanes
+
+    def _four_steps(
+        self, source: Array, target: Array, rows: int, halves: tuple[int, int], inverse: bool, scale: float
+    ) -> None:
+        n1, n2 = halves
+        between = self.room(rows * n1 * n2)
+        first, second = (min(self.lanes, 1 << (width.bit_length() - 1)) for width in (n2, n1))
+        self._transform("columns", source, between, n1, rows, n2, first, inverse=inverse, twist=n1 * n2)
+        self._transform("rows", between, target, n2, rows, n1, second, source_rows=True, inverse=inverse, scale=scale)
+
+    def _transform(
+        self, suffix: str, source: Array, target: Array, n: int, outer: int, width: int, lanes: int, **options: Any
+    ) -> None:
+        transform = LaneTransform(
+            self.name(suffix),
+            self.of,
+            n,
+            outer,
+            width,
+            lanes,
+            self.target.registers,
+            source,
+            target,
+            tables=self.tables,
+            **options,
+        )
+        self._private = max(self._private, transform.private_bytes)
+        self.phase(suffix, transform.iterations, transform.cost, transform.emit)
+
+    def _bluestein(
+        self, source: Array, target: Array, outer: int, n: int, inner: int, inverse: bool, scale: float
+    ) -> None:
+        # With c_j = exp(-pi i j^2 / n): X_k = c_k sum_j (x_j c_j) conj(c_{k-j}), a cyclic convolution of length m.
+        m, rows = 1 << (2 * n - 2).bit_length(), outer * inner
+        require_table(m, n)
+        squares = np.array([j * j % (2 * n) for j in range(n)])
+        chirp = roots(2 * n, squares)
+        kernel = np.zeros(m, np.complex128)
+        kernel[:n] = chirp.conj()
+        kernel[m - n + 1 :] = chirp[:0:-1].conj()
+        padded, spectra = self.room(rows * m), self.room(rows * m)
+        table = self.table("chirps", _parts(chirp))
+        chirp_in(self, source, padded, table, n, m, outer, inner, inverse)
+        self.along(padded, spectra, rows, m, 1, False)
+        product(self, spectra, self.table("kernels", _parts(np.fft.fft(kernel) / m)), rows, m)
+        self.along(spectra, padded, rows, m, 1, True)
+        chirp_out(self, padded, target, table, n, m, outer, inner, inverse, scale)
+
+
+def _parts(numbers: np.ndarray) -> np.ndarray:
+    """Complex numbers as an array of real parts and one of imaginary parts."""
+    return np.concatenate([numbers.real, numbers.imag])
+
+
+def _split(n: int) -> tuple[int, int] | None:
+    """Two factors of n, as equal as possible; None where that is not worth it."""
+    if n < 16:
+        return None
+    small = next(factor for factor in range(math.isqrt(n), 0, -1) if n % factor == 0)
+    return (small, n // small) if small > 3 else None

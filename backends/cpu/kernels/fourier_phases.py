@@ -1,0 +1,185 @@
+"""The phases of a Fourier transform as they are made, and those around its passes: copies, scaling, chirps. All work on
+contiguous runs of a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, swapped
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen import types
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.codegen.types import PARTS, element
+
+WORK_OF_A_THREAD = 5000.0  # nanoseconds that a range given to a thread should have
+CHUNK = 4096  # elements of an iteration
+Body = Callable[[Function, Index, Index, int, Value | None], None]  # (f, row, first element, lanes, mask)
+
+
+class Phases:
+    """The phases of a kernel under construction.
+
+    Attributes:
+        of: the complex element type.
+        lanes: lanes of a full vector of its parts.
+    """
+
+    def __init__(self, fusion: Fusion, target: CpuTarget) -> None:
+        self.fusion, self.target = fusion, target
+        values = (*fusion.inputs, *fusion.outputs)
+        self.of = next(element(value) for value in values if element(value).is_complex)
+        self.part = PARTS[self.of.name]
+        self.lanes = target.lanes(self.part.bits)
+        self.tables: list[str] = []
+        self._functions: list[str] = []
+        self._phases: list[Phase] = []
+        self._scalars = 0
+        self._private = 0
+
+    def kernel(self) -> Kernel:
+        """The finished kernel. Functions come first: the first symbol of a kernel must be code."""
+        shared = self._scalars * self.part.bytes
+        return Kernel((*self._functions, *self.tables), tuple(self._phases), shared, self._private)
+
+    def name(self, suffix: str) -> str:
+        """A name that no other phase or table of the program has."""
+        return f"{self.fusion.name}.{suffix}{len(self._phases)}"
+
+    def table(self, suffix: str, numbers: np.ndarray) -> Callable[[Function], Value]:
+        """Add a read-only table; the result gives its address in a function."""
+        name = self.name(suffix)
+        self.tables.append(constant_table(name, numbers, self.part.storage))
+        return lambda f: f.address_of(name)
+
+    def room(self, count: int) -> Array:
+        """Shared scratch for complex numbers."""
+        start = self._scalars
+        self._scalars += -(-2 * count // 16) * 16
+        return Array("shared", start)
+
+    def phase(self, suffix: str, iterations: int, cost: float, body: Callable[[Function], None]) -> None:
+        """Add a phase; `body` emits the loop over begin..end."""
+        symbol = self.name(suffix)
+        f = phase_function(self.fusion, symbol)
+        body(f)
+        f.ret()
+        self._functions.append(f.text(self.target.function_attributes))
+        grain = max(1, math.ceil(WORK_OF_A_THREAD / max(cost, 0.1)))
+        self._phases.append(Phase(symbol, iterations, grain, cost))
+
+
+def sweep(plan: Phases, suffix: str, rows: int, low: int, high: int, body: Body, lanes: int | None = None) -> None:
+    """A phase that does elements low <= k < high of every row, `lanes` at a time, the last ones under a mask."""
+    lanes = lanes or plan.lanes
+    chunks = max(1, -(-(high - low) // CHUNK))
+
+    def emit(f: Function) -> None:
+        def chunk(number: Value) -> None:
+            row = f.idiv(number, chunks)
+            first = f.iadd(f.imul(f.irem(number, chunks), CHUNK), low)
+            last = f.imin(f.iadd(first, CHUNK), high)
+            full = f.isub(last, f.irem(f.isub(last, first), lanes))
+            f.loop(first, full, lanes, lambda k: body(f, row, k, lanes, None))
+            if lanes > 1:
+                mask = f.tail_mask(f.isub(last, full), lanes)
+                f.if_(f.cmp("slt", f.index(full), f.index(last)), lambda: body(f, row, full, lanes, mask))
+
+        f.loop(f.begin, f.end, 1, chunk)
+
+    plan.phase(suffix, rows * chunks, min(high - low, CHUNK) * 0.5, emit)
+
+
+def table_load(f: Function, plan: Phases, base: Value, count: int, k: Index, lanes: int, mask: Value | None) -> Pair:
+    """Entries k.. of a table that holds `count` real parts, then the imaginary ones."""
+    real, imaginary = (types.load(f, plan.part, base, f.iadd(k, part * count), lanes, mask) for part in range(2))
+    assert isinstance(real, Value)
+    assert isinstance(imaginary, Value)
+    return real, imaginary
+
+
+def _scaled(f: Function, value: Pair, scale: float) -> Pair:
+    if scale == 1.0:
+        return value
+    factor = f.const(scale, value[0].type)
+    return f.fmul(value[0], factor), f.fmul(value[1], factor)
+
+
+def copy(plan: Phases, source: Array, target: Array, count: int, scale: float) -> None:
+    """target = scale * source."""
+
+    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+        value = pair(types.load(f, plan.of, source.address(f, plan.of), k, lanes, mask))
+        types.store(f, plan.of, _scaled(f, value, scale), target.address(f, plan.of), k, mask)
+
+    sweep(plan, "copy", 1, 0, count, body)
+
+
+# --- Bluestein's chirps ----------------------------------------------------------------------------------------------
+
+Table = Callable[[Function], Value]
+
+
+def chirp_in(
+    plan: Phases, source: Array, target: Array, chirp: Table, n: int, m: int, outer: int, inner: int, inverse: bool
+) -> None:
+    """Rows of m: n numbers times the chirp, then zeros."""
+    lanes = plan.lanes if inner == 1 else 1
+
+    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+        value = pair(types.load(f, plan.of, source.address(f, plan.of), _place(f, row, k, n, inner), lanes, mask))
+        value = multiply(f, swapped(value, inverse), table_load(f, plan, chirp(f), n, k, lanes, mask))
+        types.store(f, plan.of, value, target.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
+
+    def rest(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+        zero = types.constant(f, plan.of, 0.0, lanes)
+        types.store(f, plan.of, zero, target.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
+
+    sweep(plan, "chirp", outer * inner, 0, n, body, lanes)
+    sweep(plan, "zeros", outer * inner, n, m, rest)
+
+
+def product(plan: Phases, array: Array, table: Table, rows: int, m: int) -> None:
+    """Every row times the table."""
+
+    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+        at, base = f.iadd(f.imul(row, m), k), array.address(f, plan.of)
+        value = pair(types.load(f, plan.of, base, at, lanes, mask))
+        value = multiply(f, value, table_load(f, plan, table(f), m, k, lanes, mask))
+        types.store(f, plan.of, value, base, at, mask)
+
+    sweep(plan, "product", rows, 0, m, body)
+
+
+def chirp_out(
+    plan: Phases,
+    source: Array,
+    target: Array,
+    chirp: Table,
+    n: int,
+    m: int,
+    outer: int,
+    inner: int,
+    inverse: bool,
+    scale: float,
+) -> None:
+    """The first n numbers of rows of m, times the chirp and the scale, to their place."""
+    lanes = plan.lanes if inner == 1 else 1
+
+    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+        value = pair(types.load(f, plan.of, source.address(f, plan.of), f.iadd(f.imul(row, m), k), lanes, mask))
+        value = multiply(f, value, table_load(f, plan, chirp(f), n, k, lanes, mask))
+        value = swapped(_scaled(f, value, scale), inverse)
+        types.store(f, plan.of, value, target.address(f, plan.of), _place(f, row, k, n, inner), mask)
+
+    sweep(plan, "chirped", outer * inner, 0, n, body, lanes)
+
+
+def _place(f: Function, row: Index, k: Index, n: int, inner: int) -> Index:
+    """Element k of transform `row` at (o n + k) inner + i."""
+    outer, i = f.idiv(row, inner), f.irem(row, inner)
+    return f.iadd(f.imul(f.iadd(f.imul(outer, n), k), inner), i)
