@@ -38,9 +38,9 @@ def compare(
     Raises:
         OptionError: there is no such oracle. UnsupportedError: none of them can run the module.
     """
-    from stablehlo_py.debug.engines import Settings
     from stablehlo_py.debug.oracles import PATIENCE_S, choose
     from stablehlo_py.debug.sensitivity import sensitivity_of_module
+    from stablehlo_py.debug.settings import Settings
     from stablehlo_py.debug.workers import Workers
 
     with status_line("comparing") as show, Workers() as workers:
@@ -87,8 +87,9 @@ def ask_oracles(
     show: Callable[[str], None],
 ) -> tuple[dict[str, Results], dict[str, str]]:
     """Results by oracle, and for those that failed, why. Raises as `compare`."""
-    from stablehlo_py.debug.engines import ORACLES, Settings, require_oracle
+    from stablehlo_py.debug.engines import ORACLES, require_oracle
     from stablehlo_py.debug.oracles import PATIENCE_S, duration, reference_seconds
+    from stablehlo_py.debug.settings import Settings
 
     for oracle in oracles:
         require_oracle(oracle)

@@ -10,7 +10,7 @@ import numpy as np
 from stablehlo_py.cli.common import add_isolation, add_target_options, read_input
 
 if TYPE_CHECKING:
-    from stablehlo_py.debug.engines import Settings
+    from stablehlo_py.debug.settings import Settings
     from stablehlo_py.runtime.program import Spec
 
 ORACLE_HELP = (
@@ -62,7 +62,7 @@ def add_oracle_options(parser: argparse.ArgumentParser, default: str | None = "r
 
 def settings(arguments: argparse.Namespace) -> Settings:
     """How our compiler runs the module."""
-    from stablehlo_py.debug.engines import Settings
+    from stablehlo_py.debug.settings import Settings
     from stablehlo_py.options import Options
 
     disable = tuple(name for name in arguments.disable.split(",") if name)

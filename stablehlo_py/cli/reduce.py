@@ -14,8 +14,8 @@ from stablehlo_py.errors import EXIT_OK, OptionError
 
 if TYPE_CHECKING:
     from stablehlo_py.debug.edits import Case
-    from stablehlo_py.debug.engines import Settings
     from stablehlo_py.debug.reduce import Shows
+    from stablehlo_py.debug.settings import Settings
     from stablehlo_py.debug.workers import Workers
 
 _DESCRIPTION = """Reduce a module to the smallest one that still shows what is wrong: MLIR in, MLIR out.

@@ -10,9 +10,10 @@ import numpy as np
 
 from stablehlo_py.compiler import pass_name, stage_passes, switches, toggles
 from stablehlo_py.debug.delta import minimize
-from stablehlo_py.debug.engines import INTERPRETED_STAGES, ORACLES, Settings, Source, load_passes
+from stablehlo_py.debug.engines import INTERPRETED_STAGES, ORACLES, load_passes
 from stablehlo_py.debug.kernels import APART, WrongKernel, wrong_kernels
 from stablehlo_py.debug.sensitivity import Sensitivity, Verdict, sensitivity_of_module
+from stablehlo_py.debug.settings import Settings, Source
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.options import Options

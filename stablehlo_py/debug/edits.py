@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from stablehlo_py.debug.engines import context, main_of, set_signature
+from stablehlo_py.debug.engines import main_of, set_signature
+from stablehlo_py.debug.settings import context
 from stablehlo_py.dialect.constants import element_type_of
 from stablehlo_py.mlir import MLIRError, ir, run_upstream
 

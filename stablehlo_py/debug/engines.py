@@ -10,7 +10,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -19,46 +18,10 @@ import numpy as np
 from stablehlo_py.debug.parts import run_in_parts
 from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
-from stablehlo_py.dialect.context import make_context
+from stablehlo_py.debug.settings import Settings, Source, context
 from stablehlo_py.errors import ArgumentError, OptionError
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 from stablehlo_py.options import Options
-
-Source = str | bytes
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Random errors: another set for every seed, of `scale` times the size that rounding has."""
-
-    seed: int
-    scale: float = 1.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How an engine runs a module.
-
-    Attributes:
-        entry: the function to run, where that is not `@main`.
-        options: options of our compiler; other engines have none.
-        pass_files: Python files whose passes are loaded first (`--load-pass`).
-        source: what our compiler compiles instead of the module: the same program with sizes left open, or that of one
-            process.
-        target: the backend of our compiler.
-        noise: errors that the evaluation of `hlo` puts on what it computes (`sensitivity.py`).
-        grid: replicas and partitions that our compiler's program runs as; the inputs, and the results, are those of one
-            process after the other.
-    """
-
-    entry: str | None = None
-    options: Options = field(default_factory=lambda: Options(threads=1, cache_dir=None))
-    pass_files: tuple[str, ...] = ()
-    source: Source | None = None
-    target: str = "cpu"
-    noise: Noise | None = None
-    grid: tuple[int, int] | None = None
-
 
 Engine = Callable[[Source, Sequence[np.ndarray], Settings], list[np.ndarray]]
 ENGINES: dict[str, Engine] = {}
@@ -84,15 +47,6 @@ def require_oracle(name: str) -> str:
     if name not in ORACLES:
         raise OptionError(f"there is no oracle '{name}'", remedy=f"use {' or '.join(ORACLES)}")
     return name
-
-
-@cache
-def context() -> ir.Context:
-    """One context for all modules of this process: making one takes 10 ms. It keeps every type and attribute that it
-    has seen: `context.cache_clear()` now and then, between two modules, gives that memory back."""
-    made = make_context()
-    stablehlo.register_interpreter_dialect(made)
-    return made
 
 
 def static_module(source: Source, inputs: Sequence[np.ndarray], entry: str | None = None) -> ir.Module:
@@ -209,7 +163,7 @@ def interpreted(stage: str) -> Engine:
     """An engine that compiles up to a stage, and evaluates that op by op in NumPy."""
 
     def run(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
-        from stablehlo_py.debug.sensitivity import Disturbed
+        from stablehlo_py.debug.disturbed import Disturbed
         from stablehlo_py.dialect.interpret import Interpreter
 
         shapes = tuple(array.shape for array in inputs)

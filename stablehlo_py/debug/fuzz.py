@@ -16,9 +16,9 @@ import numpy as np
 from stablehlo_py.debug import rounding
 from stablehlo_py.debug.compare import Difference, differences, is_exact
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import Settings, context
 from stablehlo_py.debug.generate import Program, generate
 from stablehlo_py.debug.reduce import Reduction
+from stablehlo_py.debug.settings import Settings, context
 from stablehlo_py.debug.workers import CONTEXT_MODULES, Answer, Workers
 
 # What may become of a program. "same": as the oracle says. The next ones need no explanation: our compiler says that

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stablehlo_py.debug.engines import Settings
 from stablehlo_py.debug.fuzz import PATIENCE, Outcome
+from stablehlo_py.debug.settings import Settings
 from stablehlo_py.debug.workers import Answer, Worker
 from stablehlo_py.errors import InternalError
 from stablehlo_py.files import writable_directory, write_whole

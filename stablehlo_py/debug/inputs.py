@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stablehlo_py.debug.engines import Source, at_stage
+from stablehlo_py.debug.engines import at_stage
+from stablehlo_py.debug.settings import Source
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, is_tensor, num_elements, rank, shape
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, stablehlo

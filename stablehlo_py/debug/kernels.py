@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stablehlo_py.debug.compare import Difference
-from stablehlo_py.debug.engines import MAX_STEPS, Noise, Settings, Source, at_stage
-from stablehlo_py.debug.sensitivity import Disturbed, Sensitivity
+from stablehlo_py.debug.disturbed import Disturbed
+from stablehlo_py.debug.engines import MAX_STEPS, at_stage
+from stablehlo_py.debug.sensitivity import Sensitivity
+from stablehlo_py.debug.settings import Noise, Settings, Source
 from stablehlo_py.debug.workers import Workers
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.locations import describe

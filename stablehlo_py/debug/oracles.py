@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stablehlo_py.debug.engines import Source, at_stage
-from stablehlo_py.debug.sensitivity import terms_of_sum
+from stablehlo_py.debug.disturbed import terms_of_sum
+from stablehlo_py.debug.engines import at_stage
+from stablehlo_py.debug.settings import Source
 from stablehlo_py.dialect.types import is_tensor, num_elements
 from stablehlo_py.errors import ShloError
 from stablehlo_py.mlir import ir

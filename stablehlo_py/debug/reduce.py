@@ -14,8 +14,9 @@ import numpy as np
 from stablehlo_py.debug import edits
 from stablehlo_py.debug.delta import minimize
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import ORACLES, Settings, Source, static_module
+from stablehlo_py.debug.engines import ORACLES, static_module
 from stablehlo_py.debug.sensitivity import sensitivity_of_module
+from stablehlo_py.debug.settings import Settings, Source
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import OptionError, ResourceError, UnsupportedError
 from stablehlo_py.files import whole_file

@@ -24,7 +24,7 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.debug.compare import gaps, is_exact
-from stablehlo_py.debug.engines import context
+from stablehlo_py.debug.settings import context
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.mlir import ir
 

@@ -12,114 +12,23 @@ The fuzzer asks more of small programs (`rounding.py`): a bound for every elemen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
 
 from stablehlo_py.debug.compare import Difference, differences, gaps, is_exact, plain_bounds, widened
-from stablehlo_py.debug.engines import Noise, Settings, Source
-from stablehlo_py.debug.rounding import COMPLEX_ULPS, RESULT_ULPS, SAFETY, SUMS
-from stablehlo_py.dialect.evaluate import elementwise
-from stablehlo_py.dialect.interpret import Interpreter
-from stablehlo_py.dialect.rounding import cast
-from stablehlo_py.dialect.types import i64s, shape, text
-from stablehlo_py.mlir import ir
-
-if TYPE_CHECKING:
-    from stablehlo_py.debug.workers import Workers
+from stablehlo_py.debug.disturbed import Disturbed
+from stablehlo_py.debug.rounding import SAFETY
+from stablehlo_py.debug.settings import Noise, Settings, Source
+from stablehlo_py.debug.workers import Workers
 
 Array = np.ndarray
 Status = Literal["agrees", "within rounding", "cannot tell", "differs"]
 # Samples, and the size of their errors: more samples of larger errors before a difference is believed.
 TIERS = ((3, 1.0), (6, 8.0))
-# One rounding, whose error shows in a wider type.
-_ROUNDED_ONCE = frozenset(f"hlo.{name}" for name in ("add", "subtract", "multiply", "divide", "sqrt"))
-
-
-# --- disturbed runs --------------------------------------------------------------------------------------------------
-
-
-class Disturbed(Interpreter):
-    """Puts a random relative error on the result of every op whose result implementations may round differently
-    (`scale` times the units in the last place that they may be off by), and on what sums add up, whose order is open.
-    What is computed exactly stays exact: an index that is counted in floats is no less reliable than one of integers.
-    """
-
-    def __init__(self, module: ir.Module | None, noise: Noise, max_steps: int = 0) -> None:
-        super().__init__(module, max_steps)
-        self.random, self.scale = np.random.default_rng(noise.seed), noise.scale
-
-    def leaf(self, op: ir.Operation, operands: Sequence[Array], values: Mapping[ir.Value, Array]) -> list[Array]:
-        """Results with errors."""
-        name = op.name.partition(".")[2]
-        terms = terms_of_sum(op)
-        if terms > 1:
-            ulps = self.scale * math.sqrt(terms)
-            moved = [self.moved(operand, ulps) for operand in operands]
-            return [self.moved(result, ulps) for result in super().leaf(op, moved, values)]
-        results = super().leaf(op, operands, values)
-        if op.name in _ROUNDED_ONCE and results[0].dtype.kind != "c":
-            return [self._rounded(op.name, operands, results[0])]
-        ulps = _ulps(name, operands)
-        return [self.moved(result, self.scale * ulps) for result in results] if ulps else results
-
-    def _rounded(self, name: str, operands: Sequence[Array], result: Array) -> Array:
-        """The result, moved where it is not exact."""
-        if is_exact(result.dtype):
-            return result
-        wide = np.longdouble if result.dtype == np.float64 else np.float64
-        with np.errstate(all="ignore"):
-            exact = elementwise(name, *(operand.astype(wide) for operand in operands)) == result.astype(wide)
-        return result if exact.all() else np.where(exact, result, self.moved(result, self.scale))
-
-    def moved(self, array: Array, ulps: float) -> Array:
-        """The array with each element off by up to `ulps` units in the last place, up or down; other types as they
-        are."""
-        array = np.asarray(array)
-        if is_exact(array.dtype):
-            return array
-        eps = float(ml_dtypes.finfo(array.dtype).eps)
-        with np.errstate(all="ignore"):
-            if array.dtype.kind == "c":
-                errors = self._signs(array.shape) + 1j * self._signs(array.shape)
-                return np.asarray(array * (1 + ulps * eps * errors)).astype(array.dtype)
-            factors = 1 + ulps * eps * self._signs(array.shape)
-            return cast(np.asarray(array.astype(np.float64) * factors), array.dtype)
-
-    def _signs(self, sizes: Sequence[int]) -> Array:
-        return self.random.choice((-1.0, 1.0), size=tuple(sizes))
-
-
-def _ulps(name: str, operands: Sequence[Array]) -> float:
-    if operands and operands[0].dtype.kind == "c" and name in COMPLEX_ULPS:
-        return COMPLEX_ULPS[name]
-    return RESULT_ULPS.get(name, RESULT_ULPS.get(f"chlo.{name}", 0))
-
-
-def terms_of_sum(op: ir.Operation) -> int:
-    """How many terms each result of a sum has, of an op whose sums may be taken in any order; 0 for other ops."""
-    name = op.name.partition(".")[2]
-    if name not in SUMS:
-        return 0
-    sizes = shape(op.operands[0])
-    if name == "dot":
-        return math.prod(sizes[d] for d in i64s(op, "lhs_contract"))
-    if name == "convolution":
-        kernel = shape(op.operands[1])
-        return math.prod(kernel) // max(1, kernel[i64s(op, "kernel_dims")[1]])
-    if "kind" in op.attributes and text(op, "kind") not in ("add", "multiply"):
-        return 0
-    inner = {view.operation.name for region in op.regions for block in region.blocks for view in block.operations}
-    if inner and not inner & {"hlo.add", "hlo.multiply", "stablehlo.add", "stablehlo.multiply"}:
-        return 0
-    if name == "reduce":
-        return math.prod(sizes[d] for d in i64s(op, "dimensions"))
-    if name == "reduce_window" and "window" in op.attributes:
-        return math.prod(i64s(op, "window"))
-    return max(math.prod(sizes), 2)
 
 
 def moved_inputs(inputs: Sequence[Array], noise: Noise) -> list[Array]:

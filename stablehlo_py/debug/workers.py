@@ -22,7 +22,8 @@ from types import TracebackType
 
 import numpy as np
 
-from stablehlo_py.debug.engines import ENGINES, Settings, Source, context
+from stablehlo_py.debug.engines import ENGINES
+from stablehlo_py.debug.settings import Settings, Source, context
 from stablehlo_py.errors import ShloError, UnsupportedError
 from stablehlo_py.processes import die_with_parent
 

@@ -34,7 +34,7 @@ def reference() -> Engine:
 
 def _of_debug(name: str) -> Engine:
     from stablehlo_py.debug.engines import ENGINES as engines
-    from stablehlo_py.debug.engines import Settings
+    from stablehlo_py.debug.settings import Settings
 
     return lambda module, arguments: engines[name](module, arguments, Settings())
 

@@ -114,7 +114,8 @@ def _jax() -> Run:
 
 
 def _evaluate() -> Run:
-    from stablehlo_py.debug.engines import ENGINES, Settings
+    from stablehlo_py.debug.engines import ENGINES
+    from stablehlo_py.debug.settings import Settings
 
     return lambda job: ENGINES["hlo"](job.module, job.arguments[0], Settings())
 

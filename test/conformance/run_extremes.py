@@ -29,7 +29,8 @@ import numpy as np
 from extreme_cases import Case, Program, cases, programs
 from op_runner import difference_of
 
-from stablehlo_py.debug.engines import MAY_LAST, Settings
+from stablehlo_py.debug.engines import MAY_LAST
+from stablehlo_py.debug.settings import Settings
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import LoadError, ShloError
 from stablehlo_py.frontend.load import load

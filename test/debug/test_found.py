@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import context, main_of
+from stablehlo_py.debug.engines import main_of
 from stablehlo_py.debug.fuzz import Fuzzer
 from stablehlo_py.debug.generate import Program
 from stablehlo_py.debug.generate.variants import Variant, at_sizes
+from stablehlo_py.debug.settings import context
 from stablehlo_py.debug.workers import Workers
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.mlir import ir

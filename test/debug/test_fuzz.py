@@ -20,7 +20,7 @@ from stablehlo_py.cli import fuzz as cli
 from stablehlo_py.debug import rounding
 from stablehlo_py.debug.compare import differences
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import Settings, reference
+from stablehlo_py.debug.engines import reference
 from stablehlo_py.debug.fuzz import FINDINGS, Fuzzer, Outcome
 from stablehlo_py.debug.fuzz_page import write_page
 from stablehlo_py.debug.generate import VERSION, Program, generate
@@ -28,6 +28,7 @@ from stablehlo_py.debug.generate.coverage import NOT_DRAWN, coverage, missing, t
 from stablehlo_py.debug.generate.draft import ELEMENTS
 from stablehlo_py.debug.generate.families import FAMILIES
 from stablehlo_py.debug.journal import Journal
+from stablehlo_py.debug.settings import Settings
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import LoadError
 from stablehlo_py.options import Options

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from stablehlo_py import suite
-from stablehlo_py.debug.engines import ENGINES, Settings
+from stablehlo_py.debug.engines import ENGINES
 from stablehlo_py.debug.inputs import Role, random_array, random_inputs, roles_of
+from stablehlo_py.debug.settings import Settings
 
 X = np.zeros((8, 16), np.float32)
 W = np.zeros((16, 4), np.float32)

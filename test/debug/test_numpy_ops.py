@@ -10,10 +10,10 @@ import pytest
 import scipy.linalg
 
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import Settings
 from stablehlo_py.debug.fuzz import Fuzzer
 from stablehlo_py.debug.generate import Program
 from stablehlo_py.debug.random_bits import philox, threefry
+from stablehlo_py.debug.settings import Settings
 from stablehlo_py.debug.workers import Workers
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.options import Options

@@ -14,8 +14,8 @@ from stablehlo_py.cli import compare
 from stablehlo_py.debug import oracles
 from stablehlo_py.debug.bisect import bisect
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import Settings
 from stablehlo_py.debug.reduce import what_is_wrong
+from stablehlo_py.debug.settings import Settings
 from stablehlo_py.debug.workers import Answer, Workers
 from stablehlo_py.errors import OptionError, UnsupportedError
 

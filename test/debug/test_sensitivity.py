@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from stablehlo_py.cli import compare
-from stablehlo_py.debug.engines import ENGINES, Noise, Settings
+from stablehlo_py.debug.engines import ENGINES
 from stablehlo_py.debug.sensitivity import Sensitivity, moved_inputs
+from stablehlo_py.debug.settings import Noise, Settings
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((6, 8)).astype(np.float32)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stablehlo_py.debug.edits import Case, remove_unused
-from stablehlo_py.debug.engines import context, set_signature
+from stablehlo_py.debug.engines import set_signature
 
 # Importing these fills the table of families.
 from stablehlo_py.debug.generate import (
@@ -29,6 +29,7 @@ from stablehlo_py.debug.generate import (
 )
 from stablehlo_py.debug.generate.draft import DYNAMIC, Draft
 from stablehlo_py.debug.generate.variants import Variant, at_sizes, on_grid
+from stablehlo_py.debug.settings import context
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import MLIRError, ir
 from stablehlo_py.options import Options

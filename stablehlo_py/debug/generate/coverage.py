@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from stablehlo_py.debug.engines import context
 from stablehlo_py.debug.generate import generate
+from stablehlo_py.debug.settings import context
 from stablehlo_py.debug.workers import CONTEXT_MODULES
 from stablehlo_py.mlir import ir
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.debug.edits import Case
-from stablehlo_py.debug.engines import context, main_of, run_on_grid, static_module
+from stablehlo_py.debug.engines import main_of, run_on_grid, static_module
 from stablehlo_py.debug.generate.draft import DYNAMIC
+from stablehlo_py.debug.settings import context
 from stablehlo_py.mlir import ir
 
 
