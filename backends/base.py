@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Protocol
 
 from stablehlo_py.errors import LoadError, OptionError, elided, shown
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.program import CompiledProgram
 
 GROUP = "stablehlo_py.backends"
+# Also there in a plain checkout, where no entry points are installed.
+BUILT_IN = EntryPoint("cpu", "stablehlo_py.backends.cpu.backend:CpuBackend", GROUP)
 
 
 class Code(Protocol):
@@ -141,16 +143,10 @@ def get_backend(name: str) -> Backend:
 
 @cache
 def _backend(name: str) -> Backend:
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name in found:
-        return found[name].load()()
-    if name == "cpu":  # also from a plain checkout, where no entry points are installed
-        from stablehlo_py.backends.cpu.backend import CpuBackend
-
-        return CpuBackend()
-    raise OptionError(
-        f"there is no backend for target '{name}'", remedy=f"installed: {elided(sorted({'cpu', *found}))}"
-    )
+    found = {point.name: point for point in (BUILT_IN, *entry_points(group=GROUP))}
+    if name not in found:
+        raise OptionError(f"there is no backend for target '{name}'", remedy=f"installed: {elided(sorted(found))}")
+    return found[name].load()()
 
 
 def backend_of(program: CompiledProgram) -> Backend:

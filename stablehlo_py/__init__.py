@@ -15,7 +15,7 @@ from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
     from stablehlo_py.api import compile
-    from stablehlo_py.custom_calls import get_include, register_custom_call, unregister_custom_call
+    from stablehlo_py.custom_calls import register_custom_call, unregister_custom_call
     from stablehlo_py.errors import (
         ArgumentError,
         CacheWarning,
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
         VersionError,
     )
     from stablehlo_py.frontend.load import load
+    from stablehlo_py.handlers import get_include
     from stablehlo_py.jit import jit
     from stablehlo_py.options import Options
-    from stablehlo_py.runtime.executable import Executable, load_executable
+    from stablehlo_py.runtime.executable import Executable
     from stablehlo_py.runtime.grid import GridExecutable
+    from stablehlo_py.runtime.loading import load_executable
     from stablehlo_py.runtime.model import CompiledModel
     from stablehlo_py.runtime.program import Spec
     from stablehlo_py.runtime.symbolic import SymbolicExecutable
@@ -48,11 +50,11 @@ _HOMES = {
     "Options": "options",
     "register_custom_call": "custom_calls",
     "unregister_custom_call": "custom_calls",
-    "get_include": "custom_calls",
+    "get_include": "handlers",
     "CompiledModel": "runtime.model",
     "Executable": "runtime.executable",
     "GridExecutable": "runtime.grid",
-    "load_executable": "runtime.executable",
+    "load_executable": "runtime.loading",
     "SymbolicExecutable": "runtime.symbolic",
     "Spec": "runtime.program",
     **dict.fromkeys(

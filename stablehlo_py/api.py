@@ -17,10 +17,11 @@ from stablehlo_py.frontend.signature import check_signature
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
-from stablehlo_py.runtime.executable import Executable, executable
+from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram
-from stablehlo_py.runtime.specializations import compile_once
 from stablehlo_py.runtime.symbolic import SymbolicExecutable
+from stablehlo_py.specialization import compile_once, symbolic_executable
 
 if TYPE_CHECKING:
     import jax.export
@@ -56,7 +57,7 @@ def compile(
     found = _program_or_module(source, target, entry, options)
     if isinstance(found, CompiledProgram):
         return executable(found)
-    return SymbolicExecutable.of_module(found, target, options)
+    return symbolic_executable(found, target, options)
 
 
 @deferred()

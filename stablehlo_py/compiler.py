@@ -31,6 +31,7 @@ from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.cache import CacheEntry, key_of
 from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.stages import stage_texts
 
 TARGET_INDEPENDENT = ("stablehlo", "hlo", "optimized", "fused", "scheduled")
 
@@ -350,7 +351,5 @@ def dump_stages(program: CompiledProgram, directory: Path | None) -> None:
     """Write the text of every stage, numbered in order."""
     if directory is None:
         return
-    from stablehlo_py.runtime.executable import stage_texts
-
     for number, (name, text) in enumerate(stage_texts(program).items()):
         write_whole(directory / f"{number}-{name}.{suffix_of(name)}", text)

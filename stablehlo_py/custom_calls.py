@@ -1,39 +1,23 @@
-"""Targets of custom calls that users bind: Python functions on arrays, or C functions (include/shlo_custom_call.h).
-
-A program holds the name of a target only. It is looked up when the program is loaded, so a saved program finds what is
-registered in the process that runs it.
-"""
+"""Custom calls that users bind: Python functions on arrays, or C functions (include/shlo_custom_call.h)."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from stablehlo_py import forks
+from stablehlo_py import handlers
+from stablehlo_py.backends.base import get_backend
 from stablehlo_py.boundary import public
 from stablehlo_py.errors import OptionError, shown
+from stablehlo_py.handlers import Handler
 from stablehlo_py.interrupts import deferred
+from stablehlo_py.legalize.custom_call import legalized_targets
 from stablehlo_py.passmanager.suggest import near_miss
+from stablehlo_py.runtime.callbacks import python_handler
 
 CAPSULE = b"shlo_custom_call"
 _CTYPES_FUNCTION = ctypes.CFUNCTYPE(None).__mro__[1]  # the base of all ctypes functions, which has no public name
-_lock = forks.Lock()
-_registered: dict[tuple[str, str], Handler] = {}
-
-
-@dataclass(frozen=True)
-class Handler:
-    """A C function `int32_t (const shlo_call *)`, and what must live as long as it may be called.
-
-    One that is of Python has no address: `owner` takes that of the call as an int, and it is for the backend to make a
-    C function of it, one that fails whenever `owner` raises.
-    """
-
-    address: int | None
-    owner: Any
 
 
 @deferred()
@@ -55,8 +39,6 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
         OptionError: the compiler answers this target itself, there is no such platform, or the function is nothing
             that can be called.
     """
-    from stablehlo_py.backends.base import get_backend
-
     get_backend(platform)
     _check_name(name)
     if name in _built_in(platform):
@@ -64,8 +46,7 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
             f"the compiler answers the target '{name}' itself", remedy="register the function under another name"
         )
     handler = _handler(name, function)
-    with _lock:
-        _registered[platform, name] = handler
+    handlers.bind(platform, name, handler)
 
 
 @deferred()
@@ -76,30 +57,16 @@ def unregister_custom_call(name: str, *, platform: str = "cpu") -> None:
     Raises:
         OptionError: it is not registered.
     """
-    from stablehlo_py.backends.base import get_backend
-
     get_backend(platform)
     _check_name(name)
-    with _lock:
-        if _registered.pop((platform, name), None) is None:
-            known = [target for where, target in _registered if where == platform]
-            raise OptionError(f"no custom call {shown(name)} is registered", remedy=near_miss(name, known))
-
-
-def registered_custom_call(name: str, platform: str = "cpu") -> Handler | None:
-    """What is registered for a target."""
-    return _registered.get((platform, name))
+    if not handlers.unbind(platform, name):
+        remedy = near_miss(name, handlers.bound_to(platform))
+        raise OptionError(f"no custom call {shown(name)} is registered", remedy=remedy)
 
 
 def known_custom_calls(platform: str = "cpu") -> frozenset[str]:
     """Targets that can be compiled: those that the compiler answers itself, and registered ones."""
-    return _built_in(platform) | {name for where, name in _registered if where == platform}
-
-
-@public
-def get_include() -> str:
-    """The folder of the header shlo_custom_call.h."""
-    return str(Path(__file__).parent / "include")
+    return _built_in(platform) | handlers.bound_to(platform)
 
 
 def _check_name(name: object) -> None:
@@ -108,9 +75,6 @@ def _check_name(name: object) -> None:
 
 
 def _built_in(platform: str) -> frozenset[str]:
-    from stablehlo_py.backends.base import get_backend
-    from stablehlo_py.legalize.custom_call import legalized_targets
-
     return get_backend(platform).custom_calls() | legalized_targets()
 
 
@@ -134,8 +98,6 @@ def _handler(name: str, function: Any) -> Handler:
     if type(function).__name__ == "PyCapsule":
         return Handler(_pointer_of(name, function), function)
     if isinstance(function, Callable):  # type: ignore[arg-type]
-        from stablehlo_py.runtime.callbacks import python_handler
-
         return Handler(None, python_handler(function))
     raise OptionError(
         f"custom call '{name}': {type(function).__name__} is not a function",

@@ -20,8 +20,8 @@ from importlib import import_module
 import llvmlite.binding as llvm
 
 from stablehlo_py.backends.cpu.host import Closure
-from stablehlo_py.custom_calls import registered_custom_call
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError
+from stablehlo_py.handlers import handler_of
 
 PREFIX = "shlo."
 _SAFE = re.compile(r"[A-Za-z0-9_]")
@@ -62,7 +62,7 @@ def bound(symbols: Iterable[str]) -> Iterator[list[object]]:
         for symbol in symbols:
             library, _, name = symbol.removeprefix(PREFIX).partition(".")
             if library == "call":
-                handler = registered_custom_call(_target_of(name))
+                handler = handler_of(_target_of(name))
                 if handler is None:
                     problems.append(_unregistered(_target_of(name)))
                     continue

@@ -134,7 +134,7 @@ def kernel(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> 
     """This compiler from stage `fused` on: the source is a module at that stage."""
     from stablehlo_py.backends.base import get_backend
     from stablehlo_py.compiler import run_stages
-    from stablehlo_py.runtime.executable import executable
+    from stablehlo_py.runtime.loading import executable
 
     for file in settings.pass_files:
         load_passes(file)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from stablehlo_py.custom_calls import registered_custom_call
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.call_signatures import solves_matrices
 from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, SITE, configuration
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
+from stablehlo_py.handlers import handler_of
 from stablehlo_py.legalize.approximate import approx_top_k
 from stablehlo_py.legalize.chlo_structure import smallest
 from stablehlo_py.legalize.dynamic_calls import dynamic_rng_bit_generator, dynamic_top_k
@@ -222,7 +222,7 @@ def custom_call(op: ir.OpView) -> Results:
         )
     if _OLD_LIBRARY.fullmatch(target):
         raise Unsupported(f"calls {target!r}, as JAX did before version 0.5", "export the model with JAX 0.5 or newer")
-    if registered_custom_call(target):
+    if handler_of(target):
         # For errors at run time; equal calls at different places are different to fusion by this.
         op.attributes[SITE] = ir.StringAttr.get(user_location(op.location) or "")
     return _in_memory_order(op)

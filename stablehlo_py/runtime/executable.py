@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stablehlo_py.backends.base import backend_of
 from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
 from stablehlo_py.errors import ArgumentError, ShloError
-from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, candidates, convert, not_handles, taken
 from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
@@ -20,10 +18,7 @@ from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel, wrapped
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 from stablehlo_py.runtime.random_keys import RandomKeys
-from stablehlo_py.runtime.stages import Stages
-
-if TYPE_CHECKING:
-    from stablehlo_py.runtime.symbolic import SymbolicExecutable
+from stablehlo_py.runtime.stages import stage_texts
 
 
 class Executable(CompiledModel):
@@ -92,7 +87,7 @@ class Executable(CompiledModel):
             raise as_shlo_error(error, "Executable.__call__ failed") from error
 
     def __reduce__(self) -> tuple[object, ...]:
-        return executable, (self._program,)  # a copy, in this process or another, with machine code of its own
+        return type(self), (self._program,)  # a copy, in this process or another, with machine code of its own
 
     @public
     def put(self, array: object, position: int | None = None) -> Handle:
@@ -180,46 +175,8 @@ class Executable(CompiledModel):
         return f"{self._program.backend} ({self._program.target}){grid}"
 
 
-def stage_texts(program: CompiledProgram) -> Mapping[str, str]:
-    """Texts of all stages of a program, rendered when read."""
-    return Stages(program.stages, backend_of(program).listings(program))
-
-
 def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
     """Shape, dtype and bytes of an input or a result."""
     sizes = tuple(size for size in spec.shape if size is not None)
     assert len(sizes) == len(spec.shape)
     return sizes, spec.dtype, math.prod(sizes) * spec.dtype.itemsize
-
-
-@deferred()
-@public
-def load_executable(
-    path: str | os.PathLike[str] | bytes, *, sha256: str | None = None
-) -> Executable | SymbolicExecutable:
-    """Load an artifact written by `Executable.save` or `shlo-compile`, from its path or its content.
-
-    An artifact is native code: load only what you would run (docs/security.md). With `sha256`, the file's digest in
-    hexadecimal digits, no other file is loaded.
-
-    Raises:
-        ResourceError: the file cannot be read. OptionError: `sha256` is no digest.
-        LoadError: the file is not an artifact, is damaged, has another digest, was compiled for another kind of
-            machine, or by a backend that is not installed.
-    """
-    program = artifact.load(path, sha256)
-    if program.dynamic is None:
-        return executable(program)
-    from stablehlo_py.runtime.symbolic import SymbolicExecutable  # which needs this module first
-
-    return SymbolicExecutable.of_program(program)
-
-
-@deferred()
-def executable(program: CompiledProgram) -> Executable:
-    """Load a static program into this process."""
-    if program.grid is None:
-        return Executable(program)
-    from stablehlo_py.runtime.grid import GridExecutable  # which needs this module first
-
-    return GridExecutable(program)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from stablehlo_py.backends.base import backend_of
 from stablehlo_py.boundary import public
 from stablehlo_py.errors import OptionError, elided, shown
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.passmanager.suggest import near_miss
+from stablehlo_py.runtime.program import CompiledProgram
 
 
 class NoSuchStage(OptionError, KeyError):
@@ -45,6 +47,11 @@ class Stages(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len({*self._stored, *self._derived})
+
+
+def stage_texts(program: CompiledProgram) -> Stages:
+    """Texts of all stages of a program, rendered when read."""
+    return Stages(program.stages, backend_of(program).listings(program))
 
 
 @deferred()

@@ -6,19 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from stablehlo_py.boundary import number, public
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.quantized import quantized_of
-from stablehlo_py.dialect.types import element_type, user_location
 from stablehlo_py.errors import ArgumentError, ShloError, UnsupportedError, shown
-from stablehlo_py.frontend.entry import main_function
-from stablehlo_py.frontend.jax_export import leaves_of
-from stablehlo_py.frontend.refine import symbolic_inputs
-from stablehlo_py.mlir import bytecode, ir
-from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import (
     Handle,
@@ -31,12 +24,37 @@ from stablehlo_py.runtime.arguments import (
     taken,
 )
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
-from stablehlo_py.runtime.executable import Executable, stage_texts
+from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel, wrapped
 from stablehlo_py.runtime.program import CompiledProgram, Leaves, Spec
-from stablehlo_py.runtime.quantization import Quantization
-from stablehlo_py.runtime.specializations import Shapes, Specializations, compile_once
+from stablehlo_py.runtime.random_keys import RandomKeys
+from stablehlo_py.runtime.stages import stage_texts
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class Specializer(Protocol):
+    """Executables of a model for the shapes of a call, made when they are asked for (specialization.py)."""
+
+    @property
+    def random_keys(self) -> RandomKeys:
+        """Where all of them take their random numbers from."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def of(self, shapes: Shapes, values: Mapping[int, int]) -> Executable:
+        """The executable for these shapes of the inputs; `values` are those of integer scalar arguments that hold
+        dimensions, by argument number.
+
+        Raises:
+            ArgumentError: the shapes contradict the model's dimensions.
+            UnsupportedError: shapes depend on data.
+        """
+
+    def for_call(self, arrays: Sequence[np.ndarray]) -> Executable:
+        """The executable for a call with these arguments. Raises as `of`."""
 
 
 class SymbolicExecutable(CompiledModel):
@@ -48,7 +66,7 @@ class SymbolicExecutable(CompiledModel):
         inputs: tuple[Spec, ...],
         outputs: tuple[Spec, ...],
         program: CompiledProgram | None,
-        specializations: Specializations | None,
+        specializations: Specializer | None,
         reason: str = "",
         leaves: Leaves | None = None,
     ) -> None:
@@ -63,26 +81,6 @@ class SymbolicExecutable(CompiledModel):
     def of_program(program: CompiledProgram) -> SymbolicExecutable:
         """A program for all shapes, without the module that it was made from."""
         return SymbolicExecutable(program.inputs, program.outputs, program, None, leaves=program.leaves)
-
-    @staticmethod
-    @public
-    def of_module(module: ir.Module, target: str, options: Options) -> SymbolicExecutable:
-        """Compile a module as options ask.
-
-        Raises:
-            UnsupportedError: they insist on one program for all shapes, and it cannot be had.
-        """
-        source = bytecode(module)
-        program, reason = None, "Options(dynamic='specialize')"
-        if options.dynamic != "specialize":
-            try:
-                program = compile_once(source, target, options)
-            except UnsupportedError as error:
-                if options.dynamic == "once":
-                    raise
-                reason = str(error)
-        specializations = Specializations(source, target, options)
-        return SymbolicExecutable(*_specs(module), program, specializations, reason, leaves_of(module))
 
     def __reduce__(self) -> tuple[object, ...]:
         program = self._once.program if self._once is not None else None
@@ -258,31 +256,3 @@ _WITHOUT_MODULE = (
     "compile the model where it runs, with stablehlo_py.compile, or save the executable of these shapes beside it: "
     "exe.specialize(*shapes).save(path)"
 )
-
-
-def _specs(module: ir.Module) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:
-    """Inputs and outputs of a module that was just loaded."""
-    main = main_function(module)
-    arguments = main.regions[0].blocks[0].arguments
-    inputs = tuple(
-        _spec(_name(argument, number), sizes, argument.type)
-        for number, (argument, sizes) in enumerate(zip(arguments, symbolic_inputs(module), strict=True))
-    )
-    results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
-    outputs = tuple(
-        _spec(f"result{number}", tuple(None if size < 0 else size for size in type_.shape), type_)
-        for number, type_ in enumerate(results)
-    )
-    return inputs, outputs
-
-
-def _spec(name: str, sizes: tuple[int | None, ...], type_: ir.Type) -> Spec:
-    quantized = quantized_of(type_)
-    if quantized is None:
-        return Spec(name, sizes, numpy_dtype(element_type(type_)))
-    return Spec(name, sizes, numpy_dtype(quantized.storage), Quantization.of(quantized))
-
-
-def _name(argument: ir.Value, number: int) -> str:
-    name = user_location(argument.location) or ""
-    return name if name and ":" not in name else f"arg{number}"

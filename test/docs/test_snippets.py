@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stablehlo_py import custom_calls
+from stablehlo_py import handlers
 from stablehlo_py.debug.engines import load_passes
 from stablehlo_py.passmanager import registry
 
@@ -53,7 +53,7 @@ def test_every_snippet_runs(
     np.save(tmp_path / "x.npy", np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16))
     np.save(tmp_path / "w.npy", np.linspace(1, -1, 64, dtype=np.float32).reshape(16, 4))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(custom_calls, "_registered", dict(custom_calls._registered))  # pages register their own
+    monkeypatch.setattr(handlers, "_bound", dict(handlers._bound))  # pages register their own
     runner = Page(capfd.readouterr)
     for snippet in snippets(page):
         runner.run(snippet)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py import custom_calls
+from stablehlo_py import handlers
 
 LONGEST_MESSAGE, LONGEST_LINE = 2000, 200
 
@@ -137,7 +137,7 @@ MODELS = {
 def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Some junk is the name of a file, of a folder, or of a custom call."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(custom_calls, "_registered", dict(custom_calls._registered))
+    monkeypatch.setattr(handlers, "_bound", dict(handlers._bound))
 
 
 @functools.cache
@@ -238,5 +238,5 @@ def test_every_public_function_is_tried() -> None:
         for name, method in inspect.getmembers(type(executable), inspect.isfunction):
             if name.startswith("_") or not set(inspect.signature(method).parameters) - {"self"}:
                 continue
-            tried = {each.partition(".")[2] for each in FUNCTIONS} | {"memory_plan", "of_program", "of_module"}
+            tried = {each.partition(".")[2] for each in FUNCTIONS} | {"memory_plan", "of_program"}
             assert name in tried, name

@@ -14,7 +14,7 @@ from stablehlo_py.frontend.load import load
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.block_factorizations import BlockFactorizations
-from stablehlo_py.runtime.executable import executable
+from stablehlo_py.runtime.loading import executable
 
 RNG = np.random.default_rng(3)
 ELEMENTS = {"f4": "f32", "f8": "f64", "c8": "complex<f32>", "c16": "complex<f64>"}

@@ -26,12 +26,12 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 @pytest.fixture(autouse=True)
 def _forget_afterwards() -> Iterator[None]:
-    from stablehlo_py import custom_calls
+    from stablehlo_py import handlers
 
-    before = dict(custom_calls._registered)
+    before = dict(handlers._bound)
     yield
-    custom_calls._registered.clear()
-    custom_calls._registered.update(before)
+    handlers._bound.clear()
+    handlers._bound.update(before)
 
 
 def one_call(

@@ -7,9 +7,10 @@ from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
 from stablehlo_py.backends.cpu.kernels.common import the_op
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.custom_calls import known_custom_calls, registered_custom_call
 from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.handlers import bound_to, handler_of
+from stablehlo_py.legalize.custom_call import legalized_targets
 from stablehlo_py.passmanager.suggest import nearest
 
 _TEMPLATES: dict[str, Template] = {
@@ -33,13 +34,14 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """
     op = the_op(fusion, "stablehlo.custom_call")
     name = text(op, "call_target_name")
-    template = _TEMPLATES.get(name) or (registered_call.emit if registered_custom_call(name) else None)
+    template = _TEMPLATES.get(name) or (registered_call.emit if handler_of(name) else None)
     if template is None:
+        known = known_targets() | legalized_targets() | bound_to("cpu")
         raise UnsupportedError(
             f"the target '{name}' is not known to the CPU backend",
             op=op.operation.name,
             location=user_location(op.location),
-            remedy=" ".join(filter(None, (nearest(name, known_custom_calls()), _BIND))),
+            remedy=" ".join(filter(None, (nearest(name, known), _BIND))),
         )
     try:
         return template(fusion, target)

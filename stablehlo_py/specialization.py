@@ -1,4 +1,5 @@
-"""Static programs of a module with dynamic dimensions: one for each shapes that were asked for."""
+"""Modules with dynamic dimensions: one program for all shapes, and static ones for the shapes that are asked for
+(docs/dynamic-shapes.md). The runtime calls them (runtime/symbolic.py); only this module compiles."""
 
 from __future__ import annotations
 
@@ -9,18 +10,44 @@ import numpy as np
 from stablehlo_py import forks
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
+from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
+from stablehlo_py.dialect.quantized import quantized_of
+from stablehlo_py.dialect.types import element_type, user_location
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.frontend.refine import refine
+from stablehlo_py.frontend.entry import main_function
+from stablehlo_py.frontend.jax_export import leaves_of
+from stablehlo_py.frontend.refine import refine, symbolic_inputs
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.mlir import ir
+from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
-from stablehlo_py.runtime.executable import Executable, executable
-from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.loading import executable
+from stablehlo_py.runtime.program import CompiledProgram, Spec
+from stablehlo_py.runtime.quantization import Quantization
 from stablehlo_py.runtime.random_keys import RandomKeys
+from stablehlo_py.runtime.symbolic import Shapes, SymbolicExecutable
 
-Shapes = tuple[tuple[int, ...], ...]
 Values = tuple[tuple[int, int], ...]
+
+
+def symbolic_executable(module: ir.Module, target: str, options: Options) -> SymbolicExecutable:
+    """Compile a module with dynamic dimensions as options ask.
+
+    Raises:
+        UnsupportedError: they insist on one program for all shapes, and it cannot be had.
+    """
+    source = bytecode(module)
+    program, reason = None, "Options(dynamic='specialize')"
+    if options.dynamic != "specialize":
+        try:
+            program = compile_once(source, target, options)
+        except UnsupportedError as error:
+            if options.dynamic == "once":
+                raise
+            reason = str(error)
+    specializations = Specializations(source, target, options)
+    return SymbolicExecutable(*_specs(module), program, specializations, reason, leaves_of(module))
 
 
 def compile_once(source: bytes, target: str, options: Options) -> CompiledProgram:
@@ -75,7 +102,7 @@ class Specializations:
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, shapes: Sequence[Sequence[int]], values: Mapping[int, int]) -> Executable:
+    def of(self, shapes: Shapes, values: Mapping[int, int]) -> Executable:
         """The executable for these input shapes, compiled at the first request. `values` are those of integer scalar
         arguments that hold dimensions, by argument number.
 
@@ -83,7 +110,7 @@ class Specializations:
             ArgumentError: the shapes contradict the model's dimensions.
             UnsupportedError: shapes depend on data.
         """
-        key = tuple(tuple(sizes) for sizes in shapes), tuple(sorted(values.items()))
+        key = shapes, tuple(sorted(values.items()))
         with self._lock:
             if key not in self._known:
                 program = _compile(self._source, self._target, self._options, repr(key), key)
@@ -93,7 +120,7 @@ class Specializations:
 
     def for_call(self, arrays: Sequence[np.ndarray]) -> Executable:
         """The executable for a call with these arguments. Raises as `of`."""
-        shapes = [array.shape for array in arrays]
+        shapes = tuple(array.shape for array in arrays)
         if self._dimension_arguments is None:
             try:
                 specialized = self.of(shapes, {})
@@ -106,3 +133,31 @@ class Specializations:
                 self._dimension_arguments = []
                 return specialized
         return self.of(shapes, {n: int(arrays[n]) for n in self._dimension_arguments})
+
+
+def _specs(module: ir.Module) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:
+    """Inputs and outputs of a module that was just loaded."""
+    main = main_function(module)
+    arguments = main.regions[0].blocks[0].arguments
+    inputs = tuple(
+        _spec(_name(argument, number), sizes, argument.type)
+        for number, (argument, sizes) in enumerate(zip(arguments, symbolic_inputs(module), strict=True))
+    )
+    results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
+    outputs = tuple(
+        _spec(f"result{number}", tuple(None if size < 0 else size for size in type_.shape), type_)
+        for number, type_ in enumerate(results)
+    )
+    return inputs, outputs
+
+
+def _spec(name: str, sizes: tuple[int | None, ...], type_: ir.Type) -> Spec:
+    quantized = quantized_of(type_)
+    if quantized is None:
+        return Spec(name, sizes, numpy_dtype(element_type(type_)))
+    return Spec(name, sizes, numpy_dtype(quantized.storage), Quantization.of(quantized))
+
+
+def _name(argument: ir.Value, number: int) -> str:
+    name = user_location(argument.location) or ""
+    return name if name and ":" not in name else f"arg{number}"
