@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "test" / "helpers"))
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # before jax counts its threads
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+from one_kernel import Compiled, aligned, compile_kernel  # noqa: E402
 
-from stablehlo_py.backends.cpu.kernels.testing import Compiled, aligned, compile_kernel  # noqa: E402
 from stablehlo_py.backends.cpu.target import NAMED, host_target  # noqa: E402
 from stablehlo_py.dialect import build  # noqa: E402
 from stablehlo_py.dialect.context import make_context  # noqa: E402

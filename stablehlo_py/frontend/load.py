@@ -7,8 +7,8 @@ from types import NoneType
 from typing import TYPE_CHECKING
 
 from stablehlo_py.boundary import expect, public
-from stablehlo_py.frontend.declared import check_declared
 from stablehlo_py.dialect.context import make_context
+from stablehlo_py.frontend.declared import check_declared
 from stablehlo_py.frontend.entry import check_entry, select_entry
 from stablehlo_py.frontend.gspmd import expand
 from stablehlo_py.frontend.isolate import the_worker

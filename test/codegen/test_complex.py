@@ -7,9 +7,9 @@ from collections.abc import Callable
 import mpmath
 import numpy as np
 import pytest
+from one_kernel import run_kernel
 
 from stablehlo_py.accuracy.formats import FORMATS, exact_ulp
-from stablehlo_py.backends.cpu.kernels.testing import run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 
 TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]

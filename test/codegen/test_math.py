@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from one_kernel import compile_kernel, run_kernel
 from scipy import special
 
 import stablehlo_py
-from stablehlo_py.backends.cpu.kernels.testing import compile_kernel, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 from stablehlo_py.options import Options
 

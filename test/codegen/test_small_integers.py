@@ -7,8 +7,8 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
+from one_kernel import build_fusion, run_kernel
 
-from stablehlo_py.backends.cpu.kernels.testing import build_fusion, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype

@@ -19,9 +19,10 @@ from form_words import ATTRIBUTES, BESIDE, ELEMENTS, ENCODINGS, NO_TENSORS, NUMB
 from op_cases import Section, instantiate, sections
 
 from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.legalize.composite import known_composites
 from stablehlo_py.legalize.custom_call import legalized_targets
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 
 VERSION = 1  # of the changes: a number means another program to another version
 FOLDER = Path(__file__).with_name("forms")

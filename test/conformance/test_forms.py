@@ -15,7 +15,8 @@ from run_ops import ops_of_the_wheel
 
 from stablehlo_py.debug.hostile import HANG_S, HostileFuzzer
 from stablehlo_py.debug.workers import Worker
-from stablehlo_py.mlir import diagnostics, ir, make_context
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.mlir import diagnostics, ir
 
 CONTEXT = make_context()
 

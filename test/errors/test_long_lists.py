@@ -9,9 +9,10 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu import code
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.frontend import platform
 from stablehlo_py.frontend.refine import _still_dynamic
-from stablehlo_py.mlir import ir, make_context
+from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.grid import GridExecutable
 
 MANY = [f"name{number}" for number in range(1000)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from assigned_programs import FULL, Generator, Machine
 
 from stablehlo_py.dialect.interpret import run_function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffer_assignment import BufferAssignment, memory_plan
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, lower_bound
-from stablehlo_py.passes.buffers.testing import FULL, Generator, Machine
 from stablehlo_py.passes.buffers.verify import verify_buffers
 from stablehlo_py.passes.fusion import Fusion
 from stablehlo_py.passes.schedule import Schedule

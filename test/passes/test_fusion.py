@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from assigned_programs import Generator
 
 from stablehlo_py.dialect.interpret import run_function
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.buffers.testing import Generator
 from stablehlo_py.passes.fusion import Fusion
 
 DOT = "{lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from one_kernel import run_kernel
 
 import stablehlo_py
-from stablehlo_py.backends.cpu.kernels.testing import run_kernel
 from stablehlo_py.backends.cpu.target import host_target
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
+from one_kernel import compile_kernel, run_kernel
 
-from stablehlo_py.backends.cpu.kernels.testing import compile_kernel, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_type_of

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 import pytest
+from one_kernel import build_fusion, compile_kernel, run_kernel
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
 from stablehlo_py.dialect import build
 from stablehlo_py.errors import InternalError

@@ -9,8 +9,8 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
+from one_kernel import build_fusion, compile_kernel, run_kernel
 
-from stablehlo_py.backends.cpu.kernels.testing import build_fusion, compile_kernel, run_kernel
 from stablehlo_py.backends.cpu.target import (
     AVX2,
     AVX512,

@@ -1,7 +1,7 @@
 """Kernels of ops that are a fusion by themselves: sort, top_k, scatter, windows, general reductions.
 
 A case is a JAX function of one such op; its kernel runs alone, whole and in uneven pieces, between guard bytes
-(kernels/testing.py), and is compared with what JAX computes, or with NumPy.
+(test/helpers/one_kernel.py), and is compared with what JAX computes, or with NumPy.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
+from one_kernel import run_kernel
 
 import stablehlo_py
-from stablehlo_py.backends.cpu.kernels.testing import run_kernel
 from stablehlo_py.backends.cpu.target import BASELINE, CpuTarget, host_target
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.frontend.load import load

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
+from one_kernel import run_kernel
 
-from stablehlo_py.backends.cpu.kernels.testing import run_kernel
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target, missing_features, required_features
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_type_of
