@@ -78,7 +78,8 @@ class Plan:
             if before[index] == step.operands[index]:
                 continue  # handed on unchanged: a view of its initial value
             for other in (after[index], result):
-                assert self.classes.unite(before[index], other)
+                united = self.classes.unite(before[index], other)
+                assert united  # the call is not inside: `python -O` leaves asserts out
             initial = step.operands[index]
             if not self._can_hold(initial) or not self.classes.unite(initial, before[index]):
                 self.copies.append(Copy(step.op, index))

@@ -160,3 +160,18 @@ def test_the_installed_package_declares_its_tools_and_backends():
     scripts = Path(sysconfig.get_path("scripts"))
     for tool in ("shlo-opt", "shlo-compile", "shlo-run", "shlo-bench"):
         assert (scripts / tool).exists()
+
+
+def test_asserts_have_no_effects() -> None:
+    """`python -O` leaves them out, with the calls inside them."""
+    pure = {"isinstance", "len", "all", "any", "map", "callable"}
+    root = Path(__file__).parents[2]
+    for folder in ("stablehlo_py", "passes", "backends"):
+        for path in (root / folder).rglob("*.py"):
+            if path.name == "testing.py":
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Assert):
+                    calls = [each for each in ast.walk(node.test) if isinstance(each, ast.Call)]
+                    names = {getattr(each.func, "id", None) for each in calls}
+                    assert names <= pure, f"{path}:{node.lineno}"
