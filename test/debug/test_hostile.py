@@ -49,8 +49,8 @@ def test_a_number_is_one_input(corpus: Corpus, kind: str) -> None:
 class FakeWorker:
     """Gives prepared answers."""
 
-    def __init__(self, *answers: Answer) -> None:
-        self.answers, self.timeout_s = list(answers), 1.0
+    def __init__(self, *answers: Answer, used_s: float = 0.0) -> None:
+        self.answers, self.timeout_s, self.used_s = list(answers), 1.0, used_s
 
     def ask(self, *_: object) -> None:
         """Nothing is done."""
@@ -62,6 +62,10 @@ class FakeWorker:
     def run(self, *_: object) -> Answer:
         """The next one."""
         return self.answer()
+
+    def processor_s(self) -> float:
+        """What the last one took."""
+        return self.used_s
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,12 @@ def test_what_counts_as_a_finding(corpus: Corpus, answers: list[Answer], status:
     assert outcome.status == status
     written = [tmp_path / "text-7.mlir"] if outcome.is_finding else []
     assert list(tmp_path.iterdir()) == written
+
+
+def test_what_computes_for_long_hangs_even_if_it_ends(corpus: Corpus) -> None:
+    worker = FakeWorker(Answer("timeout"), Answer("ok"), used_s=hostile.HANG_S + 1)
+    (outcome,) = HostileFuzzer(corpus, "text", worker).run([7])  # type: ignore[arg-type]
+    assert (outcome.status, outcome.detail) == ("crash", "6 s of processor time")
 
 
 def test_a_campaign_goes_on_where_its_journal_ends(
