@@ -78,8 +78,8 @@ class Grid(Protocol):
     def site(self, process: int) -> int:
         """The op of `GridPlan.sites` that a process is at; their number before the first."""
 
-    def drain(self) -> None:
-        """Free what was sent and not received. When all processes have ended."""
+    def end(self) -> None:
+        """Free what was sent and not received, and forget `transfer`. When all processes have ended."""
 
 
 class GridCode(Code, Protocol):

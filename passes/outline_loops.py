@@ -29,6 +29,7 @@ from stablehlo_py.passes.cost_model import (
     VECTOR_LANES,
     flops_per_element,
 )
+from stablehlo_py.passes.fusing.graph import captured_values
 from stablehlo_py.passmanager.base import Pass
 
 # Values of these works are held in registers; what is computed where it is read at random, or only when the program is
@@ -225,25 +226,12 @@ def _clone_splat(value: ir.Value, insertion: ir.InsertionPoint) -> ir.Value:
 def _captured(loop: ir.Operation, max_elements: int) -> tuple[list[ir.Value], list[ir.Value]]:
     """Values from outside that the loop's regions use: those to pass, and splat constants to clone, but for big ones,
     which the kernel has no memory for."""
-    inside: set[ir.Value] = set()
-    passed: dict[ir.Value, None] = {}
-    cloned: dict[ir.Value, None] = {}
-
-    def visit(op: ir.Operation) -> None:
-        for region in op.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-                for view in block.operations:
-                    inner = view.operation
-                    for operand in inner.operands:
-                        if operand not in inside:
-                            small_splat = _is_splat(operand) and always_at_most(num_elements(operand), max_elements)
-                            (cloned if small_splat else passed)[operand] = None
-                    inside.update(inner.results)
-                    visit(inner)
-
-    visit(loop)
-    return list(passed), list(cloned)
+    passed: list[ir.Value] = []
+    cloned: list[ir.Value] = []
+    for value in captured_values(loop):
+        small_splat = _is_splat(value) and always_at_most(num_elements(value), max_elements)
+        (cloned if small_splat else passed).append(value)
+    return passed, cloned
 
 
 def _replace_operands(op: ir.Operation, inside: dict[ir.Value, ir.Value]) -> None:

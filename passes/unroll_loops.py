@@ -11,7 +11,7 @@ their kernels gain nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -160,35 +160,44 @@ def _constant(value: ir.Value) -> np.ndarray | None:
 def _slice(block: ir.Block, roots: list[ir.Value]) -> tuple[list[ir.Operation] | None, set[int]]:
     """(ops of the block that the roots depend on, in order, and which of the block's arguments); (None, ...) when there
     are too many, or one is not integer arithmetic on a few elements."""
-    found: list[ir.Operation] = []
-    seen: set[ir.Value] = set()
-    needed: set[int] = set()
+    collected = _Slice(block)
+    return (collected.ops if all(collected.add(root) for root in roots) else None), collected.arguments
 
-    def collect(value: ir.Value) -> bool:
-        if value in seen:
+
+@dataclass
+class _Slice:
+    """Ops of a block, in order, and which of its arguments."""
+
+    block: ir.Block
+    ops: list[ir.Operation] = field(default_factory=list)
+    arguments: set[int] = field(default_factory=set)
+    seen: set[ir.Value] = field(default_factory=set)
+
+    def add(self, value: ir.Value) -> bool:
+        """Add what a value depends on; False where that cannot be evaluated."""
+        if value in self.seen:
             return True
-        seen.add(value)
+        self.seen.add(value)
         if isinstance(value, ir.BlockArgument):
-            if value.owner != block:
+            if value.owner != self.block:
                 return False
-            needed.add(value.arg_number)
+            self.arguments.add(value.arg_number)
             return True
         op = value.owner.operation
-        if op.block != block:
+        if op.block != self.block:
             return _constant(value) is not None
-        if len(found) >= _MAX_SLICE or not (can_evaluate(op.name) or op.name in ("tensor.extract", "arith.constant")):
+        evaluated = can_evaluate(op.name) or op.name in ("tensor.extract", "arith.constant")
+        if len(self.ops) >= _MAX_SLICE or not evaluated:
             return False
         if is_tensor(value) and (
             not always_at_most(num_elements(value), _MAX_ELEMENTS)
             or not isinstance(value.type.element_type, ir.IntegerType)
         ):
             return False
-        if not all(collect(operand) for operand in op.operands):
+        if not all(self.add(operand) for operand in op.operands):
             return False
-        found.append(op)
+        self.ops.append(op)
         return True
-
-    return (found if all(collect(root) for root in roots) else None), needed
 
 
 def _run(ops: list[ir.Operation], block: ir.Block, carried: dict[int, np.ndarray], root: ir.Value) -> np.ndarray | None:

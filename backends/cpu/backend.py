@@ -7,7 +7,7 @@ other threads as it goes, then the program that calls them, and describes the re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -167,7 +167,7 @@ class CpuBackend:
         target = self.target(options)
         kernels: dict[str, Kernel] = {}
         units: list[Unit] = []
-        failures: dict[str, UnsupportedError] = {}
+        failures: dict[str, Sequence[Problem]] = {}
         fusions = [function for function in module.body.operations if "hlo.fusion" in function.attributes]
         for number, function in enumerate(fusions):
             checkpoint()
@@ -176,7 +176,7 @@ class CpuBackend:
             try:
                 kernel = kernels[name] = emit_kernel(function, target, sizes)
             except UnsupportedError as error:
-                failures[name] = error
+                failures[name] = error.problems
                 continue
             if not kernel.functions:  # nothing to do, as in a scatter of nothing
                 continue
@@ -216,7 +216,7 @@ def _output_sizes(module: ir.Module) -> list[tuple[Number, ...]]:
     return [shape(type_) for type_ in results]
 
 
-def _everywhere(module: ir.Module, failures: Mapping[str, UnsupportedError]) -> list[Problem]:
+def _everywhere(module: ir.Module, failures: Mapping[str, Sequence[Problem]]) -> list[Problem]:
     """A problem for every call of the fusions that failed, at the user's line: equal fusions are one function."""
     problems: dict[Problem, None] = {}
     seen: set[str] = set()
@@ -225,7 +225,7 @@ def _everywhere(module: ir.Module, failures: Mapping[str, UnsupportedError]) -> 
         name = op.attributes["callee"].value if op.name == "func.call" else ""
         if name in failures:
             place = user_location(op.location)
-            for problem in failures[name].problems:
+            for problem in failures[name]:
                 # The op's own line is the finer one, but it is that of the first of equal fusions.
                 first = name not in seen and problem.location is not None
                 problems[problem if first else replace(problem, location=place)] = None

@@ -33,11 +33,15 @@ class Frame:
 
     def __init__(self, arena_bytes: int, inputs: int, outputs: int) -> None:
         self.arena = Block(arena_bytes)
-        self.inputs = (ctypes.c_void_p * (inputs + 2))()
-        self.outputs = (ctypes.c_void_p * max(1, outputs))()
-        self.inputs_address = ctypes.addressof(self.inputs)
-        self.outputs_address = ctypes.addressof(self.outputs)
+        self.inputs, self.inputs_address = _table([0] * (inputs + 2))
+        self.outputs, self.outputs_address = _table([0] * max(1, outputs))
         self.guarded: host.Guarded | None = None
+
+
+def _table(numbers: Sequence[int]) -> tuple[array.array[int], int]:
+    """64-bit numbers (pointers, sizes) where native code finds them, and their address."""
+    table = array.array("q", numbers)
+    return table, table.buffer_info()[0]
 
 
 class CpuCode:
@@ -73,12 +77,11 @@ class CpuCode:
         if program.dynamic is not None:
             self._layout = program.dynamic
             self._fill = _SIZES(self._code.address("shlo_sizes"))
-            self._table_type = ctypes.c_int64 * (program.dynamic.slots + 1)
+            self._sizes = [0] * (program.dynamic.slots + 1)
         # The copies take the place of the module's own arrays, which would keep the whole module alive.
         program.constants = self._constants = [aligned_copy(array) for array in program.constants]
         pointers = [address_of(array) for array in self._constants]
-        self._constant_table = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
-        self._constants_address = ctypes.addressof(self._constant_table)
+        self._constant_table, self._constants_address = _table(pointers or [0])
         self._frames: list[Frame] = []
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
@@ -90,17 +93,17 @@ class CpuCode:
 
     # --- dynamic dimensions -------------------------------------------------------------------------------------------
 
-    def sizes(self, symbols: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    def sizes(self, symbols: Sequence[int]) -> array.array[int]:
         """The table of a call. Raises OverflowError."""
-        given, table = array.array("q", symbols), self._table_type()
-        self._fill(given.buffer_info()[0], ctypes.addressof(table))
+        given, table = array.array("q", symbols), array.array("q", self._sizes)
+        self._fill(given.buffer_info()[0], table.buffer_info()[0])
         return table
 
     def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:
         """One call; its last input is the table."""
-        assert isinstance(table, ctypes.Array)
+        assert isinstance(table, array.array)
         frame = self._frame(self._layout.number(table, self._layout.arena_bytes))
-        frame.inputs[len(inputs)] = ctypes.addressof(table)
+        frame.inputs[len(inputs)] = table.buffer_info()[0]
         if self._interrupts is not None:
             frame.inputs[len(inputs) + 1] = self._interrupts.of_this_thread()
         self._call(frame, inputs, outputs, self._pool)
@@ -113,15 +116,14 @@ class CpuCode:
         assert plan is not None
         pool = self._pool if plan.processes == 1 else None  # several processes are threads themselves
 
-        def run(process: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        def enter(process: int, interrupt: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
             frame = self._frame(self._program.arena_bytes)
             if plan.communicates:
                 frame.inputs[len(inputs)] = process
-            frame.inputs[len(inputs) + plan.communicates] = memory.interrupt
+            frame.inputs[len(inputs) + plan.communicates] = interrupt
             self._call(frame, inputs, outputs, pool)
 
-        memory = GridMemory(plan, run, transfer, random_keys)
-        return memory
+        return GridMemory(plan, enter, transfer, random_keys)
 
     # --- a call -------------------------------------------------------------------------------------------------------
 
@@ -159,7 +161,10 @@ class CpuCode:
             error = failure_of(failed, error)  # its record lies in the frame
         self._frames.append(frame)
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
 
     def _enter(self, frame: Frame, pool: int | None) -> tuple[int | None, BaseException | None]:
         """The record of a custom call that failed, and what ended the call: an exception of a Python function, or of

@@ -29,14 +29,14 @@ class GridMemory:
     """A header, a record and an input for each process, barriers, channels, and for each process how often its random
     sites have drawn.
 
-    `enter(address of the process's input, inputs, outputs)` makes the foreign call. `interrupt` is the address of the
-    block that ends the loops of all processes once the grid has failed.
+    `enter(address of the process's input, address of the block that ends loops, inputs, outputs)` makes the foreign
+    call; that block ends those of all processes once the grid has failed.
     """
 
     def __init__(
         self,
         plan: GridPlan,
-        enter: Callable[[int, Sequence[int], Sequence[int]], None],
+        enter: Callable[[int, int, Sequence[int], Sequence[int]], None],
         transfer: Callable[[int, int, int], None],
         random_keys: Sequence[int],
     ) -> None:
@@ -51,7 +51,7 @@ class GridMemory:
             plan.processes * plan.random_sites * native.COUNT_BYTES,
         ]
         self._block = Block(sum(sizes))
-        self._header = self.interrupt = self._block.address
+        self._header = self._block.address
         ctypes.memset(self._header, 0, sum(sizes))
         self._records = self._header + sizes[0]
         self._processes = self._records + sizes[1]
@@ -61,6 +61,7 @@ class GridMemory:
         self._put(self._header, native.BARRIERS, self._processes + sizes[2])
         self._channels = self._processes + sizes[2] + sizes[3]
         self._put(self._header, native.CHANNELS, self._channels)
+        self._answer: Callable[[int], None] | None = None
         if plan.ports:
 
             def answer(address: int) -> None:
@@ -93,7 +94,7 @@ class GridMemory:
 
     def run(self, process: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """One process, in the thread that calls."""
-        self._enter(self._process(process), inputs, outputs)
+        self._enter(self._process(process), self._header, inputs, outputs)
 
     def stop(self) -> None:
         """Let every process return from where it waits."""
@@ -127,8 +128,9 @@ class GridMemory:
         """The op that a process is at."""
         return self._get(self._record(process), native.SITE)
 
-    def drain(self) -> None:
-        """Free what was sent and not received."""
+    def end(self) -> None:
+        """Free what was sent and not received, and forget what answers for the host, which refers to this object."""
+        self._answer = None
         if self._channel_count:
             drain = _DRAIN(register_grid_symbols().address("shlo_grid_drain"))
             for number in range(self._channel_count):

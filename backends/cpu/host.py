@@ -125,14 +125,15 @@ class Guarded:
         """What the entry returned, and the exception that ended it, which may also be that of a signal handler around
         the call."""
         self._block.pool = pool
-        exception = None
         try:
-            returned = self._enter(self._address)
+            return self._ended(self._enter(self._address)), None
         except BaseException as raised:
-            returned, exception = self._block.returned, raised
+            return self._ended(self._block.returned), raised
+
+    def _ended(self, returned: int | None) -> int | None:
         if returned is not None:
             self._block.returned = None  # an exception may come before the next call begins
-        return returned, exception
+        return returned
 
 
 @once

@@ -92,7 +92,8 @@ class ObjectCompiler:
             self.abandon()
             raise
         if self._failures:
-            raise self._failures[0]
+            del self._failures[1:]
+            raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
         return [self._objects[number] for number in range(self._shards)]
 
     def abandon(self) -> None:
@@ -218,25 +219,23 @@ def once(make: Callable[[], T]) -> Callable[[], T]:
 
 
 _native_ready = threading.Lock()
-_initialized = False
+_triple: str | None = None  # known once LLVM is initialized
 
 
 class NativeCode:
     """Object files loaded into this process; `address(symbol)` until the object dies."""
 
     def __init__(self, objects: Iterable[bytes]) -> None:
-        global _initialized
+        global _triple
         with _native_ready:
-            if not _initialized:
+            if _triple is None:
                 llvm.initialize_native_target()
                 llvm.initialize_native_asmprinter()
                 llvm.load_library_permanently("libm.so.6")
-                _initialized = True
-            machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-                codemodel="jitdefault", jit=True
-            )
+                _triple = llvm.get_process_triple()
+            machine = llvm.Target.from_triple(_triple).create_target_machine(codemodel="jitdefault", jit=True)
             empty = llvm.parse_assembly("")
-            empty.triple = llvm.get_process_triple()
+            empty.triple = _triple
             self._engine = llvm.create_mcjit_compiler(empty, machine)
             for content in objects:
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))

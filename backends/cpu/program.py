@@ -273,19 +273,16 @@ class _Emitter:
     def _switch(self, op: ir.OpView) -> None:
         # Region 0 is the default; case i is region i + 1.
         cases = tuple(op.attributes["cases"])
-        selector = self.scalars[op.operands[0]]
-        regions = list(op.regions)
-        remaining = list(zip(cases, regions[1:], strict=True))
+        default, *others = op.regions
+        self._choose(self.scalars[op.operands[0]], list(zip(cases, others, strict=True)), default)
 
-        def choose(rest: list[tuple[int, ir.Region]]) -> None:
-            if not rest:
-                self._block(regions[0].blocks[0])
-                return
-            (number, region), *others = rest
-            hit = self.f.cmp("eq", selector, self.f.const(number))
-            self.f.if_(hit, lambda: self._block(region.blocks[0]), lambda: choose(others))
-
-        choose(remaining)
+    def _choose(self, selector: Value, cases: Sequence[tuple[int, ir.Region]], default: ir.Region) -> None:
+        if not cases:
+            self._block(default.blocks[0])
+            return
+        (number, region), *others = cases
+        hit = self.f.cmp("eq", selector, self.f.const(number))
+        self.f.if_(hit, lambda: self._block(region.blocks[0]), lambda: self._choose(selector, others, default))
 
     def _steps(self, ops: Sequence[ir.OpView]) -> None:
         for tabled, group in itertools.groupby(ops, lambda op: self.counts[step_name(op)] >= TABLED_CALLS):

@@ -18,11 +18,12 @@ ARENA, INPUT, OUTPUT, CONSTANT = range(4)
 
 @dataclass(slots=True)
 class BlockInfo:
-    """A block: its nesting, the op around it, and the number of its terminator in `Program.ops`."""
+    """A block: its nesting, and the numbers of the op around it and of its terminator in `Program.ops` (numbers: steps
+    refer to blocks, and what refers to itself stays in memory until Python's garbage collector runs)."""
 
     parent: BlockInfo | None
-    around: Step | None
-    terminator: Step | None = None
+    around: int | None
+    terminator: int = -1
 
 
 @dataclass(slots=True)
@@ -63,17 +64,19 @@ class Program:
         self.number: dict[ir.Value, int] = {}
         self._clock = 0
         self._constants = 0
-        self._until_end: dict[int, list[int]] = {}  # loop -> values from outside that it reads
+        self._until_end: dict[int, list[int]] = {}  # number of a loop -> values from outside that it reads
         block = function.regions[0].blocks[0]
         self.main = BlockInfo(None, None)
         for index, argument in enumerate(block.arguments):
             self._make(argument, self.main, (INPUT, index))
         self._visit(block, self.main)
-        terminator = self.main.terminator
-        assert terminator is not None
-        self.returned = terminator.operands
+        self.returned = self.terminator(self.main).operands
         for number in self.returned:
             self.values[number].last = self._clock + 1
+
+    def terminator(self, block: BlockInfo) -> Step:
+        """The last op of a block."""
+        return self.ops[block.terminator]
 
     def _tick(self) -> int:
         self._clock += 1
@@ -94,8 +97,8 @@ class Program:
         inside: BlockInfo | None = block
         while inside is not None and inside is not used.block:
             around = inside.around
-            if around is not None and around.name == "scf.while":
-                self._until_end.setdefault(id(around), []).append(number)
+            if around is not None and self.ops[around].name == "scf.while":
+                self._until_end.setdefault(around, []).append(number)
             inside = inside.parent
         used.last = max(used.last, position)
         return number
@@ -106,13 +109,14 @@ class Program:
             name = op.name
             start = self._tick()
             step = Step(op, name, info, start, start, [self._use(value, info, start) for value in op.operands])
+            info.terminator = number = len(self.ops)
             self.ops.append(step)
             if name == "hlo.reshape":
                 self.number[op.results[0]] = step.operands[0]
                 step.results = [step.operands[0]]
                 continue
             if len(op.regions):
-                self._regions(step)
+                self._regions(number)
             if name == "hlo.constant":
                 step.results = [self._make(op.results[0], info, (CONSTANT, self._constants))]
                 self._constants += 1
@@ -126,12 +130,12 @@ class Program:
                         step.results.append(self._make(result, info))
             else:
                 step.results = [self._make(result, info) for result in op.results]
-            info.terminator = step
 
-    def _regions(self, step: Step) -> None:
+    def _regions(self, number: int) -> None:
+        step = self.ops[number]
         kept = unchanged_carries(step.op) if step.name == "scf.while" else []
         for region in step.op.regions:
-            inner = BlockInfo(step.block, step)
+            inner = BlockInfo(step.block, number)
             step.regions.append(inner)
             step.arguments.append([])
             for block in region.blocks:
@@ -144,8 +148,8 @@ class Program:
                         step.arguments[-1].append(self._make(argument, inner))
                 self._visit(block, inner)
         step.end = self._tick()
-        for number in self._until_end.pop(id(step), ()):
-            self.values[number].last = max(self.values[number].last, step.end)
+        for value in self._until_end.pop(number, ()):
+            self.values[value].last = max(self.values[value].last, step.end)
 
 
 def unchanged_carries(op: ir.Operation) -> list[bool]:

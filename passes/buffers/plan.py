@@ -72,8 +72,7 @@ class Plan:
     def _loop(self, step: Step) -> None:
         before, after = step.arguments
         body = step.regions[1]
-        terminator = body.terminator
-        assert terminator is not None
+        terminator = self.program.terminator(body)
         for index, result in enumerate(step.results):
             if before[index] == step.operands[index]:
                 continue  # handed on unchanged: a view of its initial value
@@ -94,8 +93,7 @@ class Plan:
 
     def _branches(self, step: Step) -> None:
         for branch in step.regions:
-            terminator = branch.terminator
-            assert terminator is not None
+            terminator = self.program.terminator(branch)
             for index, result in enumerate(step.results):
                 value = terminator.operands[index]
                 inside = self.program.values[value].block is branch
@@ -123,8 +121,7 @@ class Plan:
         return all((position, output) in pairs.may for position in shared)
 
     def _results(self, donors: Mapping[int, int | None]) -> None:
-        terminator = self.program.main.terminator
-        assert terminator is not None
+        terminator = self.program.terminator(self.program.main)
         taken: set[tuple[int, int]] = set()
         for output, value in enumerate(self.program.returned):
             if not self._can_hold(value) or self.classes.space[self.classes.of(value)] in taken:

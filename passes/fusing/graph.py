@@ -228,21 +228,20 @@ def _is_constant_expression(op: ir.Operation) -> bool:
 
 def captured_values(op: ir.Operation) -> list[ir.Value]:
     """Values from outside that the regions of an op use, in order of first use."""
-    inside: set[ir.Value] = set()
     found: dict[ir.Value, None] = {}
-
-    def visit(owner: ir.Operation) -> None:
-        for region in owner.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-                for view in block.operations:
-                    nested = view.operation
-                    for value in nested.operands:
-                        if value not in inside:
-                            found[value] = None
-                    if len(nested.regions):
-                        visit(nested)
-                    inside.update(nested.results)
-
-    visit(op)
+    _capture(op, set(), found)
     return list(found)
+
+
+def _capture(owner: ir.Operation, inside: set[ir.Value], found: dict[ir.Value, None]) -> None:
+    for region in owner.regions:
+        for block in region.blocks:
+            inside.update(block.arguments)
+            for view in block.operations:
+                nested = view.operation
+                for value in nested.operands:
+                    if value not in inside:
+                        found[value] = None
+                if len(nested.regions):
+                    _capture(nested, inside, found)
+                inside.update(nested.results)

@@ -4,6 +4,7 @@ runs."""
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -53,27 +54,24 @@ class Outliner:
 
 def region_key(op: ir.Operation) -> tuple[object, ...]:
     """Something equal for equal regions, which use no values from outside."""
-    numbers: dict[ir.Value, int] = {}
-    key: list[object] = []
+    return tuple(_key_of_regions(op, {}))
 
-    def visit(owner: ir.Operation) -> None:
-        for region in owner.regions:
-            for block in region.blocks:
-                for argument in block.arguments:
-                    numbers[argument] = len(numbers)
-                    key.append(argument.type)
-                for view in block.operations:
-                    nested = view.operation
-                    operands = [numbers[value] for value in nested.operands]
-                    results = list(nested.results)
-                    key.append((nested.name, *nested.attributes.items(), *operands, *(one.type for one in results)))
-                    visit(nested)
-                    for result in results:
-                        numbers[result] = len(numbers)
-                key.append("end")
 
-    visit(op)
-    return tuple(key)
+def _key_of_regions(op: ir.Operation, numbers: dict[ir.Value, int]) -> Iterator[object]:
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in block.arguments:
+                numbers[argument] = len(numbers)
+                yield argument.type
+            for view in block.operations:
+                nested = view.operation
+                operands = [numbers[value] for value in nested.operands]
+                results = list(nested.results)
+                yield (nested.name, *nested.attributes.items(), *operands, *(one.type for one in results))
+                yield from _key_of_regions(nested, numbers)
+                for result in results:
+                    numbers[result] = len(numbers)
+            yield "end"
 
 
 class _Maker:

@@ -9,9 +9,6 @@ altogether (TypeError when such an attribute is read from an op), so **the norma
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 
@@ -135,11 +132,18 @@ def _elements(handle: int, attribute: ir.Attribute, type_: ir.RankedTensorType) 
         return flat.reshape(sizes)
     splat = capi().dense_is_splat(handle)
     count = 1 if splat else num_elements(type_)
-    data: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(capi().dense_raw_data(handle))
-    data.owner = attribute  # the elements live in the context, which the attribute keeps alive
-    flat = np.frombuffer(data, dtype)
-    flat.flags.writeable = False
+    flat = np.asarray(_Elements(attribute, capi().dense_raw_data(handle), count * dtype.itemsize)).view(dtype)
     return np.broadcast_to(flat.reshape(()), sizes) if splat else flat.reshape(sizes)
+
+
+class _Elements:
+    """Base object of an array: the elements live in the context, which the attribute keeps alive."""
+
+    __slots__ = ("__array_interface__", "_attribute")
+
+    def __init__(self, attribute: ir.Attribute, address: int, size: int) -> None:
+        self._attribute = attribute
+        self.__array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, True), "version": 3}
 
 
 def _resource_bytes(attribute: ir.Attribute, size: int) -> memoryview:

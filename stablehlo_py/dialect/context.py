@@ -26,4 +26,5 @@ def make_context() -> ir.Context:
             # register_dialect leaves chlo out; a pass that depends on it loads it.
             run_upstream(ir.Module.create(), "func.func(stablehlo-complex-math-expander)")
             Hlo.load()
+            del Hlo._mlir_module  # the class would keep this context alive until there is the next
     return context

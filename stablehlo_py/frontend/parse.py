@@ -47,13 +47,12 @@ def _parse(source: Source, context: ir.Context) -> ir.Module:
 
         if b"sdy" not in source.data and (source.format is not Format.BYTECODE or not shardy.can_strip()):
             raise
-        refused = error
-    try:
-        stripped, annotations = shardy.strip(source)
-    except LoadError:
-        if b"sdy" in source.data:
-            raise
-        raise refused from None
+        try:
+            stripped, annotations = shardy.strip(source)
+        except LoadError:
+            if b"sdy" in source.data:
+                raise
+            raise error from None
     module = _parse_plainly(stripped, context)
     if annotations:
         shardy.attach(module, annotations)

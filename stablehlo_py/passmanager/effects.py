@@ -9,7 +9,7 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from stablehlo_py.dialect.ops import Effects, record_of
 from stablehlo_py.mlir import ir
@@ -95,15 +95,17 @@ def pure_functions(module: ir.Module) -> frozenset[str]:
     """Names of the functions of a module whose bodies are pure, calls of other pure functions included."""
     bodies = {op.attributes["sym_name"].value: op.operation for op in module.body if op.operation.name == "func.func"}
     known: dict[str, bool] = {}
+    return frozenset(name for name in bodies if _function_is_pure(name, bodies, known))
 
-    def pure(name: str) -> bool:
-        if name not in known:
-            known[name] = False  # a function that calls itself may not end
-            function = bodies.get(name)
-            known[name] = function is not None and _body_is_pure(function, pure)
-        return known[name]
 
-    return frozenset(name for name in bodies if pure(name))
+def _function_is_pure(name: str, bodies: Mapping[str, ir.Operation], known: dict[str, bool]) -> bool:
+    if name not in known:
+        known[name] = False  # a function that calls itself may not end
+        function = bodies.get(name)
+        known[name] = function is not None and _body_is_pure(
+            function, lambda callee: _function_is_pure(callee, bodies, known)
+        )
+    return known[name]
 
 
 def _body_is_pure(function: ir.Operation, callee_is_pure: Callable[[str], bool]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stablehlo_py.boundary import number
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, clipped, elided, shape_text
-from stablehlo_py.runtime.memory import RESULTS, address_of
+from stablehlo_py.runtime.memory import ArrayMemory, address_of
 from stablehlo_py.runtime.program import Leaves, Spec
 
 
@@ -199,8 +199,8 @@ def _swapped(misfits: Sequence[tuple[np.ndarray, Spec]]) -> list[Problem]:
     return [Problem(f"arguments {names} fit when swapped", remedy=f"pass {first_spec}, then {second_spec}")]
 
 
-def aligned_copy(array: np.ndarray) -> np.ndarray:
-    """A dense copy in memory of its own, aligned where it is large."""
-    result = RESULTS.array(array.shape, array.dtype, array.nbytes)
+def aligned_copy(array: np.ndarray, memory: ArrayMemory | None = None) -> np.ndarray:
+    """A dense copy, aligned where it is large; in memory of an owner, else in memory that nobody else ever has."""
+    result = (memory or ArrayMemory(0)).array(array.shape, array.dtype, array.nbytes)
     np.copyto(result, array)
     return result

@@ -6,6 +6,7 @@ The structures are those of include/shlo_custom_call.h.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.errors import CallError
+from stablehlo_py.foreign import memory_at
 
 VERSION = 1
 SCALAR, ARRAY, STRING = 1, 2, 3
@@ -147,8 +149,7 @@ def _array(buffer: _Buffer) -> np.ndarray:
     shape, strides = tuple(buffer.dims[:rank]), [stride * dtype.itemsize for stride in buffer.strides[:rank]]
     if 0 in shape:
         return np.zeros(shape, dtype)
-    memory = (ctypes.c_char * (int(np.prod(shape)) * dtype.itemsize)).from_address(buffer.data)
-    return np.ndarray(shape, dtype, memory, 0, strides)  # type: ignore[arg-type]
+    return np.ndarray(shape, dtype, memory_at(buffer.data, math.prod(shape) * dtype.itemsize), 0, strides)
 
 
 def _attribute(attribute: _Attribute) -> tuple[str, Any]:

@@ -16,7 +16,7 @@ from stablehlo_py.backends.base import SizedCode, backend_of
 from stablehlo_py.dialect.size import Number, is_known, substitute
 from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
-from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
+from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, DynamicCheck
 
 
@@ -27,9 +27,10 @@ class NotServed(UnsupportedError):
 class DynamicProgram:
     """The machine code and what a call of it needs. Calls are thread-safe."""
 
-    def __init__(self, program: CompiledProgram) -> None:
+    def __init__(self, program: CompiledProgram, memory: ArrayMemory) -> None:
         assert program.dynamic is not None
         self.program = program
+        self._memory = memory  # of results
         self._layout = program.dynamic
         self._code = cast(SizedCode, backend_of(program).load(program))
         self._donated = dict(program.donations)
@@ -53,7 +54,7 @@ class DynamicProgram:
         results, places = [], []
         for number, (sizes, known, dtype, width) in enumerate(self._results):
             shape = known or tuple([table[-1 - size] if size < 0 else size for size in sizes])
-            result = RESULTS.array(shape, dtype, math.prod(shape) * width)
+            result = self._memory.array(shape, dtype, math.prod(shape) * width)
             place = address_of(result)
             if number in self._donated:  # updated in place: see Executable
                 source = self._donated[number]

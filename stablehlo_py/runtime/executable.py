@@ -13,7 +13,7 @@ from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, pub
 from stablehlo_py.errors import ArgumentError, ShloError
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, candidates, convert, not_handles, taken
-from stablehlo_py.runtime.memory import RESULTS, address_of, addresses_of
+from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel, wrapped
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -40,6 +40,7 @@ class Executable(CompiledModel):
         self._donated = dict(program.donations)
         self._results = [_memory_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
+        self._memory = ArrayMemory(len(self.inputs) + len(self.outputs))
         self.random_keys = RandomKeys()
 
     @property
@@ -71,7 +72,7 @@ class Executable(CompiledModel):
             addresses = addresses_of(prepared)
             results = []
             for number, (shape, dtype, size) in enumerate(self._results):
-                result = RESULTS.array(shape, dtype, size)
+                result = self._memory.array(shape, dtype, size)
                 if number in self._donated:
                     # The program updates the donated buffer in place: give it the result's memory, holding the input's
                     # value.
@@ -96,11 +97,14 @@ class Executable(CompiledModel):
             try:
                 (ready,) = convert([array], [spec])
             except ArgumentError as error:
-                failure = failure or error
+                failure = failure or error.with_traceback(None)  # it would have this frame, which has the error
                 continue
-            owned = aligned_copy(ready)
+            owned = aligned_copy(ready, self._memory)
             return Handle(owned, spec)
-        raise failure or ArgumentError("the model takes no inputs")
+        try:
+            raise failure or ArgumentError("the model takes no inputs")
+        finally:
+            del failure  # its traceback has this frame
 
     @public
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
@@ -132,7 +136,7 @@ class Executable(CompiledModel):
                 assert handle.array is not None
                 results.append(handle.array)
             else:
-                results.append(RESULTS.array(shape, dtype, size))
+                results.append(self._memory.array(shape, dtype, size))
         self._code.run(addresses, addresses_of(results))
         for input_ in self._donated.values():
             handles[input_].array = None

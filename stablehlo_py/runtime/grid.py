@@ -15,7 +15,7 @@ from stablehlo_py.errors import ArgumentError, Problem, elided
 from stablehlo_py.runtime.arguments import Handle, convert, not_handles
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.grid_call import GridCall
-from stablehlo_py.runtime.memory import RESULTS, addresses_of
+from stablehlo_py.runtime.memory import addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 from stablehlo_py.runtime.streams import Stream
 
@@ -166,7 +166,7 @@ class GridExecutable(Executable):
         """Results of one process; a donated input is copied into the result whose memory it is to be."""
         results = []
         for number, (shape, dtype, size) in enumerate(self._results):
-            result = RESULTS.array(shape, dtype, size)
+            result = self._memory.array(shape, dtype, size)
             if number in self._donated:
                 np.copyto(result, arrays[self._donated[number]])
                 arrays[self._donated[number]] = result

@@ -90,10 +90,13 @@ class GridCall:
                 before = stuck
             except KeyboardInterrupt as interrupt:
                 self._give_up(interrupt)
-        self._grid.drain()
-        failure = self._failure or self._noticed()
+        self._grid.end()
+        failure, self._failure = self._failure or self._noticed(), None
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback has this frame
 
     def _give_up(self, failure: BaseException) -> None:
         """Let every process return from where it waits; the first failure is the one to be raised."""

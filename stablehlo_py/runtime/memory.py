@@ -11,6 +11,7 @@ import math
 import mmap
 import os
 import threading
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stablehlo_py.errors import ResourceError
+from stablehlo_py.foreign import memory_at
 
 if TYPE_CHECKING:
     from stablehlo_py.runtime.program import Spec
@@ -83,8 +85,7 @@ def array_at(address: int, spec: Spec) -> np.ndarray:
     """The memory at an address as the array that a spec describes; its owner has to outlive it."""
     sizes = [size for size in spec.shape if size is not None]
     assert len(sizes) == len(spec.shape)
-    memory = (ctypes.c_char * (math.prod(sizes) * spec.dtype.itemsize)).from_address(address)
-    return np.ndarray(sizes, spec.dtype, memory)  # type: ignore[arg-type]
+    return np.ndarray(sizes, spec.dtype, memory_at(address, math.prod(sizes) * spec.dtype.itemsize))
 
 
 def physical_memory() -> int:
@@ -111,7 +112,7 @@ class _Lease:
 
     __slots__ = ("__array_interface__", "_block", "_pool")
 
-    def __init__(self, pool: ResultPool, block: Block, shape: tuple[int, ...], typestr: str) -> None:
+    def __init__(self, pool: _Pool, block: Block, shape: tuple[int, ...], typestr: str) -> None:
         self._pool = pool
         self._block = block
         self.__array_interface__ = {"shape": shape, "typestr": typestr, "data": (block.address, False), "version": 3}
@@ -120,11 +121,13 @@ class _Lease:
         self._pool.give_back(self._block)
 
 
-class ResultPool:
-    """Blocks for results, by size; thread-safe."""
+class _Pool:
+    """Blocks of the process, by size, for the next arrays; thread-safe. Blocks are kept of sizes that somebody has
+    claimed, those last used first, and no more than KEPT_BYTES of them."""
 
     def __init__(self) -> None:
-        self._free: dict[int, list[Block]] = {}
+        self._free: OrderedDict[int, list[Block]] = OrderedDict()  # the sizes last used at the end
+        self._claims: Counter[int] = Counter()
         self._kept = 0
         self._limit = KEPT_BYTES  # an attribute, since globals are gone when the last arrays die at exit
         self._lock = threading.RLock()  # reentrant: the garbage collector may run, and end arrays, while it is held
@@ -134,29 +137,85 @@ class ResultPool:
     def _renew_lock(self) -> None:
         self._lock = threading.RLock()
 
-    def give_back(self, block: Block) -> None:
-        """Keep a block for the next result of its size, as long as the pool is not too full."""
+    def claim(self, claimed: dict[int, None], size: int, most: int) -> None:
+        """Enter a size in the claims of one owner, and keep blocks of it; the owner's oldest claim ends where there are
+        more than `most`."""
         with self._lock:
-            if self._kept + block.size <= self._limit:
-                self._free.setdefault(block.size, []).append(block)
-                self._kept += block.size
+            if size in claimed:  # since another thread looked
+                return
+            claimed[size] = None
+            self._claims[size] += 1
+            if len(claimed) > most:
+                oldest = next(iter(claimed))
+                del claimed[oldest]
+                self.release((oldest,))
+
+    def release(self, sizes: Iterable[int]) -> None:
+        """End a claim for each of these sizes; blocks of a size that nobody claims any more are freed."""
+        with self._lock:
+            for size in sizes:
+                self._claims[size] -= 1
+                if self._claims[size] <= 0:
+                    del self._claims[size]
+                    self._kept -= size * len(self._free.pop(size, ()))
+
+    def take(self, size: int) -> Block:
+        """A block of exactly this size. Raises ResourceError."""
+        with self._lock:
+            blocks = self._free.get(size)
+            if blocks:
+                block = blocks.pop()
+                self._kept -= size
+                return block
+        return Block(size)
+
+    def give_back(self, block: Block) -> None:
+        """Keep a block for the next array of its size, if that is claimed."""
+        size = block.size
+        with self._lock:
+            if size not in self._claims:
+                return
+            blocks = self._free.pop(size, None) or []
+            blocks.append(block)
+            self._free[size] = blocks  # the last one now
+            self._kept += size
+            while self._kept > self._limit:
+                oldest, blocks = next(iter(self._free.items()))
+                if blocks:
+                    blocks.pop()
+                    self._kept -= oldest
+                else:
+                    del self._free[oldest]
+
+
+_POOL = _Pool()
+
+
+class ArrayMemory:
+    """Memory for the arrays of one owner, an executable as a rule. Arrays that die leave theirs to the next ones of
+    the same size, also to those of other owners, as long as the owner lives; arrays outlive it. Thread-safe.
+
+    Args:
+        sizes: of how many sizes of large arrays memory is left to the next ones; the oldest is given up for a new one.
+    """
+
+    def __init__(self, sizes: int) -> None:
+        self._pool = _POOL
+        self._most = sizes
+        self._claimed: dict[int, None] = {}
+
+    def __del__(self) -> None:
+        self._pool.release(self._claimed)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
-        """An uninitialized array of `size` bytes whose memory returns to the pool when it dies."""
+        """An uninitialized array of `size` bytes. Raises ResourceError."""
         if size < SMALL:
             return np.empty(shape, dtype)
         rounded = -(-size // 4096) * 4096
-        block = None
-        with self._lock:
-            blocks = self._free.get(rounded)
-            if blocks:
-                block = blocks.pop()
-                self._kept -= rounded
-        block = block or Block(rounded)
+        if rounded not in self._claimed:
+            self._pool.claim(self._claimed, rounded, self._most)
+        block = self._pool.take(rounded)
         if dtype.kind == "V" or dtype.isbuiltin != 1:  # ml_dtypes types have no type string of their own
-            raw = np.asarray(_Lease(self, block, (size,), "|u1"))
+            raw = np.asarray(_Lease(self._pool, block, (size,), "|u1"))
             return raw.view(dtype).reshape(shape)
-        return np.asarray(_Lease(self, block, shape, dtype.str))
-
-
-RESULTS = ResultPool()
+        return np.asarray(_Lease(self._pool, block, shape, dtype.str))

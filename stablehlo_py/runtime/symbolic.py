@@ -25,6 +25,7 @@ from stablehlo_py.runtime.arguments import (
 )
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
 from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.memory import ArrayMemory
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel, wrapped
 from stablehlo_py.runtime.program import CompiledProgram, Leaves, Spec
@@ -57,6 +58,10 @@ class Specializer(Protocol):
         """The executable for a call with these arguments. Raises as `of`."""
 
 
+# Shapes of an argument or a result that are called by turns: of so many sizes memory is kept for the next call.
+SIZES_KEPT = 16
+
+
 class SymbolicExecutable(CompiledModel):
     """A compiled model whose shapes are known at call time: a program for all of them, specializations for what that
     does not serve, or both. One that was loaded from an artifact has no module to specialize."""
@@ -71,7 +76,8 @@ class SymbolicExecutable(CompiledModel):
         leaves: Leaves | None = None,
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
-        self._once = DynamicProgram(program) if program is not None else None
+        self._memory = ArrayMemory(SIZES_KEPT * (len(inputs) + len(outputs)))
+        self._once = DynamicProgram(program, self._memory) if program is not None else None
         self._specializations = specializations
         self._leaves = leaves
         self._reason = reason  # why there is no program for all shapes
@@ -148,7 +154,7 @@ class SymbolicExecutable(CompiledModel):
             candidate = as_array(array, spec)
             problem = problem_with(candidate, spec)
             if problem is None:
-                owned = aligned_copy(candidate)
+                owned = aligned_copy(candidate, self._memory)
                 return Handle(owned, Spec(spec.name, owned.shape, owned.dtype))
             problems.append(problem)
         raise ArgumentError("the array fits no input", problems=problems)

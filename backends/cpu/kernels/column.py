@@ -135,7 +135,7 @@ class _Column:
         here = flatten(e.f, place)
         for item, total in zip(self.items, totals, strict=True):
             result = finish(e, item, total)
-            e.bind(item.result, at_place(e, here, result))
+            e.bind(item.result, at_place(here, result))
         with e.guarded(mask):
             values = [e.value(value, place) for value in self.fusion.outputs]
         lanes = max(lane_count(total) for total in totals)
@@ -281,27 +281,12 @@ class _KeptLanes:
                     result.append(arith.combine(f, item.kind, item.of, next(rest), part))
             return result
 
-        def nest(depth: int, indices: dict[int, Affine], carries: list[Value]) -> list[Value]:
-            number = order[depth]
-            first, last = (low, high) if depth == 0 else (0, c.reduced[number])
-            if depth < len(order) - 1:
-
-                def outer_body(index: Value, *inner: Value) -> list[Value]:
-                    return nest(depth + 1, indices | {number: affine(index, c.reduced[number])}, list(inner))
-
-                return f.loop(first, last, 1, outer_body, carries, nonempty=True)
-            return self._innermost(
-                f,
-                c.reduced[number],
-                first,
-                last,
-                carries,
-                lambda index, totals: pack(accumulate(indices | {number: index}, unpack(totals, of * self.vectors))),
-                copies,
-            )
+        def rows(indices: dict[int, Affine], totals: Sequence[Value]) -> list[Value]:
+            return pack(accumulate(indices, unpack(totals, of * self.vectors)))
 
         width = len(pack(neutral))
-        flat = nest(0, {}, pack(neutral) * copies)
+        bounds = [(low, high), *((0, c.reduced[number]) for number in order[1:])]
+        flat = self._nest(f, order, bounds, {}, pack(neutral) * copies, rows, copies)
         sets = [unpack(flat[start : start + width], of * self.vectors) for start in range(0, len(flat), width)]
         while len(sets) > 1:
             sets = [
@@ -309,6 +294,29 @@ class _KeptLanes:
             ]
         count = len(c.items)
         return [sets[0][number * count : (number + 1) * count] for number in range(self.vectors)]
+
+    def _nest(
+        self,
+        f: Function,
+        order: Sequence[int],
+        bounds: Sequence[tuple[Index, Index]],
+        indices: dict[int, Affine],
+        carries: list[Value],
+        rows: Callable[[dict[int, Affine], Sequence[Value]], list[Value]],
+        copies: int,
+    ) -> list[Value]:
+        """The loops over reduced dimensions in this order and these bounds, inside of those that have `indices`."""
+        number, size, (low, high) = order[0], self.c.reduced[order[0]], bounds[0]
+        if len(order) == 1:
+            return self._innermost(
+                f, size, low, high, carries, lambda index, totals: rows(indices | {number: index}, totals), copies
+            )
+
+        def body(index: Value, *inner: Value) -> list[Value]:
+            at = indices | {number: affine(index, size)}
+            return self._nest(f, order[1:], bounds[1:], at, list(inner), rows, copies)
+
+        return f.loop(low, high, 1, body, carries, nonempty=True)
 
     def _innermost(
         self,

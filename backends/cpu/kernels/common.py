@@ -26,15 +26,11 @@ def the_op(fusion: Fusion, name: str) -> ir.OpView:
 
 def nest(f: Function, bounds: Sequence[tuple[Index, Index]], body: Callable[[list[Index]], None]) -> None:
     """Loops over every [low, high), outermost first; body gets the indices."""
-
-    def level(depth: int, indices: list[Index]) -> None:
-        if depth == len(bounds):
-            body(indices)
-            return
-        low, high = bounds[depth]
-        f.loop(low, high, 1, lambda i: level(depth + 1, [*indices, i]))
-
-    level(0, [])
+    if not bounds:
+        body([])
+        return
+    (low, high), *inner = bounds
+    f.loop(low, high, 1, lambda i: nest(f, inner, lambda indices: body([i, *indices])))
 
 
 def if_any(f: Function, count: int, body: Callable[[Index], None]) -> None:

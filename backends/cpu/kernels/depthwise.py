@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.contraction import UNIT, Axis, Contraction, Operand, row_axis
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
+from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, contract
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Split
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -169,18 +169,11 @@ class SharedLanes:
                         result[position] = self.arithmetic.multiply_add(f, left, right, result[position])
             return result
 
-        def level(depth: int, a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
-            if depth == straight:
-                return products(a_at, b_at, sums)
-
-            def body(index: Index, *inner: Value) -> list[Value]:
-                at_a = f.gep(a_at, f.imul(index, axes[depth].a), contraction.a.element.storage)
-                at_b = f.gep(b_at, f.imul(index, axes[depth].b), contraction.b.element.storage)
-                return level(depth + 1, at_a, at_b, inner)
-
-            return f.loop(0, axes[depth].size, 1, body, sums)
-
-        sums = level(0, a, b, [f.const(0, self.vector)] * (height * vectors))
+        looped = axes[:straight]
+        side_a = a, [axis.a for axis in looped], contraction.a
+        side_b = b, [axis.b for axis in looped], contraction.b
+        zeros = [f.const(0, self.vector)] * (height * vectors)
+        sums = contract(f, [axis.size for axis in looped], side_a, side_b, zeros, products, unroll=False)
         self._store(f, place, sums, height, vectors, masks, skip)
 
     def _store(

@@ -59,7 +59,7 @@ class ElementalEpilogue:
             self._elementals[key] = Elemental(f, self.fusion, self.target, lanes)
         elemental = self._elementals[key]
         finished = self.arithmetic.finish(f, self.of, value)
-        elemental.bind(self.root, lambda _: finished)
+        elemental.bind(self.root, lambda e, place: finished)
         position = tuple((size, place[i]) for size, i in zip(self.sizes, self.order, strict=True))
         results = [elemental.at(output, position, mask) for output in self.fusion.outputs]
         for number, (output, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
@@ -170,7 +170,7 @@ def emit_outputs(
             elemental = Elemental(f, fusion, builder.target, lanes)
             base = f.gep(getattr(f, room.pointer), room.offset, room.element.storage) if room else None
 
-            def provide(position: Position) -> Lanes:
+            def provide(elemental: Elemental, position: Position) -> Lanes:
                 if base is None:
                     return arithmetic.finish(f, product, parts(constant(f, stored, 0)))
                 indices = regroup(f, position, shape(root.results[0]), lanes)

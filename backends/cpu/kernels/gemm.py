@@ -86,7 +86,7 @@ def widen_mask(f: Function, mask: Value, parts: int) -> Value:
 
 
 #: (function, address of B, panel, where to, steps of the slowest contracted axis or None for all)
-PackPanel = Callable[[Function, Value, Index, Value, int | None], None]
+PackPanel = Callable[[Function, "Gemm", Value, Index, Value, int | None], None]
 #: (row, the same as an index of m, height, rows that another tile has already or None)
 _Tile = Callable[[Index, Affine, int, Index | None], None]
 
@@ -190,19 +190,12 @@ class Gemm:
         vectors = self.plan.vectors
         if not is_known(remainder):
             valid = f.isub(self.contraction.n.size, f.imul(panel, self.panel))
-
-            def some(used: int) -> None:
-                """A panel of up to `used` vectors."""
-                before = (used - 1) * self.step
-                if used == 1:
-                    self._rows(f, outer, block, panel, 1, valid)
-                    return
-                more = f.cmp("sgt", f.index(valid), f.const(before))
-                tail = f.isub(valid, before)
-                f.if_(more, lambda: self._rows(f, outer, block, panel, used, tail), lambda: some(used - 1))
-
             enough = f.cmp("sge", f.index(valid), f.const(self.panel))
-            f.if_(enough, lambda: self._rows(f, outer, block, panel, vectors, None), lambda: some(vectors))
+            f.if_(
+                enough,
+                lambda: self._rows(f, outer, block, panel, vectors, None),
+                lambda: self._short_panel(f, outer, block, panel, vectors, valid),
+            )
             return
 
         def full() -> None:
@@ -220,6 +213,22 @@ class Gemm:
             last()
         else:
             f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
+
+    def _short_panel(
+        self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, valid: Index
+    ) -> None:
+        """A panel of `valid` columns, which up to so many vectors hold."""
+        if vectors == 1:
+            self._rows(f, outer, block, panel, 1, valid)
+            return
+        before = (vectors - 1) * self.step
+        more = f.cmp("sgt", f.index(valid), f.const(before))
+        tail = f.isub(valid, before)
+        f.if_(
+            more,
+            lambda: self._rows(f, outer, block, panel, vectors, tail),
+            lambda: self._short_panel(f, outer, block, panel, vectors - 1, valid),
+        )
 
     def _rows(
         self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, tail: Index | None
@@ -332,7 +341,7 @@ class Gemm:
         if not (self.own_panel and self.pack_panel):
             return a, f.gep(b, f.imul(strip.panel, self.panel * contraction.n.b), contraction.b.element.storage)
         own = f.gep(getattr(f, self.own_panel.pointer), self.own_panel.offset, self.own_panel.element.storage)
-        pack = partial(self.pack_panel, f, b, strip.panel, own, steps)
+        pack = partial(self.pack_panel, f, self, b, strip.panel, own, steps)
         if shared is None:
             pack()
             return a, own
@@ -523,21 +532,18 @@ def contract(
 ) -> list[Value]:
     """The nest of loops over contracted axes of these sizes; `products(address of A, address of B, sums)` is its
     innermost body."""
+    (a_at, steps_a, of_a), (b_at, steps_b, of_b) = a, b
+    if not sizes:
+        return products(a_at, b_at, sums)
+    size, *rest = sizes
 
-    def level(depth: int, a_at: Value, b_at: Value, carried: Sequence[Value]) -> list[Value]:
-        if depth == len(sizes):
-            return products(a_at, b_at, carried)
+    def body(index: Index, *inner: Value) -> list[Value]:
+        at_a = f.gep(a_at, f.imul(index, steps_a[0]), of_a.element.storage)
+        at_b = f.gep(b_at, f.imul(index, steps_b[0]), of_b.element.storage)
+        return contract(f, rest, (at_a, steps_a[1:], of_a), (at_b, steps_b[1:], of_b), inner, products, unroll)
 
-        def body(index: Index, *inner: Value) -> list[Value]:
-            at_a = f.gep(a_at, f.imul(index, a[1][depth]), a[2].element.storage)
-            at_b = f.gep(b_at, f.imul(index, b[1][depth]), b[2].element.storage)
-            return level(depth + 1, at_a, at_b, inner)
-
-        size = sizes[depth]
-        if unroll and isinstance(size, int):
-            for index in range(size):
-                carried = body(index, *carried)
-            return list(carried)
-        return f.loop(0, size, 1, body, carried)
-
-    return level(0, a[0], b[0], sums)
+    if unroll and isinstance(size, int):
+        for index in range(size):
+            sums = body(index, *sums)
+        return list(sums)
+    return f.loop(0, size, 1, body, sums)

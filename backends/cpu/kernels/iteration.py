@@ -89,7 +89,7 @@ def probe(
 
 def _unknown_value(f: Probe, of: Element) -> Provider:
     one = f.unknown(of.compute)
-    return lambda place: (one, one) if of.is_complex else one
+    return lambda e, place: (one, one) if of.is_complex else one
 
 
 def refine(
@@ -122,19 +122,19 @@ def cone(roots: Iterable[ir.Value], stop: Callable[[ir.Value], bool] = lambda va
     """Every op result that the roots depend on, operands first, not looking behind values where `stop` holds."""
     order: list[ir.Value] = []
     seen: set[ir.Value] = set()
-
-    def visit(value: ir.Value) -> None:
-        if value in seen or isinstance(value.owner, ir.Block):
-            return
-        seen.add(value)
-        if not stop(value):
-            for operand in value.owner.operands:
-                visit(operand)
-        order.append(value)
-
     for root in roots:
-        visit(root)
+        _visit(root, stop, seen, order)
     return order
+
+
+def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value], order: list[ir.Value]) -> None:
+    if value in seen or isinstance(value.owner, ir.Block):
+        return
+    seen.add(value)
+    if not stop(value):
+        for operand in value.owner.operands:
+            _visit(operand, stop, seen, order)
+    order.append(value)
 
 
 def vector_cost(values: Iterable[ir.Value], loads: int, stores: int) -> float:

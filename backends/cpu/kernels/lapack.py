@@ -296,21 +296,19 @@ def workspace_count(routine: Routine, letter: str) -> int:
             f"SciPy's LAPACK has no {routine.name}", remedy="install SciPy from PyPI (pip install scipy)"
         )
     answer = np.zeros(2, _DTYPES[letter])
-    unused = ctypes.create_string_buffer(UNUSED_BYTES)
+    unused = np.zeros(UNUSED_BYTES, np.uint8)
     pointers: list[object] = []
     for argument in routine.arguments:
         if isinstance(argument, Text):
-            pointers.append(ctypes.create_string_buffer(argument.value.encode()))
+            pointers.append(argument.value.encode())
         elif isinstance(argument, Number | WorkspaceCount):
             value = argument.value if isinstance(argument, Number) else -1
             pointers.append(ctypes.byref(ctypes.c_int32(value)))
         elif isinstance(argument, Workspace):
-            pointers.append(ctypes.c_void_p(answer.ctypes.data))
+            pointers.append(answer.ctypes.data)
         else:
-            pointers.append(None if isinstance(argument, Null) else unused)
-    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))(address)(
-        *[ctypes.cast(pointer, ctypes.c_void_p) if pointer is not None else None for pointer in pointers]  # type: ignore[arg-type]
-    )
+            pointers.append(None if isinstance(argument, Null) else unused.ctypes.data)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))(address)(*pointers)
     asked = answer[0].real
     exact = asked < (EXACT_F32 if asked.dtype == np.float32 else MOST)
     count = int(np.ceil(asked if exact else np.nextafter(asked, np.inf, dtype=asked.dtype)))

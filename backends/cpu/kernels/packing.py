@@ -179,25 +179,26 @@ class _Panels:
         self._nest(source, target, width, levels, lambda at, to: self._transpose(at, to, valid, width))
 
     def _nest(
-        self, source: Value, target: Value, width: Index, levels: int, body: Callable[[Value, Value], None]
+        self,
+        source: Value,
+        target: Value,
+        width: Index,
+        levels: int,
+        body: Callable[[Value, Value], None],
+        depth: int = 0,
     ) -> None:
+        """Loops over the first `levels` axes from `depth` on, around `body(source, target)` at the addresses there."""
+        if depth == levels:
+            body(source, target)
+            return
         f, dense = self.f, dense_steps(self.axes, 1)
 
-        def level(depth: int, at: Value, to: Value) -> None:
-            if depth == levels:
-                body(at, to)
-                return
+        def step(index: Index) -> None:
+            at = f.gep(source, f.imul(index, self.steps[depth]), self.operand.element.storage)
+            to = f.gep(target, f.imul(f.imul(index, dense[depth]), width), self.arithmetic.accumulator)
+            self._nest(at, to, width, levels, body, depth + 1)
 
-            def step(index: Index) -> None:
-                level(
-                    depth + 1,
-                    f.gep(at, f.imul(index, self.steps[depth]), self.operand.element.storage),
-                    f.gep(to, f.imul(f.imul(index, dense[depth]), width), self.arithmetic.accumulator),
-                )
-
-            f.loop(0, self.axes[depth].size, 1, step)
-
-        level(0, source, target)
+        f.loop(0, self.axes[depth].size, 1, step)
 
     def _row(self, at: Value, to: Value, valid: int, width: int) -> None:
         f, lanes = self.f, self.lanes

@@ -166,7 +166,7 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
         gemm.inside = gemm.plan.pack_inside
         share = gemm.panel_size // gemm.contraction.k[0].size * gemm.plan.chunk
         gemm.own_panel = builder.private.take(share, gemm.arithmetic.element)
-        gemm.pack_panel = lambda f, *where: emit_panel(f, gemm, *where)
+        gemm.pack_panel = emit_panel
     if gemm.plan.pack_b and gemm.plan.pack_inside != 1:
         gemm.packed_b = panels_b = room("b")
         emitters.append((pack_iterations(gemm, "b"), lambda f, number: emit_pack_b(f, gemm, number, panels_b)))

@@ -8,7 +8,7 @@ are too few outputs for that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, strides_of, unravel
@@ -92,43 +92,44 @@ def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]
 
 def over_window(
     f: Function,
-    windows: list[Window],
-    place: list[Index],
-    strides: tuple[int, ...],
+    windows: Sequence[Window],
+    place: Sequence[Index],
+    strides: Sequence[int],
     carries: list[Lanes],
     body: Callable[[Index, list[Lanes]], list[Lanes]],
+    at: Index = 0,
 ) -> list[Lanes]:
     """Fold `body(operand offset, carries)` over the in-bounds operand positions of the window at output position
-    `place`."""
+    `place`; offsets begin at `at`."""
+    if not windows:
+        return body(at, carries)
+    window, index, stride = windows[0], place[0], strides[0]
 
-    def level(dimension: int, at: Index, values: list[Lanes]) -> list[Lanes]:
-        if dimension == len(windows):
-            return body(at, values)
-        window, index, stride = windows[dimension], place[dimension], strides[dimension]
-        if window.trivial:
-            return level(dimension + 1, f.iadd(at, f.imul(index, stride)), values)
-        start = f.isub(f.imul(index, window.stride), window.low)
+    def rest(position: Index, values: list[Lanes]) -> list[Lanes]:
+        below = f.iadd(at, f.imul(position, stride))
+        return over_window(f, windows[1:], place[1:], strides[1:], values, body, below)
 
-        def inner(number: Index, flat: list[Value]) -> list[Value]:
-            spot = f.iadd(start, f.imul(number, window.dilation))
+    if window.trivial:
+        return rest(index, carries)
+    start = f.isub(f.imul(index, window.stride), window.low)
 
-            def inside(position: Index) -> list[Value]:
-                return flattened(level(dimension + 1, f.iadd(at, f.imul(position, stride)), grouped(flat, values)))
+    def step(number: Index, *flat: Value) -> list[Value]:
+        spot = f.iadd(start, f.imul(number, window.dilation))
 
-            if window.base_dilation == 1 and window.dilation == 1:
-                return inside(spot)
-            return _guarded(f, window, spot, inside, flat)
+        def inside(position: Index) -> list[Value]:
+            return flattened(rest(position, grouped(flat, carries)))
 
-        low: Index = 0
-        high: Index = window.width
         if window.base_dilation == 1 and window.dilation == 1:
-            padded = not (always_at_most(window.low, 0) and always_at_most(window.high, 0))
-            low = f.imax(0, f.isub(0, start)) if padded else 0
-            high = f.imin(window.width, f.isub(window.size, start)) if padded else window.width
-        results = f.loop(low, high, 1, lambda number, *flat: inner(number, list(flat)), flattened(values))
-        return grouped(results, values)
+            return inside(spot)
+        return _guarded(f, window, spot, inside, list(flat))
 
-    return level(0, 0, carries)
+    low: Index = 0
+    high: Index = window.width
+    if window.base_dilation == 1 and window.dilation == 1:
+        padded = not (always_at_most(window.low, 0) and always_at_most(window.high, 0))
+        low = f.imax(0, f.isub(0, start)) if padded else 0
+        high = f.imin(window.width, f.isub(window.size, start)) if padded else window.width
+    return grouped(f.loop(low, high, 1, step, flattened(carries)), carries)
 
 
 def _guarded(

@@ -72,9 +72,9 @@ def finish(e: Elemental, reduction: Reduction, total: Lanes) -> Lanes:
     return arith.rounded(e.f, reduction.of, combined)
 
 
-def at_place(e: Elemental, here: Affine, result: Lanes) -> Provider:
+def at_place(here: Affine, result: Lanes) -> Provider:
     """Provides a result at one element number; other places are computed."""
-    return lambda place: result if same(e.f, flatten(e.f, place), here) else None
+    return lambda e, place: result if same(e.f, flatten(e.f, place), here) else None
 
 
 @dataclass(frozen=True)

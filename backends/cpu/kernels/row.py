@@ -8,11 +8,12 @@ if that is cheap, else kept in a row of scratch memory. Rows of few columns are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from stablehlo_py.backends.cpu.kernels import column, loop
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.cpu.kernels.common import nest
 from stablehlo_py.backends.cpu.kernels.iteration import (
     aliased,
     cone,
@@ -71,23 +72,24 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 def reduction_levels(items: Sequence[Reduction]) -> list[list[Reduction]]:
     """Reductions by the number of reductions that they depend on."""
-    by_result = {item.result: item for item in items}
-    depth: dict[ir.Value, int] = {}
-
-    def measure(value: ir.Value) -> int:
-        if isinstance(value.owner, ir.Block):
-            return 0
-        if value not in depth:
-            below = max((measure(operand) for operand in value.owner.operands), default=0)
-            depth[value] = below + (value in by_result)
-        return depth[value]
-
+    results = {item.result for item in items}
+    known: dict[ir.Value, int] = {}
     levels: list[list[Reduction]] = []
     for item in items:
-        level = measure(item.result)
+        level = _depth(item.result, results, known)
         levels += [[] for _ in range(level - len(levels))]
         levels[level - 1].append(item)
     return levels
+
+
+def _depth(value: ir.Value, results: Collection[ir.Value], known: dict[ir.Value, int]) -> int:
+    """How many of the results come one after the other on the way to a value."""
+    if isinstance(value.owner, ir.Block):
+        return 0
+    if value not in known:
+        below = max((_depth(operand, results, known) for operand in value.owner.operands), default=0)
+        known[value] = below + (value in results)
+    return known[value]
 
 
 class _Row:
@@ -135,25 +137,23 @@ class _Row:
         if not is_known(room):  # the last vector of a row may reach past its end
             room += self.lanes
 
-        def visit(value: ir.Value, number: int, seen: set[ir.Value]) -> None:
-            nonlocal used
-            if value in seen or value in results or value in staged or isinstance(value.owner, ir.Block):
-                return
-            seen.add(value)
-            earlier = next((before for before in range(number) if value in cones[before]), None)
-            if earlier is not None and num_elements(value) == self.rows * self.columns and cost(value) >= STAGE_COST:
-                size = -(-room * element(value).bytes // 64) * 64
-                if not is_known(size) or used + size <= STAGE_BYTES:
-                    staged[value] = earlier, used
-                    used += size
-                    return
-            for operand in value.owner.operands:
-                visit(operand, number, seen)
-
         for number, root in enumerate(self.roots):
             seen: set[ir.Value] = set()
-            for value in root:
-                visit(value, number, seen)
+            pending = list(reversed(root))
+            while pending:
+                value = pending.pop()
+                if value in seen or value in results or value in staged or isinstance(value.owner, ir.Block):
+                    continue
+                seen.add(value)
+                earlier = next((before for before in range(number) if value in cones[before]), None)
+                kept = earlier is not None and num_elements(value) == self.rows * self.columns
+                if earlier is not None and kept and cost(value) >= STAGE_COST:
+                    size = -(-room * element(value).bytes // 64) * 64
+                    if not is_known(size) or used + size <= STAGE_BYTES:
+                        staged[value] = earlier, used
+                        used += size
+                        continue
+                pending += reversed(value.owner.operands)
         self.private_bytes = used
         return staged
 
@@ -207,7 +207,7 @@ class _Row:
         for item, total in zip(level, totals, strict=True):
             combined = total if self.across else arith.reduce_lanes(e.f, item.kind, item.of, total)
             result = finish(e, item, combined)
-            e.bind(item.result, at_place(e, here, result))
+            e.bind(item.result, at_place(here, result))
 
     def _copies(self, level: Sequence[Reduction]) -> int:
         if self.across:
@@ -245,15 +245,11 @@ class _Row:
             for value, result in results:
                 self._write(e, value, at, result, mask)
 
-        def nest(indices: list[Affine]) -> None:
-            depth = len(indices)
-            if depth < len(self.column_sizes) - 1:
-                bound = self.column_sizes[depth]
-                f.loop(0, bound, 1, lambda index: nest([*indices, affine(index, bound)]))
-            else:
-                f.loop(0, size, 1 if self.across else lanes, lambda index: vector(indices, index))
+        def line(indices: list[Index]) -> None:
+            at = [affine(index, bound) for index, bound in zip(indices, self.column_sizes, strict=False)]
+            f.loop(0, size, 1 if self.across else lanes, lambda index: vector(at, index))
 
-        nest([])
+        nest(f, [(0, bound) for bound in self.column_sizes[:-1]], line)
 
     def _write(self, e: Elemental, value: ir.Value, at: Position, result: Lanes, mask: Value | None) -> None:
         for number, output in enumerate(self.fusion.outputs):
@@ -287,7 +283,7 @@ class _Row:
     def _bind_staged(self, e: Elemental, value: ir.Value, here: Affine) -> None:
         of: Element = element(value)
 
-        def provide(at: Position) -> Lanes | None:
+        def provide(e: Elemental, at: Position) -> Lanes | None:
             row, _ = regroup(e.f, at, (self.rows, self.columns), self.lanes)
             if not same(e.f, row, here):
                 return None

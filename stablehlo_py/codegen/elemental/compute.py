@@ -124,19 +124,27 @@ def loops(e: Elemental, counts: Sequence[int], start: Lanes, body: Callable[[lis
         return result
     if isinstance(f, Probe):
         return body([affine(f.unknown(f.index(0).type), count) for count in counts], start)
+    return _nest(f, counts, [], start, body)
 
-    def nest(depth: int, indices: list[Affine], carried: Lanes) -> Lanes:
-        if depth == len(counts):
-            return body(indices, carried)
 
-        def step(index: Value, *carry: Value) -> Sequence[Value]:
-            packed = (carry[0], carry[1]) if len(carry) > 1 else carry[0]
-            return parts(nest(depth + 1, [*indices, affine(index, counts[depth])], packed))
+def _nest(
+    f: Function,
+    counts: Sequence[int],
+    indices: list[Affine],
+    carried: Lanes,
+    body: Callable[[list[Affine], Lanes], Lanes],
+) -> Lanes:
+    """Loops over the counts that come after those of `indices`."""
+    if len(indices) == len(counts):
+        return body(indices, carried)
+    count = counts[len(indices)]
 
-        results = f.loop(0, counts[depth], 1, step, parts(carried))
-        return (results[0], results[1]) if len(results) > 1 else results[0]
+    def step(index: Value, *carry: Value) -> Sequence[Value]:
+        packed = (carry[0], carry[1]) if len(carry) > 1 else carry[0]
+        return parts(_nest(f, counts, [*indices, affine(index, count)], packed, body))
 
-    return nest(0, [], start)
+    results = f.loop(0, count, 1, step, parts(carried))
+    return (results[0], results[1]) if len(results) > 1 else results[0]
 
 
 def _unravel(number: int, counts: Sequence[int]) -> Iterator[int]:

@@ -57,7 +57,8 @@ from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
 
-Provider = Callable[[Position], Lanes | None]
+# Gets the Elemental that asks: one that held it would make a circle, which keeps all IR until Python collects garbage.
+Provider = Callable[["Elemental", Position], Lanes | None]
 Rule = Callable[["Elemental", ir.OpView, Position], Lanes]
 RULES: Rules[Rule] = Rules()  # of ops that are not elementwise, by names without `hlo.`
 
@@ -118,7 +119,7 @@ class Elemental:
             return splat(self.f, self.value(value, self.place(value, indices)), self.lanes)
 
     def bind(self, value: ir.Value, provider: Provider | None) -> None:
-        """From now on take this value from `provider(position)` (scalar or `lanes` lanes); None ends that.
+        """From now on take this value from `provider(self, position)` (scalar or `lanes` lanes); None ends that.
 
         A provider that returns None for a position leaves it to be computed. Results already computed in an enclosing
         region stay remembered: bind before the first use."""
@@ -142,7 +143,7 @@ class Elemental:
         if known is not None:
             return known
         provider = self._providers.get(value)
-        provided = provider(place) if provider else None
+        provided = provider(self, place) if provider else None
         if provided is not None:
             result = provided
         elif value in self._bases:

@@ -320,20 +320,31 @@ def _by_piece(
     mixed: Callable[[], Lanes],
 ) -> Lanes:
     """A branch to the one piece that holds all lanes, which is read without masks; `mixed` across borders."""
-    f = e.f
-    first = f.index(scalar(f, index))
-
-    def branch(number: int) -> list[Value]:
-        if number == len(pieces):
-            return list(parts(splat(f, mixed(), e.lanes)))
-        _, count, start = pieces[number]
-        inside = f.cmp("sle", first, f.index(start + count - e.lanes))
-        if number:
-            inside = f.binary("and", inside, f.cmp("sge", first, f.index(start)))
-        return f.if_(inside, lambda: parts(splat(f, whole(number), e.lanes)), lambda: branch(number + 1))
-
-    results = branch(0)
+    results = _branch(e, e.f.index(scalar(e.f, index)), pieces, whole, mixed, 0)
     return (results[0], results[1]) if element(op.results[0]).is_complex else results[0]
+
+
+def _branch(
+    e: Elemental,
+    first: Value,
+    pieces: Pieces,
+    whole: Callable[[int], Lanes],
+    mixed: Callable[[], Lanes],
+    number: int,
+) -> list[Value]:
+    """To the pieces from `number` on."""
+    f = e.f
+    if number == len(pieces):
+        return list(parts(splat(f, mixed(), e.lanes)))
+    _, count, start = pieces[number]
+    inside = f.cmp("sle", first, f.index(start + count - e.lanes))
+    if number:
+        inside = f.binary("and", inside, f.cmp("sge", first, f.index(start)))
+    return f.if_(
+        inside,
+        lambda: parts(splat(f, whole(number), e.lanes)),
+        lambda: _branch(e, first, pieces, whole, mixed, number + 1),
+    )
 
 
 # --- sources ---------------------------------------------------------------------------------------------------------
