@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.index_map import Group, long, reshape_groups
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use
-from stablehlo_py.passes.shape_rules.groups import Group, long, reshape_groups
 from stablehlo_py.passes.shape_rules.slices import slice_edges
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
@@ -186,7 +186,7 @@ def dot_free_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 
 def _through_free(
-    groups: list[Group] | None,
+    groups: Sequence[Group] | None,
     source: Sequence[int],
     target: Sequence[int],
     batch: Sequence[int],

@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Collection
 
+from stablehlo_py.dialect.index_map import VIEW_OPS, Layout, view
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
@@ -18,10 +19,8 @@ from stablehlo_py.passes.cost_model import (
 )
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
-from stablehlo_py.passes.fusing.shapes import Strided, apply_view, contiguous
 from stablehlo_py.passes.fusing.trimming import is_cheap, part_to_give_back
 
-_VIEWS = frozenset(("reshape", "transpose", "slice", "broadcast", "convert"))
 _MAX_VIEW_CHAIN = 6
 
 
@@ -34,9 +33,9 @@ def grow_epilogues(clusters: Clusters) -> None:
 
 
 def is_view_chain(clusters: Clusters, node: int) -> bool:
-    """Can `node` (a view op) be part of how the dots that use it address their operand? All its users are dots, or
-    views of which the same holds, and sizes and strides can say what the whole chain does."""
-    return _chain(clusters, node, contiguous(clusters.graph.shape(clusters.graph.nodes[node].operands[0])), 0)
+    """Can `node` be part of how the dots that use it address their operand? It is a view or an exact conversion, all
+    its users are dots, or views of which the same holds, and one stride a dimension says what the whole chain does."""
+    return _chain(clusters, node, None, 0)
 
 
 def is_cheap_from_outputs(
@@ -57,13 +56,14 @@ def is_cheap_from_outputs(
     )
 
 
-def _chain(clusters: Clusters, node: int, view: Strided, depth: int) -> bool:
+def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> bool:
     graph = clusters.graph
-    op = graph.nodes[node]
-    usable = op.name in _VIEWS and depth < _MAX_VIEW_CHAIN and (op.name != "convert" or _widens(op))
-    after = apply_view(view, op) if usable else None
-    users = clusters.users[node]
-    if after is None or not users:
+    op, users = graph.nodes[node], clusters.users[node]
+    if not users or depth == _MAX_VIEW_CHAIN or not (op.name == "convert" or op.op.name in VIEW_OPS):
+        return False
+    before = layout or Layout.dense(graph.shape(op.operands[0]))
+    after = view(before, op.op) if op.name != "convert" else before if _widens(op) else None
+    if after is None or not _is_loadable(after):
         return False
     for user in users:
         reader = graph.nodes[user]
@@ -72,6 +72,11 @@ def _chain(clusters: Clusters, node: int, view: Strided, depth: int) -> bool:
         if reader.role != LOOP or not _chain(clusters, user, after, depth + 1):
             return False
     return True
+
+
+def _is_loadable(layout: Layout) -> bool:
+    """Is there one stride a dimension, and none that would have to turn every vector around?"""
+    return all(len(digits) <= 1 and all(stride != -1 for _, stride in digits) for digits in layout.dimensions)
 
 
 def _widens(op: Node) -> bool:

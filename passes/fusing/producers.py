@@ -33,7 +33,6 @@ _NUMBERS_FROM: dict[str, Callable[[int], int]] = {
     "reduce_window_general": lambda operands: operands // 2,
     "select_and_scatter": lambda operands: 2,
 }
-_VIEW_OPS = frozenset(("reshape", "transpose", "slice", "broadcast", "convert"))
 
 
 @dataclass(frozen=True)
@@ -236,10 +235,7 @@ class Placement:
         evaluations, linear = cluster.members[user.index]
         elsewhere = -1 - user.index  # every op that moves elements reads its operand at places of its own
         if user.role == DOT or evaluations == VIEW:
-            viewable = (
-                user.name != "convolution" and node.name in _VIEW_OPS and is_view_chain(self.clusters, node.index)
-            )
-            return (VIEW, 0) if viewable else None
+            return (VIEW, 0) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
         if user.role == UPDATE:
             target, _, *indices = user.operands
             if node.results[0] == target or node.results[0] in indices:

@@ -1,5 +1,4 @@
-"""Questions about shapes that decide on fusions: strided views, prefix broadcasts, how a reduction splits its
-operand."""
+"""Questions about shapes that decide on fusions: prefix broadcasts, how a reduction splits its operand."""
 
 from __future__ import annotations
 
@@ -45,69 +44,3 @@ def moves_minor_dimension(node: Node) -> bool:
         return False
     sources = [permutation[position] for position in large]
     return sources[-1] != max(sources)
-
-
-Strided = tuple[tuple[int, ...], tuple[int, ...]]  # sizes, strides in elements
-
-
-def contiguous(shape: tuple[int, ...]) -> Strided:
-    """A dense row-major tensor as sizes and strides."""
-    strides = [1] * len(shape)
-    for dimension in range(len(shape) - 2, -1, -1):
-        strides[dimension] = strides[dimension + 1] * shape[dimension + 1]
-    return shape, tuple(strides)
-
-
-def apply_view(view: Strided, node: Node) -> Strided | None:
-    """The sizes and strides after one more view op (reshape, transpose, slice, broadcast, convert); None when
-    strides cannot say it."""
-    sizes, strides = view
-    if node.name == "transpose":
-        permutation = node.attributes["permutation"]
-        return node.shape, tuple(strides[dimension] for dimension in permutation)
-    if node.name == "slice":
-        return node.shape, tuple(
-            stride * step for stride, step in zip(strides, node.attributes["strides"], strict=True)
-        )
-    if node.name == "broadcast":
-        result = [0] * len(node.shape)
-        for dimension, stride in zip(node.attributes["dimensions"], strides, strict=True):
-            result[dimension] = stride
-        return node.shape, tuple(result)
-    if node.name == "reshape":
-        return _reshape(sizes, strides, node.shape)
-    return (node.shape, strides) if node.name == "convert" else None
-
-
-def _reshape(sizes: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> Strided | None:
-    """Reshape without a copy, as NumPy decides it: groups of source dimensions that split or merge with one stride.
-    What is empty has no strides to keep."""
-    if 0 in target:
-        return None
-    source = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size != 1]
-    result: list[int] = []
-    position = 0
-    pending: list[tuple[int, int]] = []  # what is left of the current merged source group: one (size, stride)
-    for size in target:
-        if size == 1:
-            result.append(0)
-            continue
-        if not pending:
-            if position >= len(source):
-                return None
-            pending.append(source[position])
-            position += 1
-        group_size, group_stride = pending.pop()
-        while group_size < size or group_size % size:
-            if position >= len(source):
-                return None
-            next_size, next_stride = source[position]
-            if group_stride != next_size * next_stride:
-                return None
-            group_size, group_stride = group_size * next_size, next_stride
-            position += 1
-        inner = group_size // size
-        result.append(group_stride * inner)
-        if inner > 1:
-            pending.append((inner, group_stride))
-    return target, tuple(result)

@@ -1,50 +1,15 @@
-"""How a reshape regroups dimensions."""
+"""Broadcasts under reshapes."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from stablehlo_py.dialect.index_map import long, reshape_groups
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import Rewriter
 
-Group = tuple[list[int], list[int]]
 
-
-def reshape_groups(source: Sequence[int], target: Sequence[int]) -> list[Group] | None:
-    """Smallest runs (dimensions of source, dimensions of target) of equal size that a reshape maps onto each other;
-    None when there are no elements. A run may be empty on one side when the other holds dimensions of size 1."""
-    if 0 in source or math.prod(source) != math.prod(target):
-        return None
-    groups: list[Group] = []
-    i = j = 0
-    while i < len(source) or j < len(target):
-        left, right = 1, 1
-        start_i, start_j = i, j
-        if i < len(source):
-            left, i = source[i], i + 1
-        if j < len(target):
-            right, j = target[j], j + 1
-        while left != right:
-            if left < right:
-                left, i = left * source[i], i + 1
-            else:
-                right, j = right * target[j], j + 1
-        groups.append((list(range(start_i, i)), list(range(start_j, j))))
-    return groups
-
-
-def long(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Those dimensions whose size is not 1."""
-    return [dimension for dimension in dimensions if sizes[dimension] != 1]
-
-
-def is_degenerate(source: Sequence[int], target: Sequence[int]) -> bool:
-    """True when a reshape only adds and drops dimensions of size 1."""
-    return [size for size in source if size != 1] == [size for size in target if size != 1]
-
-
-def reshaped_dimensions(mapped: Sequence[int], sizes: Sequence[int], target: Sequence[int]) -> list[int] | None:
+def reshaped_dimensions(mapped: Sequence[int], sizes: tuple[int, ...], target: tuple[int, ...]) -> list[int] | None:
     """Result dimensions (of size > 1) that a reshape of a broadcast maps, when the reshape of `sizes` to `target`
     splits and merges only dimensions that are all mapped or all free; else None."""
     groups = reshape_groups(sizes, target)
@@ -62,7 +27,7 @@ def reshaped_dimensions(mapped: Sequence[int], sizes: Sequence[int], target: Seq
 
 
 def reshaped_broadcast(
-    rewriter: Rewriter, x: ir.Value, mapped: Sequence[int], sizes: Sequence[int], target: Sequence[int]
+    rewriter: Rewriter, x: ir.Value, mapped: Sequence[int], sizes: tuple[int, ...], target: tuple[int, ...]
 ) -> ir.Value | None:
     """reshape(broadcast(x, sizes, mapped), target) as a broadcast of a reshape of x; None when there is no such
     form."""

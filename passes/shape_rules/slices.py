@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stablehlo_py.dialect.index_map import long, reshape_groups
 from stablehlo_py.dialect.types import i64s, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use
-from stablehlo_py.passes.shape_rules.groups import long, reshape_groups
 from stablehlo_py.passes.shape_rules.through import elementwise_like
 from stablehlo_py.passes.simplify_rules.move import slice_of
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet

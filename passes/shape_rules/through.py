@@ -10,10 +10,11 @@ import math
 from collections.abc import Sequence
 
 from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.index_map import long, reshape_groups
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user
-from stablehlo_py.passes.shape_rules.groups import long, reshape_groups, reshaped_broadcast, reshaped_dimensions
+from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast, reshaped_dimensions
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 THROUGH = RuleSet("through")
@@ -79,7 +80,7 @@ def elementwise_reshapes(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 
 def _takes_inverse(
-    operand: ir.Value, producer: ir.Operation | None, sizes: Sequence[int], others_fusible: bool
+    operand: ir.Value, producer: ir.Operation | None, sizes: tuple[int, ...], others_fusible: bool
 ) -> bool:
     """True for such a reshape, for a broadcast that has the other shape too, and for what lies in memory (if the others
     do not)."""
@@ -90,7 +91,7 @@ def _takes_inverse(
     return others_fusible and (producer is None or producer.name not in _FUSIBLE)
 
 
-def _inverse(rewriter: Rewriter, operand: ir.Value, producer: ir.Operation | None, sizes: Sequence[int]) -> ir.Value:
+def _inverse(rewriter: Rewriter, operand: ir.Value, producer: ir.Operation | None, sizes: tuple[int, ...]) -> ir.Value:
     if producer is not None and producer.name == "hlo.reshape":
         return producer.operands[0]
     if producer is not None and producer.name == "hlo.broadcast":

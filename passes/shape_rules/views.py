@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.index_map import is_degenerate
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, operand_of
-from stablehlo_py.passes.shape_rules.groups import is_degenerate, reshaped_broadcast
+from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 VIEWS = RuleSet("views")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Type, Value, VectorType
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import Size, always_at_most, always_less, content, is_known, maximum, minimum
 
 
@@ -152,14 +153,6 @@ def linearize(f: Function | None, indices: Sequence[Affine], strides: Sequence[i
     for index, stride in zip(indices, strides, strict=True):
         total = add(f, total, scale(f, index, stride))
     return total
-
-
-def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Elements per step of each dimension of a dense row-major shape."""
-    strides = [1] * len(sizes)
-    for dimension in range(len(sizes) - 2, -1, -1):
-        strides[dimension] = strides[dimension + 1] * sizes[dimension + 1]
-    return tuple(strides)
 
 
 # --- emission --------------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from stablehlo_py.codegen.index import (
     lane_index,
     linearize,
     regroup,
-    row_major_strides,
     same,
     scalar,
     scale,
 )
+from stablehlo_py.dialect.index_map import row_major_strides
 
 
 def function() -> Function:

@@ -8,7 +8,6 @@ from stablehlo_py.backends.cpu.kernels.base import Fusion, Phase, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
-from stablehlo_py.codegen.index import row_major_strides
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.size import is_known
@@ -110,8 +109,3 @@ def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget)
         f.loop(f.idiv(begin, step), f.idiv(f.iadd(begin, length), step), 1, lambda i: types.store(f, of, filler, to, i))
     f.ret()
     return f.text(target.function_attributes), Phase(symbol, blocks, 1, COPY_BLOCK / 10)
-
-
-def strides_of(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides in elements."""
-    return row_major_strides(sizes)

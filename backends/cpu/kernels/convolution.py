@@ -30,8 +30,8 @@ from stablehlo_py.backends.cpu.kernels.rooted import (
     scaled,
     shared_axes,
 )
-from stablehlo_py.backends.cpu.kernels.views import Digits, digits_of, regroup_digits
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect.index_map import Digits, digits_of, regroup_digits
 from stablehlo_py.dialect.size import UndecidedSize, typical_order
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.errors import InternalError

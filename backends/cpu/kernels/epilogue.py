@@ -13,12 +13,12 @@ from stablehlo_py.backends.cpu.kernels.base import Fusion
 from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.gemm import Parts
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
-from stablehlo_py.backends.cpu.kernels.views import Digits
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Position, add, lane_index, linearize, regroup
 from stablehlo_py.codegen.types import Lanes, constant, element, parts
+from stablehlo_py.dialect.index_map import Digits
 from stablehlo_py.dialect.size import UndecidedSize, is_known
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.common import if_any
 from stablehlo_py.backends.cpu.kernels.contraction import Operand
-from stablehlo_py.backends.cpu.kernels.views import Digits, digits_of
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
+from stablehlo_py.dialect.index_map import Digits, digits_of
 from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ import functools
 import math
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, strides_of, the_op, unravel
+from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, the_op, unravel
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.commuting import Commutes, commutes
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import always_at_most, estimate
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
@@ -40,7 +41,7 @@ class _Reduction:
         self.sizes = shape(op.operands[0])
         self.reduced = sorted(i64s(op, "dimensions"))
         self.kept = [d for d in range(len(self.sizes)) if d not in self.reduced]
-        self.strides = strides_of(self.sizes)
+        self.strides = row_major_strides(self.sizes)
         self.elements = [element(value) for value in op.operands[: self.count]]
         self.combine = combiner(f, op)
         wide = max(of.storage.bits for of in self.elements)

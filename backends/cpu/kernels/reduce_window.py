@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, strides_of, unravel
+from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, unravel
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
 from stablehlo_py.backends.cpu.kernels.windows import Window, flattened, grouped, windows_of
@@ -21,6 +21,7 @@ from stablehlo_py.codegen.arith import ARITH, rounded
 from stablehlo_py.codegen.builder import I1, Function, Index, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import always_at_most, estimate, is_known
 from stablehlo_py.dialect.types import shape, text
 from stablehlo_py.mlir import ir
@@ -38,7 +39,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     sizes = shape(op.results[0])
     elements = [element(value) for value in op.operands[:count]]
     inputs = [operand(f, fusion, value) for value in op.operands[:count]]
-    strides, output_strides = strides_of(shape(op.operands[0])), strides_of(sizes)
+    strides, output_strides = row_major_strides(shape(op.operands[0])), row_major_strides(sizes)
     combine = _combine(f, op)
     last = len(sizes) - 1
     lanes = 1

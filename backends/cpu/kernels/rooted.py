@@ -20,9 +20,10 @@ from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Ope
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
-from stablehlo_py.backends.cpu.kernels.views import Digits, digits_of, is_elementwise, output_digits, refine, view_of
+from stablehlo_py.backends.cpu.kernels.views import is_elementwise, output_digits, view_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.index_map import Digits, digits_of, refine
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -117,8 +118,8 @@ class Rooted:
         if view is None:
             return self.materialized(value)
         parts = self.arithmetic.parts
-        operand = Operand(f"in{view.argument}", view.offset * parts, memory_element(view.element))
-        return Source(operand, scaled(view.dimensions, parts))
+        operand = Operand(f"in{view.argument}", view.layout.offset * parts, memory_element(view.element))
+        return Source(operand, scaled(view.layout.dimensions, parts))
 
     def materialized(self, value: ir.Value) -> Source:
         """The operand written densely to scratch, in a phase of its own."""

@@ -19,7 +19,6 @@ from stablehlo_py.backends.cpu.kernels.common import (
     nest,
     offset,
     operand,
-    strides_of,
     the_op,
 )
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -28,6 +27,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.scatter_windows import WHOLE
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import num_elements, shape
@@ -96,8 +96,8 @@ def _emit_updates(
     f: Function, fusion: Fusion, op: ir.OpView, count: int, layout: _Layout, target: CpuTarget
 ) -> tuple[int, float]:
     rank = len(layout.operand)
-    operand_strides, update_strides = strides_of(layout.operand), strides_of(layout.updates)
-    index_strides = strides_of(layout.indices)
+    operand_strides, update_strides = row_major_strides(layout.operand), row_major_strides(layout.updates)
+    index_strides = row_major_strides(layout.indices)
     last = rank - 1
     # Lanes run along the last operand dimension where its window is also the last dimension of the updates.
     contiguous = rank > 0 and layout.window_of.get(last) == len(layout.updates) - 1 and layout.window(last) != 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import copy_phase, nest, offset, operand, strides_of, the_op
+from stablehlo_py.backends.cpu.kernels.common import copy_phase, nest, offset, operand, the_op
 from stablehlo_py.backends.cpu.kernels.reduce_window import over_window
 from stablehlo_py.backends.cpu.kernels.windows import Window
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -18,6 +18,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
@@ -64,7 +65,7 @@ def _emit(
     f: Function, fusion: Fusion, op: ir.OpView, windows: list[Window], parallel: int, target: CpuTarget, *, fill: bool
 ) -> None:
     sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
-    strides, source_strides = strides_of(sizes), strides_of(source_sizes)
+    strides, source_strides = row_major_strides(sizes), row_major_strides(source_sizes)
     # The one type is compared in, the other summed in (legalize/reduction.py).
     of, summed = element(op.operands[0]), element(op.results[0])
     source_pointer, pointer = operand(f, fusion, op.operands[1]), operand(f, fusion, op.operands[0])

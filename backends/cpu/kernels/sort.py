@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, strides_of, the_op
+from stablehlo_py.backends.cpu.kernels.common import operand, the_op
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import i64, shape
 
@@ -28,7 +29,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     dimension = i64(op, "dimension") if "dimension" in op.attributes else -1
     dimension %= max(1, len(sizes))
     size = sizes[dimension] if sizes else 1
-    stride = strides_of(sizes)[dimension] if sizes else 1
+    stride = row_major_strides(sizes)[dimension] if sizes else 1
     rows = math.prod(sizes) // (size or 1)
     elements = [element(value) for value in op.operands]
     f = phase_function(fusion, fusion.name)

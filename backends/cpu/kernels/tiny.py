@@ -23,9 +23,9 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, apply, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.index import row_major_strides
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError

@@ -11,6 +11,7 @@ import numpy as np
 
 from stablehlo_py.dialect import elements, infer
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops.factors import Builder, Kind
 from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, op
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape, text
 from stablehlo_py.dialect.verify import require, require_shape, same_elements, verifier
@@ -30,7 +31,12 @@ def _square_matrices(op: ir.OpView) -> None:
     require(is_float(element) or is_complex(element), f"needs elements of type float or complex, not {element}")
 
 
-@op()
+def _cholesky_factors(b: Builder, op: ir.Operation) -> None:
+    b.common(range(len(b.shapes[0]) - 2))
+    b.common(range(len(b.shapes[0]) - 2, len(b.shapes[0])), Kind.REPLICATED)
+
+
+@op(factors=_cholesky_factors)
 class Cholesky(Hlo.Operation, name="cholesky", traits=PURE):
     """Cholesky factor of the last two dimensions; the other triangle holds the operand's or zeros (spec: unspecified;
     we write zeros)."""
@@ -51,7 +57,14 @@ def _check_triangular_solve(op: ir.OpView) -> None:
     require(b[-2 if left else -1] == a[-1], "the side of b that is solved for must have the size of a")
 
 
-@op()
+def _triangular_solve_factors(b: Builder, op: ir.Operation) -> None:
+    rank = len(b.shapes[1])
+    b.common(range(rank - 2))
+    free = rank - 1 if op.attributes["left_side"].value else rank - 2
+    b.add(b.shapes[1][free], {1: free}, {0: free})
+
+
+@op(factors=_triangular_solve_factors)
 class TriangularSolve(Hlo.Operation, name="triangular_solve", traits=PURE):
     """Solves op(a) x = b (`left_side`) or x op(a) = b; `transpose_a`: NO_TRANSPOSE TRANSPOSE ADJOINT."""
 
@@ -75,7 +88,11 @@ def _check_fft(op: ir.OpView) -> None:
     require_shape(op, infer.fft_shape(sizes, kind, length))
 
 
-@op()
+def _fft_factors(b: Builder, op: ir.Operation) -> None:
+    b.common(range(len(b.shapes[0]) - len(i64s(op, "length"))))
+
+
+@op(factors=_fft_factors)
 class Fft(Hlo.Operation, name="fft", traits=PURE):
     """Fourier transform of the last len(`length`) dimensions; `kind`: FFT IFFT RFFT IRFFT."""
 
@@ -94,7 +111,11 @@ def _check_rng_bit_generator(op: ir.OpView) -> None:
     )
 
 
-@op()
+def _rng_bit_generator_factors(b: Builder, op: ir.Operation) -> None:
+    """Bits depend on the number of their element: all are replicated."""
+
+
+@op(factors=_rng_bit_generator_factors)
 class RngBitGenerator(Hlo.Operation, name="rng_bit_generator", traits=PURE):
     """Random bits from a state; `algorithm`: DEFAULT THREE_FRY PHILOX."""
 
@@ -126,7 +147,11 @@ def _top_k(op: ir.Operation, operands: list[Array], body: Callable[[int], object
     return [np.take_along_axis(x, places, -1), places.astype(numpy_dtype(element_type(op.results[1])))]
 
 
-@op(region_value=_top_k)
+def _top_k_factors(b: Builder, op: ir.Operation) -> None:
+    b.common(range(len(b.shapes[0]) - 1))
+
+
+@op(region_value=_top_k, factors=_top_k_factors)
 class TopK(Hlo.Operation, name="top_k", traits=PURE):
     """The `k` largest elements of the last dimension, in descending (total) order, ties by lower index; and their i32
     indices."""

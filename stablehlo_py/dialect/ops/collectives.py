@@ -6,8 +6,9 @@
 
 from typing import Any, TypeVar
 
+from stablehlo_py.dialect.ops.factors import Builder, others
 from stablehlo_py.dialect.ops.grid import NOBODY, groups
-from stablehlo_py.dialect.ops.record import PURE, Hlo, Work, op
+from stablehlo_py.dialect.ops.record import PURE, FactorRule, Hlo, Work, op
 from stablehlo_py.dialect.ops.reduction import reduction_kind
 from stablehlo_py.dialect.types import i64, i64s, rank, shape
 from stablehlo_py.dialect.verify import require, require_shape, same_elements, verifier
@@ -74,7 +75,16 @@ def _collective_permute(op: ir.OpView) -> None:
     require(i64(op, "channel") >= 0, "channel must be a number")
 
 
-@op(work=Work.OPAQUE)
+def _besides(*names: str) -> FactorRule:
+    """Blocks of all dimensions go together, besides those that attributes name: of these every block is needed."""
+
+    def rule(b: Builder, op: ir.Operation) -> None:
+        b.common(others(len(b.result_shapes[0]), [i64(op, name) for name in names]))
+
+    return rule
+
+
+@op(work=Work.OPAQUE, factors=_besides())
 class ReplicaId(Hlo.Operation, name="replica_id", traits=PURE):
     """The number of the replica that runs."""
 
@@ -82,7 +92,7 @@ class ReplicaId(Hlo.Operation, name="replica_id", traits=PURE):
     verify_invariants = verifier(_process_id)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors=_besides())
 class PartitionId(Hlo.Operation, name="partition_id", traits=PURE):
     """The number of the partition that runs."""
 
@@ -98,7 +108,7 @@ class _InGroups(Hlo.Operation):
     origin: Any = ext.attribute()
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors=_besides())
 class AllReduce(_InGroups, name="all_reduce"):
     """The operands of all members of the process's group, combined elementwise by the simple combiner `kind`, in the
     order of the group; without a group not specified. `groups` are rows of `width` numbers of the grid's `processes`,
@@ -110,7 +120,7 @@ class AllReduce(_InGroups, name="all_reduce"):
     verify_invariants = verifier(_in_groups, reduction_kind)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors=_besides("dimension"))
 class ReduceScatter(_InGroups, name="reduce_scatter"):
     """As `all_reduce`; each member has the block of its position along `dimension`."""
 
@@ -121,7 +131,7 @@ class ReduceScatter(_InGroups, name="reduce_scatter"):
     verify_invariants = verifier(_in_groups, reduction_kind, _reduce_scatter)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors=_besides("dimension"))
 class AllGather(_InGroups, name="all_gather"):
     """The operands of all members of the group, joined along `dimension`; groups of one size."""
 
@@ -131,7 +141,7 @@ class AllGather(_InGroups, name="all_gather"):
     verify_invariants = verifier(_in_groups, _all_gather)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors=_besides("split_dimension", "concat_dimension"))
 class AllToAll(_InGroups, name="all_to_all"):
     """The operand is split into blocks along `split_dimension`, one for each member of the group; the blocks that the
     members have for this process follow each other along `concat_dimension`. Groups as for `all_gather`."""
@@ -143,7 +153,7 @@ class AllToAll(_InGroups, name="all_to_all"):
     verify_invariants = verifier(_in_groups, _all_to_all)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors=_besides())
 class CollectivePermute(Hlo.Operation, name="collective_permute"):
     """`pairs` are source, target, source, target, ... processes: a target has the operand of its source, a process
     that is no target has zeros. Other attributes as for `all_reduce`."""
@@ -157,7 +167,7 @@ class CollectivePermute(Hlo.Operation, name="collective_permute"):
     verify_invariants = verifier(_collective_permute)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors=_besides())
 class CollectiveBroadcast(_InGroups, name="collective_broadcast"):
     """The operand of the first member of the group; zeros without a group."""
 

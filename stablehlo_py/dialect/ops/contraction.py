@@ -12,6 +12,7 @@ import numpy as np
 
 from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops.factors import Builder, Kind, others
 from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, op
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast
@@ -62,7 +63,22 @@ def _dot(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
     return cast(np.matmul(left, right).reshape(shape(op.result)), numpy_dtype(element_type(op.result)))
 
 
-@op(value=_dot)
+def _dot_factors(b: Builder, op: ir.Operation) -> None:
+    batch, contract = ([i64s(op, f"{side}_{role}") for side in ("lhs", "rhs")] for role in ("batch", "contract"))
+    result = 0
+    for left, right in zip(*batch, strict=True):
+        b.add(b.shapes[0][left], {0: left, 1: right}, {0: result})
+        result += 1
+    for side in (0, 1):
+        for dimension in others(len(b.shapes[side]), batch[side], contract[side]):
+            b.add(b.shapes[side][dimension], {side: dimension}, {0: result})
+            result += 1
+    for left, right in zip(*contract, strict=True):
+        b.add(b.shapes[0][left], {0: left, 1: right}, kind=Kind.REDUCED)
+    b.combiner = "add"
+
+
+@op(value=_dot, factors=_dot_factors)
 class Dot(Hlo.Operation, name="dot", traits=PURE):
     """General dot product. Result dimensions: batch, free of lhs, free of rhs, each in operand order. Operands and
     result are all integers, all floats or all complex."""
@@ -110,12 +126,14 @@ def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
     input_dims, kernel_dims, output_dims = i64s(op, "input_dims"), i64s(op, "kernel_dims"), i64s(op, "output_dims")
     x, kernel = _wide(lhs).transpose(input_dims), _wide(rhs).transpose(kernel_dims)
     spatial = x.ndim - 2
+    sizes = [shape(op.result)[d] for d in output_dims]
+    if 0 in sizes:  # padding may even crop more than there is
+        return np.zeros(shape(op.result), numpy_dtype(element_type(op.result)))
     padding, strides, dilation = i64s(op, "padding"), i64s(op, "strides"), i64s(op, "rhs_dilation")
     low, high = [0, 0, *padding[0::2]], [0, 0, *padding[1::2]]
     x = pad_array(x, np.zeros((), x.dtype), low, high, [0, 0, *(d - 1 for d in i64s(op, "lhs_dilation"))])
     kernel = np.flip(kernel, tuple(i + 2 for i, flipped in enumerate(i64s(op, "reversal")) if flipped))
     groups, batch_groups = i64(op, "feature_groups"), i64(op, "batch_groups")
-    sizes = [shape(op.result)[d] for d in output_dims]
     result = np.zeros(sizes, x.dtype)
     out_features, count = sizes[1], max(groups, batch_groups)
     per_output, per_input, per_batch = out_features // count, x.shape[1] // groups, x.shape[0] // batch_groups
@@ -133,7 +151,27 @@ def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
     return cast(result.transpose(np.argsort(output_dims)), numpy_dtype(element_type(op.result)))
 
 
-@op(value=_convolution)
+def _convolution_factors(b: Builder, op: ir.Operation) -> None:
+    inputs, kernel, outputs = (i64s(op, name) for name in ("input_dims", "kernel_dims", "output_dims"))
+    sizes, weights = b.shapes
+    features, batches = i64(op, "feature_groups"), i64(op, "batch_groups")
+    for name, count, place in (("feature_groups", features, inputs[1]), ("batch_groups", batches, inputs[0])):
+        if count != 1:
+            number = b.add(count, {0: place, 1: kernel[1]}, {0: outputs[1]})
+            b.attribute(name, 1, 0, number)
+    b.add(sizes[inputs[0]] // batches, {0: inputs[0]}, {0: outputs[0]})
+    b.add(weights[kernel[1]] // (features * batches), {1: kernel[1]}, {0: outputs[1]})
+    b.add(weights[kernel[0]], {0: inputs[1], 1: kernel[0]}, kind=Kind.REDUCED)
+    window = [i64s(op, name) for name in ("strides", "lhs_dilation")]
+    edges = i64s(op, "padding")
+    for number, (source, tap, result) in enumerate(zip(inputs[2:], kernel[2:], outputs[2:], strict=True)):
+        steps = (weights[tap], *(each[number] for each in window), *edges[2 * number : 2 * number + 2])
+        kind = Kind.PARALLEL if steps == (1, 1, 1, 0, 0) else Kind.WINDOWED
+        b.add(b.result_shapes[0][result], {0: source}, {0: result}, kind)
+    b.combiner = "add"
+
+
+@op(value=_convolution, factors=_convolution_factors)
 class Convolution(Hlo.Operation, name="convolution", traits=PURE):
     """Convolution. `padding` is low, high per spatial dimension; `reversal` 0/1 per spatial dimension. The `*_dims`
     arrays name dimensions: input (batch, feature, spatial...), kernel (input feature, output feature, spatial...),

@@ -13,6 +13,7 @@ import numpy as np
 
 from stablehlo_py.dialect import elements
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops.factors import Builder
 from stablehlo_py.dialect.ops.record import (
     PURE,
     Array,
@@ -533,7 +534,17 @@ class Convert(Hlo.Operation, name="convert", traits=PURE):
     verify_invariants = verifier(same_shape)
 
 
-@op(work=Work.ELEMENTS, rounds=Rounds.NEVER, value=_bitcast_convert, exact=_bits_are_exact)
+def _bitcast_factors(b: Builder, op: ir.Operation) -> None:
+    b.common(range(min(len(b.shapes[0]), len(b.result_shapes[0]))))
+
+
+@op(
+    work=Work.ELEMENTS,
+    rounds=Rounds.NEVER,
+    value=_bitcast_convert,
+    exact=_bits_are_exact,
+    factors=_bitcast_factors,
+)
 class BitcastConvert(Hlo.Operation, name="bitcast_convert", traits=PURE):
     """Reinterprets bits; between widths the last dimension appears or goes away, as in StableHLO."""
 

@@ -6,6 +6,7 @@
 
 from typing import Any, TypeVar
 
+from stablehlo_py.dialect.ops.factors import Builder
 from stablehlo_py.dialect.ops.record import Hlo, Work, op
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_tensor, shape, text
 from stablehlo_py.dialect.verify import Check, require, require_shape, verifier
@@ -88,7 +89,7 @@ def _random_state(op: ir.OpView) -> None:
     require(i64(op, "site") >= 0, "site must be a number")
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors="it draws from what the process counts")
 class RandomState(Hlo.Operation, name="random_state"):
     """A state for PHILOX that no other draw has: the key of this call of the process, and a counter whose high half
     is the number of the `site` (an op of the user's) in its upper half and how often this site has drawn in its lower
@@ -100,7 +101,14 @@ class RandomState(Hlo.Operation, name="random_state"):
     verify_invariants = verifier(_process, _random_state)
 
 
-@op(work=Work.OPAQUE)
+def _exchange_factors(b: Builder, op: ir.Operation) -> None:
+    kind = text(op, "kind")
+    for dimension, size in enumerate(b.shapes[1]):
+        if kind != "blocks" or dimension:
+            b.add(size, {1: dimension}, {0: dimension + (kind == "gather")})
+
+
+@op(work=Work.OPAQUE, factors=_exchange_factors)
 class Exchange(Hlo.Operation, name="exchange"):
     """Copies memory between the members of a group, which meet at `barrier`. What `kind` says: gather - block i along
     a new first dimension is the operand of member i; blocks - the operand has a block for each member along its first
@@ -124,7 +132,7 @@ class Exchange(Hlo.Operation, name="exchange"):
 # A token is a tensor<0xi8>: it orders what it passes through.
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors="it takes whole tensors from the host")
 class Infeed(Hlo.Operation, name="infeed"):
     """The next tensor from the host at `port` (infeed, or recv from the host)."""
 
@@ -137,7 +145,7 @@ class Infeed(Hlo.Operation, name="infeed"):
     verify_invariants = verifier(_ordered)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors="it hands whole tensors to the host")
 class Outfeed(Hlo.Operation, name="outfeed"):
     """Hands the operand to the host at `port` (outfeed, or send to the host)."""
 
@@ -150,7 +158,7 @@ class Outfeed(Hlo.Operation, name="outfeed"):
     verify_invariants = verifier(_ordered)
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors="it hands whole tensors to another process")
 class Send(Hlo.Operation, name="send"):
     """Puts the operand into the channel of process `targets[process]`, unless that is -1; does not wait."""
 
@@ -164,7 +172,7 @@ class Send(Hlo.Operation, name="send"):
     verify_invariants = verifier(_ordered, _one_to_one("targets"))
 
 
-@op(work=Work.OPAQUE)
+@op(work=Work.OPAQUE, factors="it takes whole tensors from another process")
 class Recv(Hlo.Operation, name="recv"):
     """Waits for the next tensor in this process's channel, sent by `sources[process]`; zeros where that is -1."""
 

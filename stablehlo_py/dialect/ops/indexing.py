@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stablehlo_py.dialect import infer
+from stablehlo_py.dialect.ops.factors import Builder, Kind, others
 from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Work, always, op
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape
 from stablehlo_py.dialect.verify import require, require_dimensions, require_shape, same_elements, verifier
@@ -37,7 +38,17 @@ def _slice(op: ir.Operation, x: Array) -> Array:
     return x[tuple(slice(low, high, step) for low, high, step in edges)]
 
 
-@op(work=Work.INDICES, picks=True, value=_slice, exact=always)
+def _slice_factors(b: Builder, op: ir.Operation) -> None:
+    is_dynamic = op.operation.name == "hlo.dynamic_slice"
+    for dimension, (size, part) in enumerate(zip(b.shapes[0], b.result_shapes[0], strict=True)):
+        if size == part:
+            number = b.add(size, {0: dimension}, {0: dimension})
+            b.attribute("sizes" if is_dynamic else "limit", len(b.shapes[0]), dimension, number)
+        elif not is_dynamic:
+            b.add(part, {0: dimension}, {0: dimension}, Kind.WINDOWED)
+
+
+@op(work=Work.INDICES, picks=True, value=_slice, exact=always, factors=_slice_factors)
 class Slice(Hlo.Operation, name="slice", traits=PURE):
     """Elements `start + i * strides < limit` of every dimension."""
 
@@ -77,7 +88,7 @@ def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
     return x[tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))]
 
 
-@op(work=Work.MOVES, picks=True, value=_dynamic_slice, exact=always)
+@op(work=Work.MOVES, picks=True, value=_dynamic_slice, exact=always, factors=_slice_factors)
 class DynamicSlice(Hlo.Operation, name="dynamic_slice", traits=PURE):
     """A slice of static `sizes` at scalar start indices, clamped so that it fits."""
 
@@ -108,7 +119,15 @@ def _dynamic_update_slice(op: ir.Operation, x: Array, update: Array, *starts: Ar
     return result
 
 
-@op(work=Work.UPDATES, value=_dynamic_update_slice, exact=always)
+def _dynamic_update_slice_factors(b: Builder, op: ir.Operation) -> None:
+    for dimension, (size, part) in enumerate(zip(b.shapes[0], b.shapes[1], strict=True)):
+        if size == part:
+            b.add(size, {0: dimension, 1: dimension}, {0: dimension})
+        else:
+            b.add(size, {0: dimension}, {0: dimension}, Kind.REPLICATED)
+
+
+@op(work=Work.UPDATES, value=_dynamic_update_slice, exact=always, factors=_dynamic_update_slice_factors)
 class DynamicUpdateSlice(Hlo.Operation, name="dynamic_update_slice", traits=PURE):
     """`operand` with `update` written at scalar start indices, clamped so that it fits."""
 
@@ -176,7 +195,19 @@ def _gather(op: ir.Operation, x: Array, indices: Array) -> Array:
     return np.broadcast_to(x[tuple(place)], result_shape)
 
 
-@op(work=Work.MOVES, random_access=True, picks=True, value=_gather, exact=always)
+def _gather_factors(b: Builder, op: ir.Operation) -> None:
+    (sizes, places), window, vector = b.shapes, i64s(op, "slice_sizes"), i64(op, "index_vector_dim")
+    offsets, batching = i64s(op, "offset_dims"), i64s(op, "operand_batching_dims")
+    batched = dict(zip(i64s(op, "start_indices_batching_dims"), batching, strict=True))
+    rank = len(b.result_shapes[0])
+    for result, index in zip(others(rank, offsets), others(len(places), [vector]), strict=True):
+        b.add(places[index], {1: index} | ({0: batched[index]} if index in batched else {}), {0: result})
+    for result, source in zip(offsets, others(len(sizes), i64s(op, "collapsed_slice_dims"), batching), strict=True):
+        if window[source] == sizes[source]:  # the start is clamped to 0
+            b.attribute("slice_sizes", len(sizes), source, b.add(sizes[source], {0: source}, {0: result}))
+
+
+@op(work=Work.MOVES, random_access=True, picks=True, value=_gather, exact=always, factors=_gather_factors)
 class Gather(Hlo.Operation, name="gather", traits=PURE):
     """Slices of `slice_sizes` at computed places; dimension numbers as in the StableHLO spec, section gather."""
 

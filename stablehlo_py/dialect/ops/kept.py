@@ -10,9 +10,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from stablehlo_py.dialect.ops.factors import Builder, Kind, at, others
 from stablehlo_py.dialect.ops.record import Array, Effects, Work, always
 from stablehlo_py.dialect.ops.record import kept as kept_op
-from stablehlo_py.dialect.ops.reduction import Body, reduce_windows, windows
+from stablehlo_py.dialect.ops.reduction import (
+    REDUCTION_KINDS,
+    Body,
+    reduce_windows,
+    reduction_factors,
+    trivial_windows,
+    window_factors,
+    windows,
+)
 from stablehlo_py.dialect.scatter_windows import WHOLE
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.errors import UnsupportedError
@@ -133,23 +142,112 @@ def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int]
     return reduce_windows(op, operands, body(0))
 
 
+def _concatenate_factors(b: Builder, op: ir.Operation) -> None:
+    b.windows([dimension != i64(op, "dimension") for dimension in range(len(b.shapes[0]))])
+
+
+def _reduce_general_factors(b: Builder, op: ir.Operation) -> None:
+    reduction_factors(b, op, len(b.results))
+
+
+def _select_and_scatter_factors(b: Builder, op: ir.Operation) -> None:
+    for dimension, trivial in enumerate(trivial_windows(op)):
+        # Windows are counted by the source.
+        b.add(b.shapes[1][dimension], *b.everywhere(dimension), Kind.PARALLEL if trivial else Kind.WINDOWED)
+
+
+def _scatter_factors(b: Builder, op: ir.Operation) -> None:
+    count = len(b.results)
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    inputs, updates = range(count), range(count + 1, 2 * count + 1)
+    sizes, places, parts = b.shapes[0], b.shapes[count], b.shapes[count + 1]
+    windows, batching = list(numbers.update_window_dims), list(numbers.input_batching_dims)
+    batched = dict(zip(numbers.scatter_indices_batching_dims, batching, strict=True))
+    combiner = _body_op(op)
+    b.combiner, b.initial = combiner, tuple(inputs)
+    for update, index in zip(others(len(parts), windows), others(len(places), [numbers.index_vector_dim]), strict=True):
+        operands = {count: index} | at(updates, update)
+        if index in batched:
+            both = at(inputs, batched[index])
+            b.add(places[index], both | operands, both)
+        elif combiner:
+            b.add(places[index], operands, kind=Kind.REDUCED)
+    for update, target in zip(windows, others(len(sizes), numbers.inserted_window_dims, batching), strict=True):
+        if parts[update] == sizes[target] and target not in numbers.scattered_dims_to_operand_dims:
+            both = at(inputs, target)
+            b.add(sizes[target], both | at(updates, update), both)
+    for dimension, size in enumerate(sizes):
+        if not b.operands[0][dimension]:
+            both = at(inputs, dimension)
+            b.add(size, both, both, Kind.REPLICATED)
+
+
+def _body_op(op: ir.Operation) -> str:
+    """The one commutative op that a body of two arguments applies to them; "" for any other body."""
+    block = op.regions[0].blocks[0]
+    *ops, last = block.operations
+    if len(ops) != 1 or len(block.arguments) != 2:
+        return ""
+    name = ops[0].operation.name.removeprefix("hlo.")
+    whole = set(ops[0].operands) == set(block.arguments) and list(last.operands) == list(ops[0].results)
+    return name if whole and name in REDUCTION_KINDS else ""
+
+
+def _sort_factors(b: Builder, op: ir.Operation) -> None:
+    rank = len(b.shapes[0])
+    sorted_ = i64(op, "dimension") % rank if "dimension" in op.attributes and rank else rank - 1
+    for dimension in range(rank):
+        b.common([dimension], Kind.REPLICATED if dimension == sorted_ else Kind.PARALLEL)
+
+
+def _side_by_side_factors(b: Builder, op: ir.Operation) -> None:
+    scattered = i64(op, "scatter_dimension") if "scatter_dimension" in op.attributes else -1
+    for tensor, sizes in enumerate(b.shapes):
+        for dimension in others(len(sizes), [scattered]):
+            b.add(sizes[dimension], {tensor: dimension}, {tensor: dimension})
+
+
 def _with_regions(name: str, doc: str, **facts: object) -> None:
     kept_op(name, doc, effects=Effects.BY_REGIONS, **facts)
 
 
-kept_op("concatenate", "always", attributes=("dimension",), work=Work.MOVES, value=_concatenate, exact=always)
-_with_regions("reduce", "operands combined together, or a combiner that is not one op", region_value=_reduce)
+kept_op(
+    "concatenate",
+    "always",
+    attributes=("dimension",),
+    work=Work.MOVES,
+    value=_concatenate,
+    exact=always,
+    factors=_concatenate_factors,
+)
+_with_regions(
+    "reduce",
+    "operands combined together, or a combiner that is not one op",
+    region_value=_reduce,
+    factors=_reduce_general_factors,
+)
 _with_regions(
     "reduce_window",
     "the same; a window that depends on dynamic dimensions is in `hlo.window`",
     region_value=_reduce_window,
+    factors=window_factors,
 )
 for _name in ("all_reduce", "reduce_scatter"):
     kept_op(
-        _name, "a combiner that is not one op; groups are `flattened_ids`", effects=Effects.IMPURE, work=Work.OPAQUE
+        _name,
+        "a combiner that is not one op; groups are `flattened_ids`",
+        effects=Effects.IMPURE,
+        work=Work.OPAQUE,
+        factors=_side_by_side_factors,
     )
-_with_regions("sort", "always", region_value=_sort)
-_with_regions("scatter", "always", region_value=_scatter)
-_with_regions("select_and_scatter", "always", region_value=_select_and_scatter)
-kept_op("custom_call", "targets that the backend knows", effects=Effects.CUSTOM_CALL, work=Work.OPAQUE)
-kept_op("optimization_barrier", "always", work=Work.OPAQUE)
+_with_regions("sort", "always", region_value=_sort, factors=_sort_factors)
+_with_regions("scatter", "always", region_value=_scatter, factors=_scatter_factors)
+_with_regions("select_and_scatter", "always", region_value=_select_and_scatter, factors=_select_and_scatter_factors)
+kept_op(
+    "custom_call",
+    "targets that the backend knows",
+    effects=Effects.CUSTOM_CALL,
+    work=Work.OPAQUE,
+    factors="its target says what it computes",
+)
+kept_op("optimization_barrier", "always", work=Work.OPAQUE, factors=_side_by_side_factors)

@@ -26,6 +26,8 @@ Array = np.ndarray
 Value = Callable[..., Any]
 #: True where NumPy's result, of these operands, has the bits that any correct implementation gives at run time.
 Exact = Callable[[ir.Operation, Sequence[Array]], bool]
+#: Adds the factors of an op to a `factors.Builder`; or why it has none.
+FactorRule = Callable[[Any, ir.Operation], None]
 Class = TypeVar("Class", bound=type)
 PURE = [ext.Pure]
 
@@ -111,6 +113,8 @@ class Record:
         function: of elementwise ops without attributes, NumPy's function of the operands' arrays.
         value: NumPy's function of the op and the operands' arrays, as an array.
         region_value: NumPy's function of the op, the list of the operands' arrays and its regions, as a list.
+        factors: what the dimensions of operands and results have to do with each other (factors.py); where nothing can
+            be said, why. Elementwise ops need none.
         exact: where folding may use NumPy's value; None: nowhere.
     """
 
@@ -138,6 +142,7 @@ class Record:
     value: Value | None = None
     region_value: Value | None = None
     exact: Exact | None = None
+    factors: FactorRule | str = "nobody has said which it has"
 
     @property
     def mnemonic(self) -> str:

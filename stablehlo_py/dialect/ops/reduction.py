@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stablehlo_py.dialect import infer
+from stablehlo_py.dialect.ops.factors import Builder, Kind, at
 from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Record, op, record_of, records
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast, is_float_dtype, widened
@@ -94,7 +95,24 @@ def _is_exact(op: ir.Operation, operands: Sequence[Array]) -> bool:
     return whole and bool(total < 2.0 ** np.finfo(x.dtype).nmant)
 
 
-@op(value=_reduce, exact=_is_exact)
+def reduction_factors(b: Builder, op: ir.Operation, count: int) -> None:
+    reduced = i64s(op, "dimensions")
+    kept = iter(range(len(b.result_shapes[0])))
+    for dimension, size in enumerate(b.shapes[0]):
+        operands = at(range(count), dimension)
+        if dimension in reduced:
+            b.add(size, operands, kind=Kind.REDUCED)
+        else:
+            b.add(size, operands, at(range(count), next(kept)))
+    b.initial = tuple(range(count, 2 * count))
+
+
+def _reduce_factors(b: Builder, op: ir.Operation) -> None:
+    reduction_factors(b, op, 1)
+    b.combiner = text(op, "kind")
+
+
+@op(value=_reduce, exact=_is_exact, factors=_reduce_factors)
 class Reduce(Hlo.Operation, name="reduce", traits=PURE):
     """Reduction over `dimensions` by a simple combiner `kind`, starting from the scalar `init`."""
 
@@ -152,7 +170,20 @@ def _check_reduce_window(op: ir.OpView) -> None:
     require_shape(op, infer.window_shape(source, *entries))
 
 
-@op(region_value=_reduce_window)
+def trivial_windows(op: ir.Operation) -> list[bool]:
+    """For each dimension whether every window is one element, and there is one for each element."""
+    window = window_of(op)
+    steps = (window[name] for name in ("window", "strides", "base_dilation"))
+    return [
+        each == (1, 1, 1, 0, 0) for each in zip(*steps, window["padding"][0::2], window["padding"][1::2], strict=True)
+    ]
+
+
+def window_factors(b: Builder, op: ir.Operation) -> None:
+    b.windows(trivial_windows(op))
+
+
+@op(region_value=_reduce_window, factors=window_factors)
 class ReduceWindow(Hlo.Operation, name="reduce_window", traits=PURE):
     """Reduction over sliding windows by a simple combiner `kind`; attributes as in StableHLO, `padding` is low, high
     per dimension."""

@@ -11,6 +11,8 @@ import numpy as np
 
 from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.index_map import reshape_pieces
+from stablehlo_py.dialect.ops.factors import Builder, Kind
 from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Rounds, Work, always, op
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import (
@@ -55,7 +57,7 @@ def _check_constant(op: ir.OpView) -> None:
     )
 
 
-@op(work=Work.INDICES, value=constant_value)
+@op(work=Work.INDICES, value=constant_value, factors="its elements are data")
 class Constant(Hlo.Operation, name="constant", traits=PURE):
     """A constant; `value` is a dense or dense_resource elements attribute of the result's type. For a complex result it
     holds the interleaved parts: one more dimension, of size 2."""
@@ -77,7 +79,13 @@ def _iota(op: ir.Operation) -> Array:
     return broadcast_array(numbers, sizes, [dimension])
 
 
-@op(work=Work.INDICES, value=_iota)
+def _iota_factors(b: Builder, op: ir.Operation) -> None:
+    for dimension, size in enumerate(b.result_shapes[0]):
+        kind = Kind.REPLICATED if dimension == i64(op, "dimension") else Kind.PARALLEL
+        b.add(size, {}, {0: dimension}, kind)
+
+
+@op(work=Work.INDICES, value=_iota, factors=_iota_factors)
 class Iota(Hlo.Operation, name="iota", traits=PURE):
     """Index along `dimension`, as the result's element type."""
 
@@ -93,7 +101,7 @@ def _check_size(op: ir.OpView) -> None:
     require(len(i64s(op, "value")) == num_elements(op.results[0]), "value must have one entry per element")
 
 
-@op(work=Work.INDICES)
+@op(work=Work.INDICES, factors="its elements are data")
 class Size(Hlo.Operation, name="size", traits=PURE):
     """A constant that holds sizes: `value` is their text, one per element of the result, a scalar or a vector of
     integers (docs/dynamic-shapes.md)."""
@@ -125,7 +133,13 @@ def _broadcast(op: ir.Operation, x: Array) -> Array:
     return broadcast_array(x, shape(op.result), i64s(op, "dimensions"))
 
 
-@op(work=Work.INDICES, picks=True, value=_broadcast)
+def _broadcast_factors(b: Builder, op: ir.Operation) -> None:
+    source = {dimension: number for number, dimension in enumerate(i64s(op, "dimensions"))}
+    for dimension, size in enumerate(b.result_shapes[0]):
+        b.add(size, {0: source[dimension]} if dimension in source else {}, {0: dimension})
+
+
+@op(work=Work.INDICES, picks=True, value=_broadcast, factors=_broadcast_factors)
 class Broadcast(Hlo.Operation, name="broadcast", traits=PURE):
     """Operand dimension i becomes result dimension `dimensions[i]`, with the same size; the others repeat."""
 
@@ -140,7 +154,22 @@ def _check_reshape(op: ir.OpView) -> None:
     require(num_elements(op.operands[0]) == num_elements(op.results[0]), "must keep the number of elements")
 
 
-@op(work=Work.INDICES, picks=True, value=lambda op, x: x.reshape(shape(op.result)), exact=always)
+def _reshape_factors(b: Builder, op: ir.Operation) -> None:
+    if 0 in b.shapes[0]:
+        return
+    for size, source, target in reshape_pieces(b.shapes[0], b.result_shapes[0]):
+        operands = {} if source is None else {0: source}
+        results = {} if target is None else {0: target}
+        b.add(size, operands, results, Kind.PARALLEL if operands and results else Kind.REPLICATED)
+
+
+@op(
+    work=Work.INDICES,
+    picks=True,
+    value=lambda op, x: x.reshape(shape(op.result)),
+    exact=always,
+    factors=_reshape_factors,
+)
 class Reshape(Hlo.Operation, name="reshape", traits=PURE):
     """The same elements in row-major order under another shape."""
 
@@ -156,7 +185,18 @@ def _check_transpose(op: ir.OpView) -> None:
     require_shape(op, [source[dimension] for dimension in permutation])
 
 
-@op(work=Work.MOVES, picks=True, value=lambda op, x: x.transpose(i64s(op, "permutation")), exact=always)
+def _transpose_factors(b: Builder, op: ir.Operation) -> None:
+    for dimension, source in enumerate(i64s(op, "permutation")):
+        b.add(b.shapes[0][source], {0: source}, {0: dimension})
+
+
+@op(
+    work=Work.MOVES,
+    picks=True,
+    value=lambda op, x: x.transpose(i64s(op, "permutation")),
+    exact=always,
+    factors=_transpose_factors,
+)
 class Transpose(Hlo.Operation, name="transpose", traits=PURE):
     """Result dimension i is operand dimension `permutation[i]`."""
 
@@ -195,7 +235,12 @@ def _pad(op: ir.Operation, x: Array, value: Array) -> Array:
     return pad_array(x, value, i64s(op, "low"), i64s(op, "high"), i64s(op, "interior"))
 
 
-@op(work=Work.MOVES, value=_pad, exact=always)
+def _pad_factors(b: Builder, op: ir.Operation) -> None:
+    edges = zip(i64s(op, "low"), i64s(op, "high"), i64s(op, "interior"), strict=True)
+    b.windows([not any(edge) for edge in edges])
+
+
+@op(work=Work.MOVES, value=_pad, exact=always, factors=_pad_factors)
 class Pad(Hlo.Operation, name="pad", traits=PURE):
     """Pads with a scalar: `low` and `high` (may be negative: crops) edges and `interior` between elements."""
 
@@ -213,7 +258,17 @@ def _check_reverse(op: ir.OpView) -> None:
     require_dimensions(i64s(op, "dimensions"), rank(op.operands[0]), "dimensions")
 
 
-@op(work=Work.MOVES, picks=True, value=lambda op, x: np.flip(x, i64s(op, "dimensions")), exact=always)
+def _reverse_factors(b: Builder, op: ir.Operation) -> None:
+    b.windows([dimension not in i64s(op, "dimensions") for dimension in range(len(b.shapes[0]))])
+
+
+@op(
+    work=Work.MOVES,
+    picks=True,
+    value=lambda op, x: np.flip(x, i64s(op, "dimensions")),
+    exact=always,
+    factors=_reverse_factors,
+)
 class Reverse(Hlo.Operation, name="reverse", traits=PURE):
     """Reverses the order of elements along `dimensions`."""
 
