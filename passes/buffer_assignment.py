@@ -21,6 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import (
+    ALIASING_OUTPUT,
+    ARENA_BYTES,
+    BUFFER_DONOR,
+    DONATIONS,
+    FUSION,
+    INPLACE,
+    SLICES,
+)
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.size import estimate, is_known
@@ -72,7 +81,7 @@ class BufferAssignment(Pass):
             verify_buffers(module)
 
     def _may_reuse(self, function: ir.Operation) -> bool:
-        kind = function.attributes["hlo.fusion"].value
+        kind = function.attributes[FUSION].value
         return self.inplace and (self.inplace_epilogues or kind not in ("dot", "convolution"))
 
 
@@ -95,16 +104,16 @@ def memory_plan(module: ir.Module) -> list[Entry]:
     program = Program(main)
     entries = []
     for step in program.ops:
-        if step.name == "hlo.reshape" or "hlo.slices" not in step.op.attributes:
+        if step.name == "hlo.reshape" or SLICES not in step.op.attributes:
             continue
-        slices = i64s(step.op, "hlo.slices")
+        slices = i64s(step.op, SLICES)
         for index, number in enumerate(step.results):
             space, _, offset, size = slices[4 * index : 4 * index + 4]
             if space != ARENA or program.number[step.op.results[index]] != number:
                 continue
             value = program.values[number]
             name = step.op.attributes["callee"].value if step.name == "func.call" else step.name
-            kind = f"{name} ({fusions[name].attributes['hlo.fusion'].value})" if name in fusions else name
+            kind = f"{name} ({fusions[name].attributes[FUSION].value})" if name in fusions else name
             entries.append(Entry(kind, offset, size, value.first, value.last, describe(step.op.location)))
     return sorted(entries, key=lambda entry: (-estimate(entry.size), entry.first))
 
@@ -117,7 +126,7 @@ def functions(module: ir.Module) -> tuple[ir.Operation, dict[str, ir.Operation]]
         op = view.operation
         if op.name != "func.func":
             continue
-        if "hlo.fusion" in op.attributes:
+        if FUSION in op.attributes:
             fusions[op.attributes["sym_name"].value] = op
         elif main is None or op.attributes["sym_name"].value == "main":
             main = op
@@ -132,9 +141,9 @@ def _donors(main: ir.Operation) -> dict[int, int | None]:
         return {}
     donors: dict[int, int | None] = {}
     for number, attributes in enumerate(main.attributes["arg_attrs"]):
-        if "tf.aliasing_output" in attributes:
-            donors[number] = attributes["tf.aliasing_output"].value
-        elif "jax.buffer_donor" in attributes and attributes["jax.buffer_donor"].value:
+        if ALIASING_OUTPUT in attributes:
+            donors[number] = attributes[ALIASING_OUTPUT].value
+        elif BUFFER_DONOR in attributes and attributes[BUFFER_DONOR].value:
             donors[number] = None
     return donors
 
@@ -156,13 +165,11 @@ def _annotate(module: ir.Module, plan: Plan, share: bool) -> None:
             root = classes.of(number)
             space = classes.space[root]
             numbers += (*(place[root] if space is None else (*space, 0)), program.values[number].bytes)
-        step.op.attributes["hlo.slices"] = attribute(numbers)
+        step.op.attributes[SLICES] = attribute(numbers)
     attributes = module.operation.attributes
-    attributes["hlo.arena_bytes"] = attribute(total if known else [total])
+    attributes[ARENA_BYTES] = attribute(total if known else [total])
     if plan.donations:
-        attributes["hlo.donations"] = ir.DenseI64ArrayAttr.get(
-            [number for pair in sorted(plan.donations) for number in pair]
-        )
+        attributes[DONATIONS] = ir.DenseI64ArrayAttr.get([number for pair in sorted(plan.donations) for number in pair])
 
 
 def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operation], pairs: dict[str, InPlace]) -> None:
@@ -186,11 +193,11 @@ def _mark_in_place(module: ir.Module, plan: Plan, fusions: dict[str, ir.Operatio
                     variant = f"{name}_{serial}"
                 function = function.clone(ip=ir.InsertionPoint(module.body))
                 function.attributes["sym_name"] = ir.StringAttr.get(variant)
-                if "hlo.inplace" in function.attributes:
-                    del function.attributes["hlo.inplace"]
+                if INPLACE in function.attributes:
+                    del function.attributes[INPLACE]
                 fusions[variant] = function
             if shared:
-                function.attributes["hlo.inplace"] = ir.DenseI64ArrayAttr.get(shared)
+                function.attributes[INPLACE] = ir.DenseI64ArrayAttr.get(shared)
             used.add(name)
             variants[(name, shared)] = variant
         if variant != name:

@@ -27,7 +27,8 @@ from typing import ClassVar
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.grid import BARRIERS, Groups, function_of, grid_of, groups_of, padded, pairs_of, process
+from stablehlo_py.dialect.attributes import BARRIERS
+from stablehlo_py.dialect.grid import Groups, function_of, grid_of, groups_of, padded, pairs_of, process
 from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.scalar_regions import on_tensors
 from stablehlo_py.dialect.types import element_type, i64, num_elements, shape, text

@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.size import typical_order
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.dce import Dce
@@ -57,11 +58,7 @@ class Fusion(Pass):
         outliner = Outliner(module)
         for view in list(module.body.operations):
             function = view.operation
-            if (
-                function.name == "func.func"
-                and "hlo.fusion" not in function.attributes
-                and len(function.regions[0].blocks)
-            ):
+            if function.name == "func.func" and FUSION not in function.attributes and len(function.regions[0].blocks):
                 self._block(function.regions[0].blocks[0], outliner)
 
     def _block(self, block: ir.Block, outliner: Outliner) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import inline_calls
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
@@ -42,7 +43,7 @@ class Inline(Pass):
         fusions = {
             op.attributes["sym_name"].value
             for op in module.body
-            if op.operation.name == "func.func" and "hlo.fusion" in op.attributes
+            if op.operation.name == "func.func" and FUSION in op.attributes
         }
 
         def keeps(op: ir.Operation) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
@@ -52,7 +53,7 @@ class OutlineLoops(Pass):
         count = 0
         for view in list(module.body.operations):
             function = view.operation
-            if function.name == "func.func" and "hlo.fusion" not in function.attributes:
+            if function.name == "func.func" and FUSION not in function.attributes:
                 for block in function.regions[0].blocks:
                     count = self._block(module, block, count)
 
@@ -177,7 +178,7 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, max_elements: int
                 "sym_name": ir.StringAttr.get(name),
                 "sym_visibility": ir.StringAttr.get("private"),
                 "function_type": ir.TypeAttr.get(ir.FunctionType.get([value.type for value in inputs], results)),
-                "hlo.fusion": ir.StringAttr.get("tiny_loop"),
+                FUSION: ir.StringAttr.get("tiny_loop"),
             },
             regions=1,
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import SETTLED
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.canonicalize_convolution import CONVOLUTION
 from stablehlo_py.passes.canonicalize_dot import DOT
@@ -23,8 +24,6 @@ from stablehlo_py.passes.simplify import simplify_rules
 from stablehlo_py.passes.simplify_rules import APPROXIMATE, EXACT
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import RuleSet, apply_rules
-
-SETTLED = "hlo.settled"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
@@ -39,11 +40,11 @@ class Schedule(Pass):
         updates = set()
         for view in module.body.operations:
             op = view.operation
-            if "hlo.fusion" in op.attributes and op.attributes["hlo.fusion"].value == "update":
+            if FUSION in op.attributes and op.attributes[FUSION].value == "update":
                 updates.add(op.attributes["sym_name"].value)
         for view in module.body.operations:
             op = view.operation
-            if op.name == "func.func" and "hlo.fusion" not in op.attributes:
+            if op.name == "func.func" and FUSION not in op.attributes:
                 for block in op.regions[0].blocks:
                     _schedule(block, updates)
 

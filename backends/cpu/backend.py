@@ -25,19 +25,31 @@ from stablehlo_py.backends.cpu.symbols import outside
 from stablehlo_py.backends.cpu.target import NAMED, CpuTarget, host_target, required_features
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.attributes import (
+    BARRIERS,
+    CHANNELS,
+    CHECKS,
+    DONATIONS,
+    FUSION,
+    PORTS,
+    PROCESS,
+    QUANTIZED,
+    RANDOM_SITES,
+    RESULT_INFO,
+    SLICES,
+    WHOLE,
+)
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.grid import BARRIERS, PROCESS, WHOLE, grid_of_module
-from stablehlo_py.dialect.quantized import QUANTIZED, quantized_of
+from stablehlo_py.dialect.grid import grid_of_module
+from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.size import SPECIALIZE, Number, is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.interrupts import checkpoint, deferred
-from stablehlo_py.legalize.rng import SITES
-from stablehlo_py.legalize.transfers import CHANNELS, PORTS
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
-from stablehlo_py.passes.symbolic.checks import CHECKS, checks_of
+from stablehlo_py.passes.symbolic.checks import checks_of
 from stablehlo_py.runtime.memory import require
 from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, GridPlan, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization
@@ -168,7 +180,7 @@ class CpuBackend:
         kernels: dict[str, Kernel] = {}
         units: list[Unit] = []
         failures: dict[str, Sequence[Problem]] = {}
-        fusions = [function for function in module.body.operations if "hlo.fusion" in function.attributes]
+        fusions = [function for function in module.body.operations if FUSION in function.attributes]
         for number, function in enumerate(fusions):
             checkpoint()
             progress.at("kernels", number, len(fusions))
@@ -261,8 +273,8 @@ def output_specs(main: ir.OpView) -> tuple[Spec, ...]:
     if "res_attrs" in main.attributes:
         for number, described in enumerate(main.attributes["res_attrs"]):
             info = ir.DictAttr(described)
-            if "jax.result_info" in info and info["jax.result_info"].value:
-                names[number] = info["jax.result_info"].value
+            if RESULT_INFO in info and info[RESULT_INFO].value:
+                names[number] = info[RESULT_INFO].value
     return tuple(
         Spec(name, *_shape_dtype(type_), _quantization(main, "res_attrs", number))
         for number, (name, type_) in enumerate(zip(names, results, strict=True))
@@ -286,8 +298,8 @@ def constants_of(main: ir.OpView) -> list[np.ndarray]:
     found: dict[int, np.ndarray] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "hlo.constant" and "hlo.slices" in op.attributes:
-            space, number, _, _ = i64s(op, "hlo.slices")
+        if op.name == "hlo.constant" and SLICES in op.attributes:
+            space, number, _, _ = i64s(op, SLICES)
             if space == CONSTANT and number not in found:
                 found[number] = constant_value(op)
         return ir.WalkResult.ADVANCE
@@ -297,9 +309,9 @@ def constants_of(main: ir.OpView) -> list[np.ndarray]:
 
 
 def _donations(module: ir.Module) -> tuple[tuple[int, int], ...]:
-    if "hlo.donations" not in module.operation.attributes:
+    if DONATIONS not in module.operation.attributes:
         return ()
-    numbers = i64s(module.operation, "hlo.donations")
+    numbers = i64s(module.operation, DONATIONS)
     return tuple((numbers[i + 1], numbers[i]) for i in range(0, len(numbers), 2))
 
 
@@ -321,7 +333,7 @@ def _grid_plan(module: ir.Module, main: ir.OpView, program: Program, options: Op
         whole=WHOLE in module.operation.attributes,
         barriers=len(main.attributes[BARRIERS]) if BARRIERS in main.attributes else 0,
         channels=len(main.attributes[CHANNELS]) if CHANNELS in main.attributes else 0,
-        random_sites=main.attributes[SITES].value if SITES in main.attributes else 0,
+        random_sites=main.attributes[RANDOM_SITES].value if RANDOM_SITES in main.attributes else 0,
         ports=tuple(_port(described) for described in main.attributes[PORTS]) if PORTS in main.attributes else (),
         sites=tuple(program.sites),
     )
@@ -335,7 +347,7 @@ def _port(described: ir.DictAttr) -> Port:
 def _report(
     module: ir.Module, kernels: dict[str, Kernel], program: Program, objects: list[bytes], options: Options
 ) -> str:
-    kinds = Counter(f.attributes["hlo.fusion"].value for f in module.body.operations if "hlo.fusion" in f.attributes)
+    kinds = Counter(f.attributes[FUSION].value for f in module.body.operations if FUSION in f.attributes)
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     return "\n".join(
         (

@@ -27,6 +27,7 @@ from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.attributes import ARENA_BYTES, SLICES
 from stablehlo_py.dialect.size import is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import byte_size, element_type, i64s, is_tensor, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
@@ -90,8 +91,8 @@ class Program:
 
 def arena_bytes(module: ir.Module) -> int:
     """Bytes of the planned arena of a scheduled module, a Size where dimensions are dynamic."""
-    attribute = module.operation.attributes["hlo.arena_bytes"]
-    return i64s(module.operation, "hlo.arena_bytes")[0] if isinstance(attribute, ir.StringAttr) else attribute.value
+    attribute = module.operation.attributes[ARENA_BYTES]
+    return i64s(module.operation, ARENA_BYTES)[0] if isinstance(attribute, ir.StringAttr) else attribute.value
 
 
 def align(size: int) -> int:
@@ -154,8 +155,8 @@ class _Emitter:
         def visit(op: ir.Operation) -> ir.WalkResult:
             if _HANDLERS.get(op.name) is _Emitter._step and not self._stops(op):
                 self.counts[step_name(op)] += 1
-            if "hlo.slices" in op.attributes:
-                numbers = i64s(op, "hlo.slices")
+            if SLICES in op.attributes:
+                numbers = i64s(op, SLICES)
                 used.update((numbers[i], numbers[i + 1]) for i in range(0, len(numbers), 4))
             return ir.WalkResult.ADVANCE
 
@@ -191,9 +192,9 @@ class _Emitter:
         return f.gep(f.load(PTR, table, place.number), place.offset, I8)
 
     def _record(self, op: ir.OpView) -> None:
-        if "hlo.slices" not in op.attributes:
+        if SLICES not in op.attributes:
             raise InternalError(f"'{op.operation.name}' has no slice", location=user_location(op.location))
-        numbers = i64s(op, "hlo.slices")
+        numbers = i64s(op, SLICES)
         for position, result in enumerate(op.results):
             self.slices[result] = Slice(*numbers[4 * position : 4 * position + 4])
 
@@ -451,7 +452,7 @@ class _Emitter:
 def step_name(op: ir.OpView) -> str:
     """Equal for kernels, and for copies, that differ in the places of their operands only."""
     if op.operation.name == "hlo.copy":
-        return f"shlo_copy_{i64s(op, 'hlo.slices')[3]}"
+        return f"shlo_copy_{i64s(op, SLICES)[3]}"
     return op.attributes["callee"].value
 
 

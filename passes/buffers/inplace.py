@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.custom_call import aliases
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.size import largest
@@ -31,7 +32,7 @@ NOWHERE = InPlace(frozenset())
 
 def in_place(function: ir.Operation) -> InPlace:
     """The pairs of a fusion function."""
-    kind = function.attributes["hlo.fusion"].value
+    kind = function.attributes[FUSION].value
     block = function.regions[0].blocks[0]
     ops = [view.operation for view in block.operations]
     if kind in ("update", "scatter"):

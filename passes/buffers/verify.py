@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, FUSION, INPLACE, SLICES
 from stablehlo_py.dialect.types import tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
 from stablehlo_py.mlir import ir
@@ -48,7 +49,7 @@ class _Checker:
         for view in module.body.operations:
             op = view.operation
             if op.name == "func.func":
-                if "hlo.fusion" in op.attributes:
+                if FUSION in op.attributes:
                     self.functions[op.attributes["sym_name"].value] = op
                 elif self.main is None or op.attributes["sym_name"].value == "main":
                     self.main = op
@@ -58,8 +59,8 @@ class _Checker:
         self.memory: list[tuple[Slice, int]] = []
         self.serial = 0
         attributes = module.operation.attributes
-        self.arena = attributes["hlo.arena_bytes"].value if "hlo.arena_bytes" in attributes else 0
-        pairs = list(attributes["hlo.donations"]) if "hlo.donations" in attributes else []
+        self.arena = attributes[ARENA_BYTES].value if ARENA_BYTES in attributes else 0
+        pairs = list(attributes[DONATIONS]) if DONATIONS in attributes else []
         self.donations = dict(zip(pairs[1::2], pairs[::2], strict=True))
 
     def run(self) -> list[Problem]:
@@ -106,7 +107,7 @@ class _Checker:
         results = [result for result in op.results if isinstance(result.type, ir.RankedTensorType)]
         if not results:
             return
-        numbers = list(op.attributes["hlo.slices"]) if "hlo.slices" in op.attributes else []
+        numbers = list(op.attributes[SLICES]) if SLICES in op.attributes else []
         if len(numbers) != 4 * len(results):
             self._report(op, "hlo.slices needs four numbers for each result")
             numbers = [0, 0, 0, 0] * len(results)
@@ -152,8 +153,8 @@ class _Checker:
             allowed = {(0, 0)}
         elif (
             function := self.functions.get(op.attributes["callee"].value)
-        ) is not None and "hlo.inplace" in function.attributes:
-            pairs = list(function.attributes["hlo.inplace"])
+        ) is not None and INPLACE in function.attributes:
+            pairs = list(function.attributes[INPLACE])
             allowed = set(zip(pairs[::2], pairs[1::2], strict=True))
         places = [self.slices[result] for result in op.results]
         for output, place in enumerate(places):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
@@ -98,7 +99,7 @@ class _Maker:
                     "sym_name": ir.StringAttr.get(name),
                     "sym_visibility": ir.StringAttr.get("private"),
                     "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
-                    "hlo.fusion": ir.StringAttr.get(kind),
+                    FUSION: ir.StringAttr.get(kind),
                 },
                 regions=1,
             )

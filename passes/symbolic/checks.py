@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.size import Number, equal, less, minimum, symbol, symbols
 from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.equations import Equation
 
-CHECKS = "hlo.checks"
 Kind = Literal["argument", "memory", "assumption"]
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import WINDOW
 from stablehlo_py.dialect.size import Number
 from stablehlo_py.dialect.types import DYNAMIC
-from stablehlo_py.dialect.window import WINDOW
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.dynamic_calls import check_signature, move_body
 from stablehlo_py.mlir import ir

@@ -18,6 +18,7 @@ from stablehlo_py.debug.engines import MAX_STEPS, at_stage
 from stablehlo_py.debug.sensitivity import Sensitivity
 from stablehlo_py.debug.settings import Noise, Settings, Source
 from stablehlo_py.debug.workers import Workers
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import UnsupportedError
@@ -90,7 +91,7 @@ def wrong_kernels(
             progress(f"kernel {number + 1}/{len(recorder.calls)} by itself")
             finding = _finding(workers, module, function, calls, settings)
             if finding is not None:
-                kind = function.attributes["hlo.fusion"].value
+                kind = function.attributes[FUSION].value
                 found.append(WrongKernel(name, kind, _ops_of(function), _lines_of(function), finding))
                 if len(found) == stop_after:
                     break

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.types import DYNAMIC, element_type, is_bool, is_complex, is_float, is_integer, is_tensor
 from stablehlo_py.mlir import ir
@@ -180,7 +181,7 @@ def _dynamic_reduce_window(op: Op) -> bool:
 
 
 def _top_k(op: Op) -> bool:
-    attributes = op.attributes.get("mhlo.attributes")
+    attributes = op.attributes.get(MHLO_ATTRIBUTES)
     return isinstance(attributes, ir.DictAttr) and is_top_k(op, {each.name: each.attr for each in attributes})
 
 

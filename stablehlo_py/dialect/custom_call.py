@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.attributes import MHLO_CONFIGURATION, OPERAND_ORDERS, RESULT_ORDERS
 from stablehlo_py.dialect.types import element_type, is_tensor, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
-
-OPERAND_ORDERS, RESULT_ORDERS = "hlo.operand_orders", "hlo.result_orders"
-SITE = "hlo.site"  # the user's file, line and column, on calls of registered targets
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def read_call(op: ir.OpView | ir.Operation) -> CustomCall:
 
 def configuration(op: ir.OpView | ir.Operation) -> dict[str, ir.Attribute]:
     """The backend configuration: typed entries (API version 4), or the older string under its own name."""
-    for key in ("mhlo.backend_config", "backend_config"):
+    for key in (MHLO_CONFIGURATION, "backend_config"):
         if key in op.attributes:
             value = op.attributes[key]
             if isinstance(value, ir.DictAttr):

@@ -9,15 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import PARTITIONS, PROCESS, REPLICAS
 from stablehlo_py.dialect.constants import to_numpy
 from stablehlo_py.dialect.ops.grid import NOBODY, PROCESS_WORDS
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.mlir import ir
-
-REPLICAS, PARTITIONS = "mhlo.num_replicas", "mhlo.num_partitions"
-WHOLE = "hlo.whole"  # on the module: all processes have the same arguments, and the same results
-PROCESS = "hlo.process"  # marks the argument
-BARRIERS = "hlo.barriers"  # on the function: the groups that meet at each barrier
 
 Groups = list[list[int]]
 

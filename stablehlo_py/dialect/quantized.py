@@ -9,8 +9,6 @@ import numpy as np
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.mlir import ir, quant
 
-QUANTIZED = "hlo.quantized"  # the attribute of a function's argument or result that is legalized: its quantized type
-
 
 @dataclass(frozen=True)
 class Quantized:

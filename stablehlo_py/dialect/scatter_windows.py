@@ -9,10 +9,10 @@ written for XLA. What holds for a module is decided once, before its first pass,
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir, stablehlo
 
-WHOLE = "hlo.whole_windows"
 _OF_XLA = ("mhlo.", "jax.")
 
 
@@ -21,9 +21,9 @@ def declare_windows(module: ir.Module, windows: str) -> None:
     attributes = module.operation.attributes
     written_for_xla = any(name.startswith(_OF_XLA) for name in attributes)
     if windows == "whole" or (windows == "auto" and written_for_xla):
-        attributes[WHOLE] = ir.UnitAttr.get(module.context)
-    elif windows == "partial" and WHOLE in attributes:
-        del attributes[WHOLE]
+        attributes[WHOLE_WINDOWS] = ir.UnitAttr.get(module.context)
+    elif windows == "partial" and WHOLE_WINDOWS in attributes:
+        del attributes[WHOLE_WINDOWS]
 
 
 def mark_windows(op: ir.OpView) -> None:
@@ -32,8 +32,8 @@ def mark_windows(op: ir.OpView) -> None:
     around = op.operation
     while around.name != "builtin.module":
         around = around.parent.operation
-    if WHOLE in around.attributes and _can_be_partial(op):
-        op.operation.attributes[WHOLE] = ir.UnitAttr.get()
+    if WHOLE_WINDOWS in around.attributes and _can_be_partial(op):
+        op.operation.attributes[WHOLE_WINDOWS] = ir.UnitAttr.get()
 
 
 def _can_be_partial(op: ir.OpView) -> bool:

@@ -6,10 +6,10 @@ attributes, which cannot hold Sizes.
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.attributes import WINDOW
 from stablehlo_py.dialect.types import i64s, rank
 from stablehlo_py.mlir import ir
 
-WINDOW = "hlo.window"  # the numbers of `window_of`, one behind the other
 NAMES = ("window", "strides", "base_dilation", "window_dilation", "padding")
 _STABLEHLO = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
 

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from stablehlo_py.dialect.attributes import (
+    ALIASING_OUTPUT,
+    BUFFER_DONOR,
+    GLOBAL_CONSTANT,
+    PARTITIONS,
+    REPLICAS,
+    RESULT_INFO,
+    SHARDING,
+    SHARDY,
+    WHOLE,
+    WHOLE_WINDOWS,
+)
 from stablehlo_py.dialect.call_signatures import what_is_wrong
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, Problem
@@ -29,20 +41,20 @@ _STRING = ("a string", _is(ir.StringAttr))
 _UNIT = ("an attribute without a value", _is(ir.UnitAttr))
 _Wanted = Mapping[str, tuple[str, _Fits]]
 _OF_MODULE: _Wanted = {
-    "mhlo.num_replicas": _COUNT,
-    "mhlo.num_partitions": _COUNT,
+    REPLICAS: _COUNT,
+    PARTITIONS: _COUNT,
     # Our own, which are there when what was loaded is written and loaded again.
-    "hlo.whole": _UNIT,
-    "hlo.whole_windows": _UNIT,
-    "hlo.shardy": ("a dictionary", _is(ir.DictAttr)),
+    WHOLE: _UNIT,
+    WHOLE_WINDOWS: _UNIT,
+    SHARDY: ("a dictionary", _is(ir.DictAttr)),
 }
 _OF_ARGUMENT: _Wanted = {
-    "tf.aliasing_output": _INTEGER,
-    "jax.buffer_donor": _BOOL,
-    "jax.global_constant": _STRING,
+    ALIASING_OUTPUT: _INTEGER,
+    BUFFER_DONOR: _BOOL,
+    GLOBAL_CONSTANT: _STRING,
 }
-_OF_RESULT: _Wanted = {"jax.result_info": _STRING}
-_OF_CALL: _Wanted = {"mhlo.sharding": _STRING}
+_OF_RESULT: _Wanted = {RESULT_INFO: _STRING}
+_OF_CALL: _Wanted = {SHARDING: _STRING}
 # Ops on which passes of ours leave attributes for each other.
 _ANNOTATED = frozenset(
     f"stablehlo.{name}"

@@ -18,13 +18,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stablehlo_py.dialect.grid import PARTITIONS, WHOLE
+from stablehlo_py.dialect.attributes import PARTITIONS, SHARDING, WHOLE
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.frontend.shards import Shards, groups_along
 from stablehlo_py.mlir import ir
 
-_SHARDING = "mhlo.sharding"
 _TO_SHARD, _TO_FULL = "SPMDFullToShardShape", "SPMDShardToFullShape"
 _TILES = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))")
 
@@ -67,9 +66,9 @@ def _expand(op: ir.Operation, partitions: int) -> None:
     to_shard = _target(op) == _TO_SHARD
     # The call that leaves whole values says "manual": how they are split stands on the operand.
     described = operand.owner if to_shard else op
-    if isinstance(described, ir.Block) or _SHARDING not in described.attributes:
+    if isinstance(described, ir.Block) or SHARDING not in described.attributes:
         raise _Unknown("its operand has no sharding")
-    text = described.attributes[_SHARDING].value
+    text = described.attributes[SHARDING].value
     groups = _groups(text, len(result.shape), partitions)
     whole, part = (operand.type, result) if to_shard else (result, operand.type)
     if [rows.shape[1] * size for rows, size in zip(groups, part.shape, strict=True)] != list(whole.shape):

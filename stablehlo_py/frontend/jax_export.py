@@ -13,12 +13,12 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from stablehlo_py.dialect.attributes import KEPT, LEAVES, PLATFORMS
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.program import Leaves
 
 # Slots of jax's `Exported` table; stable since the format's first version (2023), the last since April 2026.
 _IN_AVALS, _PLATFORMS, _MODULE, _KEPT, _IN_AVAL_INDICES = 10, 22, 30, 34, 48
-PLATFORMS, LEAVES, KEPT = "jax.platforms", "jax.leaves", "jax.kept"  # on a module
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stablehlo_py.dialect.attributes import GLOBAL_CONSTANT
 from stablehlo_py.dialect.constants import constant_value, from_numpy
 from stablehlo_py.dialect.types import element_type
 from stablehlo_py.errors import UnsupportedError, elided
@@ -18,7 +19,7 @@ from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.jax_export import platforms_of
 from stablehlo_py.mlir import ir
 
-_MARK, _PLATFORM_INDEX = "jax.global_constant", "_platform_index"
+_PLATFORM_INDEX = "_platform_index"
 
 
 def choose_platform(module: ir.Module, platform: str) -> None:
@@ -58,7 +59,7 @@ def _platform_arguments(function: ir.OpView) -> Iterator[int]:
         return
     for number, described in enumerate(ir.ArrayAttr(function.attributes["arg_attrs"])):
         mark = ir.DictAttr(described)
-        if _MARK in mark and ir.StringAttr(mark[_MARK]).value == _PLATFORM_INDEX:
+        if GLOBAL_CONSTANT in mark and ir.StringAttr(mark[GLOBAL_CONSTANT]).value == _PLATFORM_INDEX:
             yield number
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from stablehlo_py.dialect.grid import PARTITIONS, WHOLE
+from stablehlo_py.dialect.attributes import PARTITIONS, SHARDY, WHOLE
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.diagnostics import load_error
@@ -31,7 +31,6 @@ from stablehlo_py.frontend.source import Format, Source
 from stablehlo_py.frontend.text import parse_text
 from stablehlo_py.mlir import heard, ir, message_of, stablehlo
 
-ATTRIBUTE = "hlo.shardy"
 # One operand, one result, and on one device the same value.
 _IDENTITIES = frozenset(
     {
@@ -83,9 +82,9 @@ def can_strip() -> bool:
 
 def annotations_of(module: ir.Module) -> Annotations:
     """Shardy's annotations of a loaded module, empty when it had none."""
-    if ATTRIBUTE not in module.operation.attributes:
+    if SHARDY not in module.operation.attributes:
         return Annotations({}, ())
-    kept = module.operation.attributes[ATTRIBUTE]
+    kept = module.operation.attributes[SHARDY]
     rows = ([text.value for text in row] for row in kept["annotations"])
     return Annotations({mesh.name: mesh.attr.value for mesh in kept["meshes"]}, tuple(Annotation(*row) for row in rows))
 
@@ -97,7 +96,7 @@ def attach(module: ir.Module, stripped: Annotations) -> None:
         rows = [ir.ArrayAttr.get([text(x.where), text(x.name), text(x.value)]) for x in stripped.annotations]
         meshes = ir.DictAttr.get({name: text(mesh) for name, mesh in stripped.meshes.items()})
         kept = {"meshes": meshes, "annotations": ir.ArrayAttr.get(rows)}
-        module.operation.attributes[ATTRIBUTE] = ir.DictAttr.get(kept)
+        module.operation.attributes[SHARDY] = ir.DictAttr.get(kept)
         if stripped.manual:
             module.operation.attributes[WHOLE] = ir.UnitAttr.get()
 

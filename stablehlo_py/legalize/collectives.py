@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import ZEROS
 from stablehlo_py.dialect.grid import Groups, grid_of, padded
 from stablehlo_py.dialect.scalar_regions import not_elementwise
 from stablehlo_py.dialect.types import element_type, i64, is_bool, shape
@@ -27,8 +28,6 @@ from stablehlo_py.legalize.grid import (
 from stablehlo_py.legalize.regions import combined, promoted, single_combiner
 from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, block_of, rule
 from stablehlo_py.mlir import ir, stablehlo
-
-ZEROS = "hlo.zeros"  # on an op whose operands were quantized: the zero point of every result
 
 RENAMED["stablehlo.replica_id"] = "hlo.replica_id"
 RENAMED["stablehlo.partition_id"] = "hlo.partition_id"

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES, OPERAND_ORDERS, RESULT_ORDERS, SITE
 from stablehlo_py.dialect.call_signatures import solves_matrices
-from stablehlo_py.dialect.custom_call import OPERAND_ORDERS, RESULT_ORDERS, SITE, configuration
+from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
 from stablehlo_py.handlers import handler_of
 from stablehlo_py.legalize.approximate import approx_top_k
@@ -48,9 +49,9 @@ def _unary(name: str) -> Callable[[ir.OpView], Results]:
 
 
 def _top_k(op: ir.OpView) -> Results:
-    if "mhlo.attributes" not in op.attributes:
+    if MHLO_ATTRIBUTES not in op.attributes:
         return None
-    attributes = op.attributes["mhlo.attributes"]
+    attributes = op.attributes[MHLO_ATTRIBUTES]
     if "largest" in attributes and not attributes["largest"].value:
         return smallest(op, attributes["k"].value)
     types = [result.type for result in op.results]

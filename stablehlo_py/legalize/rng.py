@@ -10,13 +10,13 @@ The rule runs before CHLO is expanded, because it makes some.
 from __future__ import annotations
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import RANDOM_SITES
 from stablehlo_py.dialect.grid import function_of, process
 from stablehlo_py.dialect.ops.grid import STATE_WORDS
 from stablehlo_py.dialect.types import element_type, is_float, is_unsigned, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, keyword, rule
 from stablehlo_py.mlir import ir
 
-SITES = "hlo.random_sites"  # on the function: how many ops draw
 _AROUND = frozenset({"func.func", "stablehlo.while", "stablehlo.if", "stablehlo.case", "scf.while", "scf.if"})
 
 
@@ -46,8 +46,8 @@ class _Draw:
 
     def __init__(self, op: ir.OpView) -> None:
         attributes = function_of(op).attributes
-        site = attributes[SITES].value if SITES in attributes else 0
-        attributes[SITES] = build.attribute(site + 1)
+        site = attributes[RANDOM_SITES].value if RANDOM_SITES in attributes else 0
+        attributes[RANDOM_SITES] = build.attribute(site + 1)
         word = ir.IntegerType.get_unsigned(64)
         state = build.tensor([STATE_WORDS], word)
         self.state = build.value("random_state", state, process(op), site=site)

@@ -7,14 +7,13 @@ them. What goes to another process passes a channel: an endless queue for each r
 from __future__ import annotations
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import CHANNELS, PORTS
 from stablehlo_py.dialect.grid import function_of, grid_of, process
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.legalize.grid import channel, pairs
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir, stablehlo
 
-PORTS = "hlo.ports"
-CHANNELS = "hlo.channels"
 _DEVICE_TO_HOST, _HOST_TO_DEVICE = 2, 3  # channel types (spec, section send)
 
 

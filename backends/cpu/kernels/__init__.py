@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.mlir import ir
@@ -25,7 +26,7 @@ def read_fusion(function: ir.OpView, sizes: SizeTable | None = None) -> Fusion:
     *ops, terminator = block.operations
     return Fusion(
         name=function.attributes["sym_name"].value,
-        kind=function.attributes["hlo.fusion"].value,
+        kind=function.attributes[FUSION].value,
         inputs=tuple(block.arguments),
         outputs=tuple(terminator.operands),
         ops=tuple(ops),

@@ -9,6 +9,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.dialect.attributes import INPLACE
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import tensor_bytes, user_location
@@ -80,9 +81,9 @@ def scalar_operand(f: Function, fusion: Fusion, value: ir.Value, lanes: int = 1)
 
 def inplace_pairs(fusion: Fusion) -> set[tuple[int, int]]:
     """(input, output) pairs that share memory."""
-    if "hlo.inplace" not in fusion.attributes:
+    if INPLACE not in fusion.attributes:
         return set()
-    numbers = tuple(fusion.attributes["hlo.inplace"])
+    numbers = tuple(fusion.attributes[INPLACE])
     return set(zip(numbers[::2], numbers[1::2], strict=True))
 
 

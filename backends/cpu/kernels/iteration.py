@@ -14,6 +14,7 @@ from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.index import Affine, Position, Probe, Variable
 from stablehlo_py.codegen.types import Element, element
+from stablehlo_py.dialect.attributes import INPLACE
 from stablehlo_py.dialect.size import always_less, is_known
 from stablehlo_py.mlir import ir
 
@@ -182,7 +183,7 @@ def phase(symbol: str, iterations: int, cost: float) -> Phase:
 
 def aliased(fusion: Fusion) -> bool:
     """Whether an output shares memory with an input."""
-    return "hlo.inplace" in fusion.attributes
+    return INPLACE in fusion.attributes
 
 
 def start_function(fusion: Fusion, suffix: str = "") -> Function:

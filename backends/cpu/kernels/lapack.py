@@ -43,6 +43,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Element
+from stablehlo_py.dialect.attributes import INPLACE
 from stablehlo_py.dialect.custom_call import read_call
 from stablehlo_py.dialect.size import is_known, largest, less, minimum, select
 from stablehlo_py.errors import UnsupportedError
@@ -70,7 +71,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     routine = routine_of(call)
     batch = math.prod(batch_of(call, routine))
     small = less(math.prod(routine.operands[0].shape), SMALL_MATRIX + 1)
-    pairs = tuple(fusion.attributes["hlo.inplace"]) if "hlo.inplace" in fusion.attributes else ()
+    pairs = tuple(fusion.attributes[INPLACE]) if INPLACE in fusion.attributes else ()
     numbers = [fusion.inputs.index(value) for value in op.operands]
     in_place = [(numbers.index(input_), output) for input_, output in zip(pairs[::2], pairs[1::2], strict=True)]
     f = phase_function(fusion, fusion.name, aliased=bool(pairs))

@@ -16,8 +16,9 @@ from stablehlo_py.backends.cpu.symbols import call_symbol
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Value
 from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.dialect.attributes import SITE
 from stablehlo_py.dialect.constants import element_name, numpy_dtype, to_numpy
-from stablehlo_py.dialect.custom_call import SITE, Buffer, read_call
+from stablehlo_py.dialect.custom_call import Buffer, read_call
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.types import is_tensor, tensor_bytes
 from stablehlo_py.errors import UnsupportedError

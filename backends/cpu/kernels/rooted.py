@@ -102,7 +102,7 @@ class Rooted:
     """A fusion with one product, `root`, on its way to a kernel."""
 
     def __init__(self, fusion: Fusion, target: CpuTarget, root: ir.OpView) -> None:
-        aliased = "hlo.inplace" in fusion.attributes
+        aliased = INPLACE in fusion.attributes
         self.fusion = fusion
         self.root = root
         self.target = target

@@ -27,8 +27,8 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.scatter_windows import WHOLE
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir, stablehlo
@@ -107,7 +107,7 @@ def _emit_updates(
     blocks = -(-layout.window(last) // (4 * lanes)) if split else 1
     indices_pointer, indices_element = operand(f, fusion, op.operands[count]), element(op.operands[count])
     combine = combiner(f, op)
-    whole = WHOLE in op.attributes
+    whole = WHOLE_WINDOWS in op.attributes
 
     def starts_at(place: list[Index]) -> list[Index]:
         """Start of the window in every operand dimension, for scatter dimensions `place`."""

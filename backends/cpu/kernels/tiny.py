@@ -24,6 +24,7 @@ from stablehlo_py.codegen.arith import ARITH, apply, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.dialect.attributes import INPLACE
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import always_at_most
@@ -50,7 +51,7 @@ Place = tuple[int, ...]
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One serial phase of straight-line code and loops."""
-    aliased = "hlo.inplace" in fusion.attributes
+    aliased = INPLACE in fusion.attributes
     f = phase_function(fusion, fusion.name, aliased=aliased)
     emitter = _Emitter(f, fusion)
     emitter.run()

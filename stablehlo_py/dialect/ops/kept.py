@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.ops.factors import Builder, Kind, at, others
 from stablehlo_py.dialect.ops.record import Array, Effects, Work, always
 from stablehlo_py.dialect.ops.record import kept as kept_op
@@ -22,7 +23,6 @@ from stablehlo_py.dialect.ops.reduction import (
     window_factors,
     windows,
 )
-from stablehlo_py.dialect.scatter_windows import WHOLE
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, stablehlo
@@ -93,7 +93,7 @@ def _scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body
         if dimension in batching:
             other = list(numbers.scatter_indices_batching_dims)[batching.index(dimension)]
             at = at + scattered[other - (other > vector)]
-        if WHOLE in op.attributes and dimension in window_of_dimension:
+        if WHOLE_WINDOWS in op.attributes and dimension in window_of_dimension:
             inside = inside & (at >= 0) & (at <= size - updates[0].shape[window_of_dimension[dimension]])
         if dimension in window_of_dimension:
             at = at + grids[window_of_dimension[dimension]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stablehlo_py.dialect.quantized import QUANTIZED, Quantized, quantized_of, storage_type
+from stablehlo_py.dialect.attributes import QUANTIZED
+from stablehlo_py.dialect.quantized import Quantized, quantized_of, storage_type
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize.dynamism import make_static

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect import build
-from stablehlo_py.legalize.collectives import ZEROS
+from stablehlo_py.dialect.attributes import ZEROS
 from stablehlo_py.legalize.quantized.rules import RULES, Reading, require_same, rule
 from stablehlo_py.mlir import ir
 

@@ -1,0 +1,59 @@
+"""The names of attributes that are not part of an op's definition: who writes each, who reads it."""
+
+# --- on the module ---------------------------------------------------------------------------------------------------
+
+# The size of the grid. JAX writes it, and options do (legalize/grid.py); the front end, legalization and backends read.
+REPLICAS, PARTITIONS = "mhlo.num_replicas", "mhlo.num_partitions"
+# What jax.export says beside a module. frontend/jax_export.py writes and reads it.
+PLATFORMS, LEAVES, KEPT = "jax.platforms", "jax.leaves", "jax.kept"
+# Shardy's annotations, as text. frontend/shardy.py writes them, for people and tools to read.
+SHARDY = "hlo.shardy"
+# All processes of a grid have the same arguments and results. The front end writes it, backends read it.
+WHOLE = "hlo.whole"
+# Windows of scatters count as a whole or not at all; on an op, those of that scatter. dialect/scatter_windows.py writes
+# it, evaluation and backends read it.
+WHOLE_WINDOWS = "hlo.whole_windows"
+# What a call of a program with dynamic dimensions must hold to. `symbolize` writes it, backends read it.
+CHECKS = "hlo.checks"
+# A hash of the ops as `peephole` left them. It writes and reads it.
+SETTLED = "hlo.settled"
+# The size of the arena; pairs of input and output that share a buffer. `buffer-assignment` writes both, backends read.
+ARENA_BYTES, DONATIONS = "hlo.arena_bytes", "hlo.donations"
+
+# --- on functions ----------------------------------------------------------------------------------------------------
+
+# The kind of a fusion. `fusion` and `outline-loops` write it; later passes and backends know fusions by it.
+FUSION = "hlo.fusion"
+# Pairs of input and output of a fusion that share memory. `buffer-assignment` writes it, kernels read it.
+INPLACE = "hlo.inplace"
+# The groups that meet at each barrier; what goes to the host; queues between processes; how many ops draw random
+# numbers. Legalization writes them, backends read them.
+BARRIERS, PORTS, CHANNELS, RANDOM_SITES = "hlo.barriers", "hlo.ports", "hlo.channels", "hlo.random_sites"
+
+# --- on arguments and results ----------------------------------------------------------------------------------------
+
+# The argument that says which process runs. Legalization writes it, backends read it.
+PROCESS = "hlo.process"
+# The quantized type of an argument or a result. `legalize-quantized` writes it, backends read it.
+QUANTIZED = "hlo.quantized"
+# The output that an argument's buffer is for, and an argument whose buffer is for any. JAX writes both;
+# `buffer-assignment` reads them.
+ALIASING_OUTPUT, BUFFER_DONOR = "tf.aliasing_output", "jax.buffer_donor"
+# The name of a result, and of an argument that JAX adds. JAX writes both; backends and the front end read them.
+RESULT_INFO, GLOBAL_CONSTANT = "jax.result_info", "jax.global_constant"
+
+# --- on ops ----------------------------------------------------------------------------------------------------------
+
+# Where each result lies: memory space, number, offset, bytes. `buffer-assignment` writes it, backends read it.
+SLICES = "hlo.slices"
+# A window that holds Sizes, in place of the op's own attributes. `symbolize` writes it; dialect/window.py reads it.
+WINDOW = "hlo.window"
+# Order in memory of the dimensions of a custom call's buffers, and the user's line. Legalization writes, backends read.
+OPERAND_ORDERS, RESULT_ORDERS, SITE = "hlo.operand_orders", "hlo.result_orders", "hlo.site"
+# The zero point of every result of a collective of quantized values. `legalize-quantized` writes it, `legalize-to-hlo`
+# reads it.
+ZEROS = "hlo.zeros"
+# How a value is split over devices, as XLA's text. JAX writes it; frontend/gspmd.py reads it.
+SHARDING = "mhlo.sharding"
+# Attributes and configuration of a custom call that MHLO has and StableHLO has not. JAX writes, legalization reads.
+MHLO_ATTRIBUTES, MHLO_CONFIGURATION = "mhlo.attributes", "mhlo.backend_config"
