@@ -32,14 +32,14 @@ from stablehlo_py.dialect.attributes import (
 )
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.memory import ARENA, slices_of
 from stablehlo_py.dialect.size import estimate, is_known
-from stablehlo_py.dialect.types import i64s
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
 from stablehlo_py.passes.buffers.copies import insert_copies
 from stablehlo_py.passes.buffers.inplace import InPlace, in_place
-from stablehlo_py.passes.buffers.liveness import ARENA, Program
+from stablehlo_py.passes.buffers.liveness import Program
 from stablehlo_py.passes.buffers.plan import Plan
 from stablehlo_py.passes.buffers.slots import assign_slots
 from stablehlo_py.passes.buffers.verify import verify_buffers
@@ -104,17 +104,15 @@ def memory_plan(module: ir.Module) -> list[Entry]:
     program = Program(main)
     entries = []
     for step in program.ops:
-        if step.name == "hlo.reshape" or SLICES not in step.op.attributes:
+        if step.name == "hlo.reshape":
             continue
-        slices = i64s(step.op, SLICES)
-        for index, number in enumerate(step.results):
-            space, _, offset, size = slices[4 * index : 4 * index + 4]
-            if space != ARENA or program.number[step.op.results[index]] != number:
+        for index, (number, place) in enumerate(zip(step.results, slices_of(step.op), strict=False)):
+            if place.space != ARENA or program.number[step.op.results[index]] != number:
                 continue
             value = program.values[number]
             name = step.op.attributes["callee"].value if step.name == "func.call" else step.name
             kind = f"{name} ({fusions[name].attributes[FUSION].value})" if name in fusions else name
-            entries.append(Entry(kind, offset, size, value.first, value.last, describe(step.op.location)))
+            entries.append(Entry(kind, place.offset, place.size, value.first, value.last, describe(step.op.location)))
     return sorted(entries, key=lambda entry: (-estimate(entry.size), entry.first))
 
 

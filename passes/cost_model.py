@@ -32,8 +32,6 @@ TINY_LOOP_COST = 3000  # vector instructions of one trip of a loop that becomes 
 TINY_LOOP_ELEMENTS = 256  # values of such a loop; bigger ones stay in memory
 VECTOR_LANES = 16  # lanes that the two above count by
 
-ALIGNMENT = 64  # of every slice in the arena
-
 
 def flops_per_element(record: Record | None) -> int:
     """Flops for one result element of an elementwise or data-movement op; 0 if it only moves data, 1 if nothing is

@@ -28,6 +28,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import CHECKS
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.size import (
     MOST_ELEMENTS,
@@ -47,7 +48,6 @@ from stablehlo_py.dialect.size import (
 from stablehlo_py.dialect.size_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, i64, is_bool
 from stablehlo_py.errors import Problem, UnsupportedError
-from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import Check, Kind, at_least, attribute_of, bounded, solved
 from stablehlo_py.passes.symbolic.custom_calls import (

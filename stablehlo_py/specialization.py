@@ -10,12 +10,12 @@ import numpy as np
 from stablehlo_py import forks
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.jax_export import leaves_of
 from stablehlo_py.frontend.refine import refine, symbolic_inputs
 from stablehlo_py.interrupts import deferred

@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
-from stablehlo_py.backends.cpu.program import CONSTANT, ENTRY, Program, arena_bytes, emit_program, main_function
+from stablehlo_py.backends.cpu.program import ENTRY, Program, arena_bytes, emit_program
 from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.sizes import emit_sizes
 from stablehlo_py.backends.cpu.symbols import outside
@@ -36,11 +36,12 @@ from stablehlo_py.dialect.attributes import (
     QUANTIZED,
     RANDOM_SITES,
     RESULT_INFO,
-    SLICES,
     WHOLE,
 )
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.grid import grid_of_module
+from stablehlo_py.dialect.memory import CONSTANT, slices_of
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.size import SPECIALIZE, Number, is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
@@ -298,10 +299,10 @@ def constants_of(main: ir.OpView) -> list[np.ndarray]:
     found: dict[int, np.ndarray] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "hlo.constant" and SLICES in op.attributes:
-            space, number, _, _ = i64s(op, SLICES)
-            if space == CONSTANT and number not in found:
-                found[number] = constant_value(op)
+        places = slices_of(op) if op.name == "hlo.constant" else []
+        found.update(
+            {at.number: constant_value(op) for at in places if at.space == CONSTANT and at.number not in found}
+        )
         return ir.WalkResult.ADVANCE
 
     main.operation.walk(visit)

@@ -27,15 +27,15 @@ from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
 from stablehlo_py.codegen.size_table import SizeTable
-from stablehlo_py.dialect.attributes import ARENA_BYTES, SLICES
+from stablehlo_py.dialect.attributes import ARENA_BYTES
+from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, Slice, aligned, slices_of
 from stablehlo_py.dialect.size import is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import byte_size, element_type, i64s, is_tensor, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
 
 ENTRY = "shlo_main"
-ARENA, INPUT, OUTPUT, CONSTANT = range(4)
-ALIGNMENT = 64
 # A job of the pool costs some microseconds; below this a phase runs on the calling thread alone.
 WORTH_THREADS_NS = 12_000
 CHUNKS_PER_THREAD = 4
@@ -44,21 +44,6 @@ TABLED_CALLS = 4
 WORTH_LOOP = 3  # steps spared
 MOST_OPERANDS = 512
 TABLE, PARALLEL = "shlo_places", "shlo_parallel"
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Where a value lives: space, number within the space, offset and size in bytes."""
-
-    space: int
-    number: int
-    offset: int
-    size: int
-
-    @property
-    def buffer(self) -> tuple[int, int]:
-        """Space and number."""
-        return self.space, self.number
 
 
 @dataclass
@@ -95,11 +80,6 @@ def arena_bytes(module: ir.Module) -> int:
     return i64s(module.operation, ARENA_BYTES)[0] if isinstance(attribute, ir.StringAttr) else attribute.value
 
 
-def align(size: int) -> int:
-    """Round up to a cache line."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def emit_program(
     module: ir.Module, kernels: Mapping[str, Kernel], threads: int, sizes: SizeTable | None = None
 ) -> Program:
@@ -115,10 +95,10 @@ class _Emitter:
         self.program = Program()
         self.main = main_function(module)
         shared = largest(kernel.shared_bytes for kernel in kernels.values())
-        private = align(largest(kernel.private_bytes for kernel in kernels.values()))
-        planned = align(arena_bytes(module))
+        private = aligned(largest(kernel.private_bytes for kernel in kernels.values()))
+        planned = aligned(arena_bytes(module))
         self.program.shared_offset = planned
-        self.program.private_offset = planned + align(shared)
+        self.program.private_offset = planned + aligned(shared)
         self.program.private_bytes = private
         self.program.arena_bytes = self.program.private_offset + private * threads
         names = ("inputs", "outputs", "arena", "constants", "pool")
@@ -155,9 +135,7 @@ class _Emitter:
         def visit(op: ir.Operation) -> ir.WalkResult:
             if _HANDLERS.get(op.name) is _Emitter._step and not self._stops(op):
                 self.counts[step_name(op)] += 1
-            if SLICES in op.attributes:
-                numbers = i64s(op, SLICES)
-                used.update((numbers[i], numbers[i + 1]) for i in range(0, len(numbers), 4))
+            used.update(place.buffer for place in slices_of(op))
             return ir.WalkResult.ADVANCE
 
         self.main.operation.walk(visit)
@@ -192,11 +170,10 @@ class _Emitter:
         return f.gep(f.load(PTR, table, place.number), place.offset, I8)
 
     def _record(self, op: ir.OpView) -> None:
-        if SLICES not in op.attributes:
+        places = slices_of(op)
+        if not places:
             raise InternalError(f"'{op.operation.name}' has no slice", location=user_location(op.location))
-        numbers = i64s(op, SLICES)
-        for position, result in enumerate(op.results):
-            self.slices[result] = Slice(*numbers[4 * position : 4 * position + 4])
+        self.slices.update(zip(op.results, places, strict=True))
 
     # --- ops ---------------------------------------------------------------------------------------------------------
 
@@ -452,7 +429,7 @@ class _Emitter:
 def step_name(op: ir.OpView) -> str:
     """Equal for kernels, and for copies, that differ in the places of their operands only."""
     if op.operation.name == "hlo.copy":
-        return f"shlo_copy_{i64s(op, SLICES)[3]}"
+        return f"shlo_copy_{slices_of(op)[0].size}"
     return op.attributes["callee"].value
 
 
@@ -501,13 +478,3 @@ _HANDLERS = {
     "scf.if": _Emitter._if,
     "scf.index_switch": _Emitter._switch,
 }
-
-__all__ = ["ENTRY", "Program", "Slice", "emit_program", "main_function"]
-
-
-def main_function(module: ir.Module) -> ir.OpView:
-    """The entry: the one public function."""
-    for op in module.body.operations:
-        if op.operation.name == "func.func" and op.attributes["sym_name"].value == "main":
-            return op
-    raise InternalError("the module has no @main")

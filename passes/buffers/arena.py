@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stablehlo_py.passes.cost_model import ALIGNMENT
+from stablehlo_py.dialect.memory import aligned
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def assign_offsets(intervals: Sequence[Interval]) -> tuple[list[int], int]:
     """(offset of every interval, bytes of the arena)."""
     count = len(intervals)
     offsets = np.zeros(count, np.int64)
-    sizes = np.array([-(-interval.bytes // ALIGNMENT) * ALIGNMENT for interval in intervals], np.int64)
+    sizes = np.array([aligned(interval.bytes) for interval in intervals], np.int64)
     first = np.array([interval.first for interval in intervals], np.int64)
     last = np.array([interval.last for interval in intervals], np.int64)
     order = sorted(range(count), key=lambda number: (-sizes[number], first[number], number))

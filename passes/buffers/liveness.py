@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stablehlo_py.dialect.memory import CONSTANT, INPUT
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
-
-ARENA, INPUT, OUTPUT, CONSTANT = range(4)
 
 
 @dataclass(slots=True)

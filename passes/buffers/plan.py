@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.memory import CONSTANT, INPUT, OUTPUT
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import NOWHERE, InPlace
-from stablehlo_py.passes.buffers.liveness import CONSTANT, INPUT, OUTPUT, Program, Step
+from stablehlo_py.passes.buffers.liveness import Program, Step
 from stablehlo_py.passes.buffers.sharing import Classes
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stablehlo_py.dialect.memory import aligned
 from stablehlo_py.dialect.size import Number, always_at_most, estimate, is_known
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
-from stablehlo_py.passes.cost_model import ALIGNMENT
 
 
 def assign_slots(intervals: Sequence[Interval]) -> tuple[list[Number], Number]:
@@ -31,7 +31,7 @@ def assign_slots(intervals: Sequence[Interval]) -> tuple[list[Number], Number]:
     end: Number = total
     for slot in slots:
         result |= dict.fromkeys(slot, end)
-        end = end + -(-intervals[slot[0]].bytes // ALIGNMENT) * ALIGNMENT
+        end = end + aligned(intervals[slot[0]].bytes)
     return [result[number] for number in range(len(intervals))], end
 
 

@@ -7,30 +7,13 @@ is what the next one reads; branches run one after the other on copies of memory
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, FUSION, INPLACE, SLICES
+from stablehlo_py.dialect.memory import ALIGNMENT, ARENA, CONSTANT, INPUT, Slice, slices_of
 from stablehlo_py.dialect.types import tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
 from stablehlo_py.mlir import ir
 
 _ITERATIONS = 3
-
-
-@dataclass(frozen=True)
-class Slice:
-    """`bytes` bytes at `offset` of a buffer (space, number)."""
-
-    space: int
-    number: int
-    offset: int
-    bytes: int
-
-    def overlaps(self, other: Slice) -> bool:
-        """Do two slices have a byte in common?"""
-        if (self.space, self.number) != (other.space, other.number) or not self.bytes or not other.bytes:
-            return False
-        return self.offset < other.offset + other.bytes and other.offset < self.offset + self.bytes
 
 
 def verify_buffers(module: ir.Module) -> None:
@@ -67,7 +50,7 @@ class _Checker:
         assert self.main is not None
         block = self.main.regions[0].blocks[0]
         for number, argument in enumerate(block.arguments):
-            self.slices[argument] = Slice(1, number, 0, tensor_bytes(argument))
+            self.slices[argument] = Slice(INPUT, number, 0, tensor_bytes(argument))
             self._write(argument, self._fresh())
         self._block(block)
         terminator = block.operations[len(block.operations) - 1].operation
@@ -96,7 +79,7 @@ class _Checker:
         place, name = self.slices.get(value), self.names.get(value)
         if place is None or name is None:
             self._report(op, f"operand {position} has no slice")
-        elif place.bytes and (place, name) not in self.memory:
+        elif place.size and (place, name) not in self.memory:
             self._report(op, f"operand {position} at {place} has been overwritten")
 
     def _report(self, op: ir.Operation, reason: str) -> None:
@@ -109,15 +92,14 @@ class _Checker:
             return
         numbers = list(op.attributes[SLICES]) if SLICES in op.attributes else []
         if len(numbers) != 4 * len(results):
-            self._report(op, "hlo.slices needs four numbers for each result")
-            numbers = [0, 0, 0, 0] * len(results)
-        for index, result in enumerate(results):
-            place = Slice(*numbers[4 * index : 4 * index + 4])
-            if place.bytes != tensor_bytes(result):
-                self._report(op, f"result {index} takes {tensor_bytes(result)} bytes, its slice has {place.bytes}")
-            if place.space == 0 and place.offset + place.bytes > self.arena:
+            self._report(op, f"{SLICES} needs four numbers for each result")
+        places = slices_of(op) if len(numbers) == 4 * len(results) else [Slice(ARENA, 0, 0, 0)] * len(results)
+        for index, (result, place) in enumerate(zip(results, places, strict=True)):
+            if place.size != tensor_bytes(result):
+                self._report(op, f"result {index} takes {tensor_bytes(result)} bytes, its slice has {place.size}")
+            if place.space == ARENA and place.offset + place.size > self.arena:
                 self._report(op, f"result {index} lies outside the arena")
-            if place.space == 0 and place.offset % 64:
+            if place.space == ARENA and place.offset % ALIGNMENT:
                 self._report(op, f"result {index} is not aligned")
             self.slices[result] = place
 
@@ -166,15 +148,15 @@ class _Checker:
                     and not (other == place and (position, output) in allowed)
                 ):
                     self._report(
-                        op, f"result {output} is written over operand {position}, which hlo.inplace does not list"
+                        op, f"result {output} is written over operand {position}, which {INPLACE} does not list"
                     )
             if any(place.overlaps(other) for other in places[:output]):
                 self._report(op, f"result {output} overlaps another result")
-            if place.space == 3 or (place.space == 1 and place.number not in self.donations.values()):
+            if place.space == CONSTANT or (place.space == INPUT and place.number not in self.donations.values()):
                 self._report(op, f"result {output} is written into an input or a constant")
         for position, output in allowed:
             if op.name == "func.call" and self.slices.get(op.operands[position]) != places[output]:
-                self._report(op, f"hlo.inplace lists ({position}, {output}), which do not share memory")
+                self._report(op, f"{INPLACE} lists ({position}, {output}), which do not share memory")
         for result in op.results:
             self._write(result, self._fresh())
 

@@ -12,9 +12,9 @@ from typing import Protocol, TypeAlias
 
 from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.size import Number, floordiv, maximum, product
+from stablehlo_py.dialect.stablehlo import keyword, optional_i64s, optional_pairs
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.legalize.rules import keyword, optional_i64s, optional_pairs
 from stablehlo_py.mlir import ir, stablehlo
 from stablehlo_py.rules import Rules
 

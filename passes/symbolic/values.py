@@ -13,8 +13,8 @@ from typing import TypeAlias
 from stablehlo_py.dialect import size
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.size import Number
+from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, is_integer, is_unsigned
-from stablehlo_py.legalize.rules import keyword
 from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
 

@@ -14,6 +14,7 @@ from stablehlo_py.debug.compare import is_exact
 from stablehlo_py.debug.random_bits import random_bits
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.rounding import cast
+from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import flag, i64, i64s, shape, text
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -56,10 +57,6 @@ def _rounded(array: Array, element: ir.Type) -> Array:
     return cast(array, dtype)
 
 
-def _keyword(op: ir.Operation, name: str) -> str:
-    return str(op.attributes[name]).rstrip(">").rsplit(" ", 1)[-1]
-
-
 # --- linear algebra --------------------------------------------------------------------------------------------------
 
 
@@ -85,7 +82,7 @@ def _cholesky(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
 def _triangular_solve(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
     """X of op(A) X = B, or X op(A) = B, by substitution; only the triangle that `lower` names is read."""
     a, b = map(_wide, operands)
-    left, lower, transpose = flag(op, "left_side"), flag(op, "lower"), _keyword(op, "transpose_a")
+    left, lower, transpose = flag(op, "left_side"), flag(op, "lower"), keyword(op.attributes["transpose_a"])
     if transpose in ("TRANSPOSE", "ADJOINT"):
         a, lower = (_adjoint(a) if transpose == "ADJOINT" else _transposed(a)), not lower
     if not left:  # X A = B is A^T X^T = B^T
@@ -120,7 +117,7 @@ def _fft(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
     lengths = i64s(op, "fft_length")
     if 0 in shape(op.results[0]):
         return [np.zeros(shape(op.results[0]), operands[0].dtype)]
-    return [_TRANSFORMS[_keyword(op, "fft_type")](_wide(operands[0]), lengths, range(-len(lengths), 0))]
+    return [_TRANSFORMS[keyword(op.attributes["fft_type"])](_wide(operands[0]), lengths, range(-len(lengths), 0))]
 
 
 _TRANSFORMS: dict[str, Callable[[Array, Sequence[int], Sequence[int]], Array]] = {
@@ -208,5 +205,5 @@ def _rng_bit_generator(op: ir.Operation, operands: Sequence[Array]) -> list[Arra
     width = getattr(type_.element_type, "width", 0)
     if width < 8 or width % 8:
         raise UnsupportedError(f"random bits of type {type_.element_type}", op=op.name, remedy="ask jax, or opt0")
-    state, words = random_bits(_keyword(op, "rng_algorithm"), operands[0], type_.shape, width)
+    state, words = random_bits(keyword(op.attributes["rng_algorithm"]), operands[0], type_.shape, width)
     return [state, words.view(dtype)]

@@ -13,13 +13,15 @@ from graphlib import CycleError, TopologicalSorter
 
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.types import operations
-from stablehlo_py.errors import Problem, UnsupportedError, elided
+from stablehlo_py.errors import LoadError, Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir, run_upstream
 
 # Where the symbol of the callee is.
 _CALLEE = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 # Callers that a location lists. MLIR walks a location recursively, and some thousands of frames end the process.
 MAX_FRAMES = 100
+
+MAIN = "main"  # the name of the function that runs
 
 Keeps = Callable[[ir.Operation], bool]
 
@@ -35,6 +37,14 @@ class _Function:
 def is_public(function: ir.OpView) -> bool:
     """True when the function can be called from outside the module."""
     return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
+
+
+def main_function(module: ir.Module) -> ir.OpView:
+    """The function `@main` of a loaded module."""
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and op.attributes["sym_name"].value == MAIN:
+            return op
+    raise LoadError("the module has no function @main", remedy="load it with stablehlo_py.frontend.load")
 
 
 def inline_calls(module: ir.Module, keeps: Keeps) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.calls import is_public
+from stablehlo_py.dialect.calls import MAIN, is_public
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, OptionError, elided, shown
 from stablehlo_py.mlir import ir
-
-MAIN = "main"
 
 
 def select_entry(module: ir.Module, entry: str | None = None, location: str | None = None) -> None:
@@ -42,14 +40,6 @@ def check_entry(entry: object) -> None:
     """Raise OptionError for what cannot be the name of a function."""
     if entry is not None and not isinstance(entry, str):
         raise OptionError(f"entry is {shown(entry)}", remedy="pass the name of a function of the module, or None")
-
-
-def main_function(module: ir.Module) -> ir.OpView:
-    """The function `@main` of a loaded module."""
-    for op in module.body.operations:
-        if op.operation.name == "func.func" and name(op) == MAIN:
-            return op
-    raise LoadError("the module has no function @main", remedy="load it with stablehlo_py.frontend.load")
 
 
 def name(function: ir.OpView) -> str:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from stablehlo_py.dialect.attributes import GLOBAL_CONSTANT
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import constant_value, from_numpy
 from stablehlo_py.dialect.types import element_type
 from stablehlo_py.errors import UnsupportedError, elided
-from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.jax_export import platforms_of
 from stablehlo_py.mlir import ir
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from stablehlo_py.dialect.calls import inline_calls
+from stablehlo_py.dialect.calls import inline_calls, main_function
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, is_integer, operations
 from stablehlo_py.errors import ArgumentError, Problem, ShloError, UnsupportedError, elided, shape_text
 from stablehlo_py.frontend.dynamic_calls import make_static
-from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.limits import check_elements
 from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir, run_upstream
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.errors import Problem, UnsupportedError
-from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.mlir import ir, stablehlo
 
 _REMEDY = "take and return ranked tensors of booleans, integers, floats or complex numbers, tuples of them, or tokens"

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect import build, infer
+from stablehlo_py.dialect.stablehlo import optional_i64s, optional_pairs
 from stablehlo_py.dialect.types import element_type, i64, is_complex, is_float, is_integer, rank, shape
 from stablehlo_py.legalize.indexing import constant_operand, static_result
-from stablehlo_py.legalize.rules import Unsupported, optional_i64s, optional_pairs, rule
+from stablehlo_py.legalize.rules import Unsupported, rule
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.legalize.chlo_structure import first_sorted
 from stablehlo_py.legalize.indexing import constant_operand
-from stablehlo_py.legalize.rules import Results, keyword
+from stablehlo_py.legalize.rules import Results
 from stablehlo_py.mlir import ir
 
 

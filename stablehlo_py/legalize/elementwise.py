@@ -7,8 +7,9 @@ import math
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.formats import FORMATS, Specials
+from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, is_unsigned, rank, shape
-from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, keyword, rule
+from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
 _SAME_NAME = """

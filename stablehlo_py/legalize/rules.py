@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from stablehlo_py.dialect.constants import to_numpy
 from stablehlo_py.dialect.types import i64
 from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
@@ -56,16 +55,6 @@ def refuse(reason: str, remedy: str, *names: str) -> None:
     RULES.enter(refused, *names)
 
 
-def optional_i64s(op: ir.OpView, name: str, default: Sequence[int]) -> list[int]:
-    """An optional `array<i64>` attribute as a list."""
-    return list(op.attributes[name]) if name in op.attributes else list(default)
-
-
-def optional_pairs(op: ir.OpView, name: str, rows: int) -> list[int]:
-    """An optional `[rows, 2]` dense integer attribute (paddings), flattened; zeros when absent."""
-    return to_numpy(op.attributes[name]).reshape(-1).tolist() if name in op.attributes else [0] * (2 * rows)
-
-
 def dimension_of(op: ir.OpView, name: str, rank: int) -> int:
     """An attribute that is the number of one of `rank` dimensions. Raises Unsupported for any other."""
     return as_dimension(i64(op, name), name, rank)
@@ -77,11 +66,6 @@ def as_dimension(number: int, name: str, rank: int) -> int:
     if not 0 <= number < rank:
         raise Unsupported(f"has {name} = {number}, and there are {rank} dimensions", f"use 0 to {rank - 1}")
     return number
-
-
-def keyword(attribute: ir.Attribute) -> str:
-    """The word of an enum attribute: TOTALORDER of `#stablehlo<comparison_type TOTALORDER>`."""
-    return str(attribute).rstrip(">").rsplit(" ", 1)[-1]
 
 
 def block_of(op: ir.OpView, region: int = 0) -> ir.Block:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stablehlo_py.dialect.memory import ALIGNMENT, aligned
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.foreign import memory_at
 
 if TYPE_CHECKING:
     from stablehlo_py.runtime.program import Spec
 
-ALIGNMENT = 64
 HUGE_PAGE = 2 << 20
 # Below this NumPy's own allocation is faster, and its pages are warm.
 SMALL = 32 << 10
@@ -46,7 +46,7 @@ class Block:
         if size < HUGE_PAGE // 2:
             owner = np.empty(size + ALIGNMENT, np.uint8)
             start = owner.__array_interface__["data"][0]
-            self.address = -(-start // ALIGNMENT) * ALIGNMENT
+            self.address = aligned(start)
             self._owner: object = owner
             return
         try:

@@ -27,9 +27,9 @@ TOLERANCE = {"float64": 1e-10, "float32": 2e-5, "bfloat16": 2e-2, "float16": 4e-
 def assignments(text: str) -> list[dict[str, int]]:
     """Values of the symbols of a module: a set for each of SIZES."""
     from stablehlo_py.compiler import run_stages
+    from stablehlo_py.dialect.calls import main_function
     from stablehlo_py.dialect.size import substitute, symbols
     from stablehlo_py.dialect.types import shape
-    from stablehlo_py.frontend.entry import main_function
     from stablehlo_py.frontend.load import load
     from stablehlo_py.mlir import ir
     from stablehlo_py.passes.symbolic.checks import checks_of

@@ -26,7 +26,7 @@ from stablehlo_py.mlir import bytecode
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.types import element_type, shape
-from stablehlo_py.frontend.entry import main_function
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.memory import array_at
