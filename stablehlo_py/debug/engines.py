@@ -104,7 +104,7 @@ def caller(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> 
     """`compiler`, and a call with random arguments, where few elements are asked for and nothing may last for ever. It
     gives no results, either."""
     import stablehlo_py
-    from stablehlo_py.debug.inputs import random_array
+    from stablehlo_py.debug.random_arrays import random_array
     from stablehlo_py.runtime.grid import GridExecutable
 
     executable = stablehlo_py.compile(source, entry=settings.entry, options=settings.options)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.debug.engines import at_stage
+from stablehlo_py.debug.random_arrays import Role, random_array
 from stablehlo_py.debug.settings import Source
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, is_tensor, num_elements, rank, shape
 from stablehlo_py.errors import UnsupportedError
@@ -23,7 +24,7 @@ from stablehlo_py.options import Options
 
 # Ops whose results are elements of these operands (None: all).
 _MOVES: dict[str, tuple[int, ...] | None] = {
-    "hlo.broadcast": None, "hlo.concatenate": None, "hlo.convert": None, "hlo.copy": None, "hlo.dynamic_slice": (0,),
+    "hlo.broadcast": None, "hlo.convert": None, "hlo.copy": None, "hlo.dynamic_slice": (0,),
     "hlo.dynamic_update_slice": (0, 1), "hlo.gather": (0,), "hlo.pad": (0,), "hlo.reduce_precision": None,
     "hlo.reshape": None, "hlo.reverse": None, "hlo.select": (1, 2), "hlo.slice": None, "hlo.transpose": None,
     "stablehlo.concatenate": None, "stablehlo.optimization_barrier": None,
@@ -32,15 +33,6 @@ _MOVES: dict[str, tuple[int, ...] | None] = {
 _INDEX_ARITHMETIC = frozenset(f"hlo.{name}" for name in ("add", "subtract", "maximum", "minimum", "remainder"))
 _ROOTS = frozenset(f"hlo.{name}" for name in ("sqrt", "rsqrt", "log", "log_plus_one"))
 _INSIDE_ONE = frozenset(f"hlo.{name}" for name in ("asin", "acos", "atanh", "erf_inv"))
-
-
-@dataclass(frozen=True)
-class Role:
-    """How an argument is drawn: `kind` names a row of the table above; `number` is the deviation of floats, or how many
-    indices there are."""
-
-    kind: str = "plain"
-    number: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -64,42 +56,6 @@ def random_inputs(
     return [
         random_array(generator, dtype, sizes, role) for dtype, sizes, role in zip(dtypes, shapes, roles, strict=True)
     ]
-
-
-def random_array(
-    generator: np.random.Generator, dtype: np.dtype, sizes: Sequence[int], role: Role = Role()
-) -> np.ndarray:
-    """An array of one argument."""
-    if dtype.kind == "b":
-        return np.asarray(generator.integers(0, 2, sizes)).astype(dtype)
-    if dtype.kind in "iu" or "int" in dtype.name:
-        limit = int(role.number) if role.kind == "index" else 2 if dtype.name.endswith("int2") else 5
-        return np.asarray(generator.integers(0, max(1, limit), sizes)).astype(dtype)
-    values = np.asarray(_floats(generator, sizes, role))
-    if dtype.kind == "c":
-        return np.asarray(values + 1j * np.asarray(_floats(generator, sizes, role)) * (role.kind == "plain")).astype(
-            dtype
-        )
-    return values.astype(dtype)
-
-
-def _floats(generator: np.random.Generator, sizes: Sequence[int], role: Role) -> np.ndarray:
-    if role.kind in ("plain", "weight"):
-        return generator.normal(size=sizes) * role.number
-    if role.kind == "scale":
-        return 1 + 0.1 * generator.normal(size=sizes)
-    if role.kind == "rate":
-        return 0.01 + 0.001 * generator.normal(size=sizes)
-    if role.kind == "positive":
-        return generator.uniform(0.5, 1.5, sizes)
-    if role.kind == "divisor":
-        return generator.uniform(0.5, 1.5, sizes) * generator.choice((-1.0, 1.0), sizes)
-    if role.kind == "inside one":
-        return generator.uniform(-0.9, 0.9, sizes)
-    if role.kind == "above one":
-        return 1 / generator.uniform(0.1, 0.9, sizes)
-    noise = generator.normal(size=sizes) / sizes[-1]
-    return noise + np.swapaxes(noise, -1, -2) + 2 * np.eye(sizes[-1])  # "matrix": its eigenvalues lie around 2
 
 
 def roles_of(source: Source, shapes: Sequence[tuple[int, ...]], entry: str | None = None) -> list[Role]:

@@ -16,8 +16,8 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.cli import compare, run
-from stablehlo_py.debug import inputs
 from stablehlo_py.debug.compare import difference_of
+from stablehlo_py.debug.random_arrays import random_array
 
 ADD = """func.func @main(%x: tensor<2x3xf32>, %n: tensor<i32>) -> (tensor<2x3xf32>, tensor<i32>) {
   %y = stablehlo.add %x, %x : tensor<2x3xf32>
@@ -101,7 +101,7 @@ def test_random_inputs_are_reproducible(tool: Tool) -> None:
 def test_random_arrays(name: str) -> None:
     dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
     for sizes in ([], [3, 4], [0]):
-        array = inputs.random_array(np.random.default_rng(0), dtype, sizes)
+        array = random_array(np.random.default_rng(0), dtype, sizes)
         assert (array.dtype, array.shape) == (dtype, tuple(sizes))
 
 

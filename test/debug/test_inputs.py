@@ -9,7 +9,8 @@ import pytest
 
 from stablehlo_py import suite
 from stablehlo_py.debug.engines import ENGINES
-from stablehlo_py.debug.inputs import Role, random_array, random_inputs, roles_of
+from stablehlo_py.debug.inputs import random_inputs, roles_of
+from stablehlo_py.debug.random_arrays import Role, random_array
 from stablehlo_py.debug.settings import Settings
 
 X = np.zeros((8, 16), np.float32)

@@ -23,6 +23,7 @@ from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_produc
 from stablehlo_py.backends.cpu.kernels.views import is_elementwise, output_digits, view_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.attributes import INPLACE
 from stablehlo_py.dialect.index_map import Digits, digits_of, refine
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
