@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import SPLAT, defining, is_float_value, is_integer_value, operand_of, splat, splat_is
@@ -17,7 +18,7 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 ARITHMETIC = RuleSet("arithmetic")
 APPROXIMATE = RuleSet("approximate")
 
-_COMMUTATIVE = ("hlo.add", "hlo.multiply", "hlo.maximum", "hlo.minimum", "hlo.and", "hlo.or", "hlo.xor")
+_COMMUTATIVE = tuple(record.name for record in records() if record.commutative)
 _ROUNDING = ("hlo.floor", "hlo.ceil", "hlo.round_nearest_even", "hlo.round_nearest_afz")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.ops import SWAPPED
 from stablehlo_py.dialect.types import is_bool, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import SPLAT, defining, integer_splat, is_integer_value, operand_of, splat
@@ -9,8 +10,6 @@ from stablehlo_py.passes.simplify_rules.ranges import integer_range
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 CHOOSE = RuleSet("choose")
-
-SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GE": "LE", "GT": "LT", "LE": "GE"}
 
 
 def _compare(op: ir.Operation, rewriter: Rewriter, direction: str, x: ir.Value, y: ir.Value) -> ir.Value:

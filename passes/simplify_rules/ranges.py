@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining
 
-# Elements of these come from their operand alone.
-_MOVES = frozenset(
-    f"hlo.{name}" for name in "broadcast reshape transpose slice reverse dynamic_slice gather copy".split()
-)
 _MAX_DEPTH, _MAX_CONSTANT = 8, 4096
 
 
@@ -31,8 +28,10 @@ def integer_range(value: ir.Value, depth: int = _MAX_DEPTH) -> tuple[int, int]:
 
 def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[int, int] | None:
     name = op.name
-    if name in _MOVES:
-        return integer_range(op.operands[0], depth)
+    record = record_of(name)
+    if record is not None and record.picks is not None:
+        ranges = [integer_range(operand, depth) for operand in list(op.operands)[record.picks]]
+        return min(low for low, _ in ranges), max(high for _, high in ranges)
     if name == "hlo.constant":
         if not 0 < num_elements(value) <= _MAX_CONSTANT:
             return None
@@ -44,11 +43,6 @@ def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[int, int] 
         return integer_range(op.operands[0], depth) if is_integer(op.operands[0].type.element_type) else None
     if name == "hlo.popcnt" or name == "hlo.count_leading_zeros":
         return 0, value.type.element_type.width
-    if name == "hlo.select":
-        return _union(integer_range(op.operands[1], depth), integer_range(op.operands[2], depth))
-    if name == "stablehlo.concatenate":
-        ranges = [integer_range(operand, depth) for operand in op.operands]
-        return min(low for low, _ in ranges), max(high for _, high in ranges)
     if len(op.operands) == 2 and name in _BINARY:
         return _binary(name, integer_range(op.operands[0], depth), integer_range(op.operands[1], depth))
     return None
@@ -57,10 +51,6 @@ def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[int, int] 
 _BINARY = frozenset(
     f"hlo.{name}" for name in "add subtract multiply maximum minimum remainder divide and shift_right_logical".split()
 )
-
-
-def _union(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int]:
-    return min(one[0], two[0]), max(one[1], two[1])
 
 
 def _binary(name: str, x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int] | None:

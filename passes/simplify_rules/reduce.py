@@ -1,5 +1,5 @@
 """Rules on `hlo.reduce`. The spec leaves open how often the initial value enters a reduction, so one that is the
-combiner's neutral element may be left out, or come once more."""
+combiner's identity element may be left out, or come once more."""
 
 from __future__ import annotations
 
@@ -7,41 +7,36 @@ import math
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use, is_float_value, is_integer_value, splat
-from stablehlo_py.passes.simplify_rules.logic import all_ones
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 REDUCE = RuleSet("reduce")
 
 
-def is_neutral(kind: str, init: ir.Value) -> bool:
+def is_identity(kind: str, init: ir.Value) -> bool:
     """True when `init` is a constant that does not change what `kind` combines it with."""
     c = splat(init)
     if c is None:
         return False
-    if kind in ("add", "or", "xor"):
-        return c == 0
-    if kind == "multiply":
-        return c == 1
-    if kind == "and":
-        return all_ones(init, c)
-    if is_float_value(init):
-        return c == (-math.inf if kind == "maximum" else math.inf)
-    if not is_integer_value(init):
-        return False
-    low, high = integer_info(numpy_dtype(init.type.element_type))[1:] if init.type.element_type.width > 1 else (0, 1)
-    return c == (low if kind == "maximum" else high)
+    identity = combiner(kind).identity
+    assert identity is not None
+    if is_integer_value(init):
+        wide = init.type.element_type.width > 1
+        low, high = integer_info(numpy_dtype(init.type.element_type))[1:] if wide else (0, 1)
+        return c == identity.integer(low, high)
+    return c == (identity.real if is_float_value(init) else identity.complex)
 
 
 def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dimensions: list[int]) -> ir.Value:
-    """A new `hlo.reduce`; over no dimensions it is the operand, combined with `init` unless that is neutral."""
+    """A new `hlo.reduce`; over no dimensions it is the operand, combined with `init` unless that is the identity."""
     if not dimensions:
         return (
             operand
-            if is_neutral(kind, init)
+            if is_identity(kind, init)
             else rewriter.like(kind, rewriter.broadcast(init, shape(operand), []), operand)
         )
     sizes = [size for i, size in enumerate(shape(operand)) if i not in dimensions]
@@ -102,14 +97,14 @@ def reduce_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 @REDUCE.rule(
     "hlo.reduce",
     needs="hlo.reduce",
-    where="exact kinds and integers; the inner start is neutral, and nobody else reads the inner result",
+    where="exact kinds and integers; the inner start is the identity, and nobody else reads the inner result",
 )
 def reduce_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce(reduce(x)) -> reduce(x)"
     x, init = op.operands
     inner = defining(x, "hlo.reduce")
     kind = text(op, "kind")
-    if inner is None or not has_one_use(x) or text(inner, "kind") != kind or not is_neutral(kind, inner.operands[1]):
+    if inner is None or not has_one_use(x) or text(inner, "kind") != kind or not is_identity(kind, inner.operands[1]):
         return None
     if not is_integer_value(x) and kind not in ("maximum", "minimum"):
         return None

@@ -20,6 +20,7 @@ from stablehlo_py.codegen.builder import F64, I1, Function, ScalarType, Value, v
 from stablehlo_py.codegen.conversions import bitcast, convert, reduce_precision
 from stablehlo_py.codegen.math import narrow as narrow_math
 from stablehlo_py.codegen.types import Element, Known, Lanes, each, element
+from stablehlo_py.dialect.ops import Rounds, combiner, record_of
 from stablehlo_py.dialect.types import i64, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
@@ -33,23 +34,17 @@ class Rule(Protocol):
 
 ARITH: Rules[Rule] = Rules()
 
-# Results of these are values of the operands' type already: no rounding.
-EXACT = frozenset(
-    "abs and bitcast_convert compare complex copy imag is_finite maximum minimum not or popcnt real select xor".split()
-)
-# The same, in IEEE formats with integers to spare: -0 is no value of the FNUZ types, 0 and -1 are none of f8E8M0FNU,
-# 15.5 has no ceiling in f8E3M4.
-EXACT_BUT_IN_BYTES = frozenset("ceil floor negate remainder round_nearest_afz round_nearest_even sign".split())
-
 
 def apply(f: Function, op: ir.OpView | ir.Operation, operands: Sequence[Known]) -> Lanes:
     """The result of an elementwise op on lanes. Raises KeyError for ops that are not elementwise."""
     name = op.operation.name.removeprefix("hlo.")
     result = ARITH[name](f, op, operands)
-    if name in EXACT:
+    record = record_of(f"hlo.{name}")
+    if record is not None and record.rounds is Rounds.NEVER:
         return result
     of = element(op.results[0])
-    return result if name in EXACT_BUT_IN_BYTES and of.bits > 8 else rounded(f, of, result)
+    in_bytes = record is not None and record.rounds is Rounds.IN_BYTES
+    return result if in_bytes and of.bits > 8 else rounded(f, of, result)
 
 
 def rounded(f: Function, of: Element, value: Known) -> Lanes:
@@ -412,25 +407,19 @@ def combine(f: Function, kind: str, of: Element, a: Known, b: Known) -> Lanes:
     return f.binary(kind, a, b)
 
 
-def neutral(f: Function, kind: str, of: Element, lanes: int = 1) -> Lanes:
+def identity(f: Function, kind: str, of: Element, lanes: int = 1) -> Lanes:
     """The value that `combine` leaves others unchanged with."""
-    type_ = vector(lanes, of.compute)
-    if of.is_complex:
-        real = {"add": -0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}[kind]
-        imaginary = {"add": -0.0, "multiply": 0.0, "maximum": -math.inf, "minimum": math.inf}[kind]
-        return f.const(real, type_), f.const(imaginary, type_)
-    if of.is_float:
-        return f.const({"add": -0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}[kind], type_)
-    if kind in ("add", "or", "xor"):
-        return f.const(0, type_)
-    if kind == "multiply":
-        return f.const(1, type_)
-    if kind == "and":
-        return f.const(-1, type_)
-    if of.unsigned:
-        return f.const(0 if kind == "maximum" else -1, type_)
-    lowest = -(1 << (of.bits - 1))
-    return f.const(lowest if kind == "maximum" else -lowest - 1, type_)
+    type_, element_ = vector(lanes, of.compute), combiner(kind).identity
+    assert element_ is not None
+    if of.is_complex or of.is_float:
+        assert element_.real is not None
+        real = f.const(element_.real, type_)
+        return (real, f.const(element_.imaginary, type_)) if of.is_complex else real
+    unsigned = of.unsigned or of.bits == 1
+    lowest = 0 if unsigned else -(1 << (of.bits - 1))
+    number = element_.integer(lowest, lowest + (1 << of.bits) - 1)
+    # Constants are signed: all ones are -1.
+    return f.const(number - (1 << of.bits) if unsigned and number >> (of.bits - 1) else number, type_)
 
 
 _REDUCTIONS = {"maximum": "fmaximum", "minimum": "fminimum", "add": "fadd", "multiply": "fmul"}

@@ -19,13 +19,11 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.evaluate import evaluate_op
+from stablehlo_py.dialect.ops import SWAPPED, record_of
 from stablehlo_py.dialect.rounding import is_float_dtype
 from stablehlo_py.dialect.types import element_type, text
 from stablehlo_py.mlir import ir
 
-_COMMUTATIVE = frozenset(f"hlo.{name}" for name in "add multiply maximum minimum and or xor".split())
-_LOGIC = frozenset(f"hlo.{name}" for name in "compare select and or xor not maximum minimum".split())
-_TURNED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
 _MAX_CASES = 50_000
 # Two of these are in every relation that two floats can be in.
 _FLOATS = (float("-nan"), -1.0, -0.0, 0.0, 1.0, float("nan"))
@@ -62,12 +60,13 @@ def _expressions(block: ir.Block, arguments: Sequence[ir.Value]) -> list[_Expres
         operands = [known[operand] for operand in operation.operands]
         name = operation.name
         attributes = " ".join(f"{key}={operation.attributes[key]}" for key in operation.attributes)
-        if name in _COMMUTATIVE:
+        record = record_of(name)
+        if record is not None and record.commutative:
             operands.sort(key=repr)
         elif name == "hlo.compare":
             turned = sorted(operands, key=repr)
             direction = text(operation, "direction")
-            attributes = f"{direction if turned == operands else _TURNED[direction]} {'total_order' in attributes}"
+            attributes = f"{direction if turned == operands else SWAPPED[direction]} {'total_order' in attributes}"
             operands = turned
         elif name == "hlo.abs" and operands[0][0] == "hlo.subtract":  # |a - b| = |b - a|
             operands = [(*operands[0][:2], *sorted(operands[0][2:], key=repr))]
@@ -79,7 +78,7 @@ def _expressions(block: ir.Block, arguments: Sequence[ir.Value]) -> list[_Expres
 def _by_cases(block: ir.Block, count: int) -> Commutes:
     *ops, last = list(block.operations)
     arguments = list(block.arguments)
-    if any(op.operation.name not in _LOGIC for op in ops) or not all(_is_of_one_pair(op, arguments) for op in ops):
+    if not all(map(_is_relational, ops)) or not all(_is_of_one_pair(op, arguments) for op in ops):
         return Commutes.UNKNOWN
     dtypes = [numpy_dtype(element_type(argument)) for argument in arguments]
     domains = [_FLOATS if is_float_dtype(dtype) else (0, 1) for dtype in dtypes]
@@ -99,6 +98,11 @@ def _by_cases(block: ir.Block, count: int) -> Commutes:
     if spreads and same[~np.logical_or.reduce(nans)].all():
         return Commutes.WITHOUT_NAN
     return Commutes.UNKNOWN
+
+
+def _is_relational(op: ir.OpView) -> bool:
+    record = record_of(op.operation.name)
+    return record is not None and record.relational
 
 
 def _evaluate(ops: Sequence[ir.OpView], known: dict[ir.Value, np.ndarray], last: ir.OpView) -> list[np.ndarray]:

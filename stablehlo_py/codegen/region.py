@@ -11,14 +11,12 @@ from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.math import muladd
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
 
 Combiner = Callable[[Sequence[Lanes]], list[Lanes]]
-
-# Between scalars these change nothing.
-_IDENTITIES = frozenset({"hlo.reshape", "hlo.broadcast", "hlo.transpose", "hlo.copy"})
 
 
 def combiner(f: Function, op: ir.OpView, region: int = 0) -> Combiner:
@@ -40,7 +38,7 @@ def combiner(f: Function, op: ir.OpView, region: int = 0) -> Combiner:
             if name == "hlo.constant":
                 number = constant_value(inner).reshape(-1)[0].item()
                 values[inner.results[0]] = types.constant(f, element(inner.results[0]), number, lanes)
-            elif name in _IDENTITIES:
+            elif len(inner.operands) == 1 and (record := record_of(name)) and record.picks:  # between scalars
                 values[inner.results[0]] = values[inner.operands[0]]
             elif name.removeprefix("hlo.") in ARITH:
                 operands = [values[operand] for operand in inner.operands]

@@ -9,17 +9,25 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.debug.compare import is_exact
-from stablehlo_py.debug.rounding import COMPLEX_ULPS, RESULT_ULPS, SUMS
+from stablehlo_py.debug.rounding import SUMS, ulps_of
 from stablehlo_py.debug.settings import Noise
 from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.interpret import Interpreter
+from stablehlo_py.dialect.ops import Rounds, records
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import i64s, shape, text
 from stablehlo_py.mlir import ir
 
 Array = np.ndarray
 # One rounding, whose error shows in a wider type.
-_ROUNDED_ONCE = frozenset(f"hlo.{name}" for name in ("add", "subtract", "multiply", "divide", "sqrt"))
+_ROUNDED_ONCE = frozenset(
+    record.name
+    for record in records()
+    if record.exact is not None
+    and not record.ulps
+    and record.rounds is Rounds.ALWAYS
+    and record.elements in ("number", "float or complex")
+)
 
 
 class Disturbed(Interpreter):
@@ -43,7 +51,7 @@ class Disturbed(Interpreter):
         results = super().leaf(op, operands, values)
         if op.name in _ROUNDED_ONCE and results[0].dtype.kind != "c":
             return [self._rounded(op.name, operands, results[0])]
-        ulps = _ulps(name, operands)
+        ulps = ulps_of(name, bool(operands) and operands[0].dtype.kind == "c")
         return [self.moved(result, self.scale * ulps) for result in results] if ulps else results
 
     def _rounded(self, name: str, operands: Sequence[Array], result: Array) -> Array:
@@ -71,12 +79,6 @@ class Disturbed(Interpreter):
 
     def _signs(self, sizes: Sequence[int]) -> Array:
         return self.random.choice((-1.0, 1.0), size=tuple(sizes))
-
-
-def _ulps(name: str, operands: Sequence[Array]) -> float:
-    if operands and operands[0].dtype.kind == "c" and name in COMPLEX_ULPS:
-        return COMPLEX_ULPS[name]
-    return RESULT_ULPS.get(name, RESULT_ULPS.get(f"chlo.{name}", 0))
 
 
 def terms_of_sum(op: ir.Operation) -> int:

@@ -17,18 +17,12 @@ import numpy as np
 from stablehlo_py.debug.engines import at_stage
 from stablehlo_py.debug.random_arrays import Role, random_array
 from stablehlo_py.debug.settings import Source
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, is_tensor, num_elements, rank, shape
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, stablehlo
 from stablehlo_py.options import Options
 
-# Ops whose results are elements of these operands (None: all).
-_MOVES: dict[str, tuple[int, ...] | None] = {
-    "hlo.broadcast": None, "hlo.convert": None, "hlo.copy": None, "hlo.dynamic_slice": (0,),
-    "hlo.dynamic_update_slice": (0, 1), "hlo.gather": (0,), "hlo.pad": (0,), "hlo.reduce_precision": None,
-    "hlo.reshape": None, "hlo.reverse": None, "hlo.select": (1, 2), "hlo.slice": None, "hlo.transpose": None,
-    "stablehlo.concatenate": None, "stablehlo.optimization_barrier": None,
-}  # fmt: skip
 # Ops through which integers stay indices.
 _INDEX_ARITHMETIC = frozenset(f"hlo.{name}" for name in ("add", "subtract", "maximum", "minimum", "remainder"))
 _ROOTS = frozenset(f"hlo.{name}" for name in ("sqrt", "rsqrt", "log", "log_plus_one"))
@@ -110,8 +104,7 @@ class _Walk:
         while pending:
             path = found[pending.pop()]
             for op, position in _uses(path.value):
-                moves = op.name in _MOVES and position in (_MOVES[op.name] or range(len(op.operands)))
-                passes = moves or (through is not None and through(op, position))
+                passes = _keeps_elements(op, position) or (through is not None and through(op, position))
                 for value in op.results if passes else _successors(op, position):
                     if value not in found and is_tensor(value):
                         grown = path.grown or (op.name == "hlo.broadcast" and _grows(op))
@@ -157,6 +150,13 @@ def _successors(op: ir.Operation, position: int) -> list[ir.Value]:
     return [around.regions[1].blocks[0].arguments[position - 1], around.results[position - 1]] if position else []
 
 
+def _keeps_elements(op: ir.Operation, position: int) -> bool:
+    """True where the result holds elements of an operand, converted at most."""
+    record = record_of(op.name)
+    picked = record is not None and record.picks is not None and position in range(len(op.operands))[record.picks]
+    return picked or op.name in ("hlo.convert", "hlo.reduce_precision")
+
+
 def _grows(op: ir.Operation) -> bool:
     return num_elements(op.results[0]) > num_elements(op.operands[0])
 
@@ -187,7 +187,7 @@ def _iota_size(value: ir.Value) -> int:
         op = value.owner.operation
         if op.name == "hlo.iota":
             return shape(op.results[0])[op.attributes["dimension"].value]
-        if op.name not in _MOVES or len(op.operands) != 1:
+        if len(op.operands) != 1 or not _keeps_elements(op, 0):
             return 0
         value = op.operands[0]
     return 0

@@ -26,23 +26,13 @@ import numpy as np
 from stablehlo_py.debug.compare import gaps, is_exact
 from stablehlo_py.debug.settings import context
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect.ops import record_of, records
 from stablehlo_py.mlir import ir
 
-# Units in the last place that implementations of a function may be off by.
-RESULT_ULPS = {
-    "atan2": 4, "cbrt": 4, "cosine": 4, "exponential": 4, "exponential_minus_one": 4, "log": 4, "log_plus_one": 4,
-    "logistic": 4, "power": 16, "rsqrt": 2, "sine": 4, "tan": 6, "tanh": 6, "cholesky": 16, "triangular_solve": 16,
-    "fft": 16, "batch_norm_inference": 4, "batch_norm_training": 4, "batch_norm_grad": 8,
+# Units in the last place that implementations of a function may be off by, of ops without a record.
+_EXPANDED_ULPS = {
+    "batch_norm_inference": 4, "batch_norm_training": 4, "batch_norm_grad": 8, "polygamma": 128, "square": 2,
 }  # fmt: skip
-# Special functions, whose errors are those of their operands as well: near a zero or a pole few digits are right.
-SPECIAL_ULPS = {
-    "acos": 8, "acosh": 16, "asin": 8, "asinh": 16, "atanh": 16, "bessel_i1e": 16, "cosh": 8, "digamma": 32, "erf": 8,
-    "erf_inv": 16, "erfc": 16, "lgamma": 32, "polygamma": 128, "sinh": 8, "square": 2, "tan": 8, "zeta": 64,
-    "atan2": 4, "power": 16,
-}  # fmt: skip
-RESULT_ULPS |= {f"chlo.{name}": ulps for name, ulps in SPECIAL_ULPS.items()}
-# Complex arithmetic is not defined to the bit.
-COMPLEX_ULPS = {"multiply": 4, "divide": 8, "abs": 4, "sqrt": 8, "sign": 8}
 # Ops whose sums may be taken in any order: the operands that are summed.
 SUMS = frozenset(
     "reduce reduce_window dot_general convolution scatter select_and_scatter cholesky triangular_solve fft "
@@ -52,7 +42,8 @@ SUMS = frozenset(
 _A_SUM = re.compile(rf"\b({'|'.join(sorted(SUMS))})\b")
 # Ops that give a NaN of no particular sign; those missing here move numbers, or define the sign bit.
 ARITHMETIC = (
-    frozenset(RESULT_ULPS)
+    frozenset(record.mnemonic for record in records() if record.ulps)
+    | frozenset(_EXPANDED_ULPS)
     | SUMS
     | frozenset(
         "add subtract multiply divide remainder sqrt maximum minimum clamp map convert reduce_precision".split()
@@ -172,7 +163,7 @@ def _perturb_block(block: ir.Block, random: np.random.Generator, noise: Noise) -
                 disturbed = _noisy(disturbed, ulps, random, point)
             if zeros:
                 disturbed = _flushed(disturbed, random, point, subnormal=all_ops)
-            if noise.nans and name in ARITHMETIC:
+            if noise.nans and name.removeprefix("chlo.") in ARITHMETIC:
                 disturbed = _signed_nans(disturbed, random, point)
             for user, number in users:
                 user.operands[number] = disturbed
@@ -227,13 +218,18 @@ def _ulps(name: str, op: ir.Operation, type_: ir.Type, all_ops: bool) -> float:
     if not _is_inexact(type_):
         return 0.0
     operand = op.operands[0].type if len(op.operands) else type_
-    if isinstance(operand, ir.RankedTensorType) and isinstance(operand.element_type, ir.ComplexType):
-        known = COMPLEX_ULPS.get(name, 0.0)
-        if known:
-            return known
-    if all_ops and name.removeprefix("chlo.") in ("add", "subtract", "multiply", "divide", "sqrt"):
-        return 1.0
-    return RESULT_ULPS.get(name, 0.0)
+    is_complex = isinstance(operand, ir.RankedTensorType) and isinstance(operand.element_type, ir.ComplexType)
+    name = name.removeprefix("chlo.")
+    known = ulps_of(name, is_complex)
+    return 1.0 if all_ops and not known and name in ("add", "subtract", "multiply", "divide", "sqrt") else known
+
+
+def ulps_of(name: str, is_complex: bool) -> float:
+    """Units in the last place that implementations of an op, by its name without the dialect, may be off by."""
+    record = record_of(f"hlo.{name}")
+    if record is None:
+        return _EXPANDED_ULPS.get(name, 0)
+    return record.complex_ulps if is_complex and record.complex_ulps else record.ulps
 
 
 def _is_inexact(type_: ir.Type) -> bool:

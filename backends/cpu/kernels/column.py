@@ -265,7 +265,7 @@ class _KeptLanes:
         f, c = e.f, self.c
         of = [item.of for item in c.items]
         copies = self.rows_at_once
-        neutral = [arith.neutral(f, item.kind, item.of, c.lanes) for item in c.items] * self.vectors
+        identity = [arith.identity(f, item.kind, item.of, c.lanes) for item in c.items] * self.vectors
         order = [split, *(number for number in range(len(c.reduced)) if number != split)]
         if len(order) > 1 and split == len(order) - 1:
             copies = 1
@@ -284,9 +284,9 @@ class _KeptLanes:
         def rows(indices: dict[int, Affine], totals: Sequence[Value]) -> list[Value]:
             return pack(accumulate(indices, unpack(totals, of * self.vectors)))
 
-        width = len(pack(neutral))
+        width = len(pack(identity))
         bounds = [(low, high), *((0, c.reduced[number]) for number in order[1:])]
-        flat = self._nest(f, order, bounds, {}, pack(neutral) * copies, rows, copies)
+        flat = self._nest(f, order, bounds, {}, pack(identity) * copies, rows, copies)
         sets = [unpack(flat[start : start + width], of * self.vectors) for start in range(0, len(flat), width)]
         while len(sets) > 1:
             sets = [

@@ -19,13 +19,14 @@ from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Position, add, lane_index, linearize, regroup
 from stablehlo_py.codegen.types import Lanes, constant, element, parts
 from stablehlo_py.dialect.index_map import Digits
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import UndecidedSize, is_known
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.cost_model import flops_per_element
 
 VECTORS_PER_ITERATION = 64
 CHEAP_OPS = 3
-_CHEAP = frozenset("add and convert maximum minimum multiply negate or select subtract xor compare abs".split())
 
 
 class ElementalEpilogue:
@@ -47,9 +48,8 @@ class ElementalEpilogue:
         self.order = _by_step(axes)
         self.sizes = [axes[i].size for i in self.order]
         after = list(fusion.ops)[list(fusion.ops).index(root) + 1 :]
-        names = [op.operation.name.removeprefix("hlo.") for op in after]
-        work = [name for name in names if name not in ("reshape", "transpose", "broadcast", "constant")]
-        self.inline = len(work) <= CHEAP_OPS and all(name in _CHEAP for name in work)
+        flops = [flops_per_element(record_of(op.operation.name)) for op in after]
+        self.inline = sum(map(bool, flops)) <= CHEAP_OPS and max(flops, default=0) <= 1
         self._elementals: dict[tuple[int, int], Elemental] = {}
 
     def store(self, f: Function, place: Sequence[Affine], value: Parts, lanes: int, mask: Value | None) -> None:

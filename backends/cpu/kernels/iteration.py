@@ -15,36 +15,18 @@ from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.index import Affine, Position, Probe, Variable
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.attributes import INPLACE
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import always_less, is_known
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.cost_model import flops_per_element
 
 GRAIN_NS = 15_000.0  # work worth a thread
 MAX_LOOPS = 8
 
-# Nanoseconds for one vector of an op, roughly; what is not listed is an instruction or two.
-_COSTS = {
-    "atan2": 8.0,
-    "cbrt": 60.0,
-    "cosine": 6.0,
-    "divide": 2.0,
-    "erf": 4.0,
-    "exponential": 3.0,
-    "exponential_minus_one": 4.0,
-    "gather": 4.0,
-    "log": 5.0,
-    "log_plus_one": 8.0,
-    "logistic": 5.0,
-    "power": 16.0,
-    "remainder": 6.0,
-    "rsqrt": 4.0,
-    "sine": 6.0,
-    "sqrt": 2.0,
-    "tan": 8.0,
-    "tanh": 4.0,
-}
-SIMPLE_COST = 0.3
-MEMORY_COST = 0.5
-FREE = frozenset("reshape broadcast transpose slice constant copy".split())
+# What a vector takes, roughly, in nanoseconds.
+FLOP_NS = 0.3
+MEMORY_NS = 0.5  # a load or a store of neighbours
+RANDOM_READ_NS = 4.0  # loads lane by lane
 
 
 @dataclass(frozen=True)
@@ -140,16 +122,13 @@ def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value
 
 def vector_cost(values: Iterable[ir.Value], loads: int, stores: int) -> float:
     """Nanoseconds for one vector of results computed from these values."""
-    total = MEMORY_COST * (loads + stores)
+    total = MEMORY_NS * (loads + stores)
     for value in values:
-        name = value.owner.name.removeprefix("hlo.")
-        total += 0.0 if name in FREE else _COSTS.get(name, SIMPLE_COST)
+        record = record_of(value.owner.name)
+        total += FLOP_NS * flops_per_element(record)
+        if record is not None and record.random_access:
+            total += RANDOM_READ_NS
     return total
-
-
-def is_expensive(value: ir.Value) -> bool:
-    """Whether recomputing the op costs more than a load and a store."""
-    return _COSTS.get(value.owner.name.removeprefix("hlo."), 0.0) >= 2.0
 
 
 def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: int) -> int:

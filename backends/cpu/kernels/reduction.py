@@ -14,11 +14,10 @@ from stablehlo_py.codegen.builder import I1, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.index import Affine, Position, Variable, affine, flatten, lane_index, same
 from stablehlo_py.codegen.types import Element, Lanes, element, parts, select, splat
+from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import i64s, text
 from stablehlo_py.mlir import ir
-
-_IDEMPOTENT = frozenset(("maximum", "minimum", "and", "or"))
 
 
 @dataclass(frozen=True)
@@ -101,15 +100,15 @@ class Sweep:
 
         `low`, `high`: the range of the outermost loop (multiples of lanes * copies if it is the only one). Without
         `tail`, the elements after the last full group of vectors are left out (`remainder` has them)."""
-        neutral = [arith.neutral(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
-        start = pack(neutral * self.copies)
+        identity = [arith.identity(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
+        start = pack(identity * self.copies)
         total = self._nest([], start, low, self.sizes[0] if high is None else high, tail)
         return self.merged(self._sets(total))
 
     def remainder(self) -> list[Lanes]:
         """The accumulators of the elements that `run(tail=False)` leaves out of a single loop."""
-        neutral = [arith.neutral(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
-        return self.merged(self._sets(self._rest([], pack(neutral * self.copies))))
+        identity = [arith.identity(self.e.f, item.kind, item.of, self.e.lanes) for item in self.items]
+        return self.merged(self._sets(self._rest([], pack(identity * self.copies))))
 
     def merged(self, sets: Sequence[list[Lanes]]) -> list[Lanes]:
         """Copies of accumulators, pairwise."""
@@ -181,9 +180,9 @@ class Sweep:
         result = []
         for item, total in zip(self.items, totals, strict=True):
             part = splat(f, e.value(item.operand, place), e.lanes)
-            if skip and item.kind not in _IDEMPOTENT:
+            if skip and not combiner(item.kind).idempotent:
                 fresh = f.const_lanes([int(lane >= skip) for lane in range(self.lanes)], I1)
-                part = select(f, fresh, part, arith.neutral(f, item.kind, item.of, e.lanes))
+                part = select(f, fresh, part, arith.identity(f, item.kind, item.of, e.lanes))
             result.append(arith.combine(f, item.kind, item.of, total, part))
         self.after(place)
         return result
@@ -199,7 +198,7 @@ class Sweep:
         with e.guarded(mask):
             for item, total in zip(self.items, totals, strict=True):
                 part = splat(f, e.value(item.operand, place), e.lanes)
-                part = select(f, mask, part, arith.neutral(f, item.kind, item.of, e.lanes))
+                part = select(f, mask, part, arith.identity(f, item.kind, item.of, e.lanes))
                 result.append(arith.combine(f, item.kind, item.of, total, part))
             self.after(place)
         return result

@@ -215,7 +215,7 @@ def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
 
     level = max([f.barrier, *(index.level for index in indices)])
     with f.at_level(max(level, e.guard.level if e.guard else 0)):
-        zero = arith.neutral(f, "add", of, lanes)
+        zero = arith.identity(f, "add", of, lanes)
         total = loops(e, counts, zero, lambda moving, sum_: _accumulated(f, of, sum_, product(moving)))
         return arith.rounded(f, of, total)
 

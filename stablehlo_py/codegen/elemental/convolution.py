@@ -38,7 +38,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     windows = [_Window(op, number) for number in range(len(inputs) - 2)]
     counts = [*(kernel[dimension] for dimension in kernel_dims[2:]), features]
     lanes = 1 if all(index.uniform for index in at) else e.lanes
-    zero = arith.neutral(f, "add", of, lanes)
+    zero = arith.identity(f, "add", of, lanes)
 
     def product(moving: list[Affine]) -> Lanes:
         *taps, depth = moving

@@ -36,7 +36,7 @@ def _cholesky_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(len(b.shapes[0]) - 2, len(b.shapes[0])), Kind.REPLICATED)
 
 
-@op(factors=_cholesky_factors)
+@op(ulps=16, factors=_cholesky_factors)
 class Cholesky(Hlo.Operation, name="cholesky", traits=PURE):
     """Cholesky factor of the last two dimensions; the other triangle holds the operand's or zeros (spec: unspecified;
     we write zeros)."""
@@ -64,7 +64,7 @@ def _triangular_solve_factors(b: Builder, op: ir.Operation) -> None:
     b.add(b.shapes[1][free], {1: free}, {0: free})
 
 
-@op(factors=_triangular_solve_factors)
+@op(ulps=16, factors=_triangular_solve_factors)
 class TriangularSolve(Hlo.Operation, name="triangular_solve", traits=PURE):
     """Solves op(a) x = b (`left_side`) or x op(a) = b; `transpose_a`: NO_TRANSPOSE TRANSPOSE ADJOINT."""
 
@@ -92,7 +92,7 @@ def _fft_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(len(b.shapes[0]) - len(i64s(op, "length"))))
 
 
-@op(factors=_fft_factors)
+@op(ulps=16, factors=_fft_factors)
 class Fft(Hlo.Operation, name="fft", traits=PURE):
     """Fourier transform of the last len(`length`) dimensions; `kind`: FFT IFFT RFFT IRFFT."""
 

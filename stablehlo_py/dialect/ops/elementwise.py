@@ -122,23 +122,25 @@ pointwise(
     result=_part_type,
     exact=of_reals,
     rounds=Rounds.NEVER,
+    complex_ulps=4,
 )
-pointwise("acos", "float", "Arc cosine.", np.arccos, flops=80)
-pointwise("acosh", "float", "Inverse hyperbolic cosine.", np.arccosh, flops=80)
-pointwise("asin", "float", "Arc sine.", np.arcsin, flops=80)
-pointwise("asinh", "float", "Inverse hyperbolic sine.", np.arcsinh, flops=80)
-pointwise("atanh", "float", "Inverse hyperbolic tangent.", np.arctanh, flops=80)
+pointwise("acos", "float", "Arc cosine.", np.arccos, flops=80, ulps=8)
+pointwise("acosh", "float", "Inverse hyperbolic cosine.", np.arccosh, flops=80, ulps=16)
+pointwise("asin", "float", "Arc sine.", np.arcsin, flops=80, ulps=8)
+pointwise("asinh", "float", "Inverse hyperbolic sine.", np.arcsinh, flops=80, ulps=16)
+pointwise("atanh", "float", "Inverse hyperbolic tangent.", np.arctanh, flops=80, ulps=16)
 pointwise(
     "bessel_i1e",
     "float",
     "Modified Bessel function of the first kind and order 1, times e^-|operand|.",
     elements.special("i1e"),
     flops=100,
+    ulps=16,
 )
-pointwise("cbrt", "float or complex", "Cube root.", np.cbrt, flops=30)
+pointwise("cbrt", "float or complex", "Cube root.", np.cbrt, flops=30, ulps=4)
 pointwise("ceil", "float", "Least integer that is not smaller.", np.ceil, exact=of_reals, rounds=Rounds.IN_BYTES)
-pointwise("cosh", "float or complex", "Hyperbolic cosine.", np.cosh, flops=60)
-pointwise("cosine", "float or complex", "Cosine.", np.cos, flops=30)
+pointwise("cosh", "float or complex", "Hyperbolic cosine.", np.cosh, flops=60, ulps=8)
+pointwise("cosine", "float or complex", "Cosine.", np.cos, flops=30, ulps=4)
 pointwise(
     "count_leading_zeros",
     "integer",
@@ -147,19 +149,32 @@ pointwise(
     flops=2,
     exact=of_reals,
 )
-pointwise("digamma", "float", "Derivative of the logarithm of the gamma function.", elements.special("psi"), flops=400)
-pointwise("erf", "float", "Error function.", elements.through_f64(math.erf), flops=30)
-pointwise("erf_inv", "float", "Inverse of the error function.", elements.special("erfinv"), flops=60)
+pointwise(
+    "digamma",
+    "float",
+    "Derivative of the logarithm of the gamma function.",
+    elements.special("psi"),
+    flops=400,
+    ulps=32,
+)
+pointwise("erf", "float", "Error function.", elements.through_f64(math.erf), flops=30, ulps=8)
+pointwise("erf_inv", "float", "Inverse of the error function.", elements.special("erfinv"), flops=60, ulps=16)
 pointwise(
     "erfc",
     "float",
     "One minus the error function, accurate where that is small.",
     elements.through_f64(math.erfc),
     flops=100,
+    ulps=16,
 )
-pointwise("exponential", "float or complex", "e to the operand.", np.exp, flops=14)
+pointwise("exponential", "float or complex", "e to the operand.", np.exp, flops=14, ulps=4)
 pointwise(
-    "exponential_minus_one", "float or complex", "e to the operand, minus one, accurate near zero.", np.expm1, flops=18
+    "exponential_minus_one",
+    "float or complex",
+    "e to the operand, minus one, accurate near zero.",
+    np.expm1,
+    flops=18,
+    ulps=4,
 )
 pointwise("floor", "float", "Greatest integer that is not greater.", np.floor, exact=of_reals, rounds=Rounds.IN_BYTES)
 pointwise(
@@ -181,17 +196,23 @@ pointwise(
     rounds=Rounds.NEVER,
 )
 pointwise(
-    "lgamma", "float", "Logarithm of the absolute value of the gamma function.", elements.special("gammaln"), flops=400
+    "lgamma",
+    "float",
+    "Logarithm of the absolute value of the gamma function.",
+    elements.special("gammaln"),
+    flops=400,
+    ulps=32,
 )
-pointwise("log", "float or complex", "Natural logarithm.", np.log, flops=16)
+pointwise("log", "float or complex", "Natural logarithm.", np.log, flops=16, ulps=4)
 pointwise(
     "log_plus_one",
     "float or complex",
     "Natural logarithm of one plus the operand, accurate near zero.",
     np.log1p,
     flops=20,
+    ulps=4,
 )
-pointwise("logistic", "float or complex", "1 / (1 + e to minus the operand).", elements.logistic, flops=20)
+pointwise("logistic", "float or complex", "1 / (1 + e to minus the operand).", elements.logistic, flops=20, ulps=4)
 pointwise(
     "negate",
     "number with a negative",
@@ -231,7 +252,14 @@ pointwise(
 pointwise(
     "round_nearest_even", "float", "Nearest integer, halves to even.", np.rint, exact=of_reals, rounds=Rounds.IN_BYTES
 )
-pointwise("rsqrt", "float or complex", "One over the square root.", lambda x: (1 / np.sqrt(x)).astype(x.dtype), flops=6)
+pointwise(
+    "rsqrt",
+    "float or complex",
+    "One over the square root.",
+    lambda x: (1 / np.sqrt(x)).astype(x.dtype),
+    flops=6,
+    ulps=2,
+)
 pointwise(
     "sign",
     "number",
@@ -239,12 +267,13 @@ pointwise(
     elements.sign,
     exact=of_reals,
     rounds=Rounds.IN_BYTES,
+    complex_ulps=8,
 )
-pointwise("sine", "float or complex", "Sine.", np.sin, flops=30)
-pointwise("sinh", "float or complex", "Hyperbolic sine.", np.sinh, flops=80)
-pointwise("sqrt", "float or complex", "Square root.", np.sqrt, flops=6, exact=of_reals)
-pointwise("tan", "float or complex", "Tangent.", np.tan, flops=40)
-pointwise("tanh", "float or complex", "Hyperbolic tangent.", np.tanh, flops=18)
+pointwise("sine", "float or complex", "Sine.", np.sin, flops=30, ulps=4)
+pointwise("sinh", "float or complex", "Hyperbolic sine.", np.sinh, flops=80, ulps=8)
+pointwise("sqrt", "float or complex", "Square root.", np.sqrt, flops=6, exact=of_reals, complex_ulps=8)
+pointwise("tan", "float or complex", "Tangent.", np.tan, flops=40, ulps=8)
+pointwise("tanh", "float or complex", "Hyperbolic tangent.", np.tanh, flops=18, ulps=6)
 
 # --- two operands ----------------------------------------------------------------------------------------------------
 
@@ -271,10 +300,10 @@ pointwise(
     exact=of_reals,
     rounds=Rounds.NEVER,
     relational=True,
-    combiner=Identity(None, 0.0, lambda low, high: -1),
+    combiner=Identity(None, 0.0, lambda low, high: -1 if low < 0 else high),
     idempotent=True,
 )
-pointwise("atan2", "float or complex", "Angle of the point (rhs, lhs).", np.arctan2, operands=2, flops=40)
+pointwise("atan2", "float or complex", "Angle of the point (rhs, lhs).", np.arctan2, operands=2, flops=40, ulps=4)
 pointwise(
     "complex",
     "float",
@@ -293,6 +322,7 @@ pointwise(
     operands=2,
     flops=6,
     exact=of_reals,
+    complex_ulps=8,
 )
 pointwise(
     "maximum",
@@ -326,6 +356,7 @@ pointwise(
     operands=2,
     exact=of_reals,
     combiner=Identity(1.0, 0.0, lambda low, high: 1),
+    complex_ulps=4,
 )
 pointwise(
     "or",
@@ -347,6 +378,7 @@ pointwise(
     operands=2,
     flops=40,
     exact=_power_is_exact,
+    ulps=16,
 )
 pointwise(
     "remainder",
@@ -401,6 +433,7 @@ pointwise(
     elements.special("zeta"),
     operands=2,
     flops=2000,
+    ulps=64,
 )
 
 # --- comparison, choice, conversion ----------------------------------------------------------------------------------
@@ -511,6 +544,7 @@ class Compare(Hlo.Operation, name="compare", traits=PURE):
     elementwise=True,
     work=Work.ELEMENTS,
     function=elements.for_all_types(np.where),
+    picks=slice(1, 3),
     relational=True,
     rounds=Rounds.NEVER,
     exact=always,

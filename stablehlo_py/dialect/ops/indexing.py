@@ -11,7 +11,7 @@ import numpy as np
 
 from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
-from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Work, always, op
+from stablehlo_py.dialect.ops.record import FIRST, PURE, Array, Hlo, Work, always, op
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape
 from stablehlo_py.dialect.verify import require, require_dimensions, require_shape, same_elements, verifier
 from stablehlo_py.mlir import ext, ir
@@ -48,7 +48,7 @@ def _slice_factors(b: Builder, op: ir.Operation) -> None:
             b.add(part, {0: dimension}, {0: dimension}, Kind.WINDOWED)
 
 
-@op(work=Work.INDICES, picks=True, value=_slice, exact=always, factors=_slice_factors)
+@op(work=Work.INDICES, picks=FIRST, value=_slice, exact=always, factors=_slice_factors)
 class Slice(Hlo.Operation, name="slice", traits=PURE):
     """Elements `start + i * strides < limit` of every dimension."""
 
@@ -88,7 +88,7 @@ def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
     return x[tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))]
 
 
-@op(work=Work.MOVES, picks=True, value=_dynamic_slice, exact=always, factors=_slice_factors)
+@op(work=Work.MOVES, picks=FIRST, value=_dynamic_slice, exact=always, factors=_slice_factors)
 class DynamicSlice(Hlo.Operation, name="dynamic_slice", traits=PURE):
     """A slice of static `sizes` at scalar start indices, clamped so that it fits."""
 
@@ -127,7 +127,13 @@ def _dynamic_update_slice_factors(b: Builder, op: ir.Operation) -> None:
             b.add(size, {0: dimension}, {0: dimension}, Kind.REPLICATED)
 
 
-@op(work=Work.UPDATES, value=_dynamic_update_slice, exact=always, factors=_dynamic_update_slice_factors)
+@op(
+    work=Work.UPDATES,
+    picks=slice(0, 2),
+    value=_dynamic_update_slice,
+    exact=always,
+    factors=_dynamic_update_slice_factors,
+)
 class DynamicUpdateSlice(Hlo.Operation, name="dynamic_update_slice", traits=PURE):
     """`operand` with `update` written at scalar start indices, clamped so that it fits."""
 
@@ -207,7 +213,7 @@ def _gather_factors(b: Builder, op: ir.Operation) -> None:
             b.attribute("slice_sizes", len(sizes), source, b.add(sizes[source], {0: source}, {0: result}))
 
 
-@op(work=Work.MOVES, random_access=True, picks=True, value=_gather, exact=always, factors=_gather_factors)
+@op(work=Work.MOVES, random_access=True, picks=FIRST, value=_gather, exact=always, factors=_gather_factors)
 class Gather(Hlo.Operation, name="gather", traits=PURE):
     """Slices of `slice_sizes` at computed places; dimension numbers as in the StableHLO spec, section gather."""
 

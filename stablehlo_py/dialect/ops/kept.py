@@ -12,7 +12,7 @@ import numpy as np
 
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.ops.factors import Builder, Kind, at, others
-from stablehlo_py.dialect.ops.record import Array, Effects, Work, always
+from stablehlo_py.dialect.ops.record import ALL, Array, Effects, Work, always
 from stablehlo_py.dialect.ops.record import kept as kept_op
 from stablehlo_py.dialect.ops.reduction import (
     REDUCTION_KINDS,
@@ -216,6 +216,7 @@ kept_op(
     "always",
     attributes=("dimension",),
     work=Work.MOVES,
+    picks=ALL,
     value=_concatenate,
     exact=always,
     factors=_concatenate_factors,
@@ -250,4 +251,4 @@ kept_op(
     work=Work.OPAQUE,
     factors="its target says what it computes",
 )
-kept_op("optimization_barrier", "always", work=Work.OPAQUE, factors=_side_by_side_factors)
+kept_op("optimization_barrier", "always", work=Work.OPAQUE, picks=ALL, factors=_side_by_side_factors)

@@ -30,6 +30,7 @@ Exact = Callable[[ir.Operation, Sequence[Array]], bool]
 FactorRule = Callable[[Any, ir.Operation], None]
 Class = TypeVar("Class", bound=type)
 PURE = [ext.Pure]
+FIRST, ALL = slice(0, 1), slice(None)  # for `picks`
 
 
 class Hlo(ext.Dialect, name="hlo"):
@@ -81,6 +82,11 @@ class Identity:
     imaginary: float
     integer: Callable[[int, int], int]
 
+    @property
+    def complex(self) -> complex | None:
+        """Of complex numbers."""
+        return None if self.real is None else complex(self.real, self.imaginary)
+
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -102,13 +108,15 @@ class Record:
         flops: floating-point operations for one element of the result, where `work` is ELEMENTS; transcendental
             functions count as the instructions of their vector expansion.
         random_access: reads memory in no order.
-        picks: every element of the result is an element of the first operand.
+        picks: the operands that every element of the result is an element of one of, as a slice of all operands.
         relational: only compares, chooses and combines truth values: of numbers, nothing but their order counts.
         commutative: f(x, y) is f(y, x).
         associative: f(f(x, y), z) is f(x, f(y, z)), of floats up to rounding: a combiner of reductions.
         idempotent: f(x, x) is x.
         identity: the element that leaves others unchanged.
         rounds: whether the result has to be rounded to its element type.
+        ulps: units in the last place that good implementations differ by; 0 where IEEE 754 rounds correctly.
+        complex_ulps: the same for complex numbers, whose arithmetic is not defined to the bit; 0: as `ulps`.
         separate: the result is a place in memory of its own: two equal ops stay two.
         function: of elementwise ops without attributes, NumPy's function of the operands' arrays.
         value: NumPy's function of the op and the operands' arrays, as an array.
@@ -130,13 +138,15 @@ class Record:
     elementwise: bool = False
     flops: int = 1
     random_access: bool = False
-    picks: bool = False
+    picks: slice | None = None
     relational: bool = False
     commutative: bool = False
     associative: bool = False
     idempotent: bool = False
     identity: Identity | None = None
     rounds: Rounds = Rounds.ALWAYS
+    ulps: float = 0
+    complex_ulps: float = 0
     separate: bool = False
     function: Value | None = None
     value: Value | None = None

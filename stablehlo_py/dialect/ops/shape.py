@@ -13,7 +13,7 @@ from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.index_map import reshape_pieces
 from stablehlo_py.dialect.ops.factors import Builder, Kind
-from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Rounds, Work, always, op
+from stablehlo_py.dialect.ops.record import FIRST, PURE, Array, Hlo, Rounds, Work, always, op
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import (
     element_type,
@@ -139,7 +139,7 @@ def _broadcast_factors(b: Builder, op: ir.Operation) -> None:
         b.add(size, {0: source[dimension]} if dimension in source else {}, {0: dimension})
 
 
-@op(work=Work.INDICES, picks=True, value=_broadcast, factors=_broadcast_factors)
+@op(work=Work.INDICES, picks=FIRST, value=_broadcast, factors=_broadcast_factors)
 class Broadcast(Hlo.Operation, name="broadcast", traits=PURE):
     """Operand dimension i becomes result dimension `dimensions[i]`, with the same size; the others repeat."""
 
@@ -165,7 +165,7 @@ def _reshape_factors(b: Builder, op: ir.Operation) -> None:
 
 @op(
     work=Work.INDICES,
-    picks=True,
+    picks=FIRST,
     value=lambda op, x: x.reshape(shape(op.result)),
     exact=always,
     factors=_reshape_factors,
@@ -192,7 +192,7 @@ def _transpose_factors(b: Builder, op: ir.Operation) -> None:
 
 @op(
     work=Work.MOVES,
-    picks=True,
+    picks=FIRST,
     value=lambda op, x: x.transpose(i64s(op, "permutation")),
     exact=always,
     factors=_transpose_factors,
@@ -240,7 +240,7 @@ def _pad_factors(b: Builder, op: ir.Operation) -> None:
     b.windows([not any(edge) for edge in edges])
 
 
-@op(work=Work.MOVES, value=_pad, exact=always, factors=_pad_factors)
+@op(work=Work.MOVES, picks=slice(0, 2), value=_pad, exact=always, factors=_pad_factors)
 class Pad(Hlo.Operation, name="pad", traits=PURE):
     """Pads with a scalar: `low` and `high` (may be negative: crops) edges and `interior` between elements."""
 
@@ -264,7 +264,7 @@ def _reverse_factors(b: Builder, op: ir.Operation) -> None:
 
 @op(
     work=Work.MOVES,
-    picks=True,
+    picks=FIRST,
     value=lambda op, x: np.flip(x, i64s(op, "dimensions")),
     exact=always,
     factors=_reverse_factors,
@@ -278,7 +278,7 @@ class Reverse(Hlo.Operation, name="reverse", traits=PURE):
     verify_invariants = verifier(_check_reverse)
 
 
-@op(work=Work.ELEMENTS, elementwise=True, picks=True, rounds=Rounds.NEVER, separate=True, value=lambda op, x: x)
+@op(work=Work.ELEMENTS, elementwise=True, picks=FIRST, rounds=Rounds.NEVER, separate=True, value=lambda op, x: x)
 class Copy(Hlo.Operation, name="copy", traits=PURE):
     """The same value in another place of memory; inserted by buffer assignment only."""
 

@@ -404,6 +404,14 @@ def test_large_results_are_streamed(target) -> None:
     np.testing.assert_array_equal(compiled.run([x], 3)[0], x + x)
 
 
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "erfc", "erf_inv", "sinh", "acos", "zeta"])
+def test_expensive_functions_are_worth_threads(name: str) -> None:
+    operands = ["tensor<100000xf32>"] * (2 if name == "zeta" else 1)
+    text = build_fusion("loop", operands, lambda *xs: build.like(name, *xs))
+    (phase,) = compile_kernel(text, TARGETS[-1]).kernel.phases
+    assert phase.iterations >= 2 * phase.grain
+
+
 def test_a_concatenation_may_have_more_operands_than_python_has_stack():
     """They were nested calls once; the program itself is not nested."""
     count, piece = 5000, np.arange(4, dtype=np.float32)
