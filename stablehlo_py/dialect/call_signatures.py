@@ -44,7 +44,7 @@ def _is_top_k_of(types: Sequence[ir.Type], operands: int) -> bool:
     if operands != 1 or len(types) != 3 or not all(map(is_tensor, types)):
         return False
     operand, values, places = types
-    fit = operand.rank > 0 and operand.rank == values.rank == places.rank
+    fit = operand.rank > 0 and operand.rank == values.rank == places.rank and not is_complex(operand.element_type)
     return fit and values.element_type == operand.element_type and str(places.element_type) == "i32"
 
 
@@ -77,11 +77,21 @@ def _without_results(op: Op) -> bool:
     return len(op.results) == 0
 
 
-def _calls_a_function(op: Op) -> bool:
+def _calls(op: Op, operands: int, results: int) -> bool:
+    """Whether the call names a function of the module that takes and gives so many scalars."""
     called = op.attributes.get(_CALLED)
-    if not isinstance(called, ir.ArrayAttr) or not len(called):
+    if not isinstance(called, ir.ArrayAttr) or not len(called) or not isinstance(called[0], ir.FlatSymbolRefAttr):
         return False
-    return all(isinstance(each, ir.FlatSymbolRefAttr) for each in called)
+    module = op.operation
+    while module.parent is not None:
+        module = module.parent.operation
+    for view in module.regions[0].blocks[0]:
+        if view.operation.name == "func.func" and view.attributes["sym_name"].value == called[0].value:
+            type_ = ir.FunctionType(ir.TypeAttr(view.attributes["function_type"]).value)
+            types = [*type_.inputs, *type_.results]
+            scalars = all(is_tensor(each) and each.rank == 0 for each in types)
+            return scalars and (len(type_.inputs), len(type_.results)) == (operands, results)
+    return False
 
 
 def _without_sizes(op: Op) -> list[ir.Value]:
@@ -94,7 +104,9 @@ def _without_sizes(op: Op) -> list[ir.Value]:
 def _approx_top_k(op: Op, dynamic: bool) -> bool:
     """Operands: arrays, an initial value for each, and k where that is not an attribute."""
     count, operands = len(op.results), _without_sizes(op)
-    if not count or len(operands) != 2 * count + dynamic or not _of_tensors(op) or not _calls_a_function(op):
+    if not count or len(operands) != 2 * count + dynamic or not _of_tensors(op):
+        return False
+    if not _calls(op, 2 * count, 1):
         return False
     dimension = configuration(op).get("reduction_dim")
     types = [operand.type for operand in operands]
@@ -166,7 +178,7 @@ def _dynamic_rng_bit_generator(op: Op) -> bool:
 def _dynamic_reduce_window(op: Op) -> bool:
     """Operands: arrays, an initial value for each; sizes, strides and dilations of windows; padding."""
     count = len(op.results)
-    if not count or len(op.operands) != 2 * count + 5 or not _of_tensors(op) or not _calls_a_function(op):
+    if not count or len(op.operands) != 2 * count + 5 or not _of_tensors(op) or not _calls(op, 2 * count, count):
         return False
     types = _types(op)
     arrays, initial, numbers = types[:count], types[count : 2 * count], types[2 * count : -count]

@@ -18,6 +18,7 @@ from stablehlo_py.dialect.attributes import (
 )
 from stablehlo_py.dialect.call_signatures import what_is_wrong
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.ops import records
 from stablehlo_py.errors import LoadError, Problem
 from stablehlo_py.mlir import ir
 
@@ -55,11 +56,13 @@ _OF_ARGUMENT: _Wanted = {
 }
 _OF_RESULT: _Wanted = {RESULT_INFO: _STRING}
 _OF_CALL: _Wanted = {SHARDING: _STRING}
-# Ops on which passes of ours leave attributes for each other.
+# Ops that stay until code is made of them: passes of ours leave attributes for each other on these.
 _ANNOTATED = frozenset(
-    f"stablehlo.{name}"
-    for name in "all_reduce collective_reduce custom_call dynamic_conv reduce reduce_scatter reduce_window scatter "
-    "select_and_scatter sort".split()
+    {
+        *(record.name for record in records() if record.name.startswith("stablehlo.")),
+        *(f"stablehlo.{name}" for name in "all_reduce collective_reduce dynamic_conv reduce_scatter return".split()),
+        "func.return",
+    }
 )
 
 

@@ -163,63 +163,15 @@ def test_backends_that_do_not_exist() -> None:
 
 
 def test_a_dynamic_model_on_a_backend_without_dynamic_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stablehlo_py.runtime import specializations
+    from stablehlo_py import specialization
 
-    compiled = specializations._compile
+    compiled = specialization._compile
 
     def without_dynamic_programs(*arguments: Any) -> Any:
         return dataclasses.replace(compiled(*arguments), dynamic=None)
 
-    monkeypatch.setattr(specializations, "_compile", without_dynamic_programs)
+    monkeypatch.setattr(specialization, "_compile", without_dynamic_programs)
     text = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
     with pytest.raises(shlo.UnsupportedError, match="the backend 'cpu' makes no programs for dynamic dimensions"):
         shlo.compile(text, options=shlo.Options(dynamic="once"))
     np.testing.assert_array_equal(shlo.compile(text)(np.ones(3, np.float32))[0], np.ones(3))
-
-
-@pytest.mark.parametrize("size", ["?", "4"])
-@pytest.mark.parametrize(
-    ("target", "operands", "attributes", "results"),
-    [
-        ("rng_bit_generator", "%s, %n", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>", "tensor<2xui64>, {x}"),
-        ("rng_bit_generator", "%s", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>", "tensor<2xui64>, {x}"),
-        ("rng_bit_generator", "%s, %n", "", "tensor<2xui64>, {x}"),
-        ("rng_bit_generator", "%s, %n", "rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>", "tensor<2xui64>"),
-        ("top_k", "%x", "", "{x}, {x}"),
-        ("top_k", "%x, %n", "", "{x}, {x}"),
-        ("top_k", "%z, %k", "", "{x}, {x}"),
-        ("top_k", "%x, %k", "", "{x}"),
-        ("reduce_window", "%x, %z, %n, %n, %n, %n, %n", "called_computations = [@sum]", "{x}"),
-        ("reduce_window", "%x, %n, %n, %n, %n, %n", "called_computations = [@sum]", "{x}"),
-        ("reduce_window", "", "called_computations = [@sum]", "{x}"),
-        ("reduce_window", "%x, %z, %n, %n, %n, %n, %n", "", "{x}"),
-    ],
-)
-def test_dynamic_calls_with_operands_that_their_op_does_not_have(
-    size: str, target: str, operands: str, attributes: str, results: str
-) -> None:
-    """Nobody else looks at the signature of a custom call: internal errors of many kinds."""
-    types = {
-        "%x": f"tensor<{size}xf32>",
-        "%s": "tensor<2xui64>",
-        "%n": "tensor<0xi64>",
-        "%z": "tensor<f32>",
-        "%k": "tensor<i64>",
-    }
-    results = results.format(x=types["%x"])
-    given = ", ".join(types[name] for name in operands.split(", ") if name)
-    arguments = ", ".join(f"{name}: {type_}" for name, type_ in types.items())
-    count = results.count("tensor")
-    text = f"""
-    func.func @main({arguments}) -> ({results}) {{
-      %0:{count} = stablehlo.custom_call @stablehlo.dynamic_{target}({operands}) {{{attributes}}}
-        : ({given}) -> ({results})
-      return {", ".join(f"%0#{i}" for i in range(count))} : {results}
-    }}
-    func.func private @sum(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {{
-      %0 = stablehlo.add %a, %b : tensor<f32>
-      return %0 : tensor<f32>
-    }}"""
-    empty = np.zeros(0, np.int64)
-    with pytest.raises(shlo.UnsupportedError, match=f"dynamic_{target}"):
-        shlo.compile(text)(np.ones(4, np.float32), np.ones(2, np.uint64), empty, np.float32(0), np.int64(2))

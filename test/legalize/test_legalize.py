@@ -315,6 +315,7 @@ def test_legalization_of_hlo_changes_nothing(context):
         ("chlo.top_k f32 -> f32 i64", "k = 1 : i64", False),
         ("chlo.top_k f32 -> f64 i32", "k = 1 : i64", False),
         ("chlo.top_k f32 -> f32", "k = 1 : i64", False),
+        ("chlo.top_k complex<f32> -> complex<f32> i32", "k = 1 : i64", False),
         ("my.op f32 -> f32", "", False),
     ],
 )
