@@ -12,7 +12,6 @@
   stored whole.
 - Adjacent contracting dimensions are merged; contracting over nothing, or over size 1, is a multiply of broadcasts;
   over no elements, zero.
-- A slice of the only use of a product is a product of slices.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from stablehlo_py.dialect.index_map import Group, long, reshape_groups
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use
-from stablehlo_py.passes.shape_rules.slices import slice_edges
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
 
@@ -257,25 +255,3 @@ def transpose_dot(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 
 # --- slices of the result --------------------------------------------------------------------------------------------
-
-
-@DOT.rule("hlo.slice", needs="hlo.dot", where="the only use, and at most three quarters are kept")
-def slice_dot(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "dot(x, y)[...] -> dot(x[...], y[...])"
-    product = op.operands[0]
-    dot = defining(product, "hlo.dot")
-    if dot is None or not has_one_use(product) or 4 * num_elements(op.result) > 3 * num_elements(product):
-        return None
-    numbers = DotNumbers.of(dot)
-    edges = list(zip(i64s(op, "start"), i64s(op, "limit"), i64s(op, "strides"), strict=True))
-    batch_count = len(numbers.lhs_batch)
-    free_edges = iter(edges[batch_count:])
-    operands = []
-    for which, operand in enumerate(dot.operands):
-        own = [(0, size, 1) for size in shape(operand)]
-        for k, dimension in enumerate(numbers.side(which)[0]):
-            own[dimension] = edges[k]
-        for dimension in numbers.free(which, operand.type.rank):
-            own[dimension] = next(free_edges)
-        operands.append(slice_edges(rewriter, operand, own))
-    return make_dot(rewriter, dot, operands[0], operands[1], numbers)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.dialect.index_map import long, reshape_groups
-from stablehlo_py.dialect.types import i64s, shape, text
+from stablehlo_py.dialect.infer import slice_shape
+from stablehlo_py.dialect.ops.factors import Kind, factors_of
+from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use
-from stablehlo_py.passes.shape_rules.through import elementwise_like
+from stablehlo_py.passes.shape_rules.through import made_again
 from stablehlo_py.passes.simplify_rules.move import slice_of
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 SLICES = RuleSet("slices")
+Edge = tuple[int, int, int]  # start, limit, stride
+
+_FREE = ("hlo.broadcast", "hlo.reshape")
+# What does not fuse with its operands: slices of them may have to be copied before.
+_FROM_MEMORY = frozenset(
+    f"hlo.{name}" for name in "cholesky convolution dot fft reduce_window triangular_solve".split()
+)
+_SLICED = frozenset({*_FREE, *_FROM_MEMORY, *ELEMENTWISE_OPS, "hlo.bitcast_convert", "hlo.reduce", "hlo.transpose"})
 
 
 def _edges(op: ir.Operation) -> list[tuple[int, int, int]]:
@@ -44,72 +53,40 @@ def slice_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return slice_edges(rewriter, inner.operands[0], edges)
 
 
-@SLICES.rule("hlo.slice", needs="hlo.broadcast")
-def slice_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "broadcast(x)[...] -> broadcast(x[...])"
-    inner = defining(op.operands[0], "hlo.broadcast")
-    if inner is None:
-        return None
-    mapped, edges = i64s(inner, "dimensions"), _edges(op)
-    operand = slice_edges(rewriter, inner.operands[0], [edges[dimension] for dimension in mapped])
-    return rewriter.broadcast(operand, shape(op.result), mapped)
-
-
-@SLICES.rule("hlo.slice", needs="hlo.transpose", where="one use")
-def slice_transpose(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "transpose(x)[...] -> transpose(x[...])"
-    x = op.operands[0]
-    inner = defining(x, "hlo.transpose")
-    if inner is None or not has_one_use(x):
-        return None
-    permutation, edges = i64s(inner, "permutation"), _edges(op)
-    own = [edges[permutation.index(dimension)] for dimension in range(len(permutation))]
-    return rewriter.transpose(slice_edges(rewriter, inner.operands[0], own), permutation)
-
-
-@SLICES.rule("hlo.slice", needs="hlo.reshape", where="sliced dimensions are not split or merged")
-def slice_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "reshape(x)[...] -> reshape(x[...])"
-    middle = op.operands[0]
-    inner = defining(middle, "hlo.reshape")
-    if inner is None:
-        return None
-    x = inner.operands[0]
-    groups = reshape_groups(shape(x), shape(middle))
-    if groups is None or 0 in shape(op.result):
-        return None
-    edges, own = _edges(op), [(0, size, 1) for size in shape(x)]
-    for source, target in groups:
-        one, two = long(source, shape(x)), long(target, shape(middle))
-        if all(edges[dimension] == (0, shape(middle)[dimension], 1) for dimension in two):
-            continue
-        if len(one) != 1 or len(two) != 1:
-            return None
-        own[one[0]] = edges[two[0]]
-    return rewriter.reshape(slice_edges(rewriter, x, own), shape(op.result))
-
-
-@SLICES.rule("hlo.slice", needs=ELEMENTWISE_OPS, where="one use")
-def slice_elementwise(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@SLICES.rule(
+    "hlo.slice",
+    needs=_SLICED,
+    where="along factors that are parallel, each alone in its dimensions; one use, unless the op costs nothing; of a "
+    "product at most three quarters are kept",
+)
+def slice_operands(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "f(x, y)[...] -> f(x[...], y[...])"
-    x = op.operands[0]
+    x, sizes = op.operands[0], shape(op.result)
     inner = defining(x)
-    if inner is None or inner.name not in ELEMENTWISE_OPS or not has_one_use(x):
+    if inner is None or inner.name not in _SLICED or 0 in sizes:
         return None
-    edges = _edges(op)
-    operands = [slice_edges(rewriter, operand, edges) for operand in inner.operands]
-    return elementwise_like(rewriter, inner, operands)
-
-
-@SLICES.rule("hlo.slice", needs="hlo.reduce", where="one use")
-def slice_reduce(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "reduce(x)[...] -> reduce(x[...])"
-    x = op.operands[0]
-    inner = defining(x, "hlo.reduce")
-    if inner is None or not has_one_use(x):
+    if inner.name not in _FREE and not has_one_use(x):
         return None
-    source, init = inner.operands
-    dimensions, edges = i64s(inner, "dimensions"), iter(_edges(op))
-    own = [(0, size, 1) if dimension in dimensions else next(edges) for dimension, size in enumerate(shape(source))]
-    operand = slice_edges(rewriter, source, own)
-    return rewriter.value("reduce", op.result.type, operand, init, kind=text(inner, "kind"), dimensions=dimensions)
+    if inner.name in _FROM_MEMORY and 4 * num_elements(op.result) > 3 * num_elements(x):
+        return None
+    factors = factors_of(inner)
+    assert factors is not None
+    edges: dict[int, Edge] = {}
+    for dimension, edge, size, whole in zip(factors.results[0], _edges(op), sizes, shape(x), strict=True):
+        if size != whole:
+            number = factors.single(dimension)
+            if number is None or factors.factors[number].kind is not Kind.PARALLEL:
+                return None
+            edges[number] = edge
+    own: list[list[Edge]] = []
+    for operand, dimensions in zip(inner.operands, factors.operands, strict=True):
+        own.append([(0, size, 1) for size in shape(operand)])
+        for place, dimension in enumerate(dimensions):
+            if not edges.keys().isdisjoint(dimension):
+                number = factors.single(dimension)
+                if number is None:
+                    return None
+                own[-1][place] = edges[number]
+    operands = [slice_edges(rewriter, *each) for each in zip(inner.operands, own, strict=True)]
+    part = factors.with_sizes({number: slice_shape(*([each] for each in edge))[0] for number, edge in edges.items()})
+    return made_again(rewriter, inner, operands, op.result.type, part.attributes_of(inner))

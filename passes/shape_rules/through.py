@@ -7,19 +7,19 @@ the end a reshape stands before a result, a contraction or whatever else needs t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.index_map import long, reshape_groups
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user
 from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast, reshaped_dimensions
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+from stablehlo_py.passmanager.rewrite import AttributeValue, Replacement, Rewriter, RuleSet
 
 THROUGH = RuleSet("through")
 
-_ATTRIBUTES = {"hlo.compare": ("direction", "total_order"), "hlo.reduce_precision": ("exponent_bits", "mantissa_bits")}
 _ELEMENTWISE = tuple(sorted(ELEMENTWISE_OPS))
 # What a fusion can compute in place; anything else is in memory, where a reshape is free.
 _FUSIBLE = ELEMENTWISE_OPS | {
@@ -27,12 +27,23 @@ _FUSIBLE = ELEMENTWISE_OPS | {
 }
 
 
+def made_again(
+    rewriter: Rewriter,
+    op: ir.Operation,
+    operands: Sequence[ir.Value],
+    result: ir.Type,
+    attributes: Mapping[str, AttributeValue] | None = None,
+) -> ir.Value:
+    """The op on other operands, with another type of its result; `attributes` are those that differ."""
+    record = record_of(op.name)
+    assert record is not None
+    kept = {name: op.attributes[name] for name in (*record.attributes, *record.options) if name in op.attributes}
+    return rewriter.create(op.name, [result], list(operands), kept | dict(attributes or {})).result
+
+
 def elementwise_like(rewriter: Rewriter, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     """The elementwise op on other operands, in their shape."""
-    result = tensor(shape(operands[0]), op.result.type.element_type)
-    names = _ATTRIBUTES.get(op.name, ())
-    attributes = {name: op.attributes[name] for name in names if name in op.attributes}
-    return rewriter.create(op.name, [result], list(operands), attributes).result
+    return made_again(rewriter, op, operands, tensor(shape(operands[0]), op.result.type.element_type))
 
 
 def _producers(op: ir.Operation) -> list[ir.Operation | None]:

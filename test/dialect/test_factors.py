@@ -446,11 +446,8 @@ def on_slices(op: ir.Operation, rule: Factors, number: int, size: int) -> ir.Ope
         clone.operands[place] = ir.Operation.create(
             "builtin.unrealized_conversion_cast", [wanted], ip=ir.InsertionPoint(clone)
         ).result
-    for name, entries in resized.attributes:
-        old = op.attributes[name]
-        numbers = [old.value] if isinstance(old, ir.IntegerAttr) else list(old)
-        new = [resized.size(entry) if entry else each for entry, each in zip(entries, numbers, strict=True)]
-        clone.attributes[name] = attribute(new[0] if isinstance(old, ir.IntegerAttr) else new)
+    for name, value in resized.attributes_of(op).items():
+        clone.attributes[name] = attribute(value)
     if op.name.startswith("hlo."):  # upstream's verifiers object to what legalization makes of StableHLO ops
         clone.verify()
     return clone

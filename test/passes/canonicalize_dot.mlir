@@ -17,12 +17,3 @@ func.func @outer(%x: tensor<3xf32>, %y: tensor<4xf32>) -> tensor<3x4xf32> {
   return %0 : tensor<3x4xf32>
 }
 
-// One row of the product is read: one row is computed.
-// CHECK-LABEL: func.func @one_row
-// CHECK: %[[ROW:.*]] = "hlo.slice"(%arg0)
-// CHECK: "hlo.dot"(%[[ROW]], %arg1) {{.*}} -> tensor<1x6xf32>
-func.func @one_row(%x: tensor<8x4xf32>, %y: tensor<4x6xf32>) -> tensor<1x6xf32> {
-  %0 = "hlo.dot"(%x, %y) {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_contract = array<i64: 0>} : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
-  %1 = "hlo.slice"(%0) {start = array<i64: 2, 0>, limit = array<i64: 3, 6>, strides = array<i64: 1, 1>} : (tensor<8x6xf32>) -> tensor<1x6xf32>
-  return %1 : tensor<1x6xf32>
-}

@@ -119,11 +119,23 @@ SHAPE_CASES = [
     case("broadcast-reshape", "3xf32", lambda x: b.broadcast(b.reshape(x, [3, 1]), [3, 1, 5], [0, 1])),
     case("slice-everything", "3xf32", lambda x: cut(x, (0, 3))),
     case("slice-twice", "20xf32", lambda x: cut(cut(x, (1, 18, 3)), (1, 5, 2))),
-    case("slice-broadcast", "4xf32", lambda x: cut(b.broadcast(x, [4, 6], [0]), (1, 3), (0, 6, 2))),
-    case("slice-transpose", "4x5xf32", lambda x: cut(b.transpose(x, [1, 0]), (1, 3), (0, 4, 2))),
-    case("slice-reshape", "4x6xf32", lambda x: cut(b.reshape(x, [4, 1, 2, 3]), (1, 3), (0, 1), (0, 2), (0, 3))),
-    case("slice-elementwise", "8xf32 8xf32", lambda x, y: cut(compare(x, y, "LT"), (1, 7, 2))),
-    case("slice-reduce", "4x5x3xi32", lambda x: cut(reduce(x, "add", [1], scalar(0, "i32")), (1, 3), (0, 3, 2))),
+    case("slice-operands", "4xf32", lambda x: cut(b.broadcast(x, [4, 6], [0]), (1, 3), (0, 6, 2))),
+    case("slice-operands", "4x5xf32", lambda x: cut(b.transpose(x, [1, 0]), (1, 3), (0, 4, 2))),
+    case("slice-operands", "4x6xf32", lambda x: cut(b.reshape(x, [4, 1, 2, 3]), (1, 3), (0, 1), (0, 2), (0, 3))),
+    case("slice-operands", "8xf32 8xf32", lambda x, y: cut(compare(x, y, "LT"), (1, 7, 2))),
+    case("slice-operands", "4x5x3xi32", lambda x: cut(reduce(x, "add", [1], scalar(0, "i32")), (1, 3), (0, 3, 2))),
+    case(
+        "slice-operands",
+        "2x8x4xf32 2x4x6xf32",
+        lambda x, y: cut(dot(x, y, "2x8x6xf32", [0], [0], [2], [1]), (1, 2), (2, 8, 3), (0, 6)),
+        1e-5,
+    ),
+    case(
+        "slice-operands",
+        "4x7x7x3xf32 3x3x3x8xf32",
+        lambda x, w: cut(convolution(x, w, "4x5x5x8xf32"), (1, 3), (0, 5), (0, 5), (0, 8, 2)),
+        1e-5,
+    ),
     case(
         "elementwise-broadcasts",
         "4xf32 4xf32",
@@ -203,12 +215,6 @@ DOT_CASES = [
     ),
     case(
         "transpose-dot", "3x4xf32 4x5xf32", lambda x, y: b.transpose(dot(x, y, "3x5xf32", lc=[1], rc=[0]), [1, 0]), 1e-5
-    ),
-    case(
-        "slice-dot",
-        "2x8x4xf32 2x4x6xf32",
-        lambda x, y: cut(dot(x, y, "2x8x6xf32", [0], [0], [2], [1]), (1, 2), (2, 8, 3), (0, 6)),
-        1e-5,
     ),
 ]
 CONVOLUTION_CASES = [

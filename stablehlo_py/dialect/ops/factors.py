@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from stablehlo_py.dialect.ops.record import record_of
 from stablehlo_py.dialect.size import product
-from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
 
 Dimension = tuple[int, ...]  # numbers of factors, major to minor
@@ -78,6 +78,22 @@ class Factors:
     def size(self, dimension: Dimension) -> int:
         """Elements along a dimension, windowed ones aside."""
         return product(self.factors[number].size for number in dimension)
+
+    def single(self, dimension: Dimension) -> int | None:
+        """The one factor of a size other than 1 that a dimension is made of; None if there is none, or another one."""
+        numbers = [number for number in dimension if self.factors[number].size != 1]
+        return numbers[0] if len(numbers) == 1 else None
+
+    def attributes_of(self, op: Op) -> dict[str, int | list[int]]:
+        """The attributes of an op that hold sizes, for these sizes."""
+        found: dict[str, int | list[int]] = {}
+        for name, entries in self.attributes:
+            if isinstance(op.attributes[name], ir.IntegerAttr):
+                found[name] = self.size(entries[0])
+            else:
+                numbers = zip(entries, i64s(op, name), strict=True)
+                found[name] = [self.size(entry) if entry else number for entry, number in numbers]
+        return found
 
     def __str__(self) -> str:
         names = [chr(ord("i") + number) if number < 18 else f"z_{number - 17}" for number in range(len(self.factors))]
