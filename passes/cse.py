@@ -12,8 +12,9 @@ After::
     %2 = "hlo.multiply"(%0, %0) : ...
 
 Equal: the same name, operands (in any order for commutative ops), attributes, result types and, for ops with regions,
-bodies that are equal up to the names of their values. An op in a loop or branch may be served by one outside; an op in
-a region that may not use outside values (`stablehlo.reduce`, `stablehlo.sort` ...) only by one in that region. Works on
+bodies that are equal up to the names of their values. Of shardings (docs/sharding.md) one may be open that the other
+says; two that differ keep both ops. An op in a loop or branch may be served by one outside; an op in a region that may
+not use outside values (`stablehlo.reduce`, `stablehlo.sort` ...) only by one in that region. Works on
 StableHLO too. MLIR's own pass does the same but asks Python about every op's side effects; this one is a hash table.
 """
 
@@ -23,7 +24,9 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.ops import Effects, records
+from stablehlo_py.dialect.sharding import annotate, is_sharded, shardings_of, take
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, is_pure, pure_functions
@@ -48,12 +51,13 @@ class Cse(Pass):
         """One forward sweep: when an op is looked up, its operands are merged already."""
         has_callees = len(module.body.operations) > 1
         pure = pure_functions(module) if has_callees else frozenset()
+        sharded = is_sharded(module)
         for function in module.body:
             for region in function.regions:
-                _sweep(region, {}, pure)
+                _sweep(region, {}, pure, sharded)
 
 
-def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collection[str]) -> None:
+def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collection[str], sharded: bool) -> None:
     """Merge within a region. `known` holds the ops that may serve; what this region adds goes out again at its end."""
     for block in region:
         added = []
@@ -63,13 +67,16 @@ def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collect
             kind = effect_kind(name)
             if kind != PURE:  # only these have regions
                 for nested in op.regions:
-                    _sweep(nested, known if name in _OPEN_REGIONS else {}, pure)
+                    _sweep(nested, known if name in _OPEN_REGIONS else {}, pure, sharded)
                 if kind == IMPURE or not is_pure(op, pure):
                     continue
             elif name in _SEPARATE:
                 continue
-            key = _key(op, name, kind)
-            first = known.setdefault(key, op)
+            if sharded and SHARDING in op.attributes:
+                key, first = _first_sharded(known, op, name, kind)
+            else:
+                key = _key(op, name, kind)
+                first = known.setdefault(key, op)
             if first is op:
                 added.append(key)
                 continue
@@ -78,6 +85,23 @@ def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collect
             op.erase()
         for key in added:
             del known[key]
+
+
+def _first_sharded(
+    known: dict[Hashable, ir.Operation], op: ir.Operation, name: str, kind: Effects
+) -> tuple[Hashable, ir.Operation]:
+    """The key of an op that has a sharding, and the op that serves. That one says of its results what both know; where
+    they disagree, both stay."""
+    said = shardings_of(op)
+    del op.attributes[SHARDING]
+    key = _key(op, name, kind)
+    first = known.setdefault(key, op)
+    annotate(op, said)
+    agree = (not text or take(result, text) for result, text in zip(first.results, said, strict=True))
+    if first is not op and not all(agree):
+        key = (key, *said)
+        first = known.setdefault(key, op)
+    return key, first
 
 
 def _key(op: ir.Operation, name: str, kind: Effects) -> Hashable:

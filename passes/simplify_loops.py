@@ -40,15 +40,9 @@ def _remove(rewriter: Rewriter, loop: Loop, removed: set[int]) -> Replacement:
     results = without_carries(rewriter, loop, removed)
     for old, new in zip(loop.op.results, results, strict=True):
         if new is not None:
-            rewriter.requeue_users(old)
-            old.replace_all_uses_with(new)
+            rewriter.replace_uses(old, new)
     rewriter.erase(loop.op)
     return True
-
-
-def _substitute(rewriter: Rewriter, old: ir.Value, new: ir.Value) -> None:
-    rewriter.requeue_users(old)
-    old.replace_all_uses_with(new)
 
 
 # --- carries ---------------------------------------------------------------------------------------------------------
@@ -75,7 +69,7 @@ def while_invariant_carry(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         return None
     for i in removed:
         for each in (loop.before.arguments[i], loop.after.arguments[i], op.results[i]):
-            _substitute(rewriter, each, inits[i])
+            rewriter.replace_uses(each, inits[i])
     # The condition forwards the initial value now; without_carries drops it.
     return _remove(rewriter, loop, removed)
 
@@ -95,7 +89,7 @@ def while_equal_carries(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         return None
     for i, k in equal.items():
         for values in (loop.before.arguments, loop.after.arguments, op.results):
-            _substitute(rewriter, values[i], values[k])
+            rewriter.replace_uses(values[i], values[k])
     return _remove(rewriter, loop, set(equal))
 
 
@@ -123,7 +117,7 @@ def while_dead_carry(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         if isinstance(yielded[i], ir.OpResult):
             rewriter.set_operand(loop.yielded, i, op.operands[i])
     for i in dead:
-        _substitute(rewriter, loop.after.arguments[i], op.operands[i])
+        rewriter.replace_uses(loop.after.arguments[i], op.operands[i])
     return _remove(rewriter, loop, set(dead))
 
 
@@ -181,7 +175,7 @@ def branch_equal_results(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             continue
         # Equal in two regions: it can only come from outside of both, unless there is one region.
         if len(ends) > 1:
-            _substitute(rewriter, result, values[0])
+            rewriter.replace_uses(result, values[0])
             changed = True
     return changed
 
@@ -202,6 +196,6 @@ def branch_unused_results(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         rewriter.create("scf.yield", [], [end.operands[i] for i in kept], ip=ir.InsertionPoint(end))
         rewriter.erase(end)
     for i, result in zip(kept, new.results, strict=True):
-        _substitute(rewriter, op.results[i], result)
+        rewriter.replace_uses(op.results[i], result)
     rewriter.erase(op)
     return True

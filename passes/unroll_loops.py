@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.evaluate import can_evaluate
 from stablehlo_py.dialect.interpret import run_op
 from stablehlo_py.dialect.size import always_at_most
@@ -63,7 +64,7 @@ class UnrollLoops(Pass):
         for _ in range(trips):
             values = clone_block(loop.after, values, op)
         for result, value in zip(op.results, values, strict=True):
-            result.replace_all_uses_with(value)
+            sharding.replace(result, value)
         op.erase()
 
     def _is_small(self, loop: Loop, trips: int) -> bool:

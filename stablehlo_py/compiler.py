@@ -61,7 +61,7 @@ def stage_passes(stage: str, options: Options) -> list[str]:
         ]
         if optimizing
         else [],
-        "fused": ["decompose-collectives", *fusing],
+        "fused": ["drop-shardings", "decompose-collectives", *fusing],
         "scheduled": ["schedule", "buffer-assignment"] if optimizing else ["buffer-assignment"],
     }[stage]
 
@@ -74,6 +74,7 @@ REQUIRED = frozenset(
         "legalize-quantized",
         "legalize-to-hlo",
         "decompose-collectives",
+        "drop-shardings",
         "fusion",
         "buffer-assignment",
     )

@@ -1,8 +1,9 @@
-"""Rules on collectives in which nobody communicates, and on ids that are known."""
+"""Rules on collectives in which nobody communicates, on ids that are known, and on shardings."""
 
 from __future__ import annotations
 
 from stablehlo_py.dialect.grid import grid_of, groups_of, pairs_of
+from stablehlo_py.dialect.sharding import shardings_of, take
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
@@ -33,3 +34,9 @@ def only_id(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     grid = grid_of(op)
     count = grid.replicas if op.name == "hlo.replica_id" else grid.partitions
     return rewriter.splat(0, op.result.type) if count == 1 else None
+
+
+@COLLECTIVES.rule("hlo.sharding_constraint", where="the op that makes x says the same, or nothing")
+def constraint_on_op(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "sharding_constraint(x) -> x"
+    return op.operands[0] if take(op.operands[0], shardings_of(op)[0]) else None

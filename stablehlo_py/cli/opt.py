@@ -290,9 +290,12 @@ class _Tool:
 
         start, target, options = self.arguments.compile_from, self.arguments.target, self._options()
         if not start:
+            from stablehlo_py.frontend.declared import check_declared
             from stablehlo_py.frontend.entry import select_entry
+            from stablehlo_py.frontend.gspmd import expand
 
             select_entry(module)
+            expand(module, check_declared(module))
         result: ir.Module | str = module
         for stage in self.stages:
             with self._parts_of(stage):

@@ -6,8 +6,9 @@
 REPLICAS, PARTITIONS = "mhlo.num_replicas", "mhlo.num_partitions"
 # What jax.export says beside a module. frontend/jax_export.py writes and reads it.
 PLATFORMS, LEAVES, KEPT = "jax.platforms", "jax.leaves", "jax.kept"
-# Shardy's annotations, as text. frontend/shardy.py writes them, for people and tools to read.
-SHARDY = "hlo.shardy"
+# The meshes that shardings name, as text; a module without it has no shardings. The front end writes it;
+# dialect/sharding.py reads it.
+MESHES = "hlo.meshes"
 # All processes of a grid have the same arguments and results. The front end writes it, backends read it.
 WHOLE = "hlo.whole"
 # Windows of scatters count as a whole or not at all; on an op, those of that scatter. dialect/scatter_windows.py writes
@@ -53,7 +54,10 @@ OPERAND_ORDERS, RESULT_ORDERS, SITE = "hlo.operand_orders", "hlo.result_orders",
 # The zero point of every result of a collective of quantized values. `legalize-quantized` writes it, `legalize-to-hlo`
 # reads it.
 ZEROS = "hlo.zeros"
-# How a value is split over devices, as XLA's text. JAX writes it; frontend/gspmd.py reads it.
-SHARDING = "mhlo.sharding"
+# How a value is distributed over devices, as XLA's text. JAX writes it; frontend/gspmd.py reads it.
+MHLO_SHARDING = "mhlo.sharding"
+# The same in Shardy's syntax, a text for each result, and on arguments and results of functions; Shardy's rule of a
+# custom call. The front end writes both, what replaces ops carries them over, `drop-shardings` removes those of ops.
+SHARDING, SHARDING_RULE = "hlo.sharding", "hlo.sharding_rule"
 # Attributes and configuration of a custom call that MHLO has and StableHLO has not. JAX writes, legalization reads.
 MHLO_ATTRIBUTES, MHLO_CONFIGURATION = "mhlo.attributes", "mhlo.backend_config"

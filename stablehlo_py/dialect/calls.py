@@ -7,10 +7,11 @@ chain of 900 functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
+from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError, elided
@@ -91,15 +92,24 @@ def _expand(calls: Iterable[ir.Operation], functions: dict[str, _Function], keep
             if op.name in _CALLEE and not keeps(op):
                 waiting.append((op, location if depth < MAX_FRAMES else caller, depth + 1))
         block = copy.regions[0].blocks[0]
-        for argument, operand in zip(block.arguments, call.operands, strict=True):
+        for argument, operand in zip(block.arguments, _sharded(call, copy, "arg_attrs", call.operands), strict=True):
             argument.replace_all_uses_with(operand)
         *moved, terminator = [op.operation for op in block.operations]
         for op in moved:
             op.move_before(call)
-        for result, value in zip(call.results, terminator.operands, strict=True):
-            result.replace_all_uses_with(value)
+        for result, value in zip(call.results, _sharded(call, copy, "res_attrs", terminator.operands), strict=True):
+            sharding.replace(result, value)
         call.erase()
         copy.erase()
+
+
+def _sharded(call: ir.Operation, function: ir.Operation, name: str, values: Sequence[ir.Value]) -> list[ir.Value]:
+    """The values, sharded as the function says of its arguments or results."""
+    said = sharding.shardings_of_values(function, name, len(values))
+    return [
+        sharding.constrained(value, text, ir.InsertionPoint(call)) if text else value
+        for value, text in zip(values, said, strict=True)
+    ]
 
 
 def _check(functions: dict[str, _Function]) -> None:

@@ -8,11 +8,13 @@ from stablehlo_py.dialect.attributes import (
     ALIASING_OUTPUT,
     BUFFER_DONOR,
     GLOBAL_CONSTANT,
+    MESHES,
+    MHLO_SHARDING,
     PARTITIONS,
     REPLICAS,
     RESULT_INFO,
     SHARDING,
-    SHARDY,
+    SHARDING_RULE,
     WHOLE,
     WHOLE_WINDOWS,
 )
@@ -35,6 +37,10 @@ def _is_count(attribute: ir.Attribute) -> bool:
     return isinstance(attribute, ir.IntegerAttr) and attribute.value >= 1
 
 
+def _are_strings(attribute: ir.Attribute) -> bool:
+    return isinstance(attribute, ir.DictAttr) and all(isinstance(each.attr, ir.StringAttr) for each in attribute)
+
+
 _COUNT = ("a positive integer", _is_count)
 _INTEGER = ("an integer", _is(ir.IntegerAttr))
 _BOOL = ("true or false", _is(ir.BoolAttr))
@@ -47,15 +53,18 @@ _OF_MODULE: _Wanted = {
     # Our own, which are there when what was loaded is written and loaded again.
     WHOLE: _UNIT,
     WHOLE_WINDOWS: _UNIT,
-    SHARDY: ("a dictionary", _is(ir.DictAttr)),
+    MESHES: ("a dictionary of strings", _are_strings),
 }
 _OF_ARGUMENT: _Wanted = {
     ALIASING_OUTPUT: _INTEGER,
     BUFFER_DONOR: _BOOL,
     GLOBAL_CONSTANT: _STRING,
+    SHARDING: _STRING,
+    MHLO_SHARDING: _STRING,
 }
-_OF_RESULT: _Wanted = {RESULT_INFO: _STRING}
-_OF_CALL: _Wanted = {SHARDING: _STRING}
+_OF_RESULT: _Wanted = {RESULT_INFO: _STRING, SHARDING: _STRING, MHLO_SHARDING: _STRING}
+_OF_OP: _Wanted = {SHARDING: ("a list of strings", _is(ir.ArrayAttr))}
+_OF_CALL: _Wanted = {**_OF_OP, MHLO_SHARDING: _STRING, SHARDING_RULE: _STRING}
 # Ops that stay until code is made of them: passes of ours leave attributes for each other on these.
 _ANNOTATED = frozenset(
     {
@@ -86,7 +95,7 @@ def check_declared(module: ir.Module) -> list[ir.Operation]:
         op = view.operation
         name = op.name
         if name in _ANNOTATED:
-            problems.extend(_problems(op, _OF_CALL if name == _CALL else {}, op.attributes))
+            problems.extend(_problems(op, _OF_CALL if name == _CALL else _OF_OP, op.attributes))
         if name == _CALL:
             calls.append(op)
             reason = what_is_wrong(op)

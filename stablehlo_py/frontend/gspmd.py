@@ -6,9 +6,7 @@
     %8 = custom_call @SPMDShardToFullShape(%7) {mhlo.sharding = "{devices=..."} : (tensor<4x6xf32>) -> tensor<8x6xf32>
 
 As in `manual`, every process of a grid runs the module on whole arrays, takes its shards, and all results are put
-together. Shardings are read as XLA prints them (xla/hlo/ir/hlo_sharding.cc): the devices of a tile assignment are a
-list, or `<=[dims]T(permutation)`, iota reshaped to `dims` and transposed. Dimensions of the tiles behind those of the
-value tell devices apart that have the same tile.
+together. All other shardings become those of `dialect/sharding.py`.
 """
 
 from __future__ import annotations
@@ -18,24 +16,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stablehlo_py.dialect.attributes import PARTITIONS, SHARDING, WHOLE
+from stablehlo_py.dialect.attributes import MHLO_SHARDING, PARTITIONS, SHARDING, WHOLE
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.sharding import annotate, declare_meshes
 from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.frontend.hlo_sharding import Meshes, tiles_of
 from stablehlo_py.frontend.shards import Shards, groups_along
 from stablehlo_py.mlir import ir
 
 _TO_SHARD, _TO_FULL = "SPMDFullToShardShape", "SPMDShardToFullShape"
-_TILES = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))")
+_UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,]*)\]")
 
 
 def expand(module: ir.Module, calls: Sequence[ir.Operation]) -> None:
-    """Replace a module's custom calls between whole values and shards; one without them stays as it is. `calls`: all of
-    its custom calls.
+    """Replace a module's custom calls between whole values and shards, and say in Shardy's syntax how values are
+    sharded, where that can be said (docs/sharding.md). A module without any of it stays as it is. `calls`: all of its
+    custom calls.
 
     Raises:
         UnsupportedError: naming every call whose sharding is not known.
     """
     found = [op for op in calls if _target(op) in (_TO_SHARD, _TO_FULL)]
+    sharded = [op for op in calls if MHLO_SHARDING in op.attributes and _target(op) not in (_TO_SHARD, _TO_FULL)]
+    functions = [op.operation for op in module.body.operations if op.operation.name == "func.func"]
     changing = [op for op in found if op.operands[0].type != op.results[0].type]
     attributes = module.operation.attributes
     partitions = attributes[PARTITIONS].value if PARTITIONS in attributes else 1
@@ -51,6 +54,40 @@ def expand(module: ir.Module, calls: Sequence[ir.Operation]) -> None:
     if found:
         with module.context:
             attributes[WHOLE] = ir.UnitAttr.get()
+    with module.context:
+        meshes = Meshes()
+        for op in sharded:
+            _annotate(op, meshes)
+        of_values = [_annotate_values(op, name, meshes) for op in functions for name in ("arg_attrs", "res_attrs")]
+    if sharded or any(of_values):
+        declare_meshes(module, {name: mesh for mesh, name in meshes.names.items()})
+
+
+def _annotate(op: ir.Operation, meshes: Meshes) -> None:
+    """The sharding of a call, which the call keeps in its own syntax too."""
+    if len(op.results) != 1:
+        return
+    options = str(op.attributes["backend_config"]) if "backend_config" in op.attributes else ""
+    unspecified = _UNSPECIFIED.search(options)
+    open_ = [int(number) for number in unspecified[1].split(",") if number] if unspecified else []
+    annotate(op, [meshes.shardy(op.attributes[MHLO_SHARDING].value, len(op.results[0].type.shape), open_)])
+
+
+def _annotate_values(function: ir.Operation, name: str, meshes: Meshes) -> bool:
+    """The shardings of the arguments, or of the results, of a function; whether there are any."""
+    described = list(function.attributes[name]) if name in function.attributes else []
+    if not any(MHLO_SHARDING in each for each in described):
+        return False
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    kept = []
+    for each, value in zip(described, type_.inputs if name == "arg_attrs" else type_.results, strict=True):
+        named = {entry.name: entry.attr for entry in ir.DictAttr(each)}
+        if MHLO_SHARDING in named and isinstance(value, ir.RankedTensorType):
+            sharding = named.pop(MHLO_SHARDING).value
+            named[SHARDING] = ir.StringAttr.get(meshes.shardy(sharding, value.rank))
+        kept.append(ir.DictAttr.get(named))
+    function.attributes[name] = ir.ArrayAttr.get(kept)
+    return True
 
 
 class _Unknown(Exception):
@@ -66,9 +103,9 @@ def _expand(op: ir.Operation, partitions: int) -> None:
     to_shard = _target(op) == _TO_SHARD
     # The call that leaves whole values says "manual": how they are split stands on the operand.
     described = operand.owner if to_shard else op
-    if isinstance(described, ir.Block) or SHARDING not in described.attributes:
+    if isinstance(described, ir.Block) or MHLO_SHARDING not in described.attributes:
         raise _Unknown("its operand has no sharding")
-    text = described.attributes[SHARDING].value
+    text = described.attributes[MHLO_SHARDING].value
     groups = _groups(text, len(result.shape), partitions)
     whole, part = (operand.type, result) if to_shard else (result, operand.type)
     if [rows.shape[1] * size for rows, size in zip(groups, part.shape, strict=True)] != list(whole.shape):
@@ -82,16 +119,11 @@ def _expand(op: ir.Operation, partitions: int) -> None:
 
 def _groups(sharding: str, rank: int, partitions: int) -> list[np.ndarray]:
     """For every dimension of a value the groups of devices along it."""
-    match = _TILES.match(sharding)
-    if match is None:
+    tiles = tiles_of(sharding)
+    if tiles is None:
         raise _Unknown(f"the sharding {sharding} has no tiles")
-    tiles, dims, permutation, listed = ([int(n) for n in part.split(",")] if part else [] for part in match.groups())
-    if listed:
-        devices = np.array(listed)
-    else:
-        iota = np.arange(int(np.prod(dims))).reshape(dims)
-        devices = iota.transpose(permutation) if permutation else iota
-    if sorted(devices.reshape(-1)) != list(range(partitions)) or devices.size != np.prod(tiles) or len(tiles) < rank:
+    devices, counts = tiles.devices, tiles.counts
+    if sorted(devices) != list(range(partitions)) or devices.size != np.prod(counts) or len(counts) < rank:
         raise _Unknown(f"the sharding {sharding} is not one of rank {rank} over {partitions} partitions")
-    devices = devices.reshape(tiles)
+    devices = devices.reshape(counts)
     return [groups_along(devices, [dimension]) for dimension in range(rank)]

@@ -15,7 +15,7 @@ from stablehlo_py.mlir import Diagnostic, MLIRError, diagnostics, errors_of, ir,
 
 
 def parse(source: Source, context: ir.Context) -> ir.Module:
-    """Parse and verify `source` in `context`; Shardy's annotations are set aside (see `shardy`).
+    """Parse and verify `source` in `context`; Shardy's shardings become text (see `shardy`).
 
     Raises VersionError for a portable artifact of a version outside the supported range, LoadError for anything else
     that cannot be read, UnsupportedError for computations on shards with a sharding that is not known.
@@ -48,14 +48,13 @@ def _parse(source: Source, context: ir.Context) -> ir.Module:
         if b"sdy" not in source.data and (source.format is not Format.BYTECODE or not shardy.can_strip()):
             raise
         try:
-            stripped, annotations = shardy.strip(source)
+            stripped, found = shardy.strip(source)
         except LoadError:
             if b"sdy" in source.data:
                 raise
             raise error from None
     module = _parse_plainly(stripped, context)
-    if annotations:
-        shardy.attach(module, annotations)
+    shardy.attach(module, found)
     return module
 
 

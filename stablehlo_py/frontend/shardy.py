@@ -2,12 +2,15 @@
 
 jax.export writes sharding annotations in Shardy's dialect, at least a rule on every LAPACK call. The MLIR wheel that
 compiles has no such dialect and refuses those modules. jaxlib's copy of MLIR has it: there the module is parsed and
-stripped, and it is handed over as bytes (objects of the two copies never meet). What was stripped is kept, as text,
-in the module's attribute `hlo.shardy`:
+stripped, and it is handed over as bytes (objects of the two copies never meet). Shardings stay, as text, in the form of
+`dialect/sharding.py`:
 
-    hlo.shardy = {meshes = {mesh = "<...>"}, annotations = [["@main argument 0", "sdy.sharding", "#sdy.sharding<...>"]]}
+    sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>  of an argument     hlo.sharding = "#sdy.sharding<@mesh, [{\\"x\\"}]>"
+    sdy.sharding = #sdy.sharding_per_value<[...]> of an op           hlo.sharding = ["...", ...]
+    %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}]>                 %1 = stablehlo.custom_call @Sharding(%0)
+                                                                          {hlo.sharding = ["..."]}
 
-Annotations say where values live, not what they are, so the program computes the same without them. Two ops hold more:
+They say where values live, not what they are, so the program computes the same without them. Two ops hold more:
 `sdy.manual_computation` (jax.shard_map) states what one device of many does; its body is inlined, between ops that take
 each process its shards and put results together (`manual`), and the program is for a grid of processes.
 `sdy.named_computation` is a call, and inlined.
@@ -18,12 +21,14 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from stablehlo_py.dialect.attributes import PARTITIONS, SHARDY, WHOLE
+from stablehlo_py.dialect.attributes import PARTITIONS, SHARDING, SHARDING_RULE, WHOLE
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.sharding import declare_meshes
 from stablehlo_py.errors import LoadError, UnsupportedError
 from stablehlo_py.frontend.diagnostics import load_error
 from stablehlo_py.frontend.manual import ManualComputation
@@ -45,6 +50,8 @@ _IDENTITIES = frozenset(
         "sdy.sharding_constraint",
     }
 )
+# Where such an op says how its result is sharded.
+_SAYS = ("sharding", "out_sharding")
 _INLINED = frozenset({"sdy.manual_computation", "sdy.named_computation"})
 _DROPPED = frozenset({"sdy.mesh", "sdy.sharding_group"})
 _AXIS_SIZE = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
@@ -53,26 +60,13 @@ _MISSING = "pip install jaxlib (only its parser is used), or export without Shar
 
 
 @dataclass(frozen=True)
-class Annotation:
-    """One stripped attribute: on what ("@main argument 0", "stablehlo.custom_call at model.py:3:4"), its name, its
-    text."""
-
-    where: str
-    name: str
-    value: str
-
-
-@dataclass(frozen=True)
-class Annotations:
-    """What `strip` took out of a module: meshes by name, and attributes in program order; `manual`: whether
-    computations on shards were among it, so that a grid of processes runs the program, on whole arrays."""
+class Stripped:
+    """What `strip` found in a module: meshes by name; `manual`: whether computations on shards were in it, so that a
+    grid of processes runs the program, on whole arrays; `sharded`: whether it has shardings."""
 
     meshes: dict[str, str]
-    annotations: tuple[Annotation, ...]
-    manual: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.meshes or self.annotations)
+    manual: bool
+    sharded: bool
 
 
 def can_strip() -> bool:
@@ -80,29 +74,17 @@ def can_strip() -> bool:
     return importlib.util.find_spec("jaxlib") is not None
 
 
-def annotations_of(module: ir.Module) -> Annotations:
-    """Shardy's annotations of a loaded module, empty when it had none."""
-    if SHARDY not in module.operation.attributes:
-        return Annotations({}, ())
-    kept = module.operation.attributes[SHARDY]
-    rows = ([text.value for text in row] for row in kept["annotations"])
-    return Annotations({mesh.name: mesh.attr.value for mesh in kept["meshes"]}, tuple(Annotation(*row) for row in rows))
-
-
-def attach(module: ir.Module, stripped: Annotations) -> None:
-    """Keep `stripped` on the module, where `annotations_of` finds it; it survives printing and bytecode."""
-    with module.context, ir.Location.unknown():
-        text = ir.StringAttr.get
-        rows = [ir.ArrayAttr.get([text(x.where), text(x.name), text(x.value)]) for x in stripped.annotations]
-        meshes = ir.DictAttr.get({name: text(mesh) for name, mesh in stripped.meshes.items()})
-        kept = {"meshes": meshes, "annotations": ir.ArrayAttr.get(rows)}
-        module.operation.attributes[SHARDY] = ir.DictAttr.get(kept)
-        if stripped.manual:
+def attach(module: ir.Module, stripped: Stripped) -> None:
+    """Keep `stripped` on the module; it survives printing and bytecode."""
+    if stripped.sharded:
+        declare_meshes(module, stripped.meshes)
+    if stripped.manual:
+        with module.context:
             module.operation.attributes[WHOLE] = ir.UnitAttr.get()
 
 
-def strip(source: Source) -> tuple[Source, Annotations]:
-    """Parse with jaxlib's MLIR, remove all of Shardy, and give the module back as bytes.
+def strip(source: Source) -> tuple[Source, Stripped]:
+    """Parse with jaxlib's MLIR, make text of all of Shardy, and give the module back as bytes.
 
     Raises LoadError when jaxlib is not there or cannot read the module, UnsupportedError for shardings of computations
     on shards that `manual` does not know.
@@ -112,8 +94,7 @@ def strip(source: Source) -> tuple[Source, Annotations]:
     stripper = _Stripper(jaxlib_ir, dialects["sdy"])
     with module.context:
         stripper.run(module)
-    annotations = Annotations(stripper.meshes, tuple(stripper.found), stripper.manual)
-    return _serialize(source, module, stripper, dialects), annotations
+    return _serialize(source, module, stripper, dialects), Stripped(stripper.meshes, stripper.manual, stripper.sharded)
 
 
 def _import_jaxlib(source: Source) -> tuple[Any, dict[str, ModuleType]]:
@@ -176,8 +157,8 @@ def _serialize(source: Source, module: Any, stripper: _Stripper, dialects: dict[
 
 
 class _Stripper:
-    """Walks one jaxlib module and removes Shardy; `meshes` and `found` are what it removed, `manual` whether processes
-    work on shards, `dialects` those of the ops that stay."""
+    """Walks one jaxlib module and removes Shardy; `meshes` are those it has, `manual` tells whether processes work on
+    shards, `sharded` whether anything has a sharding, `dialects` those of the ops that stay."""
 
     def __init__(self, jaxlib_ir: Any, sdy: ModuleType) -> None:
         self.ir, self.sdy = jaxlib_ir, sdy
@@ -185,7 +166,7 @@ class _Stripper:
         self.manual = False
         self._meshes: dict[str, Any] = {}
         self._partitions = 1
-        self.found: list[Annotation] = []
+        self.sharded = False
         self.sizes: dict[str, int] = {}
         self.dialects: set[str] = set()
 
@@ -218,7 +199,7 @@ class _Stripper:
 
     def _mesh(self, op: Any) -> None:
         text = str(op.attributes["mesh"])
-        self.meshes[op.attributes["sym_name"].value] = text.removeprefix("#sdy.mesh")
+        self.meshes[op.attributes["sym_name"].value] = text
         self._meshes[op.attributes["sym_name"].value] = op.attributes["mesh"]
         size = math.prod(int(number) for _, number in _AXIS_SIZE.findall(text))
         self._partitions = max(self._partitions, size)  # unless the module says how many there are
@@ -235,8 +216,7 @@ class _Stripper:
         if op.name in _DROPPED:
             op.erase()
         elif op.name in _IDENTITIES and same:
-            self._keep(op, self._place(op))
-            op.results[0].replace_all_uses_with(op.operands[0])
+            op.results[0].replace_all_uses_with(self._constrained(op))
             op.erase()
         elif op.name in _INLINED:
             self._inline(op)
@@ -253,7 +233,6 @@ class _Stripper:
     def _inline(self, op: Any) -> None:
         split = op.name == "sdy.manual_computation" and self._is_split(op)
         computation = ManualComputation(self.ir, self.sdy, op, self._meshes, self._partitions) if split else None
-        self._keep(op, self._place(op))
         block = op.regions[0].blocks[0]
         operands = computation.shards() if computation else list(op.operands)
         for argument, operand in zip(block.arguments, operands, strict=True):
@@ -284,29 +263,53 @@ class _Stripper:
         op.results[0].replace_all_uses_with(constant.results[0])
         op.erase()
 
-    def _keep(self, op: Any, where: str) -> None:
-        for name in self._names(op.attributes):
-            self.found.append(Annotation(where, name, str(op.attributes[name])))
+    def _constrained(self, op: Any) -> Any:
+        """The operand of an op that is an identity, sharded as the op says."""
+        (operand,) = op.operands
+        sharding = next((op.attributes[name] for name in _SAYS if name in op.attributes), None)
+        if sharding is None:
+            return operand
+        self.dialects.add("stablehlo")
+        attributes = {"call_target_name": self.ir.StringAttr.get("Sharding"), SHARDING: self._texts([sharding])}
+        return self.ir.Operation.create(
+            "stablehlo.custom_call",
+            results=[operand.type],
+            operands=[operand],
+            attributes=attributes,
+            loc=op.location,
+            ip=self.ir.InsertionPoint(op),
+        ).results[0]
+
+    def _texts(self, shardings: Sequence[Any]) -> Any:
+        self.sharded = True
+        return self.ir.ArrayAttr.get([self.ir.StringAttr.get(str(sharding)) for sharding in shardings])
 
     def _strip_attributes(self, op: Any) -> None:
         for name in self._names(op.attributes):
-            if name.startswith("sdy."):
-                self.found.append(Annotation(self._place(op), name, str(op.attributes[name])))
-                del op.attributes[name]
+            if not name.startswith("sdy."):
+                continue
+            attribute = op.attributes[name]
+            if name == "sdy.sharding":
+                op.attributes[SHARDING] = self._texts(self.sdy.TensorShardingPerValueAttr(attribute).shardings)
+            elif name == "sdy.sharding_rule":
+                self.sharded = True
+                op.attributes[SHARDING_RULE] = self.ir.StringAttr.get(str(attribute))
+            del op.attributes[name]
         if op.name == "func.func":
-            self._strip_values(op, "arg_attrs", "argument")
-            self._strip_values(op, "res_attrs", "result")
+            self._strip_values(op, "arg_attrs")
+            self._strip_values(op, "res_attrs")
 
-    def _strip_values(self, function: Any, attribute: str, kind: str) -> None:
+    def _strip_values(self, function: Any, attribute: str) -> None:
         """Per-argument or per-result attributes: an array of dictionaries."""
         if attribute not in function.attributes:
             return
         kept = []
-        for index, each in enumerate(function.attributes[attribute]):
+        for each in function.attributes[attribute]:
             named = {name: each[name] for name in self._names(each)}
             for name in [name for name in named if name.startswith("sdy.")]:
-                where = f"@{function.attributes['sym_name'].value} {kind} {index}"
-                self.found.append(Annotation(where, name, str(named.pop(name))))
+                value = named.pop(name)
+                if name == "sdy.sharding":
+                    (named[SHARDING],) = self._texts([value])
             kept.append(self.ir.DictAttr.get(named))
         function.attributes[attribute] = self.ir.ArrayAttr.get(kept)
 
@@ -314,8 +317,3 @@ class _Stripper:
     def _names(attributes: Any) -> list[str]:
         # Iteration gives names or NamedAttributes, depending on jaxlib's version.
         return [getattr(each, "name", each) for each in attributes]
-
-    @staticmethod
-    def _place(op: Any) -> str:
-        location = describe(op.location)
-        return f"{op.name} at {location}" if location else op.name

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.types import rank, shape
 from stablehlo_py.legalize.regions import copyable, isolate
 from stablehlo_py.legalize.rules import Results, Unsupported, block_of, terminator
@@ -105,7 +106,7 @@ def _with_operands(op: ir.OpView, operands: Sequence[ir.Value], scalars: Sequenc
         *(result.type for result in operation.results),
         *(build.tensor(sizes, scalar.type.element_type) for scalar in scalars),
     ]
-    attributes = {name: operation.attributes[name] for name in operation.attributes}
+    attributes = {name: operation.attributes[name] for name in operation.attributes if name != SHARDING}
     return build.op(operation.name, types, operands, attributes, regions=1).opview
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES, OPERAND_ORDERS, RESULT_ORDERS, SITE
+from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES, OPERAND_ORDERS, RESULT_ORDERS, SHARDING, SITE
 from stablehlo_py.dialect.call_signatures import solves_matrices
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
@@ -75,7 +75,9 @@ def _in_memory_order(op: ir.OpView) -> Results:
     results = _memory_orders(op, "result_layouts", list(op.results))
     if all(order == sorted(order) for order in (*operands, *results)):
         return None
-    attributes = {name: op.attributes[name] for name in op.attributes if not name.endswith("_layouts")}
+    attributes = {
+        name: op.attributes[name] for name in op.attributes if name != SHARDING and not name.endswith("_layouts")
+    }
     for key, orders in ((OPERAND_ORDERS, operands), (RESULT_ORDERS, results)):
         attributes[key] = ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(order) for order in orders])
     call = ir.Operation.create(

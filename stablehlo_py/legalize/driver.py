@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stablehlo_py.dialect import sharding
+from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.locations import describe
-from stablehlo_py.dialect.types import is_tensor, user_location
+from stablehlo_py.dialect.sharding import is_sharded
+from stablehlo_py.dialect.types import is_tensor, operations, user_location
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
@@ -49,7 +52,7 @@ def legalize(module: ir.Module) -> None:
     half rewritten.
     """
     with module.context, ir.Location.unknown():
-        run = _Run()
+        run = _Run(is_sharded(module))
         run.problems += _prepare(module)
         for function in _functions(module, private=False):
             run.function(function)
@@ -79,24 +82,30 @@ def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
 def _prepare(module: ir.Module) -> list[Problem]:
     """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin, dynamic twins of
     static ops. Then tuples, tokens and futures go, after which upstream's verifiers would object."""
+    sharded = is_sharded(module)
     make_static(module)
     names = op_names(module)
     functions = [*_functions(module, private=False), *_functions(module, private=True)]
     if "stablehlo.rng" in names:  # becomes CHLO, among others
-        _run_only(functions, ["stablehlo.rng"])
+        _run_only(functions, ["stablehlo.rng"], sharded)
         names = op_names(module)
     if any(name.startswith("chlo.") for name in names):
         # Broadcasting ops stand for CHLO ops too.
-        _run_only(functions, [name for name in names if name.startswith("chlo.broadcast_")])
+        _run_only(functions, [name for name in names if name.startswith("chlo.broadcast_")], sharded)
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
-        _run_only(functions, [name for name in op_names(module) if name.startswith("chlo.")])
+        _run_only(functions, [name for name in op_names(module) if name.startswith("chlo.")], sharded)
         if any(name.startswith("chlo.") for name in op_names(module)):  # a rule may leave an op, as of complex numbers
             _expand_chlo(module)
     return flatten(module, names)
 
 
 def _expand_chlo(module: ir.Module) -> None:
-    """Upstream's expansions. They refuse some ops, and make invalid ones of others (`chlo.ragged_dot`)."""
+    """Upstream's expansions. They refuse some ops, and make invalid ones of others (`chlo.ragged_dot`). They know no
+    shardings, so these move behind the ops before."""
+    if is_sharded(module):
+        for op in operations(module.operation):
+            if op.name.startswith("chlo.") and SHARDING in op.attributes:
+                sharding.detach(op)
     with diagnostics(module.context) as collected:
         try:
             run_upstream(module, "func.func(chlo-legalize-to-stablehlo)", verify=True)
@@ -108,19 +117,21 @@ def _expand_chlo(module: ir.Module) -> None:
             raise UnsupportedError("ops of CHLO cannot be expanded", problems=problems) from error
 
 
-def _run_only(functions: Sequence[ir.OpView], names: Sequence[str]) -> None:
+def _run_only(functions: Sequence[ir.OpView], names: Sequence[str], sharded: bool) -> None:
     only = frozenset(name for name in names if name in RULES or name in RENAMED)
     if only:  # none would mean all
-        run = _Run(only)
+        run = _Run(sharded, only)
         for function in functions:
             run.function(function)
         _raise(run.problems)  # upstream's expansions would crash on what ours refuse
 
 
 class _Run:
-    """One walk. `only` restricts it to some op names."""
+    """One walk. `sharded`: whether shardings have to be carried over to what takes an op's place. `only` restricts it
+    to some op names."""
 
-    def __init__(self, only: frozenset[str] = frozenset()) -> None:
+    def __init__(self, sharded: bool, only: frozenset[str] = frozenset()) -> None:
+        self.replace = sharding.replace if sharded else ir.Value.replace_all_uses_with
         self.only = only
         self.problems: list[Problem] = []
         self.tuples = False
@@ -169,7 +180,7 @@ class _Run:
                     loc=operation.location,
                     ip=ir.InsertionPoint(operation),
                 )
-                results[0].replace_all_uses_with(new.result)
+                self.replace(results[0], new.result)
                 operation.erase()
                 continue
             for region in operation.regions:
@@ -197,7 +208,7 @@ class _Run:
         if isinstance(replacements, ir.Value):
             replacements = (replacements,)
         for result, replacement in zip(op.operation.results, replacements, strict=True):
-            result.replace_all_uses_with(replacement)
+            self.replace(result, replacement)
         op.operation.erase()
 
     def _report(self, op: ir.OpView, name: str, problem: Unsupported) -> None:

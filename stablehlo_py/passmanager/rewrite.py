@@ -42,8 +42,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.build import attribute, tensor
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.size import UndecidedSize
 from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.errors import InternalError, OptionError
@@ -171,7 +173,8 @@ def _key(op: ir.Operation) -> ir.Value | _Resultless:
 class Rewriter:
     """Builds and edits ops on behalf of the rule that is being tried, and keeps the driver's worklist true."""
 
-    def __init__(self) -> None:
+    def __init__(self, sharded: bool = False) -> None:
+        self._sharded = sharded
         # popitem() takes the op queued last. No entry ever outlives its op.
         self._pending: dict[ir.Value | _Resultless, ir.Operation] = {}
         self._op: ir.Operation | None = None
@@ -291,9 +294,16 @@ class Rewriter:
     def replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
         """Replace every result of any op by the value at its position, and erase the op."""
         for result, value in zip(op.results, values, strict=True):
-            self.requeue_users(result)
-            result.replace_all_uses_with(value)
+            self.replace_uses(result, value)
         self.erase(op)
+
+    def replace_uses(self, old: ir.Value, new: ir.Value) -> None:
+        """Let the uses of a value use another one, which takes its sharding (docs/sharding.md)."""
+        self.requeue_users(old)
+        if self._sharded:
+            sharding.replace(old, new)
+        else:
+            old.replace_all_uses_with(new)
 
     def erase(self, op: ir.Operation) -> None:
         """Erase any op without uses, with all it holds; the ops that made its operands are visited again."""
@@ -359,8 +369,8 @@ def apply_rules(
     undo each other.
     """
     table = rules.table(disable)
-    driver, statistics = Rewriter(), Statistics()
     anchor = root.operation
+    driver, statistics = Rewriter(is_sharded(_module_of(anchor))), Statistics()
     seeds: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -377,6 +387,12 @@ def apply_rules(
     with ir.Location.unknown(anchor.context):  # rules make types, whose verifiers need a place to report to
         _drain(driver, table, statistics, limit, stop_after, rules.name)
     return statistics
+
+
+def _module_of(op: ir.Operation) -> ir.Operation:
+    while op.parent is not None:
+        op = op.parent.operation
+    return op
 
 
 def _drain(

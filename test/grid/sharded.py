@@ -91,6 +91,13 @@ def _functions() -> dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]]:
         a = lax.with_sharding_constraint(a, NamedSharding(line, P("d")))
         return jnp.sum(a @ a.T, axis=0)
 
+    def sharded_product(a: Any, b: Any) -> Any:
+        c = lax.with_sharding_constraint(a @ b * 1.0, NamedSharding(square, P("x", "y")))
+        return jnp.tanh(c), jnp.sum(c)
+
+    columns = NamedSharding(square, P(None, "y"))
+    sharded = jax.jit(sharded_product, in_shardings=(NamedSharding(square, P("x")), columns))
+
     return {
         "product": (product, [(4, 8), (8, 6)]),
         "moves": (moves, [(8, 4)]),
@@ -100,6 +107,7 @@ def _functions() -> dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]]:
         "training step": (train, [(5, 3), (8, 5), (8, 3)]),
         "pmap": (jax.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i"), [(4, 3)]),
         "annotated only": (annotated, [(8, 3)]),
+        "sharded product": (sharded, [(8, 6), (6, 4)]),
     }
 
 
@@ -113,7 +121,7 @@ def main() -> None:
     found = {}
     for name, (function, shapes) in _functions().items():
         arguments = [random.random(shape, np.float32) for shape in shapes]
-        jitted = jax.jit(function)
+        jitted = function if name.startswith("sharded") else jax.jit(function)
         exported = export.export(jitted)(*(jax.ShapeDtypeStruct(shape, "float32") for shape in shapes))
         results = [np.asarray(result) for result in jax.tree.leaves(jitted(*arguments))]
         found[name] = (bytes(exported.serialize()), arguments, results)

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
+from stablehlo_py.compiler import run_stages
+from stablehlo_py.dialect.sharding import meshes_of, shardings_of
+from stablehlo_py.frontend.load import load
+from stablehlo_py.mlir import ir
 
 pytest.importorskip("jax")
-NAMES = ("product", "moves", "ring", "two axes", "partly manual", "training step", "pmap", "annotated only")
+WITHOUT_GRID = ("annotated only", "sharded product")
+NAMES = ("product", "moves", "ring", "two axes", "partly manual", "training step", "pmap", *WITHOUT_GRID)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def test_every_model_is_tested(models: dict[str, Any]) -> None:
 def test_as_jax(name: str, exports: str, request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(exports)[name]
     made = shlo.compile(model.exported, options=shlo.Options(verify=True))
-    assert isinstance(made, shlo.GridExecutable) == (name != "annotated only")
+    assert isinstance(made, shlo.GridExecutable) == (name not in WITHOUT_GRID)
     results = made(*model.arguments)
     assert len(results) == len(model.results)
     for one, other in zip(results, model.results, strict=True):
@@ -50,6 +55,44 @@ def test_every_process_has_the_same_results(models: dict[str, Any]) -> None:
     for process in row[1:]:
         for one, other in zip(process, row[0], strict=True):
             assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize(("exports", "first", "second"), [("models", "x", "y"), ("older_models", "axis_0", "axis_1")])
+def test_shardings_reach_the_optimized_program(
+    exports: str, first: str, second: str, request: pytest.FixtureRequest
+) -> None:
+    """What jax.jit and with_sharding_constraint say of the product's operands, and of the product after a factor of
+    one is gone, in Shardy's words from both partitioners."""
+    module = load(request.getfixturevalue(exports)["sharded product"].exported)
+    with module.context, ir.Location.unknown():
+        run_stages(module, "", "optimized")
+    assert next(iter(meshes_of(module).values())) == f'#sdy.mesh<["{first}"=2, "{second}"=2]>'
+    (main,) = module.body.operations
+    arguments = [each["hlo.sharding"].value for each in main.attributes["arg_attrs"]]
+    assert arguments == [
+        f"#sdy.sharding<@mesh, [{axes}]>" for axes in (f'{{"{first}"}}, {{}}', f'{{}}, {{"{second}"}}')
+    ]
+    constrained = [shardings_of(op) for op in main.regions[0].blocks[0].operations if "hlo.sharding" in op.attributes]
+    assert constrained == [[f'#sdy.sharding<@mesh, [{{"{first}"}}, {{"{second}"}}]>']]
+
+
+def test_kernels_are_those_of_the_program_without_shardings() -> None:
+    text = """module {{
+      {mesh}
+      func.func public @main(%x: tensor<8x8xf32>{rows}) -> tensor<8x8xf32> {{
+        %0 = stablehlo.dot %x, %x{op} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+        %1 = stablehlo.tanh %0 : tensor<8x8xf32>
+        return %1 : tensor<8x8xf32>
+      }}
+    }}"""
+    rows = '#sdy.sharding<@mesh, [{"x"}, {}]>'
+    per_value = " {sdy.sharding = #sdy.sharding_per_value<[" + rows.removeprefix("#sdy.sharding") + "]>}"
+    plain = shlo.compile(text.format(mesh="", rows="", op=""))
+    sharded = shlo.compile(
+        text.format(mesh='sdy.mesh @mesh = <["x"=4]>', rows=f" {{sdy.sharding = {rows}}}", op=per_value)
+    )
+    assert "hlo.sharding = [" in sharded.stages["optimized"]
+    assert sharded.stages["kernels"] == plain.stages["kernels"]
 
 
 MESH = "module {{ sdy.mesh @mesh = <[{mesh}]>"

@@ -12,6 +12,8 @@ from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.interpret import run_function
 from stablehlo_py.dialect.rounding import integer_info, is_float_dtype
+from stablehlo_py.dialect.sharding import annotate, declare_meshes, shardings_of
+from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import func_dialect, ir
 
 FLOATS = (
@@ -114,10 +116,30 @@ def assert_same(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray], to
             np.testing.assert_array_equal(np.signbit(after)[zeros], np.signbit(before)[zeros])
 
 
+def mark(module: ir.Module) -> list[str]:
+    """Give every result of every op a sharding of its own; returns those of the module's results."""
+    declare_meshes(module, {})
+    number = 0
+    for op in operations(module.operation):
+        if len(op.results) and all(isinstance(result.type, ir.RankedTensorType) for result in op.results):
+            annotate(op, [f"sharding {number + position}" for position in range(len(op.results))])
+            number += len(op.results)
+    return marks_of_results(module)
+
+
+def marks_of_results(module: ir.Module) -> list[str]:
+    """What the ops that make the results of `@main` say of their sharding; "" where an argument is returned."""
+    *_, last = module.body.operations[0].regions[0].blocks[0].operations
+    return [
+        "" if isinstance(value.owner, ir.Block) else shardings_of(value.owner)[value.result_number]
+        for value in last.operands
+    ]
+
+
 @pytest.fixture
 def check(mlir_context: ir.Context) -> Callable[..., str]:
     """check(program, run, tolerance=0.0, rounds=8) -> the module after `run(module)`, printed; fails where any value
-    changes."""
+    changes, or where the sharding of a result is lost."""
 
     def run_check(
         program: str | ir.Module, run: Callable[[ir.Module], object], tolerance: float = 0.0, rounds: int = 8
@@ -131,10 +153,14 @@ def check(mlir_context: ir.Context) -> Callable[..., str]:
         else:
             arguments = [[special_values(t, random) for t in types] for _ in range(rounds)]
         expected = [run_main(module, each) for each in arguments]
-        run(module)
-        assert module.operation.verify()
-        for before, each in zip(expected, arguments, strict=True):
-            assert_same(before, run_main(module, each), tolerance)
+        sharded = ir.Module.parse(str(module))
+        for each in (sharded, module):
+            kept = mark(each) if each is sharded else []
+            run(each)
+            assert each.operation.verify()
+            assert not kept or marks_of_results(each) == kept, str(each)
+            for before, values in zip(expected, arguments, strict=True):
+                assert_same(before, run_main(each, values), tolerance)
         return str(module)
 
     return run_check

@@ -10,10 +10,12 @@ import pytest
 
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.sharding import is_sharded, meshes_of
+from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import ArgumentError, LoadError, OptionError, UnsupportedError
+from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
-from stablehlo_py.frontend.shardy import Annotation, annotations_of
 from stablehlo_py.mlir import ir, stablehlo
 
 TEXT = """module @small {
@@ -231,14 +233,12 @@ def test_describe(printed, expected):
 
 @pytest.mark.parametrize("kind", ["artifact", "flatbuffer", "text"])
 @pytest.mark.parametrize("isolate", [False, True])
-def test_a_sharding_rule_is_set_aside(jax, kind, isolate):
+def test_a_sharding_rule_becomes_text(jax, kind, isolate):
     model = exported(jax, jax.numpy.linalg.cholesky, spec(jax, 4, 4))
     source = {"artifact": model.mlir_module_serialized, "flatbuffer": model.serialize(), "text": model.mlir_module()}
     module = load(source[kind], isolate=isolate)
-    assert "stablehlo.custom_call" in op_names(module)
-    (kept,) = annotations_of(module).annotations
-    assert kept.name == "sdy.sharding_rule" and kept.where.startswith("stablehlo.custom_call")
-    assert "i=4" in kept.value
+    (call,) = (op for op in operations(module.operation) if op.name == "stablehlo.custom_call")
+    assert "i=4" in call.attributes["hlo.sharding_rule"].value
 
 
 def sharded(jax):
@@ -257,12 +257,11 @@ def sharded(jax):
     return export.export(jax.jit(function, in_shardings=split))(spec(jax, 8))
 
 
-def test_shardings_of_one_device_are_set_aside(jax):
+def test_shardings_of_one_device_become_text(jax):
     module = load(sharded(jax))
     assert not [name for name in op_names(module) if name.startswith("sdy.")]
-    found = annotations_of(module)
-    assert found.meshes == {"mesh": '<["d"=1]>'}
-    assert Annotation("@main argument 0", "sdy.sharding", '#sdy.sharding<@mesh, [{"d"}]>') in found.annotations
+    assert meshes_of(module) == {"mesh": '#sdy.mesh<["d"=1]>'}
+    assert main_function(module).attributes["arg_attrs"][0]["hlo.sharding"].value == '#sdy.sharding<@mesh, [{"d"}]>'
 
 
 MANUAL = """module {
@@ -297,8 +296,8 @@ def test_a_mesh_of_another_size_is_refused(jax, tmp_path):
     assert caught.value.location == f"{path}:5:10"
 
 
-def test_a_module_without_shardy_has_no_annotations():
-    assert not annotations_of(load(TEXT))
+def test_a_module_without_shardings_says_so():
+    assert not is_sharded(load(TEXT))
 
 
 # --- symbolic shapes -------------------------------------------------------------------------------------------------

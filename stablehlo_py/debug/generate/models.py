@@ -5,7 +5,7 @@ from __future__ import annotations
 from stablehlo_py.debug.generate.contractions import moderate
 from stablehlo_py.debug.generate.draft import Draft, elements, sizes
 from stablehlo_py.debug.generate.families import Made, family
-from stablehlo_py.dialect.attributes import SHARDING
+from stablehlo_py.dialect.attributes import MHLO_SHARDING
 from stablehlo_py.mlir import ir
 
 
@@ -56,6 +56,6 @@ def annotation(d: Draft) -> Made:
         "has_side_effect": False,
         "backend_config": ir.StringAttr.get(""),
         "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1),
-        SHARDING: ir.StringAttr.get("{replicated}"),
+        MHLO_SHARDING: ir.StringAttr.get("{replicated}"),
     }
     return d.op("custom_call", x, results=[x.type], **attributes)

@@ -174,3 +174,12 @@ class CollectiveBroadcast(_InGroups, name="collective_broadcast"):
     operand: ext.Operand[T]
     result: ext.Result[T]
     verify_invariants = verifier(_in_groups)
+
+
+@op(work=Work.OPAQUE, value=lambda op, x: x)
+class ShardingConstraint(Hlo.Operation, name="sharding_constraint", traits=PURE):
+    """The operand, distributed over devices as the op's attribute `hlo.sharding` says (docs/sharding.md)."""
+
+    operand: ext.Operand[T]
+    result: ext.Result[T]
+    verify_invariants = verifier()

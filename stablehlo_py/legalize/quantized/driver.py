@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import QUANTIZED
 from stablehlo_py.dialect.quantized import Quantized, quantized_of, storage_type
 from stablehlo_py.dialect.types import user_location
@@ -158,7 +159,7 @@ class _Run:
             quantized = self.quantized.pop(result, None)
             if quantized is not None:
                 self.quantized[replacement] = quantized
-            result.replace_all_uses_with(replacement)
+            sharding.replace(result, replacement)
         for inner in operation.regions:
             self._forget(inner)
         operation.erase()
