@@ -1,27 +1,26 @@
 """What a backend is, and how one is found.
 
 XLA splits this interface in four (Compiler, Executable, TransferManager, StreamExecutor); here it is one class,
-registered under the entry point group `stablehlo_py.backends`, and what its `load` returns. Nothing outside of
-`backends` knows of a backend by name, but that "cpu" is the default.
+found by `stablehlo_py.targets`, and what its `load` returns. Nothing outside of `backends` knows of a backend by name,
+but that of the default.
+
+A class may derive from `Backend`: then it has the usual pipeline, and the policy of no machine, until it says
+otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
-from stablehlo_py.errors import LoadError, OptionError, elided, shown
+from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.policy import Blocking, Costs, FusionPolicy
+from stablehlo_py.targets import find_backend
 
 if TYPE_CHECKING:
     from stablehlo_py.options import Options
     from stablehlo_py.runtime.program import CompiledProgram
-
-GROUP = "stablehlo_py.backends"
-# Also there in a plain checkout, where no entry points are installed.
-BUILT_IN = EntryPoint("cpu", "stablehlo_py.backends.cpu.backend:CpuBackend", GROUP)
 
 
 class Code(Protocol):
@@ -103,17 +102,41 @@ class Backend(Protocol):
         """What JAX calls it: the name in `jax.export.export(..., platforms=[...])`."""
 
     @property
-    def stages(self) -> tuple[str, ...]:
-        """Names of the stages after `scheduled`."""
+    def costs(self) -> Costs:
+        """What work costs; passes and kernels decide by it."""
+        return Costs()
+
+    @property
+    def fusion(self) -> FusionPolicy:
+        """What is fused, and what is written in place."""
+        return FusionPolicy()
+
+    @property
+    def blocking(self) -> Blocking | None:
+        """How large factorizations are split, None: not at all."""
+        return None
+
+    @property
+    def module_stages(self) -> tuple[str, ...]:
+        """Names of the stages after `optimized` that passes lead to: modules, which are read back."""
+        return USUAL_STAGES
+
+    @property
+    def stages(self) -> Mapping[str, str]:
+        """Names of the stages after those, which are text, each with how the name of a file with it ends."""
+
+    def pipeline(self, stage: str, options: Options) -> Sequence[str]:
+        """The passes that lead to one of `module_stages` from the stage before it, in pipeline syntax."""
+        return usual_pipeline(stage, options, self.name)
 
     def describe(self, options: Options) -> str:
         """What code is generated for, in words that go into the cache key."""
 
     def lower(self, module: ir.Module, stop: str, options: Options) -> str:
-        """Text of one of the backend's own stages of a scheduled module."""
+        """Text of one of `stages`, of a module at the last of `module_stages`."""
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
-        """Code of a scheduled module, ready to be loaded or saved."""
+        """Code of a module at the last of `module_stages`, ready to be loaded or saved."""
 
     def load(self, program: CompiledProgram) -> Code:
         """A program of this backend, in this process: a SizedCode if it has dynamic dimensions, a GridCode if it is a
@@ -130,23 +153,25 @@ class Backend(Protocol):
         """Targets of custom calls that this backend answers itself."""
 
 
+#: The module stages of a backend that does not say otherwise.
+USUAL_STAGES = ("fused", "scheduled")
+
+
+def usual_pipeline(stage: str, options: Options, target: str) -> list[str]:
+    """The passes that lead to one of `USUAL_STAGES`, with the policy of a target."""
+    optimizing = options.opt_level > 0
+    fusion = f"fusion{{target={target}}}" if optimizing else f"fusion{{epilogues=false tiny=false target={target}}}"
+    loops = [f"outline-loops{{target={target}}}"] if optimizing else []
+    schedule, buffers = f"schedule{{target={target}}}", f"buffer-assignment{{target={target}}}"
+    return {
+        "fused": ["drop-shardings", f"decompose-collectives{{target={target}}}", *loops, fusion],
+        "scheduled": [schedule, buffers] if optimizing else [buffers],
+    }[stage]
+
+
 def get_backend(name: str) -> Backend:
-    """The backend of a target name.
-
-    Raises:
-        OptionError: no installed package registers it; the message lists those that are.
-    """
-    if not isinstance(name, str):
-        raise OptionError(f"the target is {shown(name)}", remedy="pass the name of a backend, as 'cpu'")
-    return _backend(name)
-
-
-@cache
-def _backend(name: str) -> Backend:
-    found = {point.name: point for point in (BUILT_IN, *entry_points(group=GROUP))}
-    if name not in found:
-        raise OptionError(f"there is no backend for target '{name}'", remedy=f"installed: {elided(sorted(found))}")
-    return found[name].load()()
+    """The backend of a target name. Raises OptionError as `targets.find_backend`."""
+    return cast(Backend, find_backend(name))
 
 
 def backend_of(program: CompiledProgram) -> Backend:

@@ -9,53 +9,59 @@
         ==>  x1 = a11^-1 b1
              x2 = a22^-1 (b2 - a21 x1)
 
-The kernels of both go through the whole triangle for every group of rows or right-hand sides; a product reads what it
-needs from the cache, and has most of the arithmetic after a few splits. Halves are split again while they have two
-blocks (Golub and Van Loan, "Matrix Computations", sections 3.1.4 and 4.2.9). Where a matrix is not positive definite,
-NaNs stand where they did.
+Both go through the whole triangle for every group of rows or right-hand sides; a product has most of the arithmetic
+after a few splits, and reads its operands block by block. Halves are split again while they have two blocks (Golub and
+Van Loan, "Matrix Computations", sections 3.1.4 and 4.2.9). How large a block is, the backend of `target` says. Where a
+matrix is not positive definite, NaNs stand where they did.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import element_type, flag, is_complex, shape, text
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.policy import Blocking, policy_of
 from stablehlo_py.passes.shape_rules.slices import slice_edges
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
-
-FEWEST_SIDES = 32  # with fewer right-hand sides, a solve is bound by reading the matrix once
+from stablehlo_py.targets import DEFAULT_TARGET
 
 
 @dataclass(frozen=True)
 class BlockFactorizations(Pass):
-    """Splits Cholesky factorizations and triangular solves of at least two blocks of `block` rows."""
+    """Splits Cholesky factorizations and triangular solves of two blocks or more. `block`: rows, 0 for the target's."""
 
     name: ClassVar[str] = "block-factorizations"
-    block: int = 128
+    block: int = 0
+    target: str = DEFAULT_TARGET
     disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
         """The table that is applied; `disable` takes the names of its rules."""
         rules = RuleSet("block-factorizations")
+        blocking = policy_of(self.target).blocking
+        if blocking is None:
+            return rules
+        if self.block:
+            blocking = replace(blocking, rows=self.block)
 
         @rules.rule("hlo.cholesky", where="two blocks of rows or more")
         def split_cholesky(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             "cholesky(a) -> [[l11, 0], [l21, l22]]"
-            middle = self._middle(op)
+            middle = _middle(op, blocking)
             return None if middle is None else _cholesky(op, _Blocks(rewriter), middle)
 
         @rules.rule("hlo.triangular_solve", where="two blocks of rows or more, and enough right-hand sides")
         def split_triangular_solve(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             "triangular_solve(a, b) -> [x1, x2]"
-            middle, sizes = self._middle(op), shape(op.result)
+            middle, sizes = _middle(op, blocking), shape(op.result)
             sides = sizes[-1 if flag(op, "left_side") else -2]
-            if middle is None or not is_known(*sizes) or sides < FEWEST_SIDES:
+            if middle is None or not is_known(*sizes) or sides < blocking.fewest_sides:
                 return None
             return _triangular_solve(op, _Blocks(rewriter), middle)
 
@@ -64,12 +70,13 @@ class BlockFactorizations(Pass):
     def run(self, module: ir.Module) -> None:
         apply_rules(module, self.rules(), disable=self.disable)
 
-    def _middle(self, op: ir.Operation) -> int | None:
-        """Where the rows are split: near the middle, after a whole number of blocks."""
-        sizes = shape(op.operands[0])
-        if not is_known(*sizes) or 0 in sizes or sizes[-1] < 2 * self.block:
-            return None
-        return -(-sizes[-1] // (2 * self.block)) * self.block
+
+def _middle(op: ir.Operation, blocking: Blocking) -> int | None:
+    """Where the rows are split: near the middle, after a whole number of blocks."""
+    sizes = shape(op.operands[0])
+    if not is_known(*sizes) or 0 in sizes or sizes[-1] < 2 * blocking.rows:
+        return None
+    return -(-sizes[-1] // (2 * blocking.rows)) * blocking.rows
 
 
 Span = tuple[int, int]  # rows or columns from..to

@@ -43,7 +43,9 @@ from stablehlo_py.passes.buffers.liveness import Program
 from stablehlo_py.passes.buffers.plan import Plan
 from stablehlo_py.passes.buffers.slots import assign_slots
 from stablehlo_py.passes.buffers.verify import verify_buffers
+from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass, switch
+from stablehlo_py.targets import DEFAULT_TARGET
 
 _MAX_ROUNDS = 8
 
@@ -56,18 +58,20 @@ class BufferAssignment(Pass):
     """
 
     name: ClassVar[str] = "buffer-assignment"
+    required: ClassVar[bool] = True
     inplace: bool = switch("in-place")
     share: bool = switch("shared-memory")
-    inplace_epilogues: bool = True
     verify: bool = False
+    target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:
         """Annotate the module. Raises InternalError when `verify` finds two live values in one place."""
         main, fusions = functions(module)
-        pairs = {name: in_place(function) for name, function in fusions.items()}
+        rules = policy_of(self.target).fusion.in_place
+        pairs = {name: in_place(function, rules) for name, function in fusions.items()}
         donors = _donors(main)
         for _ in range(_MAX_ROUNDS):
-            plan = Plan(main, pairs, donors, lambda name: self._may_reuse(fusions[name]))
+            plan = Plan(main, pairs, donors, self.inplace)
             if not plan.copies:
                 break
             insert_copies(plan.copies)
@@ -79,10 +83,6 @@ class BufferAssignment(Pass):
         _mark_in_place(module, plan, fusions, pairs)
         if self.verify:
             verify_buffers(module)
-
-    def _may_reuse(self, function: ir.Operation) -> bool:
-        kind = function.attributes[FUSION].value
-        return self.inplace and (self.inplace_epilogues or kind not in ("dot", "convolution"))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
         ==>  %1 = hlo.dot %x, %y {batch [0] x [0], contract [1] x [1]}
 
 - A transposed operand is read through changed dimension numbers, where the result's dimensions stay in order. (A
-  transposed result is left: the kernel's store can transpose.)
+  transposed result is left: an epilogue may store it so.)
 - A reshape of an operand that splits or merges free dimensions, or batch dimensions of both operands alike, moves to
   the result.
 - Where the transposed result has the right operand's rows before the left's, the operands change places: long rows are

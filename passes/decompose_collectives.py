@@ -33,7 +33,9 @@ from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.scalar_regions import on_tensors
 from stablehlo_py.dialect.types import element_type, i64, num_elements, shape, text
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.targets import DEFAULT_TARGET
 
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
@@ -43,10 +45,12 @@ class DecomposeCollectives(Pass):
     """Make exchanges of memory, and local ops, of collectives."""
 
     name: ClassVar[str] = "decompose-collectives"
+    required: ClassVar[bool] = True
     shared_reduction: int = field(
-        default=1 << 14,
-        metadata={"help": "elements from which on the members of a group share the work of an all_reduce"},
+        default=0,
+        metadata={"help": "elements from which on the members of a group share the work of an all_reduce; 0: target's"},
     )
+    target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:
         found: list[ir.OpView] = []
@@ -69,12 +73,13 @@ class DecomposeCollectives(Pass):
     def all_reduce(self, op: ir.OpView) -> list[ir.Value]:
         """Everything in every process, or a part in each of them, by size."""
         groups, combine = groups_of(op), _combiner(op)
+        shared = self.shared_reduction or policy_of(self.target).costs.shared_reduction
         sizes = {len(group) for group in groups}
         if sizes == {1}:
             return list(op.operands)
         return [
             self._shared(op, groups, operand, combine)
-            if len(sizes) == 1 and num_elements(operand) >= self.shared_reduction
+            if len(sizes) == 1 and num_elements(operand) >= shared
             else _fold(op, groups, _exchange(op, "gather", groups, operand), combine)
             for operand in op.operands
         ]

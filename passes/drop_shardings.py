@@ -30,6 +30,7 @@ class DropShardings(Pass):
     """Forget the shardings of ops."""
 
     name: ClassVar[str] = "drop-shardings"
+    required: ClassVar[bool] = True
 
     def run(self, module: ir.Module) -> None:
         """Nothing to do for a module without any."""

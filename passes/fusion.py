@@ -1,4 +1,4 @@
-"""Partition the program into fusions: kernels that keep intermediate values in registers.
+"""Partition the program into fusions: kernels that keep intermediate values out of memory.
 
 Before: `@main` of hlo ops in normal form. After: every op with work to do is inside a `func.func private @fusion_N`
 that carries its kind in `hlo.fusion` (docs/architecture.md lists the kinds), and `@main` and the regions of its
@@ -11,8 +11,9 @@ control flow call them:
 Three steps decide (`passes/fusing/`): dots and convolutions take their elementwise epilogues; then one walk from
 the last op to the first puts every op into the fusions that use it, where reductions turn loops into row and column
 fusions; then work on few elements is gathered into tiny fusions. No value is computed twice unless that is cheaper
-than storing it (`passes/cost_model.py`), and fusions never depend on each other in a circle: a path search precedes
-every step that could close one.
+than storing it, and fusions never depend on each other in a circle: a path search precedes
+every step that could close one. Which kinds there are, what each may hold and what is cheap, the backend of `target`
+says (`passes/policy.py`).
 
 Relies on the normal form, on common subexpressions being one op, and on dead code being gone.
 `stablehlo.optimization_barrier` ends here.
@@ -34,7 +35,9 @@ from stablehlo_py.passes.fusing.merging import merge_followers, merge_siblings, 
 from stablehlo_py.passes.fusing.outline import Outliner
 from stablehlo_py.passes.fusing.producers import Placement
 from stablehlo_py.passes.fusing.tiny import merge_tiny
+from stablehlo_py.passes.policy import Policy, policy_of
 from stablehlo_py.passmanager.base import Pass, switch
+from stablehlo_py.targets import DEFAULT_TARGET
 
 _CONTROL_FLOW = ("scf.while", "scf.if", "scf.index_switch")
 
@@ -47,21 +50,24 @@ class Fusion(Pass):
     """
 
     name: ClassVar[str] = "fusion"
+    required: ClassVar[bool] = True
     tiny: bool = switch("tiny-fusions")
     epilogues: bool = switch("epilogues")
     fuse: bool = switch("fuse")
+    target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:
         """Rewrite `@main` and the regions of its control flow. Dead ops go first: what a fusion turns into for the sake
         of one that is then left out does not fit the rest."""
         Dce().run(module)
-        outliner = Outliner(module)
+        policy = policy_of(self.target)
+        outliner = Outliner(module, policy.fusion.names)
         for view in list(module.body.operations):
             function = view.operation
             if function.name == "func.func" and FUSION not in function.attributes and len(function.regions[0].blocks):
-                self._block(function.regions[0].blocks[0], outliner)
+                self._block(function.regions[0].blocks[0], outliner, policy)
 
-    def _block(self, block: ir.Block, outliner: Outliner) -> None:
+    def _block(self, block: ir.Block, outliner: Outliner, policy: Policy) -> None:
         for view in list(block.operations):
             op = view.operation
             if op.name == "stablehlo.optimization_barrier":
@@ -71,8 +77,8 @@ class Fusion(Pass):
             elif op.name in _CONTROL_FLOW:
                 for region in op.regions:
                     for inner in region.blocks:
-                        self._block(inner, outliner)
-        clusters = Clusters(Graph(block))
+                        self._block(inner, outliner, policy)
+        clusters = Clusters(Graph(block, policy.costs), policy.fusion)
         with typical_order():  # which of two sizes is larger decides about cost here, never about what is right
             if not self.fuse:
                 Placement(clusters).part()
@@ -81,11 +87,12 @@ class Fusion(Pass):
         outliner.outline(clusters)
 
     def _fuse(self, clusters: Clusters) -> None:
-        if self.epilogues:
-            grow_epilogues(clusters)
+        policy = clusters.policy
+        if self.epilogues and policy.epilogue:
+            grow_epilogues(clusters, policy.epilogue)
         Placement(clusters).run()
         settle_rows(clusters)
         merge_followers(clusters)
         merge_siblings(clusters)
-        if self.tiny:
-            merge_tiny(clusters)
+        if self.tiny and policy.tiny:
+            merge_tiny(clusters, policy.tiny)

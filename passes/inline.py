@@ -33,6 +33,7 @@ class Inline(Pass):
     """
 
     name: ClassVar[str] = "inline"
+    required: ClassVar[bool] = True
 
     keep: tuple[str, ...] | None = field(
         default=None, metadata={"help": "names of composites that stay; none: those that are one hlo op"}

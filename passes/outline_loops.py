@@ -1,4 +1,4 @@
-"""Loops over few values become one kernel each, with their carries in registers.
+"""Loops over few values become one kernel each, with carries that stay out of memory.
 
 Before: a loop whose body touches few elements       After: one call; the loop runs inside a `tiny_loop` kernel
 
@@ -6,7 +6,8 @@ Before: a loop whose body touches few elements       After: one call; the loop r
         ... twenty ops on tensor<3xf32> ...
                                                          func.func private @loop_0 attributes {hlo.fusion = "tiny_loop"}
 
-A loop qualifies when every value in it fits in registers and its unrolled body is short (`passes/cost_model.py`).
+A loop qualifies when every value in it is small and its unrolled body is short, as the backend of `target` says
+(`LoopLimits` in passes/policy.py); without limits no loop does.
 Bigger values may take part as memory: read by slice and dynamic_slice, and, as carries, written by one
 dynamic_update_slice after their last read, the way a scan reads its inputs and stacks its outputs. Outermost loops
 are tried first.
@@ -24,18 +25,14 @@ from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import (
-    TINY_LOOP_COST,
-    TINY_LOOP_ELEMENTS,
-    VECTOR_LANES,
-    flops_per_element,
-)
 from stablehlo_py.passes.fusing.graph import captured_values
+from stablehlo_py.passes.policy import LoopLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.targets import DEFAULT_TARGET
 
-# Values of these works are held in registers; what is computed where it is read at random, or only when the program is
-# called, is not.
-_IN_REGISTERS = (Work.ELEMENTS, Work.INDICES, Work.MOVES, Work.UPDATES)
+# Values of these works need no memory; what is computed where it is read at random, or only when the program is called,
+# does.
+_WITHOUT_MEMORY = (Work.ELEMENTS, Work.INDICES, Work.MOVES, Work.UPDATES)
 _CONTROL = frozenset(("scf.while", "scf.if", "scf.condition", "scf.yield", "tensor.extract", "arith.index_cast"))
 _READS_MEMORY = frozenset(("hlo.slice", "hlo.dynamic_slice"))
 
@@ -45,30 +42,19 @@ class OutlineLoops(Pass):
     """Turn loops over few values into one kernel each."""
 
     name: ClassVar[str] = "outline-loops"
-    max_cost: int = TINY_LOOP_COST
-    max_elements: int = TINY_LOOP_ELEMENTS
+    target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:
         """Rewrite `@main` and the regions of its control flow."""
-        count = 0
+        policy = policy_of(self.target).fusion
+        if policy.loops is None:
+            return
+        outliner = _Outliner(module, policy.loops, policy.names.get("tiny_loop", "tiny_loop"))
         for view in list(module.body.operations):
             function = view.operation
             if function.name == "func.func" and FUSION not in function.attributes:
                 for block in function.regions[0].blocks:
-                    count = self._block(module, block, count)
-
-    def _block(self, module: ir.Module, block: ir.Block, count: int) -> int:
-        for view in list(block.operations):
-            op = view.operation
-            if op.name == "scf.while" and _Loop(op, self.max_elements).cost() <= self.max_cost:
-                _outline(module, op, f"loop_{count}", self.max_elements)
-                count += 1
-                continue
-            for region in op.regions:
-                for inner in region.blocks:
-                    if op.name.startswith("scf."):
-                        count = self._block(module, inner, count)
-        return count
+                    outliner.block(block)
 
 
 _TOO_MUCH = 1 << 30
@@ -77,15 +63,15 @@ _TOO_MUCH = 1 << 30
 class _Loop:
     """What a loop would cost as one kernel."""
 
-    def __init__(self, op: ir.Operation, max_elements: int) -> None:
+    def __init__(self, op: ir.Operation, limits: LoopLimits) -> None:
         self.op = op
-        self.max_elements = max_elements
+        self.limits = limits
 
     def big(self, value: ir.Value) -> bool:
-        return is_tensor(value) and not always_at_most(num_elements(value), self.max_elements)
+        return is_tensor(value) and not always_at_most(num_elements(value), self.limits.elements)
 
     def cost(self) -> int:
-        """Vector instructions of one trip; _TOO_MUCH when the template cannot hold the loop."""
+        """Instructions of one trip; _TOO_MUCH when the template cannot hold the loop."""
         for region in self.op.regions:
             for number, argument in enumerate(region.blocks[0].arguments):
                 if self.big(argument) and not self._kept_in_place(region.blocks[0], argument, number):
@@ -98,14 +84,14 @@ class _Loop:
     def _op(self, op: ir.Operation) -> int:
         name = op.name.removeprefix("hlo.")
         if op.name == "scf.while" and op != self.op:
-            return _Loop(op, self.max_elements).cost()
+            return _Loop(op, self.limits).cost()
         if op.name == "scf.if":
             if any(self.big(result) for result in op.results):
                 return _TOO_MUCH
             return sum(self._block(region.blocks[0]) for region in op.regions)
         record = record_of(op.name)
-        in_registers = record is not None and record.work in _IN_REGISTERS and name not in ("gather", "size")
-        if not in_registers and op.name not in _CONTROL and name not in ("reduce", "dot"):
+        is_small = record is not None and record.work in _WITHOUT_MEMORY and name not in ("gather", "size")
+        if not is_small and op.name not in _CONTROL and name not in ("reduce", "dot"):
             return _TOO_MUCH
         if name == "bitcast_convert" and shape(op.operands[0]) != shape(op.results[0]):
             return _TOO_MUCH
@@ -118,18 +104,18 @@ class _Loop:
                 return _TOO_MUCH
         big_result = any(self.big(result) for result in op.results)
         if big_result:
-            return _chunks(op.operands[1]) if op.name == "hlo.dynamic_update_slice" else _TOO_MUCH
+            return self._chunks(op.operands[1]) if op.name == "hlo.dynamic_update_slice" else _TOO_MUCH
         if name == "reduce":
-            return 2 * _chunks(op.operands[0])
+            return 2 * self._chunks(op.operands[0])
         if name == "dot":
             contracted = [shape(op.operands[0])[d] for d in op.attributes["lhs_contract"]]
             trips = 1
             for size in contracted:
                 trips *= size
-            return 3 * trips * _chunks(op.results[0])
+            return 3 * trips * self._chunks(op.results[0])
         if not len(op.results) or not is_tensor(op.results[0]):
             return 1
-        return _chunks(op.results[0]) * max(1, flops_per_element(record))
+        return self._chunks(op.results[0]) * max(1, flops_per_element(record))
 
     def _kept_in_place(self, block: ir.Block, argument: ir.Value, number: int) -> bool:
         """A big carry may be read, then updated once, and is yielded in its own place."""
@@ -160,12 +146,31 @@ class _Loop:
                 return False
             value = update.results[0]
 
+    def _chunks(self, value: ir.Value) -> int:
+        return -(-num_elements(value) // self.limits.width)
 
-def _chunks(value: ir.Value) -> int:
-    return -(-num_elements(value) // VECTOR_LANES)
+
+class _Outliner:
+    """Makes functions of loops."""
+
+    def __init__(self, module: ir.Module, limits: LoopLimits, kind: str) -> None:
+        self.module, self.limits, self.kind = module, limits, kind
+        self.count = 0
+
+    def block(self, block: ir.Block) -> None:
+        for view in list(block.operations):
+            op = view.operation
+            if op.name == "scf.while" and _Loop(op, self.limits).cost() <= self.limits.cost:
+                _outline(self.module, op, f"loop_{self.count}", self.kind, self.limits.elements)
+                self.count += 1
+                continue
+            for region in op.regions:
+                for inner in region.blocks:
+                    if op.name.startswith("scf."):
+                        self.block(inner)
 
 
-def _outline(module: ir.Module, loop: ir.Operation, name: str, max_elements: int) -> None:
+def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_elements: int) -> None:
     captured, constants = _captured(loop, max_elements)
     inits = [operand for operand in loop.operands if not _is_splat(operand)]
     inputs = list(dict.fromkeys([*inits, *captured]))
@@ -178,7 +183,7 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, max_elements: int
                 "sym_name": ir.StringAttr.get(name),
                 "sym_visibility": ir.StringAttr.get("private"),
                 "function_type": ir.TypeAttr.get(ir.FunctionType.get([value.type for value in inputs], results)),
-                FUSION: ir.StringAttr.get("tiny_loop"),
+                FUSION: ir.StringAttr.get(kind),
             },
             regions=1,
         )

@@ -15,7 +15,7 @@ Relies on `fusion`: values are results of fusion calls, control flow, constants 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,8 +23,11 @@ from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.buffers.inplace import updated_input
 from stablehlo_py.passes.fusing.graph import captured_values
+from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.targets import DEFAULT_TARGET
 
 _NO_MEMORY = ("hlo.constant", "hlo.reshape")
 
@@ -34,14 +37,16 @@ class Schedule(Pass):
     """Order the ops of every block for low peak memory."""
 
     name: ClassVar[str] = "schedule"
+    target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:
         """Reorder `@main` and the regions of its control flow."""
-        updates = set()
+        rules = policy_of(self.target).fusion.in_place
+        updates: dict[str, int] = {}
         for view in module.body.operations:
             op = view.operation
-            if FUSION in op.attributes and op.attributes[FUSION].value == "update":
-                updates.add(op.attributes["sym_name"].value)
+            if FUSION in op.attributes and (number := updated_input(op, rules)) is not None:
+                updates[op.attributes["sym_name"].value] = number
         for view in module.body.operations:
             op = view.operation
             if op.name == "func.func" and FUSION not in op.attributes:
@@ -49,7 +54,7 @@ class Schedule(Pass):
                     _schedule(block, updates)
 
 
-def _schedule(block: ir.Block, updates: set[str]) -> None:
+def _schedule(block: ir.Block, updates: Mapping[str, int]) -> None:
     ops = [view.operation for view in block.operations]
     for op in ops:
         for region in op.regions:
@@ -120,11 +125,13 @@ class _Graph:
 
     # --- overwrites --------------------------------------------------------------------------------------------------
 
-    def order_overwrites(self, updates: set[str]) -> None:
+    def order_overwrites(self, updates: Mapping[str, int]) -> None:
         """Readers of memory that an op will overwrite come before that op, where dependencies allow it."""
         for index, op in enumerate(self.ops):
-            if op.name == "func.call" and op.attributes["callee"].value in updates:
-                self._readers_first(self._target(op), index)
+            if op.name == "func.call" and (callee := op.attributes["callee"].value) in updates:
+                target = self.number.get(op.operands[updates[callee]])
+                if target is not None:
+                    self._readers_first(self.root[target], index)
         block = self.terminator.operation.block
         if self.terminator.name == "scf.yield" and self.terminator.parent.name == "scf.while":
             for argument, value in zip(block.arguments, self.terminator.operands, strict=True):
@@ -132,15 +139,7 @@ class _Graph:
                 if number is not None and self.maker[self.root[number]] >= 0:
                     self._readers_first(self.number[argument], self.maker[self.root[number]])
 
-    def _target(self, op: ir.Operation) -> int:
-        """The value that an update fusion overwrites: the operand that has the result's type and is not only the
-        update."""
-        result = op.results[0].type
-        return next((self.root[self.number[v]] for v in op.operands if v in self.number and v.type == result), -1)
-
     def _readers_first(self, root: int, writer: int) -> None:
-        if root < 0:
-            return
         for reader in self.readers[root]:
             if reader != writer and reader not in self.before[writer] and not self._reaches(writer, reader):
                 self._edge(reader, writer)

@@ -22,6 +22,7 @@ from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.symbolic import SymbolicExecutable
 from stablehlo_py.specialization import compile_once, symbolic_executable
+from stablehlo_py.targets import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     import jax.export
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @public
 def compile(
     source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module,
-    target: str = "cpu",
+    target: str = DEFAULT_TARGET,
     entry: str | None = None,
     options: Options | None = None,
 ) -> Executable | SymbolicExecutable:
@@ -64,11 +65,11 @@ def compile(
 @public
 def compile_program(
     source: bytes | str | os.PathLike[str] | jax.export.Exported | ir.Module,
-    target: str = "cpu",
+    target: str = DEFAULT_TARGET,
     entry: str | None = None,
     options: Options | None = None,
 ) -> CompiledProgram:
-    """Compile like `compile`, but load nothing: the program may be for a CPU that this one is not.
+    """Compile like `compile`, but load nothing: the program may be for a machine that this one is not.
 
     Raises:
         UnsupportedError: the module has symbolic dimensions, and one program for all shapes cannot be had, or options

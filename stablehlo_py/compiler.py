@@ -1,6 +1,7 @@
 """From a source to a program: the stages, what each is made of, and the functions that run them.
 
-`stage_passes` is the table of contents of the compiler.
+`common_passes` is the table of contents of the compiler up to `optimized`; what follows, its backend says
+(`Backend.pipeline`).
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
-from stablehlo_py.passmanager.pipeline import Pipeline, Step
+from stablehlo_py.passmanager.pipeline import Pipeline, Step, step_name
 from stablehlo_py.passmanager.registry import revision
 from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.cache import CacheEntry, key_of
 from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.stages import stage_texts
+from stablehlo_py.targets import DEFAULT_TARGET
 
-TARGET_INDEPENDENT = ("stablehlo", "hlo", "optimized", "fused", "scheduled")
+COMMON_STAGES = ("stablehlo", "hlo", "optimized")
 
 # A convolution with one tap becomes a dot after everything else: the reshapes around it would sink into the loops of
 # batch normalization, and part them.
 LOCAL_RULES = "peephole{disable=convolution-pointwise}"
 
 
-def stage_passes(stage: str, options: Options) -> list[str]:
-    """The passes that lead to a stage from the one before it, in pipeline syntax."""
-    optimizing = options.opt_level > 0
-    fusing = ["outline-loops", "fusion"] if optimizing else ["fusion{epilogues=false tiny=false}"]
+def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) -> list[str]:
+    """The passes that lead to one of `COMMON_STAGES` from the one before it, in pipeline syntax: the same for all
+    targets, but for how large the blocks of factorizations are."""
     return {
         "hlo": ["legalize-quantized", "legalize-to-hlo"],
         "stablehlo": ["inline", "symbol-dce", "symbolize"],
@@ -53,69 +54,67 @@ def stage_passes(stage: str, options: Options) -> list[str]:
             "simplify-loops",
             "unroll-loops",
             "licm",
-            "block-factorizations",
+            f"block-factorizations{{target={target}}}",
             LOCAL_RULES,
             "canonicalize-convolution",
             "cse",
             "dce",
         ]
-        if optimizing
+        if options.opt_level > 0
         else [],
-        "fused": ["drop-shardings", "decompose-collectives", *fusing],
-        "scheduled": ["schedule", "buffer-assignment"] if optimizing else ["buffer-assignment"],
     }[stage]
 
 
-# Without these no program comes out.
-REQUIRED = frozenset(
-    (
-        "inline",
-        "symbol-dce",
-        "legalize-quantized",
-        "legalize-to-hlo",
-        "decompose-collectives",
-        "drop-shardings",
-        "fusion",
-        "buffer-assignment",
-    )
-)
+def stage_passes(stage: str, options: Options, backend: Backend) -> Sequence[str]:
+    """The passes that lead to a stage from the one before it, in pipeline syntax."""
+    return common_passes(stage, options, backend.name) if stage in COMMON_STAGES else backend.pipeline(stage, options)
 
 
-def stage_pipeline(stage: str, options: Options) -> Pipeline:
+def module_stages(backend: Backend) -> tuple[str, ...]:
+    """The stages whose text is a module, which is read back."""
+    return (*COMMON_STAGES, *backend.module_stages)
+
+
+def stage_pipeline(stage: str, options: Options, backend: Backend) -> Pipeline:
     """The pipeline of a stage, without the passes, and the rules of its passes, that options disable.
 
     Raises:
         OptionError: a disabled name is no pass and no rule, or a pass that cannot be left out.
     """
+    passes = stage_passes(stage, options, backend)
     if not options.disable:
-        return _pipeline(stage_passes(stage, options))
-    _check_disabled(options)
-    steps = _pipeline([text for text in stage_passes(stage, options) if pass_name(text) not in options.disable]).steps
+        return _pipeline(passes)
+    _check_disabled(options, backend)
+    steps = _pipeline([text for text in passes if pass_name(text) not in options.disable]).steps
     return Pipeline(tuple(_without(step, options.disable) for step in steps))
 
 
-def toggles(opt_level: int = 1) -> dict[str, tuple[str, ...]]:
+def toggles(opt_level: int = 1, target: str = DEFAULT_TARGET) -> dict[str, tuple[str, ...]]:
     """What `Options(disable=...)` may name: the passes in the order they first run, and the rules of each."""
     found: dict[str, dict[str, None]] = {}
-    for stage in TARGET_INDEPENDENT:
-        for text in stage_passes(stage, Options(opt_level=opt_level)):
-            name = pass_name(text)
-            if name in REQUIRED:
-                continue
-            (step,) = _pipeline([text]).steps
-            rules = [rule.name for rule in step.rules()] if hasattr(step, "rules") else []
-            already: tuple[str, ...] = getattr(step, "disable", ())
-            found.setdefault(name, {}).update(dict.fromkeys(rule for rule in rules if rule not in already))
+    for step in _steps(Options(opt_level=opt_level), get_backend(target)):
+        if _is_required(step):
+            continue
+        rules = [rule.name for rule in step.rules()] if hasattr(step, "rules") else []
+        already: tuple[str, ...] = getattr(step, "disable", ())
+        found.setdefault(step_name(step), {}).update(dict.fromkeys(rule for rule in rules if rule not in already))
     return {name: tuple(rules) for name, rules in found.items()}
 
 
-def switches() -> dict[str, tuple[str, ...]]:
+def switches(target: str = DEFAULT_TARGET) -> dict[str, tuple[str, ...]]:
     """What else it may name: the parts of required passes that can be left out."""
-    passes = {
-        text: _pipeline([text]).steps[0] for stage in TARGET_INDEPENDENT for text in stage_passes(stage, Options())
-    }
-    found = {pass_name(text): tuple(_switches(step)) for text, step in passes.items()}
+    found = {step_name(step): tuple(_switches(step)) for step in _steps(Options(), get_backend(target))}
     return {name: names for name, names in found.items() if names}
+
+
+def _steps(options: Options, backend: Backend) -> tuple[Step, ...]:
+    """Every step that leads to the last of the stages that are modules."""
+    passes = [text for stage in module_stages(backend) for text in stage_passes(stage, options, backend)]
+    return _pipeline(passes).steps
+
+
+def _is_required(step: Step) -> bool:
+    return not isinstance(step, str) and step.required
 
 
 def _switches(step: Step) -> dict[str, str]:
@@ -156,18 +155,18 @@ def _without(step: Step, disabled: Collection[str]) -> Step:
     return replace(step, disable=tuple(sorted(names.union(already))))  # type: ignore[call-arg]
 
 
-@lru_cache(maxsize=1)
-def _known_toggles(revision_: int) -> frozenset[str]:
-    """The names of all passes and rules."""
-    passes = [text for stage in TARGET_INDEPENDENT for text in stage_passes(stage, Options(opt_level=1))]
-    steps = _pipeline(passes).steps
-    return frozenset(map(pass_name, passes)).union(*({**_rule_names(step), **_switches(step)} for step in steps))
+@lru_cache(maxsize=4)
+def _known_toggles(target: str, revision_: int) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of all passes and rules; those of them that are required."""
+    steps = _steps(Options(opt_level=1), get_backend(target))
+    known = frozenset(map(step_name, steps)).union(*({**_rule_names(step), **_switches(step)} for step in steps))
+    return known, frozenset(step_name(step) for step in steps if _is_required(step))
 
 
-def _check_disabled(options: Options) -> None:
-    known = _known_toggles(revision())
+def _check_disabled(options: Options, backend: Backend) -> None:
+    known, required = _known_toggles(backend.name, revision())
     for name in options.disable:
-        if name in REQUIRED:
+        if name in required:
             raise OptionError(f"'{name}' cannot be disabled", remedy="nothing runs without it")
         if name not in known:
             raise OptionError(f"there is no pass or rule '{name}' to disable", remedy=near_miss(name, known))
@@ -180,20 +179,21 @@ def stages_between(start: str, stop: str, backend: Backend) -> list[str]:
     Raises:
         OptionError: a stage does not exist, is text that is not read back, or `stop` comes before `start`.
     """
-    stages = (*TARGET_INDEPENDENT, *backend.stages)
+    modules = module_stages(backend)
+    stages = (*modules, *backend.stages)
     for stage in (start, stop):
         if stage and stage not in stages:
             raise OptionError(f"there is no stage '{stage}'", remedy=f"stages: {', '.join(stages)}")
     if start in backend.stages:
         raise OptionError(
-            f"the text of stage '{start}' is not read back", remedy=f"start from one of {', '.join(TARGET_INDEPENDENT)}"
+            f"the text of stage '{start}' is not read back", remedy=f"start from one of {', '.join(modules)}"
         )
     first = stages.index(start) + 1 if start else 0
     last = stages.index(stop)
     if last + 1 < first:
         raise OptionError(f"stage '{stop}' comes before '{start}'", remedy=f"stages: {', '.join(stages)}")
     own = [stop] if stop in backend.stages else []
-    return [*TARGET_INDEPENDENT[first : last + 1], *own]
+    return [*modules[first : last + 1], *own]
 
 
 @deferred()
@@ -204,7 +204,7 @@ def run_stages(
     options: Options | None = None,
     *,
     instrumentation: Instrumentation | None = None,
-    target: str = "cpu",
+    target: str = DEFAULT_TARGET,
     snapshots: Snapshots | None = None,
 ) -> ir.Module | str:
     """Take a module that is at stage `start` (or not yet at any: "") to stage `stop`.
@@ -223,7 +223,7 @@ def run_stages(
     for stage in stages:
         if stage in backend.stages:
             return backend.lower(module, stage, options)
-        stage_pipeline(stage, options).run(module, instrumentation)
+        stage_pipeline(stage, options, backend).run(module, instrumentation)
         if snapshots is not None:
             snapshots.take(stage, module)
     return module
@@ -272,7 +272,7 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
     instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
     with module.context, ir.Location.unknown():
         begin = ""
-        for stage in TARGET_INDEPENDENT:
+        for stage in module_stages(backend):
             progress.at(stage)
             started = time.perf_counter()
             run_stages(
@@ -340,17 +340,15 @@ def dump_directory(options: Options) -> Path | None:
     return writable_directory(options.dump_dir, "dump")
 
 
-_SUFFIXES = {**dict.fromkeys((*TARGET_INDEPENDENT, "kernels"), "mlir"), "llvm": "ll", "object": "s"}
-
-
-def suffix_of(stage: str) -> str:
+def suffix_of(stage: str, backend: Backend) -> str:
     """How the name of a file with a stage's text ends."""
-    return _SUFFIXES.get(stage, "txt")
+    return backend.stages.get(stage, "mlir")
 
 
 def dump_stages(program: CompiledProgram, directory: Path | None) -> None:
     """Write the text of every stage, numbered in order."""
     if directory is None:
         return
+    backend = get_backend(program.backend)
     for number, (name, text) in enumerate(stage_texts(program).items()):
-        write_whole(directory / f"{number}-{name}.{suffix_of(name)}", text)
+        write_whole(directory / f"{number}-{name}.{suffix_of(name, backend)}", text)

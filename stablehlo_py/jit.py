@@ -14,6 +14,7 @@ from stablehlo_py.boundary import expect, public
 from stablehlo_py.errors import ArgumentError, OptionError, shown
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.targets import DEFAULT_TARGET
 
 
 class Jitted:
@@ -158,7 +159,7 @@ def jit(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
-    target: str = "cpu",
+    target: str = DEFAULT_TARGET,
     options: Options | None = None,
 ) -> Any:
     """Compile a JAX function with this compiler. Like `jax.jit`: usable as a decorator, with static arguments, keyword

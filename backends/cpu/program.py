@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from stablehlo_py.backends.cpu import grid
 from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import ARENA_BYTES
@@ -36,8 +37,6 @@ from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
 
 ENTRY = "shlo_main"
-# A job of the pool costs some microseconds; below this a phase runs on the calling thread alone.
-WORTH_THREADS_NS = 12_000
 CHUNKS_PER_THREAD = 4
 # LLVM takes as long for a function that reads the table as for about this many calls with a dozen operands.
 TABLED_CALLS = 4
@@ -387,7 +386,7 @@ class _Emitter:
             elif is_known(phase.iterations):
                 shared()
             else:
-                least = max(2 * phase.grain, math.ceil(WORTH_THREADS_NS / phase.cost))
+                least = max(2 * phase.grain, math.ceil(COSTS.parallel_ns / phase.cost))
                 f.if_(f.cmp("sge", iterations, f.const(least)), shared, alone)
 
     def _chunk(self, phase: Phase) -> int | None:
@@ -396,7 +395,7 @@ class _Emitter:
         if self.threads > 1 and not is_known(phase.iterations):
             shares = minimum(CHUNKS_PER_THREAD * self.threads, phase.iterations // max(1, phase.grain))
             return -(-phase.iterations // maximum(2, shares))
-        if self.threads == 1 or phase.iterations < 2 * phase.grain or phase.iterations * phase.cost < WORTH_THREADS_NS:
+        if self.threads == 1 or phase.iterations < 2 * phase.grain or phase.iterations * phase.cost < COSTS.parallel_ns:
             return None
         chunks = min(CHUNKS_PER_THREAD * self.threads, phase.iterations // max(1, phase.grain))
         return -(-phase.iterations // max(2, chunks))

@@ -7,6 +7,7 @@ reduction, so that it is written in the last phase, after the others have read t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import FUSION
@@ -15,7 +16,6 @@ from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.size import largest
 from stablehlo_py.dialect.types import byte_size, element_type, num_elements
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import TINY_ELEMENTS
 
 
 @dataclass(frozen=True)
@@ -28,33 +28,46 @@ class InPlace:
 
 
 NOWHERE = InPlace(frozenset())
+#: From the body of a fusion, its block and its ops, to the pairs: a backend has one for every kind whose kernels can.
+InPlaceRule = Callable[[ir.Block, list[ir.Operation]], InPlace]
 
 
-def in_place(function: ir.Operation) -> InPlace:
-    """The pairs of a fusion function."""
-    kind = function.attributes[FUSION].value
+def in_place(function: ir.Operation, rules: Mapping[str, InPlaceRule]) -> InPlace:
+    """The pairs of a fusion function, by the rule of its kind."""
+    rule = rules.get(function.attributes[FUSION].value)
     block = function.regions[0].blocks[0]
-    ops = [view.operation for view in block.operations]
-    if kind in ("update", "scatter"):
-        return _written(block, ops, kind)
-    if kind == "tiny":
-        return InPlace(
-            frozenset(pair for pair in _alike(block, ops) if num_elements(block.arguments[pair[0]]) <= TINY_ELEMENTS)
-        )
-    if kind == "custom_call":
-        return _aliased(block, ops)
-    if kind == "tiny_loop":
-        return _carried(block, ops)
-    if kind in ("loop", "row", "dot", "convolution"):
-        same = _read_in_place(block, ops)
-        late = _last_phase(ops) if kind == "row" else set(range(len(ops[-1].operands)))
-        if kind == "row":
-            full = largest(num_elements(op.operands[0]) for op in ops if op.name == "hlo.reduce")
-            late = {output for output in late if num_elements(ops[-1].operands[output]) == full}
-        return InPlace(
-            frozenset((number, output) for number, output in _alike(block, ops) if number in same and output in late)
-        )
-    return NOWHERE
+    return rule(block, [view.operation for view in block.operations]) if rule else NOWHERE
+
+
+def updated_input(function: ir.Operation, rules: Mapping[str, InPlaceRule]) -> int | None:
+    """The input that a fusion function is always written over (`updated`)."""
+    if rules.get(function.attributes[FUSION].value) is not updated:
+        return None
+    must = in_place(function, rules).must
+    return None if must is None else must[0]
+
+
+def element_by_element(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+    """Every iteration reads its elements before it writes its own."""
+    same = _read_in_place(block, ops)
+    return InPlace(frozenset(pair for pair in _alike(block, ops) if pair[0] in same))
+
+
+def row_by_row(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+    """The same within a row, whose last phase writes what needs every reduction, and has the size of its operands."""
+    full = largest(num_elements(op.operands[0]) for op in ops if op.name == "hlo.reduce")
+    late = {output for output in _last_phase(ops) if num_elements(ops[-1].operands[output]) == full}
+    return InPlace(frozenset(pair for pair in element_by_element(block, ops).may if pair[1] in late))
+
+
+def all_at_once(elements: int) -> InPlaceRule:
+    """The rule of kinds that read all inputs of at most so many elements before they write."""
+
+    def rule(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+        few = [num_elements(argument) <= elements for argument in block.arguments]
+        return InPlace(frozenset(pair for pair in _alike(block, ops) if few[pair[0]]))
+
+    return rule
 
 
 def _alike(block: ir.Block, ops: list[ir.Operation]) -> list[tuple[int, int]]:
@@ -64,17 +77,23 @@ def _alike(block: ir.Block, ops: list[ir.Operation]) -> list[tuple[int, int]]:
     return [(i, o) for i, size in enumerate(inputs) for o, other in enumerate(outputs) if size == other]
 
 
-def _written(block: ir.Block, ops: list[ir.Operation], kind: str) -> InPlace:
+def updated(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+    """An update is written into its operand, or that is copied first."""
+    pairs = overwritten(block, ops).may
+    return InPlace(pairs, next(iter(pairs), None))
+
+
+def overwritten(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+    """An update or a scatter may be written into its operand, if nothing else reads that."""
     hero = next(op for op in ops if op.name in ("hlo.dynamic_update_slice", "stablehlo.scatter"))
     inputs = list(block.arguments)
     target = hero.operands[0]
     if target not in inputs or len(list(target.uses)) != 1 or len(hero.results) != 1:
         return NOWHERE
-    pair = (inputs.index(target), 0)
-    return InPlace(frozenset((pair,)), pair if kind == "update" else None)
+    return InPlace(frozenset(((inputs.index(target), 0),)))
 
 
-def _aliased(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+def aliased(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
     """The pairs that the call itself names, where the operand is read nowhere else."""
     (call,) = ops[:-1]
     inputs = list(block.arguments)
@@ -82,7 +101,7 @@ def _aliased(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
     return InPlace(frozenset((inputs.index(value), result) for value, result in named if len(list(value.uses)) == 1))
 
 
-def _carried(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
+def carried(block: ir.Block, ops: list[ir.Operation]) -> InPlace:
     """A loop may update what it carries where that lies, if nothing else reads the initial value."""
     loop = next(op for op in ops if op.name == "scf.while")
     initial = list(loop.operands)

@@ -7,7 +7,7 @@ until nothing is left to copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.memory import CONSTANT, INPUT, OUTPUT
@@ -28,21 +28,20 @@ class Copy:
 
 
 class Plan:
-    """Classes of values and the copies that are still missing."""
+    """Classes of values and the copies that are still missing. Without `reuse`, only updates are in place."""
 
     def __init__(
         self,
         function: ir.Operation,
         pairs: Mapping[str, InPlace],
         donors: Mapping[int, int | None],
-        allowed: Callable[[str], bool],
+        reuse: bool,
     ) -> None:
         self.program = Program(function)
         self.classes = Classes(self.program)
         self.copies: list[Copy] = []
         self.donations: list[tuple[int, int]] = []
         self._pairs = pairs
-        self._allowed = allowed
         self._at: dict[int, Step] = {step.start: step for step in self.program.ops}
         # First what leaves no choice, then inner before outer: a copy that is asked for must find a place in the
         # next round.
@@ -55,7 +54,7 @@ class Plan:
             elif step.name in ("scf.if", "scf.index_switch"):
                 self._branches(step)
         self._results(donors)
-        if not self.copies:
+        if reuse and not self.copies:
             for step in self.program.ops:
                 if step.name == "func.call":
                     self._reuse(step)
@@ -177,7 +176,7 @@ class Plan:
     def _reuse(self, step: Step) -> None:
         """Write results over operands that nobody reads later."""
         pairs = self._in_place(step)
-        if pairs.must or not pairs.may or not self._allowed(step.op.attributes["callee"].value):
+        if pairs.must:
             return
         for position, output in sorted(pairs.may):
             operand, result = step.operands[position], step.results[output]

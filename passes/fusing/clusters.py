@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from stablehlo_py.passes.cost_model import MAX_PATH_SEARCH
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph
+from stablehlo_py.passes.policy import FusionPolicy
 
 #: `evaluations` of a view of a dot's operand: it is part of the operand's addressing, not of the iteration.
 VIEW = -1
+
+MAX_PATH_SEARCH = 400  # fusions visited before a path is assumed to exist
 
 
 class Cluster:
@@ -56,25 +58,26 @@ class Cluster:
         return f"{self.kind}{sorted(self.members)}"
 
 
-_SINGLE = {ALONE: "alone", CONTROL: "control", CONSTANT: "constant", DOT: "dot", UPDATE: "update"}
+#: Kinds of nodes by themselves; an op that is alone in its fusion gives it its name.
+_SINGLE = {CONTROL: "control", CONSTANT: "constant", REDUCE: "reduce"}
 
 
 class Clusters:
     """All clusters of a graph. In the beginning every node is one; `homes[node]` lists the clusters that compute it."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, policy: FusionPolicy) -> None:
         self.graph = graph
+        self.policy = policy
         self.homes: list[list[Cluster]] = []
         self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
         # Node -> the first output of any cluster that has outputs before it and members from it on: where a path that
         # comes past it may lead back to.
         self._back = np.arange(len(graph.nodes) + 1)
         for node in graph.nodes:
-            kind = node.name if node.role in (ALONE, DOT) else _SINGLE.get(node.role, "loop")
-            cluster = Cluster(kind, node.index, node.shape, node.elements)
-            if node.role == REDUCE:
-                cluster.kind = "reduce"
-            self.homes.append([cluster])
+            kind = node.name if node.role in (ALONE, DOT, UPDATE) else _SINGLE.get(node.role, "loop")
+            if node.role == UPDATE and "update" in policy.kinds:
+                kind = "update"
+            self.homes.append([Cluster(kind, node.index, node.shape, node.elements)])
 
     def join(self, cluster: Cluster, node: int, evaluations: int, linear: int) -> None:
         """Compute `node` inside `cluster` (too)."""

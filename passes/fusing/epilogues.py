@@ -1,4 +1,4 @@
-"""Dots and convolutions take the elementwise work on their result with them, while it is in registers."""
+"""Dots and convolutions take the elementwise work on their result with them, before it is written."""
 
 from __future__ import annotations
 
@@ -6,30 +6,25 @@ import heapq
 import math
 from collections.abc import Collection
 
-from stablehlo_py.dialect.index_map import VIEW_OPS, Layout, view
+from stablehlo_py.dialect.index_map import Layout, view
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import (
-    COMPUTE_BOUND_CONTRACTION,
-    MAX_EPILOGUE_INPUTS,
-    MAX_EPILOGUE_SEARCH,
-    MAX_EPILOGUE_STREAMS,
-    MAX_OUTPUTS,
-)
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
 from stablehlo_py.passes.fusing.trimming import is_cheap, part_to_give_back
+from stablehlo_py.passes.policy import EpilogueLimits
 
 _MAX_VIEW_CHAIN = 6
+MAX_EPILOGUE_SEARCH = 64  # users looked at while an epilogue grows
 
 
-def grow_epilogues(clusters: Clusters) -> None:
+def grow_epilogues(clusters: Clusters, limits: EpilogueLimits) -> None:
     """Grow every dot and convolution; later ones first, so that of two dots that meet in an addition the one that
     runs last takes it."""
     for node in reversed(clusters.graph.nodes):
         if node.role == DOT:
-            _Epilogue(clusters, clusters.homes[node.index][0]).grow()
+            _Epilogue(clusters, clusters.homes[node.index][0], limits).grow()
 
 
 def is_view_chain(clusters: Clusters, node: int) -> bool:
@@ -59,7 +54,7 @@ def is_cheap_from_outputs(
 def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> bool:
     graph = clusters.graph
     op, users = graph.nodes[node], clusters.users[node]
-    if not users or depth == _MAX_VIEW_CHAIN or not (op.name == "convert" or op.op.name in VIEW_OPS):
+    if not users or depth == _MAX_VIEW_CHAIN or op.name not in clusters.policy.operand_views:
         return False
     before = layout or Layout.dense(graph.shape(op.operands[0]))
     after = view(before, op.op) if op.name != "convert" else before if _widens(op) else None
@@ -89,16 +84,17 @@ def _widens(op: Node) -> bool:
     return is_float(source) and source.width < target.width
 
 
-def _contraction(op: ir.Operation) -> int:
-    """Products that are summed for one element of a dot; a convolution counts as long."""
+def _is_long(op: ir.Operation, products: int) -> bool:
+    """Are that many products summed for one element of a dot? A convolution counts as long."""
     if op.name != "hlo.dot":
-        return COMPUTE_BOUND_CONTRACTION
+        return True
     sizes = shape(op.operands[0])
-    return math.prod(sizes[dimension] for dimension in i64s(op, "lhs_contract"))
+    return math.prod(sizes[dimension] for dimension in i64s(op, "lhs_contract")) >= products
 
 
 class _Epilogue:
-    def __init__(self, clusters: Clusters, cluster: Cluster) -> None:
+    def __init__(self, clusters: Clusters, cluster: Cluster, limits: EpilogueLimits) -> None:
+        self.limits = limits
         self.clusters = clusters
         self.graph = clusters.graph
         self.cluster = cluster
@@ -154,7 +150,7 @@ class _Epilogue:
         if any(producer in self.refused for _, producer in outside):
             return False
         if node.name == "transpose":
-            if is_view_chain(self.clusters, node.index):
+            if not self.limits.transposes or is_view_chain(self.clusters, node.index):
                 return False
             self.transposed.add(node.index)
             return True
@@ -170,7 +166,7 @@ class _Epilogue:
 
     def _outside_allowed(self, node: Node, outside: list[tuple[int, int]]) -> bool:
         large = {operand for operand, producer in outside if producer < 0 or not self.graph.nodes[producer].free}
-        if len(self.inputs | large) > MAX_EPILOGUE_INPUTS:
+        if len(self.inputs | large) > self.limits.inputs:
             return False
         leaving: list[Cluster] | None = None
         for _, producer in outside:
@@ -213,7 +209,7 @@ class _Epilogue:
             if self._is_better_outside(node, users):
                 self._give_back([index])
         while len(self.cluster.outputs) > 1:
-            too_many = len(self.cluster.outputs) > MAX_OUTPUTS
+            too_many = len(self.cluster.outputs) > self.clusters.policy.outputs
             part = part_to_give_back(self.clusters, self.cluster, required=too_many)
             if not part:
                 return
@@ -227,13 +223,13 @@ class _Epilogue:
         self._outputs()
 
     def _limit_streams(self) -> None:
-        """A product over a short contraction is bound by memory: writing and reading many arrays tile by tile, each
-        tile a few cache lines of many rows, is slower than one pass over whole rows (Adam after a weight gradient)."""
+        """A product over a short contraction is bound by memory: writing and reading many arrays tile by tile is slower
+        than one pass over whole rows (Adam after a weight gradient)."""
         members, graph = self.cluster.members, self.graph
-        if _contraction(graph.nodes[self.cluster.hero].op) >= COMPUTE_BOUND_CONTRACTION:
+        if _is_long(graph.nodes[self.cluster.hero].op, self.limits.long_contraction):
             return
         sized = {operand for operand in self.inputs if graph.elements(operand) == self.cluster.elements}
-        if len(sized) + len(self.cluster.outputs) <= MAX_EPILOGUE_STREAMS:
+        if len(sized) + len(self.cluster.outputs) <= self.limits.streams:
             return
         reading: set[int] = set()
         for index in sorted(members):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.types import byte_size, i64s, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import flops_per_element, is_expensive
+from stablehlo_py.passes.policy import Costs, flops_per_element
 from stablehlo_py.passmanager.effects import CUSTOM_CALL, IMPURE, effect_kind
 
 #: What a node may do in a fusion.
@@ -46,7 +46,9 @@ class Node:
         "outside", "results", "role", "shape", "stays", "work",
     )  # fmt: skip
 
-    def __init__(self, index: int, op: ir.Operation, name: str, role: int, operands: list[int], outside: bool) -> None:
+    def __init__(
+        self, index: int, op: ir.Operation, name: str, role: int, operands: list[int], outside: bool, costs: Costs
+    ) -> None:
         self.index = index
         self.op = op
         self.name = name
@@ -62,7 +64,7 @@ class Node:
         self.free = self.work is Work.INDICES
         # Result element i comes from element i of each operand.
         self.in_order = self.work is Work.ELEMENTS or name == "reshape"
-        self.expensive = is_expensive(record)
+        self.expensive = costs.is_expensive(record)
         self.stays = role == ALONE and effect_kind(op.name) in (CUSTOM_CALL, IMPURE)  # also without users
         self.attributes: dict[str, tuple[int, ...]] = {}
 
@@ -71,8 +73,9 @@ class Graph:
     """The ops of one block. Values are numbered: `info`, `producer` (node index, -1 for values from outside),
     `users` by value id."""
 
-    def __init__(self, block: ir.Block) -> None:
+    def __init__(self, block: ir.Block, costs: Costs) -> None:
         self.block = block
+        self.costs = costs
         self.nodes: list[Node] = []
         self.values: list[ir.Value] = []
         self.info: list[TensorInfo | None] = []
@@ -124,7 +127,7 @@ class Graph:
                 if number not in seen:
                     seen.add(number)
                     operands.append(number)
-        node = Node(len(self.nodes), op, short, role, operands, outside)
+        node = Node(len(self.nodes), op, short, role, operands, outside, self.costs)
         self.nodes.append(node)
         node.results = [self._value(result, node.index) for result in op.results]
         for operand in operands:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stablehlo_py.passes.cost_model import MAX_OUTPUTS
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import CONSTANT
 
@@ -60,7 +59,10 @@ def merge_followers(clusters: Clusters) -> None:
         if len(sources) != 1 or source is None or source.kind not in ("row", "column"):
             continue
         results = source.rows if source.kind == "row" else source.elements
-        if _is_in_order(clusters, cluster, results) and len(source.outputs) + len(cluster.outputs) <= MAX_OUTPUTS:
+        if (
+            _is_in_order(clusters, cluster, results)
+            and len(source.outputs) + len(cluster.outputs) <= clusters.policy.outputs
+        ):
             clusters.merge(source, cluster)
 
 
@@ -104,7 +106,7 @@ def merge_siblings(clusters: Clusters) -> None:
             continue
         first = unique[0]
         for other in unique[1:]:
-            if len(first.outputs) + len(other.outputs) > MAX_OUTPUTS or {
+            if len(first.outputs) + len(other.outputs) > clusters.policy.outputs or {
                 graph.nodes[o].shape for o in (*first.outputs, *other.outputs)
             } != {first.shape}:
                 continue

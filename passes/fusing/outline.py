@@ -4,7 +4,7 @@ runs."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.errors import InternalError
@@ -20,8 +20,9 @@ _ANY_SHAPES = ("row", "tiny")
 class Outliner:
     """Makes fusion functions at the end of a module; shared by all blocks, so that equal fusions meet."""
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: ir.Module, names: Mapping[str, str]) -> None:
         self.module = module
+        self.names = names  # of kinds, where they are not those of the passes
         self.functions: dict[object, str] = {}
         self.count = 0
         self._attribute_keys: dict[object, int] = {}
@@ -48,7 +49,7 @@ class Outliner:
                 self.count += 1
                 name = f"fusion_{self.count}"
             self.count += 1
-            make.make(self.module, name, kind)
+            make.make(self.module, name, self.names.get(kind, kind))
             self.functions[key] = name
         return name
 

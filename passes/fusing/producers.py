@@ -6,33 +6,16 @@ column fusion.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.passes.cost_model import (
-    CONSTANT_SUBTREE_FLOPS,
-    DUPLICATE_FLOPS,
-    GATHER_SAVES,
-    MAX_BODY_OPS,
-    MAX_CONCATENATE,
-    MAX_OUTPUTS,
-    row_fusion_pays,
-)
 from stablehlo_py.passes.fusing.clusters import VIEW, Cluster, Clusters
 from stablehlo_py.passes.fusing.epilogues import is_cheap_from_outputs, is_view_chain
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE, UPDATE, Graph, Node
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
 
-_LOOPS = ("loop", "row", "column")
-# Kinds of one op whose kernels take some constants of one element as numbers: the first operand that may be one, of so
-# many. They read every other operand from memory, as all other kinds do.
-_NUMBERS_FROM: dict[str, Callable[[int], int]] = {
-    "reduce_general": lambda operands: operands // 2,
-    "reduce_window": lambda operands: operands // 2,
-    "reduce_window_general": lambda operands: operands // 2,
-    "select_and_scatter": lambda operands: 2,
-}
+#: Kinds that compute what they read, where that pays.
+_FUSING = ("loop", "row", "column", "dot", "convolution", "update")
 
 
 @dataclass(frozen=True)
@@ -51,6 +34,8 @@ class Placement:
     def __init__(self, clusters: Clusters) -> None:
         self.clusters = clusters
         self.graph: Graph = clusters.graph
+        self.policy = clusters.policy
+        self.costs = clusters.graph.costs
         size = len(self.graph.nodes)
         self.splits: list[Split | None] = [None] * size  # node -> split, for reductions
         self.row_of: list[Split | None] = [
@@ -132,7 +117,7 @@ class Placement:
         """A cheap output of a dot is not written when its readers can compute it from what is written anyway."""
         if node.role != LOOP or node.index not in home.outputs:
             return
-        if not is_cheap_from_outputs(self.graph, home.members, home.outputs, node, DUPLICATE_FLOPS):
+        if not is_cheap_from_outputs(self.graph, home.members, home.outputs, node, self.costs.duplicate_flops):
             return
         readers = self.clusters.outside_readers(home, node.index)
         places = [(cluster, self._admit(cluster, node)) for cluster in readers]
@@ -154,11 +139,10 @@ class Placement:
         elif node.name == "reshape":
             cluster.kind = "view"
         elif node.role == REDUCE:
-            self._turn(
-                cluster,
-                Place(node.elements, node.elements, "row" if self._split(node).is_row else "column", self._split(node)),
-                node,
-            )
+            split = self._split(node)
+            kind = "row" if split.is_row else "column"
+            if kind in self.policy.kinds:
+                self._turn(cluster, Place(node.elements, node.elements, kind, split), node)
             cluster.reductions = 1
 
     def _join(self, cluster: Cluster, node: Node, place: Place) -> None:
@@ -193,7 +177,7 @@ class Placement:
         """Can the cluster compute `node` itself, instead of reading it?"""
         if node.role == CONSTANT:
             return self._admit_constant(cluster, node)
-        if cluster.kind not in (*_LOOPS, "dot", "convolution", "update") or len(cluster.members) >= MAX_BODY_OPS:
+        if cluster.kind not in _FUSING or len(cluster.members) >= self.policy.body_ops:
             return None
         evaluations, linear, view, size = 0, 0, False, len(self.graph.nodes)
         for user in self.clusters.users[node.index]:
@@ -225,7 +209,7 @@ class Placement:
                     return None
                 if reader.role == UPDATE and node.results[0] == reader.operands[0]:
                     return None
-                if reader.role == ALONE and not _takes_number(reader, node):
+                if reader.role == ALONE and not self._takes_number(reader, node):
                     return None
         return Place(cluster.elements, 0)
 
@@ -236,6 +220,8 @@ class Placement:
         elsewhere = -1 - user.index  # every op that moves elements reads its operand at places of its own
         if user.role == DOT or evaluations == VIEW:
             return (VIEW, 0) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
+        if not self.policy.holds(cluster.kind, user.name):
+            return None
         if user.role == UPDATE:
             target, _, *indices = user.operands
             if node.results[0] == target or node.results[0] in indices:
@@ -255,21 +241,21 @@ class Placement:
             )
             return repeated, node.elements if prefix else elsewhere
         if user.name in ("concatenate", "pad"):
-            if len(user.operands) > MAX_CONCATENATE or (user.name == "concatenate" and node.expensive):
+            if len(user.operands) > self.policy.concatenated or (user.name == "concatenate" and node.expensive):
                 return None
             return min(evaluations, node.elements * -(-evaluations // max(1, user.elements))), elsewhere
         if user.name == "gather" and node.results[0] == user.operands[0] and not node.free and node.name != "convert":
             # A few rows of a table that is computed: only those rows are.
-            return (evaluations, elsewhere) if evaluations * GATHER_SAVES <= node.elements else None
+            return (evaluations, elsewhere) if evaluations * self.costs.gather_saves <= node.elements else None
         return evaluations, elsewhere
 
     def _admit_loop(self, cluster: Cluster, node: Node, place: Place) -> Place | None:
-        if cluster.kind != "loop" and node.name == "transpose" and moves_minor_dimension(node):
+        if not self.policy.holds(cluster.kind, node.name):
+            return None
+        if cluster.kind not in self.policy.transposing and node.name == "transpose" and moves_minor_dimension(node):
             return None
         if cluster.kind == "update" and self.graph.nodes[cluster.hero].operands[0] in node.operands:
             return None  # the operand is overwritten while it would be read
-        if cluster.kind == "dot" and node.name in ("gather", "concatenate"):
-            return None
         split = self.row_of[node.index]
         if place.evaluations <= node.elements or node.free or self._is_constant_subtree(node):
             return place
@@ -296,30 +282,27 @@ class Placement:
             return None
         if cluster.kind == "column":
             return place if cluster.reduced == reduced else None
-        return Place(node.elements, node.elements, "column", split) if cluster.kind == "loop" else None
+        becomes = cluster.kind == "loop" and "column" in self.policy.kinds
+        return Place(node.elements, node.elements, "column", split) if becomes else None
 
     def _row_place(self, cluster: Cluster, linear: int, split: Split) -> bool:
         """Can this loop become a row fusion of that split, with a row-shaped value at `linear`?"""
-        if linear != split.rows:
+        if "row" not in self.policy.kinds or linear != split.rows:
             return False
-        if any(name == "transpose" for name in self._moves(cluster)):
+        if "row" not in self.policy.transposing and self._transposes(cluster):
             return False
         if cluster.elements == split.rows:
             return True
-        return cluster.elements == split.rows * split.columns and row_fusion_pays(split.rows, split.columns)
+        return cluster.elements == split.rows * split.columns and self.costs.row_fusion_pays(split.rows, split.columns)
 
-    def _moves(self, cluster: Cluster) -> list[str]:
-        nodes = self.graph.nodes
-        return [
-            nodes[member].name
-            for member in cluster.members
-            if nodes[member].name == "transpose" and moves_minor_dimension(nodes[member])
-        ]
+    def _transposes(self, cluster: Cluster) -> bool:
+        nodes = [self.graph.nodes[member] for member in cluster.members]
+        return any(node.name == "transpose" and moves_minor_dimension(node) for node in nodes)
 
     # --- more than one reader ----------------------------------------------------------------------------------------
 
     def _is_constant_subtree(self, node: Node) -> bool:
-        return 0 <= self.constant_flops[node.index] <= CONSTANT_SUBTREE_FLOPS
+        return 0 <= self.constant_flops[node.index] <= self.costs.constant_subtree_flops
 
     def _is_duplicable(self, node: Node) -> bool:
         """Is evaluating the node in each reader no more work, and no more traffic, than storing and loading it?"""
@@ -329,7 +312,7 @@ class Placement:
         if node.expensive or node.role != LOOP or not reads_once:
             return False
         inherited = max((self.duplicate_flops[user] for user in self.clusters.users[node.index]), default=0)
-        if node.flops + inherited > DUPLICATE_FLOPS:
+        if node.flops + inherited > self.costs.duplicate_flops:
             return False
         if node.name == "dynamic_slice":
             return True
@@ -354,7 +337,8 @@ class Placement:
             for cluster, place in accepted
         )
         outputs = sum(len(cluster.outputs) for cluster, _ in accepted)
-        if not alike or outputs > MAX_OUTPUTS or sum(len(cluster.members) for cluster, _ in accepted) > MAX_BODY_OPS:
+        members = sum(len(cluster.members) for cluster, _ in accepted)
+        if not alike or outputs > self.policy.outputs or members > self.policy.body_ops:
             return accepted
         for position, (cluster, _) in enumerate(accepted):
             for other, _ in accepted[position + 1 :]:
@@ -368,7 +352,8 @@ class Placement:
         return [(first, place)] if place else []  # the others are gone
 
     def _may_output(self, cluster: Cluster, node: Node, place: Place) -> bool:
-        if len(cluster.outputs) >= MAX_OUTPUTS or place.evaluations != node.elements or place.linear != node.elements:
+        everywhere = place.evaluations == place.linear == node.elements
+        if len(cluster.outputs) >= self.policy.outputs or not everywhere:
             return False
         if cluster.kind == "row" or place.turn_into == "row":
             rows = place.split.rows if place.split else cluster.rows
@@ -381,10 +366,9 @@ class Placement:
         others = [reader for reader in readers if reader is not cluster]
         return not self.clusters.reaches(others, cluster)
 
-
-def _takes_number(reader: Node, node: Node) -> bool:
-    """Does the kernel of `reader`, alone in its fusion, take the constant `node` as a number?"""
-    if node.elements != 1 or reader.name not in _NUMBERS_FROM:
-        return False
-    first = _NUMBERS_FROM[reader.name](len(reader.operands))
-    return node.results[0] not in reader.operands[:first]
+    def _takes_number(self, reader: Node, node: Node) -> bool:
+        """Does `reader`, alone in its fusion, take the constant `node` as a number?"""
+        if node.elements != 1 or reader.name not in self.policy.immediates:
+            return False
+        first = self.policy.immediates[reader.name](len(reader.operands))
+        return node.results[0] not in reader.operands[:first]

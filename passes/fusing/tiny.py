@@ -5,45 +5,47 @@ from __future__ import annotations
 import heapq
 
 from stablehlo_py.dialect.size import is_known
-from stablehlo_py.passes.cost_model import TINY_COST, TINY_ELEMENTS
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import Graph
+from stablehlo_py.passes.policy import TinyLimits
 
 #: Ops that read few elements of an operand of any size.
 _PARTIAL_READS = frozenset(("slice", "dynamic_slice"))
-_NOT_IN_REGISTERS = frozenset(("gather", "size"))
+#: Ops that are not written out element by element.
+_NOT_UNROLLED = frozenset(("gather", "size"))
 
 
-def tiny_cost(graph: Graph, cluster: Cluster) -> int:
-    """Scalar operations of the cluster after unrolling; more than TINY_COST when it cannot be a tiny fusion."""
+def tiny_cost(graph: Graph, cluster: Cluster, limits: TinyLimits) -> int:
+    """Scalar operations of the cluster after unrolling; more than the limit when it cannot be a tiny fusion."""
+    too_much = limits.cost + 1
     if cluster.kind not in ("loop", "row", "column", "view"):
-        return TINY_COST + 1
+        return too_much
     cost = 0
     for index in cluster.members:
         node = graph.nodes[index]
         regroups_bits = node.name == "bitcast_convert" and not node.in_order
-        if not is_known(*node.shape) or node.elements > TINY_ELEMENTS:
-            return TINY_COST + 1
-        if node.name in _NOT_IN_REGISTERS or regroups_bits:
-            return TINY_COST + 1
+        if not is_known(*node.shape) or node.elements > limits.elements:
+            return too_much
+        if node.name in _NOT_UNROLLED or regroups_bits:
+            return too_much
         for position, operand in enumerate(node.operands):
             elements = graph.elements(operand)
             if not is_known(elements):
-                return TINY_COST + 1
-            if elements > TINY_ELEMENTS and (node.name not in _PARTIAL_READS or position):
-                return TINY_COST + 1
+                return too_much
+            if elements > limits.elements and (node.name not in _PARTIAL_READS or position):
+                return too_much
             if node.name == "reduce":
                 cost += elements
         cost += 0 if node.free else node.elements
     return cost
 
 
-def merge_tiny(clusters: Clusters) -> None:
+def merge_tiny(clusters: Clusters, limits: TinyLimits) -> None:
     """Walk the clusters as they could run; whatever tiny work is ready when no other is becomes one fusion (or few,
     by cost)."""
     graph = clusters.graph
     everything = clusters.all()
-    costs = {id(cluster): tiny_cost(graph, cluster) for cluster in everything}
+    costs = {id(cluster): tiny_cost(graph, cluster, limits) for cluster in everything}
     waiting: dict[int, int] = {id(cluster): 0 for cluster in everything}
     followers: dict[int, list[Cluster]] = {}
     for cluster in everything:
@@ -57,7 +59,7 @@ def merge_tiny(clusters: Clusters) -> None:
     position_of = {id(cluster): position for position, cluster in enumerate(everything)}
 
     def make_ready(cluster: Cluster) -> None:
-        heapq.heappush(ready[costs[id(cluster)] <= TINY_COST], (cluster.last, position_of[id(cluster)]))
+        heapq.heappush(ready[costs[id(cluster)] <= limits.cost], (cluster.last, position_of[id(cluster)]))
 
     for cluster in everything:
         if not waiting[id(cluster)]:
@@ -66,7 +68,7 @@ def merge_tiny(clusters: Clusters) -> None:
     while ready[0] or ready[1]:
         take_tiny = bool(ready[1]) and (bool(batch) or not ready[0])
         if not take_tiny and batch:
-            _merge_batch(clusters, batch, costs)
+            _merge_batch(clusters, batch, costs, limits)
             batch = []
         _, position = heapq.heappop(ready[take_tiny])
         cluster = everything[position]
@@ -76,17 +78,17 @@ def merge_tiny(clusters: Clusters) -> None:
             waiting[id(follower)] -= 1
             if not waiting[id(follower)]:
                 make_ready(follower)
-    _merge_batch(clusters, batch, costs)
+    _merge_batch(clusters, batch, costs, limits)
 
 
-def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int]) -> None:
+def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int], limits: TinyLimits) -> None:
     if all(cluster.kind == "view" for cluster in batch):
         return
     kept: Cluster | None = None
     spent = 0
     for cluster in batch:
         cost = costs[id(cluster)]
-        if kept is None or spent + cost > TINY_COST:
+        if kept is None or spent + cost > limits.cost:
             kept, spent = cluster, cost
             kept.kind = "tiny"
             continue

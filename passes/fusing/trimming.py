@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.passes.cost_model import DUPLICATE_FLOPS
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
 
@@ -52,6 +51,7 @@ class Description:
         fusable: members whose other readers are loops and reductions.
         cheap: members that readers may compute, from members and from what needs no memory.
         free: members that compute nothing.
+        duplicate_flops: what readers may compute again (`Costs`).
     """
 
     hero: int
@@ -63,6 +63,7 @@ class Description:
     fusable: int
     cheap: int
     free: int
+    duplicate_flops: int
 
 
 def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> Description:
@@ -71,6 +72,7 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
     nodes = [graph.nodes[index] for index in indices]
     members: list[int] = []
     read = fusable = cheap = free = 0
+    flops = graph.costs.duplicate_flops
     for here, index, node in zip(bit.values(), indices, nodes, strict=True):
         others = [user for user in clusters.users[index] if user not in bit]
         read |= here if others or not clusters.users[index] else 0
@@ -79,7 +81,7 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
         members.append(sum(bit[producer] for producer in producers if producer in bit))
         outside = [producer for producer in producers if producer not in bit]
         derived = all(other >= 0 and graph.nodes[other].free for other in outside)
-        cheap |= here if derived and is_cheap(node, DUPLICATE_FLOPS) else 0
+        cheap |= here if derived and is_cheap(node, flops) else 0
         free |= here if node.free else 0
     return Description(
         hero=bit[cluster.hero],
@@ -91,6 +93,7 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
         fusable=fusable,
         cheap=cheap,
         free=free,
+        duplicate_flops=flops,
     )
 
 
@@ -138,7 +141,7 @@ class _Search:
         while candidates:
             last = candidates.bit_length() - 1
             candidates ^= 1 << last
-            if self._is_derived(last, kept, written, DUPLICATE_FLOPS):
+            if self._is_derived(last, kept, written, self.of.duplicate_flops):
                 written ^= 1 << last
         cost = self.costs[part] = sum(self.of.bytes[position] for position in positions(written))
         return cost

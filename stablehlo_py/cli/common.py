@@ -23,6 +23,7 @@ from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.options import CPUS
 from stablehlo_py.processes import Ended, ending_in_order
+from stablehlo_py.targets import DEFAULT_TARGET
 
 EXIT_STATUS_HELP = (
     "exit status: 0 success, 1 a comparison or check failed, 2 wrong usage, 3 bad input, 4 unsupported program, "
@@ -126,8 +127,8 @@ def add_target_options(add: Callable[..., object], *, backend: bool = True) -> N
     `add` is the `add_argument` of a parser or of one of its groups.
     """
     if backend:
-        named = "backend: cpu, or the name that an installed package brings (default: %(default)s)"
-        add("--target", metavar="BACKEND", default="cpu", action=_Target, help=named)
+        named = f"backend: {DEFAULT_TARGET}, or the name that an installed package brings (default: %(default)s)"
+        add("--target", metavar="BACKEND", default=DEFAULT_TARGET, action=_Target, help=named)
     add("--cpu", metavar="CPU", help=f"generate code for {', '.join(CPUS[:-1])} or {CPUS[-1]} (default: this CPU)")
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError, ShloError
 from stablehlo_py.passmanager.timing import Laps, process_start
 
 if TYPE_CHECKING:
+    from stablehlo_py.backends.base import Backend
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
     from stablehlo_py.passmanager.instrumentation import Instrumentation
@@ -198,21 +199,27 @@ class _Tool:
 
     def _import_passes(self) -> None:
         """What the first pass of each kind would import while it is timed."""
-        from stablehlo_py.compiler import TARGET_INDEPENDENT, stage_pipeline
+        from stablehlo_py.compiler import stage_pipeline
         from stablehlo_py.passmanager.pipeline import Pipeline
 
         Pipeline.parse(self.arguments.pass_pipeline or "")
         for stage in self.stages:
-            if stage in TARGET_INDEPENDENT:
-                stage_pipeline(stage, self._options())
+            if stage not in self.backend.stages:
+                stage_pipeline(stage, self._options(), self.backend)
 
     def _stages(self) -> list[str]:
         """What --compile-to leads through."""
-        from stablehlo_py.backends.base import get_backend
         from stablehlo_py.compiler import stages_between
 
         start, stop = self.arguments.compile_from, self.arguments.compile_to
-        return [] if stop is None else stages_between(start, stop, get_backend(self.arguments.target))
+        return [] if stop is None else stages_between(start, stop, self.backend)
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The backend of --target."""
+        from stablehlo_py.backends.base import get_backend
+
+        return get_backend(self.arguments.target)
 
     def _instrumentation(self) -> Instrumentation:
         from stablehlo_py.passmanager.instrumentation import EVERY_PASS, Instrumentation
@@ -263,6 +270,7 @@ class _Tool:
             elif self.arguments.pass_pipeline is not None:
                 from stablehlo_py.passmanager.pipeline import Pipeline
 
+                assert self.backend  # its own passes have names from here on
                 Pipeline.parse(self.arguments.pass_pipeline).run(module, self.instrumentation)
             if isinstance(result, str):
                 return result
@@ -305,16 +313,15 @@ class _Tool:
             start = stage
             if self.instrumentation.dump_dir is not None:
                 text = result if isinstance(result, str) else self.text(result)
-                self.instrumentation.dump(f"stage-{stage}", text, compiler.suffix_of(stage))
+                self.instrumentation.dump(f"stage-{stage}", text, compiler.suffix_of(stage, self.backend))
         return result
 
     @contextmanager
     def _parts_of(self, stage: str) -> Iterator[None]:
         """A lap for each part that a backend announces on the way to one of its own stages."""
         from stablehlo_py import progress
-        from stablehlo_py.compiler import TARGET_INDEPENDENT
 
-        if stage in TARGET_INDEPENDENT:
+        if stage not in self.backend.stages:
             yield
             return
         parts = ["codegen"]

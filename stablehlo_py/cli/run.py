@@ -26,6 +26,7 @@ from stablehlo_py.cli.grid import add_size, grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import whole_file
 from stablehlo_py.runtime.artifact import is_artifact
+from stablehlo_py.targets import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from stablehlo_py import Executable, GridExecutable, Options, SymbolicExecutable
@@ -151,7 +152,7 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     import stablehlo_py as shlo
 
     if is_artifact(content):
-        if arguments.cpu or arguments.target != "cpu":
+        if arguments.cpu or arguments.target != DEFAULT_TARGET:
             reason = "--target and --cpu are for a module: an artifact is compiled already"
             raise OptionError(reason, remedy="run the module that it was made from")
         return shlo.load_executable(source, sha256=arguments.sha256)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stablehlo_py.compiler import pass_name, stage_passes, switches, toggles
+from stablehlo_py.compiler import common_passes, pass_name, switches, toggles
 from stablehlo_py.debug.delta import minimize
 from stablehlo_py.debug.engines import INTERPRETED_STAGES, ORACLES, load_passes
 from stablehlo_py.debug.kernels import APART, WrongKernel, wrong_kernels
@@ -19,7 +19,7 @@ from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.options import Options
 
 Progress = Callable[[str], None]
-OPTIMIZING = frozenset(pass_name(text) for text in stage_passes("optimized", Options()))
+OPTIMIZING = frozenset(pass_name(text) for text in common_passes("optimized", Options()))
 # Who is asked when we and the oracle disagree from the first stage on.
 OTHER_ORACLE = {"reference": "jax", "jax": "reference", "hlo": "jax"}
 
@@ -156,8 +156,8 @@ class Bisection:
 
     def _find_passes(self, blame: Blame) -> None:
         """The smallest set of passes, rules and parts of passes whose absence makes the answer right."""
-        known = toggles(self.settings.options.opt_level)
-        parts = [part for names in switches().values() for part in names]
+        known, owners = toggles(self.settings.options.opt_level, self.settings.target), switches(self.settings.target)
+        parts = [part for names in owners.values() for part in names]
         candidates = [name for name in (*known, *parts) if name not in self.settings.options.disable]
         if not self.right_without(candidates):
             return
@@ -168,7 +168,7 @@ class Bisection:
             blame.stage = "optimized"
         fixed = [*others, *(name for name in passes if not known[name])]
         blame.passes = tuple(passes)
-        blame.parts = tuple((name, owner) for owner, names in switches().items() for name in names if name in others)
+        blame.parts = tuple((name, owner) for owner, names in owners.items() for name in names if name in others)
         rules = [rule for name in passes for rule in known[name]]
         if rules and self.right_without([*fixed, *rules]):
             blame.rules = tuple(minimize(rules, lambda part: self.right_without([*fixed, *part])))

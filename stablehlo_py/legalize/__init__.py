@@ -22,6 +22,7 @@ class LegalizeToHlo(Pass):
     """
 
     name: ClassVar[str] = "legalize-to-hlo"
+    required: ClassVar[bool] = True
 
     def run(self, module: ir.Module) -> None:
         """Raises UnsupportedError with every op that has no rule."""

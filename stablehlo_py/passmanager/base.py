@@ -12,9 +12,10 @@ from stablehlo_py.mlir import ir
 class Pass:
     """Base of all passes. Subclasses set `name` (kebab-case; file `passes/<name with underscores>.py`), declare
     options as dataclass fields with defaults, and implement `run`. The class docstring's first line is what
-    `--list-passes` shows."""
+    `--list-passes` shows. Without a pass that is `required` no program comes out: `Options(disable=...)` refuses it."""
 
     name: ClassVar[str]
+    required: ClassVar[bool] = False
 
     def run(self, module: ir.Module) -> None:
         """Rewrite the module in place. The module's context and an unknown location are current; user errors are raised

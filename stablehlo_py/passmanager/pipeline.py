@@ -76,7 +76,7 @@ class Pipeline:
         with module.context, ir.Location.unknown(module.context), _without_cyclic_gc():
             for number, step in enumerate(steps):
                 done = Pipeline(steps[: number + 1])
-                with instrumentation.around(_label(step), step_text(step), str(done), module):
+                with instrumentation.around(step_name(step), step_text(step), str(done), module):
                     if isinstance(step, str):
                         managers[step].run(module.operation)
                     else:
@@ -117,7 +117,8 @@ def _option_text(value: object) -> str:
     return "none" if value is None else f"'{value}'" if isinstance(value, str) and " " in value else str(value)
 
 
-def _label(step: Step) -> str:
+def step_name(step: Step) -> str:
+    """The name of a step; a pass of MLIR's has its text."""
     return step if isinstance(step, str) else step.name
 
 

@@ -88,9 +88,15 @@ def _passes_of(module: ModuleType, *, defined_here: bool = False) -> dict[str, t
     }
 
 
+def register_pass(cls: type[Pass]) -> type[Pass]:
+    """Make a pass of a backend's own known by its name, wherever it is defined: a decorator."""
+    _loaded[cls.name] = cls
+    return cls
+
+
 def revision() -> int:
-    """A number that grows when a file of passes is loaded: from then on, names may mean other passes."""
-    return len(_files)
+    """A number that grows when passes are loaded: from then on, names may mean other passes."""
+    return len(_files) + len(_loaded)
 
 
 def loaded_files() -> tuple[Path, ...]:

@@ -1,6 +1,6 @@
 """Memory of calls: aligned blocks, and a pool that result arrays return to when they die.
 
-Fresh pages are what a large elementwise result costs most (three quarters of XLA:CPU's time on a big softmax goes to
+Fresh pages are what a large elementwise result costs most (three quarters of XLA's time on a big softmax goes to
 page faults), so blocks are reused, and large ones ask for huge pages.
 """
 

@@ -176,9 +176,9 @@ class CompiledProgram:
     """Everything needed to run a program in a new process, and what a user may ask about it.
 
     Attributes:
-        backend, target: which backend loads it; the name of the CPU it was generated for.
+        backend, target: which backend loads it; the name of the machine it was generated for.
         machine: architecture and system of the object files (`this_machine`).
-        features: what the CPU must have, by LLVM's names.
+        features: what the machine must have, by LLVM's names.
         inputs, outputs: specs in call order.
         objects: object files that define `shlo_main`.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".

@@ -19,9 +19,9 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py import api
 from stablehlo_py.backends.base import get_backend
-from stablehlo_py.compiler import TARGET_INDEPENDENT
+from stablehlo_py.compiler import module_stages
 
-STAGES = [*TARGET_INDEPENDENT, *get_backend("cpu").stages]
+STAGES = [*module_stages(get_backend("cpu")), *get_backend("cpu").stages]
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 W = np.ones((4, 5), np.float32)
 

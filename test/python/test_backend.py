@@ -22,6 +22,7 @@ from functools import partial
 
 import numpy as np
 
+from stablehlo_py.backends.base import Backend
 from stablehlo_py.mlir import bytecode
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.evaluate import evaluate_op
@@ -33,10 +34,10 @@ from stablehlo_py.runtime.memory import array_at
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 
 
-class ToyBackend:
+class ToyBackend(Backend):
     name = "toy"
     platform = "toy"
-    stages = ("bytes",)
+    stages = {"bytes": "hex"}
 
     def describe(self, options):
         return "1"
@@ -156,7 +157,7 @@ def test_stages_that_a_backend_of_somebody_else_has(site: Path) -> None:
     finished = run(site, tool, "--compile-to=bytes", *command)
     assert (finished.returncode, finished.stderr) == (0, "")
     assert bytes.fromhex(finished.stdout).startswith(b"ML")
-    assert any(file.name.endswith("-stage-bytes.txt") for file in (site / "out").iterdir())
+    assert any(file.name.endswith("-stage-bytes.hex") for file in (site / "out").iterdir())
     finished = run(site, tool, "--compile-to=kernels", *command)
     assert finished.returncode == 2
     assert "no stage 'kernels'" in finished.stderr and "scheduled, bytes" in finished.stderr

@@ -25,9 +25,9 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
     power_of_two,
     refine,
     start_function,
-    vector_cost,
 )
 from stablehlo_py.backends.cpu.kernels.reduction import Reduction, Sweep, at_place, finish, pack, reductions, unpack
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -50,7 +50,6 @@ from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 
 WIDEST_BLOCK = 8  # vectors of columns accumulated at once
-CHEAP = 2.0  # nanoseconds per vector: below, memory and latency decide and wide blocks pay
 SPLIT_ELEMENTS = 1 << 16  # reductions of fewer elements are not split
 CHUNK_ELEMENTS = 1 << 15  # elements of a chunk, at least
 MOST_CHUNKS = 64
@@ -103,7 +102,7 @@ class _Column:
         self.work = [
             value for value in cone([item.operand for item in items], results.__contains__) if value not in results
         ]
-        self.cost = vector_cost(self.work, len(self.items), 0)
+        self.cost = COSTS.vector_ns(self.work, len(self.items), 0)
         self.lanes_last = not self.loops[-1].reduced  # lanes run along kept columns
         everything = [*self.work, *cone(fusion.outputs)]
         self.lanes = lanes_for(target, everything, self.loops[-1].size)
@@ -192,7 +191,7 @@ class _KeptLanes:
     def __init__(self, column: _Column) -> None:
         self.c = column
         self.columns, self.outer = column.kept[-1], column.kept[:-1]
-        widest = WIDEST_BLOCK if column.cost < CHEAP else 2
+        widest = WIDEST_BLOCK if column.cost < COSTS.bound_ns else 2
         wanted = max(1, widest // len(column.items))
         known = is_known(self.columns)  # else there is one vector, masked at the end of the columns
         self.vectors = min(wanted, power_of_two(max(1, self.columns // column.lanes))) if known else 1
@@ -200,7 +199,7 @@ class _KeptLanes:
         self.blocks = -(-self.columns // self.block)
         # A single vector of columns waits for its sum: several rows at once then.
         rows = column.reduced[-1] if is_known(column.reduced[-1]) else 4
-        self.rows_at_once = max(1, min(4 // self.vectors, rows)) if column.cost < CHEAP else 1
+        self.rows_at_once = max(1, min(4 // self.vectors, rows)) if column.cost < COSTS.bound_ns else 1
 
     def emit(self) -> Kernel:
         c, target = self.c, self.c.target
@@ -357,7 +356,7 @@ class _ReducedLanes:
 
     def __init__(self, column: _Column) -> None:
         self.c = column
-        cheap = column.cost < CHEAP
+        cheap = column.cost < COSTS.bound_ns
         copies = max(1, 4 // len(column.items)) if cheap else 1
         columns = column.reduced[-1]
         self.copies = max(1, min(copies, columns // column.lanes)) if is_known(columns) else copies

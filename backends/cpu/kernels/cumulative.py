@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.windows import Window, flattened, grouped
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -78,5 +79,5 @@ def emit_cumulative(
     f.loop(f.begin, f.end, 1, walk)
     f.ret()
     cost = STEP_COST * estimate(length)
-    phase = Phase(fusion.name, math.prod(sizes[:dimension]) * blocks, max(1, int(4000 / cost)), cost)
+    phase = Phase(fusion.name, math.prod(sizes[:dimension]) * blocks, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(target.function_attributes),), (phase,))

@@ -23,7 +23,7 @@ from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import UndecidedSize, is_known
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import flops_per_element
+from stablehlo_py.passes.policy import flops_per_element
 
 VECTORS_PER_ITERATION = 64
 CHEAP_OPS = 3

@@ -3,20 +3,19 @@ contiguous runs of a row."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, swapped
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, element
 
-WORK_OF_A_THREAD = 5000.0  # nanoseconds that a range given to a thread should have
 CHUNK = 4096  # elements of an iteration
 Body = Callable[[Function, Index, Index, int, Value | None], None]  # (f, row, first element, lanes, mask)
 
@@ -69,7 +68,7 @@ class Phases:
         body(f)
         f.ret()
         self._functions.append(f.text(self.target.function_attributes))
-        grain = max(1, math.ceil(WORK_OF_A_THREAD / max(cost, 0.1)))
+        grain = COSTS.grain(cost, COSTS.op_grain_ns)
         self._phases.append(Phase(symbol, iterations, grain, cost))
 
 

@@ -4,29 +4,21 @@ threads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.index import Affine, Position, Probe, Variable
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.attributes import INPLACE
-from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import always_less, is_known
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.cost_model import flops_per_element
 
-GRAIN_NS = 15_000.0  # work worth a thread
 MAX_LOOPS = 8
-
-# What a vector takes, roughly, in nanoseconds.
-FLOP_NS = 0.3
-MEMORY_NS = 0.5  # a load or a store of neighbours
-RANDOM_READ_NS = 4.0  # loads lane by lane
 
 
 @dataclass(frozen=True)
@@ -120,17 +112,6 @@ def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value
     order.append(value)
 
 
-def vector_cost(values: Iterable[ir.Value], loads: int, stores: int) -> float:
-    """Nanoseconds for one vector of results computed from these values."""
-    total = MEMORY_NS * (loads + stores)
-    for value in values:
-        record = record_of(value.owner.name)
-        total += FLOP_NS * flops_per_element(record)
-        if record is not None and record.random_access:
-            total += RANDOM_READ_NS
-    return total
-
-
 def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: int) -> int:
     """Lanes for values: full vectors of the widest element computed, at most the power of two in `limit`."""
     bits = [element(value).compute.bits for value in values]
@@ -156,7 +137,7 @@ def power_of_two(number: int) -> int:
 
 def phase(symbol: str, iterations: int, cost: float) -> Phase:
     """A phase whose grain is worth a thread. `cost`: nanoseconds of one iteration."""
-    grain = max(1, math.ceil(GRAIN_NS / max(cost, 0.01)))
+    grain = COSTS.grain(cost, COSTS.grain_ns)
     return Phase(symbol, iterations, min(grain, max(iterations, 1)) if is_known(iterations) else grain, cost)
 
 

@@ -38,6 +38,7 @@ from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     routine_of,
 )
 from stablehlo_py.backends.cpu.kernels.lapack_vectors import all_finite, fill_nan, unpack
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.symbols import lapack_address, library_symbol
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -52,7 +53,6 @@ from stablehlo_py.passes.symbolic.checks import Check
 # Up to this many elements OpenBLAS stays on the calling thread in nearly all that it does.
 SMALL_MATRIX = 64 * 64
 CALL_NS, NS_PER_FLOP = 500.0, 0.2
-GRAIN_NS = 5000.0
 CACHE_LINE = 64
 NOT_FINITE = -4  # jaxlib's info for matrices that hold infinities or NaN
 MOST = (1 << 31) - 1  # of LAPACK's integers
@@ -93,7 +93,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     iterations = select(small, batch, minimum(batch, 1))
     return Kernel(
         (f.text(target.function_attributes),),
-        (Phase(fusion.name, iterations, max(1, int(GRAIN_NS / cost)), cost),),
+        (Phase(fusion.name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost),),
         shared_bytes=select(small, 0, code.scratch_bytes),
         private_bytes=select(small, code.scratch_bytes, 0),
         externals=tuple(f.declarations().values()),

@@ -24,8 +24,8 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
     place_of,
     refine,
     start_function,
-    vector_cost,
 )
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
@@ -54,7 +54,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return tile.emit(fusion, target, space, values, tile.lanes_of(target, space, values))
     sizes = tuple(merge_short(space.sizes, lanes_for(target, values or fusion.outputs, count)))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
-    return _Loop(fusion, target, sizes, lanes).emit(vector_cost(values, len(space.loads), len(fusion.outputs)))
+    return _Loop(fusion, target, sizes, lanes).emit(COSTS.vector_ns(values, len(space.loads), len(fusion.outputs)))
 
 
 class _Loop:

@@ -15,12 +15,12 @@ from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
 from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, emit_panel, pack_iterations
 from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, make_plan, symbolic_plan
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.types import Element
 from stablehlo_py.dialect.size import TYPICAL, Number, bounds, equal, estimate, is_known, less, select
 
-MAKE_THREADS_PAY = 20_000.0  # nanoseconds of work that a range given to a thread should have
 # Where the number of rows comes with the call there is code for one row, for few, such as 8, and for more than 28, the
 # tallest tile, such as 4096. Packing B pays for the latter: it is read often.
 FEW_ROWS, MOST_FEW_ROWS, MANY_ROWS = 8, TALLEST, 4096
@@ -73,7 +73,7 @@ class KernelBuilder:
         f = self.make(symbol)
         emit(f)
         self.functions.append(f)
-        grain = max(1, min(estimate(iterations), math.ceil(MAKE_THREADS_PAY / max(cost, 0.1))))
+        grain = max(1, min(estimate(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
         self.phases.append(Phase(symbol, select(self._condition, iterations, 0), grain, cost))
 
 

@@ -12,6 +12,7 @@ import math
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, the_op, unravel
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
@@ -30,7 +31,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f = phase_function(fusion, fusion.name)
     iterations, cost = _Reduction(f, fusion, op, target).emit()
     f.ret()
-    grain = max(1, int(4000 / max(cost, 0.1)))
+    grain = COSTS.grain(cost, COSTS.op_grain_ns)
     return Kernel((f.text(target.function_attributes),), (Phase(fusion.name, iterations, grain, cost),))
 
 

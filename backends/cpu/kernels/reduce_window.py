@@ -15,6 +15,7 @@ from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_ope
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
 from stablehlo_py.backends.cpu.kernels.windows import Window, flattened, grouped, windows_of
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, rounded
@@ -79,9 +80,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.ret()
     cost = 1.0 * estimate(math.prod(window.width for window in windows)) + 2
     iterations = math.prod(outer) * blocks
-    return Kernel(
-        (f.text(target.function_attributes),), (Phase(fusion.name, iterations, max(1, int(4000 / cost)), cost),)
-    )
+    phase = Phase(fusion.name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost)
+    return Kernel((f.text(target.function_attributes),), (phase,))
 
 
 def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
@@ -42,7 +43,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         _emit_bits(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[1]]], op, layout, target)
         functions.append(f)
         groups, cost = -(-layout.counters // target.lanes(32)), 60.0
-        phases.append(Phase(f.name, groups, math.ceil(5000 / cost), cost))
+        phases.append(Phase(f.name, groups, COSTS.grain(cost, COSTS.op_grain_ns), cost))
     if op.results[0] in outputs:
         f = phase_function(fusion, f"{fusion.name}.state")
         _emit_state(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[0]]], op, layout.counters)

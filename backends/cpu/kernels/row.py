@@ -25,9 +25,9 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
     place_of,
     refine,
     start_function,
-    vector_cost,
 )
 from stablehlo_py.backends.cpu.kernels.reduction import Reduction, Sweep, at_place, finish, reductions
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -39,11 +39,9 @@ from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
-STAGE_COST = 2.5  # nanoseconds per vector from which a value is kept instead of computed again
 STAGE_BYTES = 512 << 10  # most scratch memory for kept rows
 ACROSS_COLUMNS = 16  # rows up to this long go one per lane
 SPLIT_COLUMNS = 1 << 15  # from here on, few rows are split over threads
-CHEAP = 2.0  # nanoseconds per vector: below, latency decides and several accumulators pay
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -128,7 +126,7 @@ class _Row:
 
         def cost(value: ir.Value) -> float:
             if value not in costs:
-                costs[value] = vector_cost([one for one in cone([value], stop) if one not in results], 0, 0)
+                costs[value] = COSTS.vector_ns([one for one in cone([value], stop) if one not in results], 0, 0)
             return costs[value]
 
         staged: dict[ir.Value, tuple[int, int]] = {}
@@ -147,7 +145,7 @@ class _Row:
                 seen.add(value)
                 earlier = next((before for before in range(number) if value in cones[before]), None)
                 kept = earlier is not None and num_elements(value) == self.rows * self.columns
-                if earlier is not None and kept and cost(value) >= STAGE_COST:
+                if earlier is not None and kept and cost(value) >= COSTS.stage_ns:
                     size = -(-room * element(value).bytes // 64) * 64
                     if not is_known(size) or used + size <= STAGE_BYTES:
                         staged[value] = earlier, used
@@ -166,7 +164,7 @@ class _Row:
         f.ret()
         vectors = estimate(self.columns if self.across else -(-self.columns // self.lanes))
         cost = (
-            vector_cost(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
+            COSTS.vector_ns(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
             + 5.0
         )
         return kernel([f], [phase(self.fusion.name, groups, cost)], self.target, private_bytes=self.private_bytes)
@@ -214,7 +212,7 @@ class _Row:
             return 1
         results = {item.result for row in self.levels for item in row}
         work = [value for value in cone([item.operand for item in level], results.__contains__) if value not in results]
-        copies = 4 if vector_cost(work, 0, 0) < CHEAP else 1
+        copies = 4 if COSTS.vector_ns(work, 0, 0) < COSTS.bound_ns else 1
         most = copies // len(level) or 1
         columns = self.column_sizes[-1]
         return max(1, min(most, columns // self.lanes)) if is_known(columns) else most

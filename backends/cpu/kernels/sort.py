@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, the_op
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Value
@@ -73,5 +74,5 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.ret()
     records = estimate(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
-    phase = Phase(fusion.name, rows if size else 0, max(1, int(5000 / max(cost, 1))), cost)
+    phase = Phase(fusion.name, rows if size else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=used)

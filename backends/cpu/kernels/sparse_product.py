@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import combine
@@ -58,7 +59,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f.loop(f.begin, f.end, 1, lambda row: product.row(row, pointers, f.parameters["out0"]))
     f.ret()
     cost = 10.0 + 2.0 * numbers.shape[0] / max(1, rows[0]) * -(-width // 4)
-    phase = Phase(fusion.name, rows[0] if width else 0, max(1, int(5000 / cost)), cost)
+    phase = Phase(fusion.name, rows[0] if width else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(target.function_attributes),), (phase,))
 
 

@@ -23,8 +23,8 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
     phase,
     place_of,
     start_function,
-    vector_cost,
 )
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
@@ -39,7 +39,7 @@ BLOCK = 8192  # elements of one iteration, at most
 def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Value]) -> Kernel:
     """Generate the kernel; `space` has the loops, `values` everything that is computed."""
     sizes = merge_short(space.sizes, lanes_for(target, values or fusion.outputs, 1 << 10))
-    cost = vector_cost(values, len(space.loads), len(fusion.outputs))
+    cost = COSTS.vector_ns(values, len(space.loads), len(fusion.outputs))
     if not tile.applies(fusion, target, space):
         return _SymbolicLoop(fusion, target, sizes).emit(cost)
     lanes = tile.lanes_of(target, space, values)

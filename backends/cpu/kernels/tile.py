@@ -21,8 +21,8 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
     place_of,
     power_of_two,
     start_function,
-    vector_cost,
 )
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
 from stablehlo_py.codegen.elemental import Elemental
@@ -201,5 +201,5 @@ def emit(
 
     f.loop(f.begin, f.end, 1, strip, nonempty=is_known(rows, columns))
     f.ret()
-    cost = vector_cost(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * estimate(column_tiles)
+    cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * estimate(column_tiles)
     return kernel([f], [phase(fusion.name + suffix, math.prod(others) * row_tiles, cost)], target)

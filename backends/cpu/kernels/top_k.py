@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, the_op
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
@@ -92,7 +93,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = size * 1.5 + k * k if keep else size * (4.0 + 3.0 * merge_passes(size))
     if select:
         cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
-    phase = Phase(fusion.name, rows if k else 0, max(1, int(5000 / max(cost, 1))), cost)
+    phase = Phase(fusion.name, rows if k else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=used)
 
 

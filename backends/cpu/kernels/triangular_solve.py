@@ -14,6 +14,7 @@ from functools import partial
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, the_op
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -83,7 +84,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         functions.append(f.text(target.function_attributes))
         cost = estimate(n) ** 2 * 0.5 * vectors
         iterations = select(served, systems.batch * groups, 0) if n else 0
-        phases.append(Phase(name, iterations, max(1, int(5000 / max(cost, 1))), cost))
+        phases.append(Phase(name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost))
     return Kernel(tuple(functions), tuple(phases), private_bytes=private)
 
 

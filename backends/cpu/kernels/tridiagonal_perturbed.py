@@ -15,6 +15,7 @@ import numpy as np
 
 from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import complex as complex_math
 from stablehlo_py.codegen import types
@@ -54,7 +55,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f.loop(f.begin, f.end, 1, lambda number: code.solve(number, pointers, f.parameters["out0"]))
     f.ret()
     cost = 40.0 * n * (sides + 1)
-    phase = Phase(fusion.name, systems if n and sides else 0, max(1, int(5000 / max(cost, 1))), cost)
+    phase = Phase(fusion.name, systems if n and sides else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     private = row_bytes + 3 * n * of.bytes
     return Kernel(
         (f.text(target.function_attributes),),

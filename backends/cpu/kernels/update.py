@@ -20,8 +20,8 @@ from stablehlo_py.backends.cpu.kernels.iteration import (
     place_of,
     refine,
     start_function,
-    vector_cost,
 )
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
@@ -162,4 +162,4 @@ class _Update:
             iterations, vectors = rows, -(-inner // lanes)
         f.ret()
         self.functions.append(f)
-        self.phases.append(phase(f.name, iterations, vector_cost(values, 1, 1) * estimate(vectors) + 1.0))
+        self.phases.append(phase(f.name, iterations, COSTS.vector_ns(values, 1, 1) * estimate(vectors) + 1.0))

@@ -30,6 +30,7 @@ class LegalizeQuantized(Pass):
     """
 
     name: ClassVar[str] = "legalize-quantized"
+    required: ClassVar[bool] = True
 
     def run(self, module: ir.Module) -> None:
         """Raises UnsupportedError with every op that has no meaning on quantized tensors."""

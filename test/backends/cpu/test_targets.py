@@ -13,7 +13,7 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py import suite
 from stablehlo_py.backends.cpu.target import NAMED, missing_features, required_features
-from stablehlo_py.compiler import REQUIRED, TARGET_INDEPENDENT, stage_passes
+from stablehlo_py.compiler import toggles
 from stablehlo_py.debug.compare import difference_of
 
 CASES = runpy.run_path(str(Path(__file__).parents[2] / "python" / "test_against_jax.py"))["CASES"]
@@ -61,12 +61,7 @@ def test_operations_with_verification_between_passes(name: str) -> None:
     check(name, shlo.Options(verify=True))
 
 
-OPTIONAL = sorted(
-    {text.partition("{")[0] for stage in TARGET_INDEPENDENT for text in stage_passes(stage, shlo.Options())} - REQUIRED
-)
-
-
-@pytest.mark.parametrize("disabled", OPTIONAL)
+@pytest.mark.parametrize("disabled", sorted(toggles()))
 def test_every_optional_pass_can_be_left_out(disabled: str) -> None:
     for name in ("attention", "scan", "conv_gradient"):
         check(name, shlo.Options(disable=(disabled,)))

@@ -1,0 +1,49 @@
+"""What the CPU backend decides for the passes: fusions and blocks (policy_costs.py: costs).
+
+The kernels are tuned to these numbers, and the numbers to the kernels. Measured on AVX-512 machines
+(docs/decisions.md); narrower vectors share them.
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.passes.buffers import inplace
+from stablehlo_py.passes.policy import Blocking, EpilogueLimits, FusionPolicy, LoopLimits, TinyLimits
+
+TINY_ELEMENTS = 64  # a few vector registers hold them
+
+FUSION = FusionPolicy(
+    kinds=frozenset(("loop", "row", "column", "update")),
+    # A tile of a product is a block of several rows: what moves elements would be read across them.
+    apart={"dot": frozenset(("concatenate", "gather"))},
+    transposing=frozenset(("loop",)),  # the other kinds run vectors along rows
+    body_ops=256,
+    outputs=8,
+    concatenated=16,
+    operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
+    # Initial values of reductions are broadcast to registers; `select_and_scatter` has two operands before its own.
+    immediates={
+        "reduce_general": lambda operands: operands // 2,
+        "reduce_window": lambda operands: operands // 2,
+        "reduce_window_general": lambda operands: operands // 2,
+        "select_and_scatter": lambda operands: 2,
+    },
+    # A tile is a few cache lines of many rows: with more streams than three, one pass over whole rows is faster.
+    epilogue=EpilogueLimits(inputs=6, streams=3, long_contraction=512, transposes=True),
+    tiny=TinyLimits(elements=TINY_ELEMENTS, cost=256),
+    loops=LoopLimits(elements=256, cost=3000, width=16),  # 16 lanes of 32 bits are a vector register of AVX-512
+    in_place={
+        "convolution": inplace.element_by_element,
+        "custom_call": inplace.aliased,
+        "dot": inplace.element_by_element,
+        "loop": inplace.element_by_element,
+        "row": inplace.row_by_row,
+        "scatter": inplace.overwritten,
+        "tiny": inplace.all_at_once(TINY_ELEMENTS),  # everything is in registers before anything is stored
+        "tiny_loop": inplace.carried,
+        "update": inplace.updated,
+    },
+)
+
+# The kernels of both go through the whole triangle for every group of rows; a product reads its operands from the
+# cache. With fewer right-hand sides a solve is bound by reading the matrix once.
+BLOCKING = Blocking(rows=128, fewest_sides=32)

@@ -1,0 +1,73 @@
+"""What work costs on a CPU: the one place that threads, recomputation and staging are decided by.
+
+Passes ask in flops (`passes/policy.py`); kernels ask in nanoseconds, for one vector of results (16 floats), on one core
+of an AVX-512 machine. The numbers order decisions, they do not predict time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.mlir import ir
+from stablehlo_py.passes.policy import Costs, flops_per_element
+
+
+@dataclass(frozen=True)
+class CpuCosts(Costs):
+    """What kernels ask besides.
+
+    A thread is given at least a grain of work: nanoseconds of estimated work in one range of iterations. Waking it
+    takes 2,000 to 5,000.
+
+    Attributes:
+        flop_ns: a vector of an op, for each of its flops.
+        memory_ns: a load or a store.
+        random_ns: what a load of as many elements that lie anywhere takes besides.
+        stage_ns: from here on a value that is read in several passes over a row is kept in the cache, not computed
+            again.
+        bound_ns: below this, memory and latency decide what a reduction takes, and several accumulators pay.
+        grain_ns: of loops over elements and of reductions. Half of what is estimated is memory, which threads share.
+        product_grain_ns: of products, each of whose ranges may pack its panels first.
+        op_grain_ns: of ops that are kernels of their own (transforms, sorts, solves, windows): their iterations are
+            long and few, and often all the parallelism that there is.
+        parallel_ns: what a phase must take in all before the pool is called for it.
+    """
+
+    flop_ns: float = 0.3
+    memory_ns: float = 0.5
+    random_ns: float = 4.0
+    stage_ns: float = 2.5
+    bound_ns: float = 2.0
+    grain_ns: float = 15_000.0
+    product_grain_ns: float = 20_000.0
+    op_grain_ns: float = 5_000.0
+    parallel_ns: float = 12_000.0
+
+    def op_ns(self, name: str) -> float:
+        """Nanoseconds for one vector of an op, by its name."""
+        record = record_of(name)
+        random = record is not None and record.random_access
+        return self.flop_ns * flops_per_element(record) + (self.random_ns if random else 0.0)
+
+    def vector_ns(self, values: Iterable[ir.Value], loads: int, stores: int) -> float:
+        """Nanoseconds for one vector of results computed from these values."""
+        ops = (self.op_ns(value.owner.name) for value in values)
+        return sum(ops, self.memory_ns * (loads + stores))
+
+    def grain(self, iteration_ns: float, work_ns: float) -> int:
+        """The smallest range of iterations that holds so much work."""
+        return max(1, math.ceil(work_ns / max(iteration_ns, 0.01)))
+
+
+COSTS = CpuCosts(
+    expensive_flops=6,
+    duplicate_flops=4,  # a load and a store take as long
+    constant_subtree_flops=4,
+    gather_saves=4,
+    parallel_rows=8,
+    serial_elements=1 << 16,  # more, and several threads are faster than staying in the cache
+    shared_reduction=1 << 14,
+)

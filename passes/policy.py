@@ -1,0 +1,177 @@
+"""What passes ask of the machine that they compile for. The mechanism stands in the passes; its backend decides.
+
+A pass that asks has an option `target`, the name of a backend, and finds its policy with `policy_of`. The defaults
+here are those of no machine: nothing is computed twice, nothing but loops over elements is fused. A backend states
+what it can do better.
+
+The unit of work is one floating-point operation on one element ("flop"), which an op has in its record. The numbers
+order decisions (recompute or store, fuse or not); they do not predict time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+from stablehlo_py.dialect.ops import Record, Work
+from stablehlo_py.passes.buffers.inplace import InPlaceRule
+from stablehlo_py.targets import DEFAULT_TARGET, find_backend
+
+
+def flops_per_element(record: Record | None) -> int:
+    """Flops for one result element of an elementwise or data-movement op; 0 if it only moves data, 1 if nothing is
+    known."""
+    if record is None:
+        return 1
+    return 0 if record.work in (Work.INDICES, Work.MOVES) else record.flops
+
+
+@dataclass(frozen=True)
+class Costs:
+    """When work is done again instead of stored, and when it is left to be shared out.
+
+    Attributes:
+        expensive_flops: from here on an op is never evaluated twice for the same element.
+        duplicate_flops: flops on a path that may be computed again by each reader instead of stored once.
+        constant_subtree_flops: the same for a subtree that reads no memory at all (masks from iotas).
+        gather_saves: a value is computed where it is gathered if at most one of its elements in so many is.
+        parallel_rows: rows that occupy the whole machine.
+        serial_elements: elements of which fewer rows than that may be worked on as whole rows.
+        shared_reduction: elements from which on the members of a group share the work of an all_reduce.
+    """
+
+    expensive_flops: int = 2
+    duplicate_flops: int = 0
+    constant_subtree_flops: int = 0
+    gather_saves: int = 1
+    parallel_rows: int = 1
+    serial_elements: int = 0
+    shared_reduction: int = 1
+
+    def is_expensive(self, record: Record | None) -> bool:
+        """Must an op not be evaluated more than once for an element? Random reads count."""
+        return record is not None and (record.random_access or record.flops >= self.expensive_flops)
+
+    def row_fusion_pays(self, rows: int, columns: int) -> bool:
+        """May work on whole rows follow the reduction inside one fusion? Not when too few rows are left to share
+        out."""
+        return rows >= self.parallel_rows or rows * columns <= self.serial_elements
+
+
+@dataclass(frozen=True)
+class EpilogueLimits:
+    """What a dot or a convolution takes with it of the elementwise work on its result.
+
+    Attributes:
+        inputs: arrays of the result's size that the work reads.
+        streams: arrays of that size that it reads and writes, after a contraction that is not long.
+        long_contraction: products of one sum from which on arithmetic hides the memory traffic of the work.
+        transposes: whether the result may be stored transposed.
+    """
+
+    inputs: int
+    streams: int
+    long_contraction: int
+    transposes: bool
+
+
+@dataclass(frozen=True)
+class TinyLimits:
+    """Work on few elements that becomes one fusion without loops over them.
+
+    Attributes:
+        elements: of every value.
+        cost: element operations of one fusion, reductions by their operands.
+    """
+
+    elements: int
+    cost: int
+
+
+@dataclass(frozen=True)
+class LoopLimits:
+    """Loops over few values that become one kernel each.
+
+    Attributes:
+        elements: of every value that is not read or updated where it lies in memory.
+        cost: instructions of one trip.
+        width: elements that one instruction computes.
+    """
+
+    elements: int
+    cost: int
+    width: int
+
+
+@dataclass(frozen=True)
+class FusionPolicy:
+    """Which fusions there are and what each may hold.
+
+    Attributes:
+        kinds: of "loop", "row", "column" and "update" those that ops are fused into (docs/architecture.md, Fusions). A
+            reduction or an update for whose kind there is no place is a fusion by itself, of the op's name.
+        names: what the backend calls a kind, where it is not the name here.
+        apart: by kind, ops that its fusions neither take in nor look behind.
+        transposing: kinds that take in transposes which move the minor dimension.
+        body_ops, outputs: of one fusion; they bound code size and compile time.
+        concatenated: operands up to which producers are fused into a concatenate.
+        operand_views: ops on operands of a dot that are part of how it reads them.
+        immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
+            operand on whose position is calculated from the number of operands.
+        epilogue: of dots and convolutions, None for none.
+        tiny, loops: limits of "tiny" fusions and "tiny_loop" kernels, None where there are none.
+        in_place: by kind, as the backend calls it, which outputs may be written over which inputs.
+    """
+
+    kinds: frozenset[str] = frozenset(("loop",))
+    names: Mapping[str, str] = field(default_factory=dict)
+    apart: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    transposing: frozenset[str] = frozenset(("loop",))
+    body_ops: int = 64
+    outputs: int = 4
+    concatenated: int = 4
+    operand_views: frozenset[str] = frozenset()
+    immediates: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
+    epilogue: EpilogueLimits | None = None
+    tiny: TinyLimits | None = None
+    loops: LoopLimits | None = None
+    in_place: Mapping[str, InPlaceRule] = field(default_factory=dict)
+
+    def holds(self, kind: str, op: str) -> bool:
+        """May a fusion of that kind take in an op, by its name without the dialect, or its operands?"""
+        return op not in self.apart.get(kind, ())
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """How large factorizations and triangular solves are split.
+
+    Attributes:
+        rows: of a block; a matrix with less than two blocks of them stays whole.
+        fewest_sides: right-hand sides below which a solve stays whole.
+    """
+
+    rows: int
+    fewest_sides: int
+
+
+class Policy(Protocol):
+    """The part of a backend that passes see (`backends.base.Backend`)."""
+
+    @property
+    def costs(self) -> Costs:
+        """When recomputation pays."""
+
+    @property
+    def fusion(self) -> FusionPolicy:
+        """What is fused."""
+
+    @property
+    def blocking(self) -> Blocking | None:
+        """How factorizations are split; None: not at all."""
+
+
+def policy_of(target: str = DEFAULT_TARGET) -> Policy:
+    """The policy of a target's backend. Raises OptionError: there is no such backend."""
+    return cast(Policy, find_backend(target))

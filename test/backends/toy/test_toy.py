@@ -1,0 +1,135 @@
+"""A backend with policy, stages and passes of its own compiles and runs models, and needs nothing of another one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py import suite
+from stablehlo_py.cli import opt
+from stablehlo_py.passes.policy import Costs, FusionPolicy
+from stablehlo_py.targets import find_backend, register_backend, unregister_backend
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from toy import ToyBackend  # noqa: E402
+
+OPTIONS = shlo.Options(cache_dir=None)
+SOFTMAX = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.exponential %x : tensor<4x8xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<4xf32>) -> tensor<4x8xf32>
+  %3 = stablehlo.divide %0, %2 : tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}"""
+ALONE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import stablehlo_py as shlo
+from stablehlo_py.targets import register_backend
+from toy import ToyBackend
+
+register_backend("toy", ToyBackend)
+executable = shlo.compile("model.mlir", target="toy", options=shlo.Options(cache_dir=None))
+(result,) = executable(np.zeros((4, 8), np.float32))
+assert (result == 0.125).all()
+others = [name for name in sys.modules if name.startswith(("stablehlo_py.backends.cpu", "llvmlite"))]
+assert not others, others
+"""
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a softmax lies; the toy is registered, as an entry point would do it."""
+    register_backend("toy", ToyBackend)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.mlir").write_text(SOFTMAX)
+    yield tmp_path
+    unregister_backend("toy")
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """shlo-opt for the toy: its status, what it wrote, and what it said."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        status = opt.main(["--target=toy", *arguments])
+        return status, *capfd.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["mlp", "attention", "lstm", "newton"])
+def test_models_run(name: str) -> None:
+    model = suite.build(name, "small")
+    executable = shlo.compile(suite.export(model), target="toy", options=OPTIONS)
+    for result, wanted in zip(executable(*model.arrays()), suite.reference(model), strict=True):
+        assert suite.largest_difference(result, wanted) <= model.tolerance
+    assert list(executable.stages) == ["stablehlo", "hlo", "optimized", "maps", "listing", "bytes"]
+    kinds = {line.split()[1].rstrip(":") for line in executable.stages["listing"].splitlines()}
+    assert "map" in kinds and not kinds & {"loop", "row", "column", "tiny", "tiny_loop", "update"}
+
+
+def test_nothing_of_another_backend_is_needed(folder: Path) -> None:
+    finished = subprocess.run([sys.executable, "-c", ALONE, str(HERE)], capture_output=True, text=True, cwd=folder)
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_a_stage_has_the_passes_of_the_backend(run: Run, folder: Path) -> None:
+    status, output, errors = run("model.mlir", "--compile-to=listing", "--dump-stages=out")
+    assert (status, errors) == (0, "")
+    # The exponential has two readers and is computed once; nothing is a kernel of rows.
+    assert [line.split(":")[0] for line in output.splitlines()] == ["0 map", "1 reduce", "2 map"]
+    names = [path.name.partition("-")[2] for path in (folder / "out").iterdir()]
+    assert {"toy-order.mlir", "stage-maps.mlir", "stage-listing.lst"} <= set(names)
+    assert not {"schedule.mlir", "buffer-assignment.mlir", "outline-loops.mlir"} & set(names)
+    status, _, errors = run("model.mlir", "--compile-to=scheduled")
+    assert status == 2 and "no stage 'scheduled'" in errors and "maps" in errors
+
+
+def test_a_stage_of_the_backend_is_read_back(run: Run) -> None:
+    assert run("model.mlir", "--compile-to=maps", "-o", "maps.mlir")[0] == 0
+    listing = run("maps.mlir", "--compile-from=maps", "--compile-to=listing")
+    assert listing == run("model.mlir", "--compile-to=listing")
+
+
+def test_a_pass_alone_asks_the_policy_of_its_target(run: Run) -> None:
+    status, output, errors = run("model.mlir", "--pass-pipeline=legalize-to-hlo,fusion{target=toy},toy-order")
+    assert (status, errors) == (0, "")
+    assert 'hlo.fusion = "map"' in output and "toy.number" in output
+    assert 'hlo.fusion = "map"' not in run("model.mlir", "--pass-pipeline=legalize-to-hlo,fusion")[1]
+    status, _, errors = run("model.mlir", "--pass-pipeline=fusion{target=abacus}")
+    assert status == 2 and "no backend for target 'abacus'" in errors
+
+
+def test_what_can_be_left_out_is_what_the_backend_runs(run: Run) -> None:
+    status, output, _ = run("model.mlir", "--compile-to=maps", "--disable=fuse")
+    assert status == 0 and output.count("hlo.fusion") == 4
+    status, _, errors = run("model.mlir", "--compile-to=maps", "--disable=toy-order")
+    assert status == 2 and "'toy-order' cannot be disabled" in errors
+    status, _, errors = run("model.mlir", "--compile-to=maps", "--disable=schedule")
+    assert status == 2 and "no pass or rule 'schedule'" in errors
+
+
+def test_the_policy_of_no_machine_fuses_loops(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ToyBackend, "costs", Costs())
+    monkeypatch.setattr(ToyBackend, "fusion", FusionPolicy())
+    _, output, _ = run("model.mlir", "--compile-to=listing")
+    assert [line.split(":")[0] for line in output.splitlines()] == ["0 loop", "1 reduce", "2 loop"]
+
+
+def test_a_backend_is_made_once_and_can_be_taken_back() -> None:
+    assert find_backend("toy") is find_backend("toy")
+    unregister_backend("toy")
+    with pytest.raises(shlo.OptionError, match="no backend for target 'toy'"):
+        find_backend("toy")

@@ -1,0 +1,154 @@
+"""A backend of another machine: NumPy, one call for an operation, nothing between them but arrays.
+
+It fuses elementwise work only and calls that "map"; everything else is a kernel of its own op. Nothing is shared out,
+written in place, unrolled or split, and there is no plan of memory, so it has one stage of its own, "maps". Its machine
+code is that module, and its text a listing of the kernels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from stablehlo_py.backends.base import Backend
+from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.context import make_context
+from stablehlo_py.dialect.interpret import Interpreter
+from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import bytecode, ir
+from stablehlo_py.options import Options
+from stablehlo_py.passes.policy import Costs, FusionPolicy
+from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.registry import register_pass
+from stablehlo_py.runtime.memory import array_at
+from stablehlo_py.runtime.program import CompiledProgram, Spec
+
+MOVES = frozenset(("concatenate", "dynamic_slice", "gather", "pad", "reverse", "transpose"))
+NO_KERNEL = frozenset(("custom_call", "infeed", "outfeed", "send", "recv"))
+STAGES = {"listing": "lst"}
+
+
+@register_pass
+@dataclass(frozen=True)
+class ToyOrder(Pass):
+    """Number the kernels in the order in which they are called first: `toy.number`."""
+
+    name: ClassVar[str] = "toy-order"
+    required: ClassVar[bool] = True
+
+    def run(self, module: ir.Module) -> None:
+        """Mark every fusion."""
+        functions = {f.attributes["sym_name"].value: f.operation for f in module.body.operations}
+        numbers: dict[str, int] = {}
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "func.call":
+                numbers.setdefault(op.attributes["callee"].value, len(numbers))
+            return ir.WalkResult.ADVANCE
+
+        functions["main"].walk(visit, ir.WalkOrder.PRE_ORDER)
+        for name, number in numbers.items():
+            functions[name].attributes["toy.number"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+
+
+class ToyBackend(Backend):
+    """NumPy as a machine."""
+
+    name = "toy"
+    platform = "cpu"  # what JAX exports for it
+    module_stages = ("maps",)
+    stages = STAGES
+    # A call of NumPy's costs more than any arithmetic in it: what is cheap is done again rather than kept.
+    costs = Costs(expensive_flops=30, duplicate_flops=12)
+    fusion = FusionPolicy(names={"loop": "map"}, apart={"loop": MOVES}, body_ops=12, outputs=2)
+
+    def pipeline(self, stage: str, options: Options) -> list[str]:
+        """One stage: fusions, numbered."""
+        fusion = "fusion{target=toy}" if options.opt_level else "fusion{fuse=false target=toy}"
+        return ["drop-shardings", fusion, "toy-order"]
+
+    def describe(self, options: Options) -> str:
+        """There is one version of NumPy in a process."""
+        return np.__version__
+
+    def lower(self, module: ir.Module, stop: str, options: Options) -> str:
+        """The listing."""
+        return listing(module)
+
+    def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
+        """Any module of ops that have a value in NumPy."""
+        kinds = Counter(kernel.attributes["hlo.fusion"].value for kernel in kernels(module))
+        for kind in NO_KERNEL & set(kinds):
+            raise UnsupportedError(f"NumPy has no kernel of kind '{kind}'", op=kind)
+        block = main_function(module).regions[0].blocks[0]
+        *_, returned = block.operations
+        return CompiledProgram(
+            self.name,
+            "numpy",
+            specs("argument", list(block.arguments)),
+            specs("result", list(returned.operands)),
+            objects=[bytecode(module)],
+            constants=[],
+            donations=(),
+            arena_bytes=0,
+            uses_pool=False,
+            threads=1,
+            stages={"listing": listing(module)},
+            report=f"kernels: {dict(sorted(kinds.items()))}",
+        )
+
+    def load(self, program: CompiledProgram) -> ToyCode:
+        """The program in this process."""
+        return ToyCode(program)
+
+    def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
+        """Machine code in hexadecimal digits."""
+        return {"bytes": partial(bytes.hex, program.objects[0])}
+
+    def custom_calls(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+
+class ToyCode:
+    """A program that NumPy runs."""
+
+    def __init__(self, program: CompiledProgram) -> None:
+        self.program = program
+        with make_context():
+            self.module = ir.Module.parse(program.objects[0])
+        self.interpreter = Interpreter(self.module)
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """One call."""
+        arrays = [array_at(at, spec) for at, spec in zip(inputs, self.program.inputs, strict=True)]
+        results = self.interpreter.function(main_function(self.module), arrays)
+        for at, spec, result in zip(outputs, self.program.outputs, results, strict=True):
+            array_at(at, spec)[...] = result
+
+
+def specs(kind: str, values: list[ir.Value]) -> tuple[Spec, ...]:
+    """What a call takes or gives."""
+    return tuple(Spec(f"{kind}{n}", tuple(shape(v)), numpy_dtype(element_type(v))) for n, v in enumerate(values))
+
+
+def kernels(module: ir.Module) -> list[ir.OpView]:
+    """The fusions, in the order of their numbers."""
+    found = [function for function in module.body.operations if "hlo.fusion" in function.attributes]
+    return sorted(found, key=lambda function: function.attributes["toy.number"].value)
+
+
+def listing(module: ir.Module) -> str:
+    """A line for every kernel: number, kind, ops."""
+    lines = []
+    for number, kernel in enumerate(kernels(module)):
+        ops = [op.operation.name.rpartition(".")[2] for op in kernel.regions[0].blocks[0].operations]
+        lines.append(f"{number} {kernel.attributes['hlo.fusion'].value}: {' '.join(ops[:-1])}")
+    return "\n".join(lines)
