@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded, meshes_of
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import ArgumentError, LoadError, OptionError, UnsupportedError
-from stablehlo_py.frontend.entry import main_function
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.mlir import ir, stablehlo
