@@ -57,7 +57,10 @@ def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> 
     if not users or depth == _MAX_VIEW_CHAIN or op.name not in clusters.policy.operand_views:
         return False
     before = layout or Layout.dense(graph.shape(op.operands[0]))
-    after = view(before, op.op) if op.name != "convert" else before if _widens(op) else None
+    if op.name == "convert":
+        after = before if _widens(op) else None
+    else:
+        after = view(before, op.name, op.attributes, op.shape)
     if after is None or not _is_loadable(after):
         return False
     for user in users:

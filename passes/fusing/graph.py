@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.index_map import VIEW_OPS
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.types import byte_size, i64s, shape
 from stablehlo_py.mlir import ir
@@ -171,11 +172,9 @@ class Graph:
 
 
 _ATTRIBUTES = {
-    "broadcast": ("dimensions",),
+    **VIEW_OPS,
     "dot": ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract"),
     "reduce": ("dimensions",),
-    "slice": ("start", "limit", "strides"),
-    "transpose": ("permutation",),
 }
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from stablehlo_py.dialect.size import always_less, content
-from stablehlo_py.dialect.types import i64s, shape
-from stablehlo_py.mlir import ir
 
 Digits = tuple[tuple[int, int], ...]
 Group = tuple[list[int], list[int]]
@@ -192,28 +190,32 @@ class Layout:
         return cls(0, digits_of(sizes))
 
 
-# Ops whose result holds elements of their operand at other places: what a reader can do by its index arithmetic.
-VIEW_OPS = frozenset(f"hlo.{name}" for name in "broadcast reshape reverse slice transpose".split())
+# Ops whose result holds elements of their operand at other places, which a reader finds by arithmetic alone; and the
+# attributes that say where.
+VIEW_OPS: Mapping[str, tuple[str, ...]] = {
+    "broadcast": ("dimensions",),
+    "reshape": (),
+    "reverse": ("dimensions",),
+    "slice": ("start", "strides"),
+    "transpose": ("permutation",),
+}
 
 
-def view(layout: Layout, op: ir.OpView | ir.Operation) -> Layout | None:
-    """The layout of the result of a view op on an operand of that layout; None where digits cannot say it."""
-    name, dimensions, sizes = op.name, layout.dimensions, shape(op.results[0])
-    if isinstance(op, ir.OpView):
-        name = op.operation.name
-    if name == "hlo.reshape":
+def view(layout: Layout, name: str, attributes: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...]) -> Layout | None:
+    """The layout of the result, of shape `sizes`, of a view op on an operand of that layout; None where digits cannot
+    say it. `attributes`: those of VIEW_OPS."""
+    dimensions = layout.dimensions
+    if name == "reshape":
         regrouped = regroup_digits(dimensions, sizes)
-        return None if regrouped is None else replace(layout, dimensions=regrouped)
-    if name == "hlo.transpose":
-        return replace(layout, dimensions=tuple(dimensions[d] for d in i64s(op, "permutation")))
-    if name == "hlo.broadcast":
-        source = dict(zip(i64s(op, "dimensions"), dimensions, strict=True))
-        return replace(layout, dimensions=tuple(source.get(d, ((size, 0),)) for d, size in enumerate(sizes)))
-    if name == "hlo.slice":
-        return _slice(layout, i64s(op, "start"), i64s(op, "strides"), sizes)
-    if name == "hlo.reverse":
-        return _reverse(layout, i64s(op, "dimensions"))
-    return None
+        return None if regrouped is None else Layout(layout.offset, regrouped)
+    if name == "transpose":
+        return Layout(layout.offset, tuple(dimensions[d] for d in attributes["permutation"]))
+    if name == "broadcast":
+        source = dict(zip(attributes["dimensions"], dimensions, strict=True))
+        return Layout(layout.offset, tuple(source.get(d, ((size, 0),)) for d, size in enumerate(sizes)))
+    if name == "slice":
+        return _slice(layout, attributes["start"], attributes["strides"], sizes)
+    return _reverse(layout, attributes["dimensions"])
 
 
 def _slice(layout: Layout, start: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> Layout | None:

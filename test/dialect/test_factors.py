@@ -288,6 +288,7 @@ PRINTED = [
     ("hlo.replica_id", "", "", "ui32", "", "()->([])"),
     ("hlo.partition_id", "", "", "ui32", "", "()->([])"),
     ("hlo.all_reduce", "3x4xf32", f'{GROUPS}, kind = "add"', "3x4xf32", "", "([i, j])->([i, j]) {i=3, j=4}"),
+    ("hlo.sharding_constraint", "3x4xf32", "", "3x4xf32", "", "([i, j])->([i, j]) {i=3, j=4}"),
     ("hlo.collective_broadcast", "3x4xf32", GROUPS, "3x4xf32", "", "([i, j])->([i, j]) {i=3, j=4}"),
     (
         "hlo.collective_permute",

@@ -21,6 +21,7 @@ from stablehlo_py.dialect.index_map import (
     view,
 )
 from stablehlo_py.dialect.size import symbol
+from stablehlo_py.dialect.types import i64s
 from stablehlo_py.mlir import ir
 
 RNG = np.random.default_rng(0)
@@ -110,7 +111,7 @@ def test_refine() -> None:
 
 def random_view(x: ir.Value) -> ir.Operation:
     sizes = b.shape(x)
-    name = RNG.choice(sorted(VIEW_OPS)).removeprefix("hlo.")
+    name = RNG.choice(sorted(VIEW_OPS))
     if name == "reshape":
         return b.reshape(x, shape_of(math.prod(sizes))).owner
     if name == "transpose":
@@ -155,9 +156,11 @@ def test_layouts_of_random_views() -> None:
             x = b.value("reshape", b.tensor(sizes, ir.F32Type.get()), x)
             for _ in range(4):
                 op = random_view(x).operation
-                if op.name not in VIEW_OPS or op.results[0] == x:
+                name = op.name.removeprefix("hlo.")
+                if name not in VIEW_OPS or op.results[0] == x:
                     continue
-                after = view(layout, op)
+                attributes = {key: i64s(op, key) for key in VIEW_OPS[name]}
+                after = view(layout, name, attributes, b.shape(op.results[0]))
                 (values,) = evaluate_op(op, [values])
                 if after is None:
                     break

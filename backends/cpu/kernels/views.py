@@ -42,13 +42,13 @@ def view_of(value: ir.Value, accumulator: Element) -> View | None:
         argument = ir.BlockArgument(value)
         return View(argument.arg_number, Layout.dense(shape(value)), element(value))
     op = value.owner.operation
-    is_convert = op.name == "hlo.convert"
-    if not is_convert and op.name not in VIEW_OPS:
+    name = op.name.removeprefix("hlo.")
+    inner = view_of(op.operands[0], accumulator) if name in VIEW_OPS or name == "convert" else None
+    if inner is None:
         return None
-    inner = view_of(op.operands[0], accumulator)
-    if inner is None or is_convert:
-        return inner if inner is not None and _widens(inner.element, element(value), accumulator) else None
-    layout = view(inner.layout, op)
+    if name == "convert":
+        return inner if _widens(inner.element, element(value), accumulator) else None
+    layout = view(inner.layout, name, {key: i64s(op, key) for key in VIEW_OPS[name]}, shape(value))
     return None if layout is None else View(inner.argument, layout, inner.element)
 
 

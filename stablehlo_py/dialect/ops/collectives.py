@@ -176,7 +176,7 @@ class CollectiveBroadcast(_InGroups, name="collective_broadcast"):
     verify_invariants = verifier(_in_groups)
 
 
-@op(work=Work.OPAQUE, value=lambda op, x: x)
+@op(work=Work.OPAQUE, value=lambda op, x: x, factors=_besides())
 class ShardingConstraint(Hlo.Operation, name="sharding_constraint", traits=PURE):
     """The operand, distributed over devices as the op's attribute `hlo.sharding` says (docs/sharding.md)."""
 
