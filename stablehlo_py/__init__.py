@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from stablehlo_py.frontend.load import load
     from stablehlo_py.handlers import get_include
-    from stablehlo_py.jit import jit
+    from stablehlo_py.jitted import jit
     from stablehlo_py.options import Options
     from stablehlo_py.runtime.executable import Executable
     from stablehlo_py.runtime.grid import GridExecutable
@@ -46,7 +46,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "compile": "api",
     "load": "frontend.load",
-    "jit": "jit",
+    "jit": "jitted",
     "Options": "options",
     "register_custom_call": "custom_calls",
     "unregister_custom_call": "custom_calls",
@@ -114,8 +114,6 @@ globals().update({name: getattr(errors, name) for name, home in _HOMES.items() i
 def __getattr__(name: str) -> object:
     if name in _HOMES:
         with deferred():  # Python drops an exception of Ctrl-C where an import happens to run a weakref's callback
-            value = getattr(import_module(f"stablehlo_py.{_HOMES[name]}"), name)
-        # `jit` names a function and a submodule: the function is what `shlo.jit` means, also after the import above.
-        globals()[name] = value
+            value = globals()[name] = getattr(import_module(f"stablehlo_py.{_HOMES[name]}"), name)
         return value
     raise AttributeError(f"module 'stablehlo_py' has no attribute '{name}'")

@@ -112,6 +112,8 @@ def number(value: object, what: str, wanted: str = "a number") -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except Exception as error:  # of an object's own __index__ too
+        if is_expected(error):
+            raise
         raise ArgumentError(f"{what} is {shown(value)}", remedy=f"pass {wanted}") from error
 
 

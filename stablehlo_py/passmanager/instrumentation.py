@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from stablehlo_py.boundary import as_shlo_error, is_unreadable
-from stablehlo_py.errors import InternalError, ShloError
+from stablehlo_py.boundary import as_shlo_error, is_expected, is_unreadable
+from stablehlo_py.errors import InternalError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import MLIRError, bytecode, ir
@@ -87,12 +87,10 @@ class Instrumentation:
             self.timing.lap(BETWEEN)
         try:
             yield
-        except ShloError:
-            raise
-        except (MemoryError, RecursionError) as error:
-            raise as_shlo_error(error, f"pass '{label}' failed") from error
         except Exception as error:
-            if is_unreadable(error):
+            if is_expected(error):
+                raise
+            if isinstance(error, (MemoryError, RecursionError)) or is_unreadable(error):
                 raise as_shlo_error(error, f"pass '{label}' failed") from error
             raise self._report(f"pass '{label}' failed: {_first_line(error)}", text, pipeline, kept, module) from error
         if self.timing is not None:

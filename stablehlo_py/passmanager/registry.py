@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from stablehlo_py.boundary import is_expected
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.suggest import near_miss
@@ -123,6 +124,8 @@ def load_pass_file(path: str | Path) -> tuple[type[Pass], ...]:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
+        if is_expected(error):
+            raise
         raise OptionError(
             f"pass file '{path}' failed: {type(error).__name__}: {error}", remedy=f"run 'python {path}' to see where"
         ) from error

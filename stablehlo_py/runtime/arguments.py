@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from stablehlo_py.boundary import number
+from stablehlo_py.boundary import is_expected, number
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, clipped, elided, shape_text
 from stablehlo_py.runtime.memory import ArrayMemory, address_of
 from stablehlo_py.runtime.program import Leaves, Spec
@@ -54,6 +54,8 @@ def as_array(value: object, spec: Spec) -> np.ndarray:
     except MemoryError as error:
         raise ResourceError(f"there is no memory for argument {spec.name}", remedy="pass a smaller array") from error
     except Exception as error:  # NumPy's own, and whatever a conversion that the value defines raises
+        if is_expected(error):
+            raise
         reason, remedy = f"argument {spec.name} is not an array: {_first_line(error)}", "pass a NumPy or DLPack array"
         jax = sys.modules.get("jax")
         if jax is not None and isinstance(value, jax.core.Tracer):

@@ -10,7 +10,7 @@ import numpy as np
 
 from stablehlo_py.backends.base import backend_of
 from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
-from stablehlo_py.errors import ArgumentError, ShloError
+from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, candidates, convert, not_handles, taken
 from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
@@ -119,9 +119,9 @@ class Executable(CompiledModel):
                 if handle.spec is not spec and (handle.spec.dtype, handle.spec.shape) != (spec.dtype, spec.shape):
                     raise ArgumentError(f"the handle of {handle.spec} is not the input {spec}")
                 addresses.append(handle.address)
-        except ShloError:
-            raise
         except Exception as error:  # what is no handle has no such attributes, what is no sequence no length
+            if is_expected(error):
+                raise
             raise not_handles(handles) from error
         for input_ in self._donated.values():
             if sum(handle is handles[input_] for handle in handles) > 1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stablehlo_py import boundary
 from stablehlo_py.backends.base import GridCode
-from stablehlo_py.boundary import public
+from stablehlo_py.boundary import is_expected, public
 from stablehlo_py.errors import ArgumentError, Problem, elided
 from stablehlo_py.runtime.arguments import Handle, convert, not_handles
 from stablehlo_py.runtime.executable import Executable
@@ -102,6 +102,8 @@ class GridExecutable(Executable):
         try:
             arrays = [handle.array for handle in handles]
         except Exception as error:
+            if is_expected(error):
+                raise
             raise not_handles(handles) from error
         if any(array is None for array in arrays):
             raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
@@ -139,6 +141,8 @@ class GridExecutable(Executable):
         try:
             arguments = [[list(values) for values in row] for row in arguments]
         except Exception as error:  # what cannot be iterated
+            if is_expected(error):
+                raise
             raise ArgumentError(
                 "the arguments are not nested as the processes are",
                 remedy="pass arguments[replica][partition], a sequence of arrays for each process",

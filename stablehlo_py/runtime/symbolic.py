@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from stablehlo_py.boundary import number, public
-from stablehlo_py.errors import ArgumentError, ShloError, UnsupportedError, shown
+from stablehlo_py.boundary import is_expected, number, public
+from stablehlo_py.errors import ArgumentError, UnsupportedError, shown
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import (
     Handle,
@@ -170,9 +170,9 @@ class SymbolicExecutable(CompiledModel):
         try:
             handles = taken(handles, self.inputs, self._leaves, "handles")
             arrays = [handle.array for handle in handles if handle.array is not None]
-        except ShloError:
-            raise
         except Exception as error:
+            if is_expected(error):
+                raise
             raise not_handles(handles) from error
         if len(arrays) != len(handles):
             raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,7 +20,7 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py import boundary
-from stablehlo_py.jit import Jitted
+from stablehlo_py.jitted import Jitted
 from stablehlo_py.runtime.streams import Stream
 
 # Without the guard: what the user's own function raises while JAX traces it is the user's to see.
@@ -97,8 +102,12 @@ HANDLERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("handler", HANDLERS)
 @pytest.mark.parametrize("source", [TEXT, SYMBOLIC])
-def test_what_a_handler_of_a_signal_raises_leaves_as_it_is(handler: str, source: str) -> None:
-    """Wherever it interrupts: while a program is compiled or called."""
+def test_what_a_handler_of_a_signal_raises_leaves_as_it_is(
+    handler: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it interrupts: while a program is compiled or called. Python drops what is raised while an object is
+    finalized: then the alarm comes once more."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: signal.setitimer(signal.ITIMER_REAL, 0.02))
     exe = shlo.compile(source)
     calls: tuple[Callable[[], Any], ...] = (
         lambda: [shlo.compile(source, options=shlo.Options(isolate=False)) for _ in range(1000)],
@@ -115,6 +124,25 @@ def test_what_a_handler_of_a_signal_raises_leaves_as_it_is(handler: str, source:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+
+
+def test_errors_that_explain_others_let_pass_what_must_leave_as_it_is() -> None:
+    """Where any exception becomes an error of ours, one that a handler raised may be meant as well."""
+    package = Path(shlo.__file__).parent
+    found = 0
+    for path in (each for each in package.rglob("*.py") if not {"debug", "cli", "suite"} & set(each.parts)):
+        for handler in ast.walk(ast.parse(path.read_text())):
+            if isinstance(handler, ast.ExceptHandler) and ast.unparse(handler.type or ast.Name("")) == "Exception":
+                text = ast.unparse(handler)
+                if re.search(r"\braise \w.* from error", text):
+                    found += 1
+                    assert "is_expected(error)" in text, f"{path}:{handler.lineno}"
+    assert found > 8
+
+
+def test_no_public_name_is_a_submodule() -> None:
+    """Importing the submodule would put it in the place of what the name means."""
+    assert [name for name in shlo.__all__ if find_spec(f"stablehlo_py.{name}")] == []
 
 
 def test_other_threads_have_no_handlers() -> None:

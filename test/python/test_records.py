@@ -116,6 +116,7 @@ def test_legalization_makes_every_op() -> None:
         "size": "sizes of dynamic dimensions",
         "random_state": "the rule of stablehlo.rng makes it",
         "exchange": "a pass makes it of collectives",
+        "sharding_constraint": "what carries a sharding on makes it (stablehlo_py/dialect/sharding.py)",
     }
     agree(
         {record.mnemonic for record in ALL if record.mnemonic in BY_SOURCE},

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from stablehlo_py.boundary import expect, public
+from stablehlo_py.boundary import expect, is_expected, public
 from stablehlo_py.errors import ArgumentError, OptionError, shown
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
@@ -68,6 +68,8 @@ class Jitted:
             key = (structure, specs, tuple((name, type(value), value) for name, value in static))
             known = self._compiled.get(key)
         except Exception as error:  # also of a __hash__ or an __eq__ of the user's
+            if is_expected(error):
+                raise
             raise OptionError(
                 f"a static argument cannot be hashed: {error}", remedy="pass hashable static values"
             ) from error
@@ -129,6 +131,8 @@ def _as_jax_would(leaf: Any) -> Any:
     try:
         array = leaf if isinstance(leaf, (np.ndarray, np.generic, jax.Array)) else np.asarray(leaf)
     except Exception as error:  # whatever a conversion that the value defines raises
+        if is_expected(error):
+            raise
         raise ArgumentError(f"an argument is no array: {shown(leaf)}", remedy="pass arrays and numbers") from error
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise ArgumentError(
