@@ -59,10 +59,8 @@ def _without_collector() -> Iterator[None]:
 
 def _of_the_product(thing: object) -> bool:
     """Whether it is an object of a class, or a function, of this package or of MLIR."""
-    code = getattr(thing, "__code__", None)
-    if isinstance(thing, types.FunctionType) and code is not None:
-        return str(ROOT) in code.co_filename
-    return type(thing).__module__.partition(".")[0] in ("stablehlo_py", "torch_mlir")
+    home = thing.__module__ if isinstance(thing, types.FunctionType) else type(thing).__module__
+    return home.partition(".")[0] in ("stablehlo_py", "torch_mlir")
 
 
 def _circles() -> list[str]:
