@@ -106,8 +106,16 @@ class Executable(CompiledModel):
         finally:
             del failure  # its traceback has this frame
 
-    @public
+    @guards_itself
     def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
+        try:
+            return self._call(handles)
+        except Exception as error:
+            if is_expected(error):
+                raise
+            raise as_shlo_error(error, "Executable.call failed") from error
+
+    def _call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
         addresses = []
         try:
             handles = taken(handles, self.inputs, self._leaves, "handles")
