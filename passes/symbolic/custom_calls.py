@@ -13,10 +13,11 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import WINDOW
+from stablehlo_py.dialect.call_signatures import check_call
 from stablehlo_py.dialect.size import Number
 from stablehlo_py.dialect.types import DYNAMIC
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.frontend.dynamic_calls import check_signature, move_body
+from stablehlo_py.frontend.dynamic_calls import move_body
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.shapes import RULES, Scope, Shape, declared, window_shape
 
@@ -105,7 +106,7 @@ def _custom_call(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     if target in _ANNOTATIONS:
         return [scope.shape(op.operands[0])]
     if target in _TARGETS:
-        check_signature(op)
+        check_call(op)
         return _TARGETS[target](scope, op)
     indices = shape_operands(op)
     if not indices:

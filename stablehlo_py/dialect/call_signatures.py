@@ -9,6 +9,7 @@ from typing import TypeAlias
 from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.types import DYNAMIC, element_type, is_bool, is_complex, is_float, is_integer, is_tensor
+from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
 Op: TypeAlias = ir.OpView | ir.Operation
@@ -253,3 +254,14 @@ def what_is_wrong(op: ir.Operation) -> str | None:
     target = op.attributes["call_target_name"].value
     takes, fits = _CALLS.get(target, ("", None))
     return None if fits is None or fits(op) else f"'{target}' takes {takes}"
+
+
+def check_call(op: ir.Operation) -> None:
+    """Refuse a custom call that is not one of its target any more, now that its types are known better.
+
+    Raises:
+        UnsupportedError: what the target takes.
+    """
+    reason = what_is_wrong(op)
+    if reason is not None:
+        raise UnsupportedError(reason, op=op.name, remedy="export the model with JAX")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from stablehlo_py.dialect.call_signatures import check_call
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -24,68 +25,9 @@ def make_static(module: ir.Module, operations: Sequence[ir.Operation]) -> bool:
     """Replace every such call among `operations` whose operands are known; True when there was one."""
     calls = [op for op in operations if _target(op) in _RULES]
     for op in calls:
-        check_signature(op)
+        check_call(op)
     changed = [_RULES[_target(op)](module, op) for op in calls]
     return any(changed)
-
-
-def check_signature(op: ir.Operation) -> None:
-    """Refuse a call whose operands and results are not what the op of its target has: nobody else looks at them.
-
-    Raises:
-        UnsupportedError: what is wrong, and of what op.
-    """
-    signature = _SIGNATURES.get(_target(op))
-    if signature is not None and not signature(list(op.operands), list(op.results), op.attributes):
-        target = op.attributes["call_target_name"].value
-        what = f"the call of '{target}' has operands, results or attributes that this op does not have"
-        raise UnsupportedError(what, op=op.name, remedy="export the model with JAX")
-
-
-_Signature = Callable[[list[ir.Value], list[ir.Value], ir.OpAttributeMap], bool]
-
-
-def _is_reduce_window(operands: list[ir.Value], results: list[ir.Value], attributes: ir.OpAttributeMap) -> bool:
-    count = len(results)
-    if not count or len(operands) != 2 * count + 5 or _CALLED not in attributes:
-        return False
-    inputs, inits, (*vectors, padding) = operands[:count], operands[count : 2 * count], operands[2 * count :]
-    ranks = {_rank(value) for value in (*inputs, *results)}
-    if len(ranks) != 1 or any(_rank(init) for init in inits):
-        return False
-    return all(_is_integers(value, [*ranks]) for value in vectors) and _is_integers(padding, [*ranks, 2])
-
-
-def _is_top_k(operands: list[ir.Value], results: list[ir.Value], attributes: ir.OpAttributeMap) -> bool:
-    if len(operands) != 2 or len(results) != 2 or _rank(operands[0]) < 1:
-        return False
-    ranks = {_rank(value) for value in (operands[0], *results)}
-    k = operands[1]
-    return len(ranks) == 1 and (_is_integers(k, []) or _is_integers(k, [1])) and _is_integers(results[1], None)
-
-
-def _is_rng_bit_generator(operands: list[ir.Value], results: list[ir.Value], attributes: ir.OpAttributeMap) -> bool:
-    if len(operands) != 2 or len(results) != 2 or "rng_algorithm" not in attributes:
-        return False
-    return operands[0].type == results[0].type and _is_integers(operands[1], [_rank(results[1])])
-
-
-_SIGNATURES: dict[str, _Signature] = {
-    "reduce_window": _is_reduce_window,
-    "rng_bit_generator": _is_rng_bit_generator,
-    "top_k": _is_top_k,
-}
-
-
-def _rank(value: ir.Value) -> int:
-    return value.type.rank if isinstance(value.type, ir.RankedTensorType) else -1
-
-
-def _is_integers(value: ir.Value, sizes: list[int] | None) -> bool:
-    """Whether a value is a tensor of integers, of this shape if one is given."""
-    if _rank(value) < 0 or not isinstance(value.type.element_type, ir.IntegerType):
-        return False
-    return sizes is None or list(value.type.shape) == sizes
 
 
 def _target(op: ir.Operation) -> str:
