@@ -23,15 +23,11 @@ from functools import partial
 import numpy as np
 
 from stablehlo_py.backends.base import Backend
-from stablehlo_py.mlir import bytecode
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.evaluate import evaluate_op
-from stablehlo_py.dialect.types import element_type, shape
-from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.backends.common.description import describe
 from stablehlo_py.dialect.context import make_context
-from stablehlo_py.mlir import ir
+from stablehlo_py.dialect.evaluate import evaluate_op
+from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.runtime.memory import array_at
-from stablehlo_py.runtime.program import CompiledProgram, Spec
 
 
 class ToyBackend(Backend):
@@ -46,12 +42,9 @@ class ToyBackend(Backend):
         return bytecode(module).hex()
 
     def compile(self, module, options):
-        block = main_function(module).regions[0].blocks[0]
-        specs = [
-            tuple(Spec(f"{name}{i}", tuple(shape(v)), numpy_dtype(element_type(v))) for i, v in enumerate(values))
-            for name, values in (("in", block.arguments), ("out", list(block.operations)[-1].operands))
-        ]
-        return CompiledProgram("toy", "toy", *specs, [bytecode(module)], [], (), 0, False, 1, report="a toy")
+        program = describe(module, "toy", "toy", options)
+        program.objects, program.report = [bytecode(module)], "a toy"
+        return program
 
     def load(self, program):
         return ToyCode(program)
@@ -148,7 +141,7 @@ def test_the_tools_know_it_too(site: Path) -> None:
     assert "a toy" in finished.stdout
     finished = run(site, "from stablehlo_py.cli.run import main; sys.exit(main())", "model.shloexe")
     assert (finished.returncode, finished.stderr) == (0, "")
-    assert "out0: float32[2, 3]" in finished.stdout
+    assert "result0: float32[2, 3]" in finished.stdout
 
 
 def test_stages_that_a_backend_of_somebody_else_has(site: Path) -> None:

@@ -1,5 +1,5 @@
-"""What a machine is like is known by its backend alone: passes and the compiler around them name no processor, no cache
-line, no number of registers and no length of vectors."""
+"""What a machine is like is known by its backend alone: passes, the compiler around them and what backends share name
+no processor, no cache line, no number of registers and no length of vectors."""
 
 from __future__ import annotations
 
@@ -59,6 +59,12 @@ def test_the_compiler_names_no_machine() -> None:
     assert len(mine) > 80
     assert [line for name, path in mine.items() if name not in EXCEPTIONS for line in found(path, WORDS)] == []
     assert [name for name in EXCEPTIONS if name not in mine or not list(found(mine[name], WORDS))] == []
+
+
+def test_what_backends_share_names_no_machine() -> None:
+    sources = sorted((ROOT / "backends/common").rglob("*.py"))
+    assert len(sources) > 8
+    assert [line for path in sources for line in found(path, WORDS)] == []
 
 
 @pytest.mark.parametrize(

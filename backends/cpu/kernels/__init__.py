@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Template
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.size_table import SizeTable
-from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.mlir import ir
@@ -26,28 +26,13 @@ def template(kind: str) -> Template | None:
     return import_module(f"{__name__}.{kind}").emit if kind in KINDS else None
 
 
-def read_fusion(function: ir.OpView, sizes: SizeTable | None = None) -> Fusion:
-    """A fusion function as templates want it."""
-    block = function.regions[0].blocks[0]
-    *ops, terminator = block.operations
-    return Fusion(
-        name=function.attributes["sym_name"].value,
-        kind=function.attributes[FUSION].value,
-        inputs=tuple(block.arguments),
-        outputs=tuple(terminator.operands),
-        ops=tuple(ops),
-        attributes={name: function.attributes[name] for name in function.attributes},
-        sizes=sizes,
-    )
-
-
 def emit_kernel(function: ir.OpView, target: CpuTarget, sizes: SizeTable | None = None) -> Kernel:
     """Generate the kernel of a fusion function.
 
     Raises:
         UnsupportedError: there is no template for its kind.
     """
-    fusion = read_fusion(function, sizes)
+    fusion = Fusion.read(function, sizes)
     emit = template(fusion.kind)
     if emit is None:
         names = sorted({op.operation.name for op in fusion.ops})

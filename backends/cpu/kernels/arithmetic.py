@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stablehlo_py.backends.cpu.kernels.contraction import Operand
+from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import F32, I16, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.types import ELEMENTS, PARTS, Element, Lanes

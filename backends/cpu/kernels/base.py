@@ -5,27 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function
-from stablehlo_py.codegen.size_table import SizeTable
-from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import Check
-
-
-@dataclass(frozen=True)
-class Fusion:
-    """A fusion to generate code for: a private function of pure hlo ops.
-
-    `inputs` are its block arguments, `outputs` the operands of its return; `ops` everything between, in order.
-    """
-
-    name: str
-    kind: str
-    inputs: tuple[ir.Value, ...]
-    outputs: tuple[ir.Value, ...]
-    ops: tuple[ir.OpView, ...]
-    attributes: dict[str, ir.Attribute]
-    sizes: SizeTable | None = None  # of a program with dynamic dimensions
 
 
 @dataclass(frozen=True)

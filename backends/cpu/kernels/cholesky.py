@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -28,7 +30,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     Only the triangle of A that corresponds to the factor is read. Where a pivot is not positive the factor is NaN or
     infinite from there on, and its diagonal element is NaN or zero.
     """
-    op = the_op(fusion, "hlo.cholesky")
+    op = fusion.op("hlo.cholesky")
     sizes, of = shape(op.operands[0]), element(op.operands[0])
     n, batch = sizes[-1], math.prod(sizes[:-2])
     f = phase_function(fusion, fusion.name)
@@ -96,7 +98,7 @@ class _Factor:
         parts[0] = f.insert(parts[0], root, 0)
         if self.of.is_complex:
             parts[1] = f.insert(parts[1], f.const(0.0, root.type), 0)
-        self._store(self._grouped(parts), base, k, k, mask)
+        self._store(unpack(parts, self.of), base, k, k, mask)
 
         def run(j: Index, vectors: int, mask: Value | None = None) -> None:
             self._store(self._divided(self._sums(base, k, j, vectors, mask), root), base, k, j, mask)
@@ -122,12 +124,12 @@ class _Factor:
         def step(m: Value, *flat: Value) -> list[Value]:
             factor = types.splat(f, _conjugate(f, types.load(f, of, self.out, self._at(base, m, k))), lanes)
             result: list[Value] = []
-            for vector, total in enumerate(self._grouped(flat)):
+            for vector, total in enumerate(unpack(flat, self.of)):
                 result += types.parts(subtract_product(f, total, factor, load(self.out, m, vector)))
             return result
 
-        start = [part for vector in range(vectors) for part in types.parts(load(source, k, vector))]
-        return self._grouped(f.loop(0, k, 1, step, start))
+        start = pack(load(source, k, vector) for vector in range(vectors))
+        return unpack(f.loop(0, k, 1, step, start), self.of)
 
     def _divided(self, rows: list[Lanes], root: Value) -> list[Lanes]:
         divisor = self.f.splat(root, self.lanes)
@@ -138,9 +140,6 @@ class _Factor:
         for vector, row in enumerate(rows):
             place = f.iadd(self._at(base, k, j), vector * self.lanes)
             types.store(f, self.of, rounded(f, self.of, row), self.out, place, mask)
-
-    def _grouped(self, flat: tuple[Value, ...] | list[Value]) -> list[Lanes]:
-        return list(zip(flat[0::2], flat[1::2], strict=True)) if self.of.is_complex else list(flat)
 
 
 def _conjugate(f: Function, value: Lanes) -> Lanes:

@@ -12,21 +12,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.iteration import Space, cone, place_of, refine
+from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reductions
 from stablehlo_py.backends.cpu.kernels import loop
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase
-from stablehlo_py.backends.cpu.kernels.iteration import (
-    Space,
-    cone,
-    empty,
-    kernel,
-    lanes_for,
-    phase,
-    place_of,
-    power_of_two,
-    refine,
-    start_function,
-)
-from stablehlo_py.backends.cpu.kernels.reduction import Reduction, Sweep, at_place, finish, pack, reductions, unpack
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
+from stablehlo_py.backends.cpu.kernels.iteration import empty, kernel, lanes_for, phase, power_of_two, start_function
+from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith

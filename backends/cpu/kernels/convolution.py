@@ -11,30 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from stablehlo_py.backends.common.contraction import Source, scaled
+from stablehlo_py.backends.common.convolution import OutputPhases, SpatialWindow, convolution_axes, spatial_windows
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import loop
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
-from stablehlo_py.backends.cpu.kernels.contraction import Axis
+from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.padding import PaddedDimension, emit_padded_copy
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
-from stablehlo_py.backends.cpu.kernels.rooted import (
-    Axes,
-    Dimensions,
-    Frame,
-    NoLoops,
-    Rooted,
-    Source,
-    emit_rooted,
-    scaled,
-    shared_axes,
-)
+from stablehlo_py.backends.cpu.kernels.rooted import Frame, NoLoops, Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.index_map import Digits, digits_of, regroup_digits
+from stablehlo_py.dialect.index_map import Digits, digits_of
 from stablehlo_py.dialect.size import UndecidedSize, typical_order
 from stablehlo_py.dialect.types import i64, i64s, shape
-from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
 
@@ -58,82 +49,9 @@ def _emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return emit_rooted(fusion, target, "hlo.convolution", partial(_phases, may_phase=False))
 
 
-@dataclass(frozen=True)
-class Window:
-    """One spatial dimension: dimensions of input, kernel and output, and how the window moves over the (padded)
-    input."""
-
-    input: int
-    kernel: int
-    output: int
-    stride: int
-    low: int
-    high: int
-    input_dilation: int
-    kernel_dilation: int
-    reversed: bool
-
-    @property
-    def phased(self) -> bool:
-        """The dilated input is not written out: see `Phases`."""
-        return self.input_dilation != 1 and self.stride == 1 and self.kernel_dilation == 1
-
-    @property
-    def copies(self) -> bool:
-        """The input must be copied for this dimension."""
-        return bool(self.low or self.high) or self.input_dilation != 1
-
-
-@dataclass(frozen=True)
-class Phases:
-    """A transposed convolution along one dimension, without multiplying the zeros between input elements.
-
-    With dilation d, output pixel d * q + p meets input elements only at kernel places d - 1 - p, 2 d - 1 - p, ...
-    (after the output was shifted by `shift` to make it so): place j of them meets input element q + j - `low`. So p
-    becomes an axis of the result, and the kernel is read in steps of d.
-    """
-
-    dilation: int
-    shift: int
-    pixels: int  # places of q
-    taps: int  # places of j
-    low: int
-    high: int
-    padded_kernel: int
-    long_from: int  # phases before it have one tap less
-
-    @staticmethod
-    def of(window: Window, size: int, kernel: int, output: int) -> Phases:
-        """For an input of `size` elements."""
-        d = window.input_dilation
-        shift = (d - 1 - window.low) % d
-        pixels, taps = -(-(output + shift) // d), -(-kernel // d)
-        low = (window.low + shift - d + 1) // d
-        high = pixels + taps - 1 - low - size
-        return Phases(d, shift, pixels, taps, low, high, taps * d, -kernel % d)
-
-
-def windows_of(op: ir.OpView) -> list[Window]:
-    """The spatial dimensions of an `hlo.convolution`."""
-    padding, reversal = i64s(op, "padding"), i64s(op, "reversal")
-    columns = zip(
-        i64s(op, "input_dims")[2:],
-        i64s(op, "kernel_dims")[2:],
-        i64s(op, "output_dims")[2:],
-        i64s(op, "strides"),
-        padding[::2],
-        padding[1::2],
-        i64s(op, "lhs_dilation"),
-        i64s(op, "rhs_dilation"),
-        map(bool, reversal),
-        strict=True,
-    )
-    return [Window(*column) for column in columns]
-
-
 def _phases(rooted: Rooted, may_phase: bool) -> None:
     op = rooted.root
-    windows = windows_of(op)
+    windows = spatial_windows(op)
     a, b = rooted.source(op.operands[0]), rooted.source(op.operands[1])
     if any(len(digits) > 1 for digits in a.dimensions):
         a = rooted.materialized(op.operands[0])
@@ -145,7 +63,7 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
         a, b = use_pairs(rooted, a, b, features)
         sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // 2)
     phases = {
-        window: Phases.of(window, sizes[window.input], kernel[window.kernel], result[window.output])
+        window: OutputPhases.of(window, sizes[window.input], kernel[window.kernel], result[window.output])
         for window in windows
         if window.phased and may_phase
     }
@@ -169,7 +87,10 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
     b = _turned(b, windows, phases)
     numbered = [(window, phases.get(window)) for window in windows]
     rooted.emit(
-        a, b, lambda left, right, out: _axes(op, numbered, left, right, out), Frame(tuple(frame), tuple(origin))
+        a,
+        b,
+        lambda left, right, out: convolution_axes(op, numbered, left, right, out),
+        Frame(tuple(frame), tuple(origin)),
     )
 
 
@@ -203,7 +124,7 @@ def _padded(
     return Source(room, tuple(back))
 
 
-def _turned(b: Source, windows: Sequence[Window], phases: Mapping[Window, Phases]) -> Source:
+def _turned(b: Source, windows: Sequence[SpatialWindow], phases: Mapping[SpatialWindow, OutputPhases]) -> Source:
     """The kernel read backwards along reversed dimensions, and from place d - 1 on where phases step through it."""
     offset, dimensions = b.operand.offset, list(b.dimensions)
     for window in windows:
@@ -217,54 +138,3 @@ def _turned(b: Source, windows: Sequence[Window], phases: Mapping[Window, Phases
         if window in phases:
             offset += (phases[window].dilation - 1) * stride
     return Source(replace(b.operand, offset=offset), tuple(dimensions))
-
-
-def _split(digits: Digits, groups: int, size: int) -> tuple[Digits, Digits]:
-    """A dimension as (group, place in the group)."""
-    split = regroup_digits([digits], [groups, size // groups])
-    if split is None:
-        raise InternalError("the groups of a convolution do not divide its features", op="hlo.convolution")
-    return split[0], split[1]
-
-
-def _axes(
-    op: ir.OpView, windows: Sequence[tuple[Window, Phases | None]], a: Dimensions, b: Dimensions, c: Dimensions
-) -> Axes | None:
-    """The loops of a convolution. Operands have one digit per dimension."""
-    batch_in, feature_in = i64s(op, "input_dims")[:2]
-    kernel_in, kernel_out = i64s(op, "kernel_dims")[:2]
-    batch_out, feature_out = i64s(op, "output_dims")[:2]
-    features, batches = i64(op, "feature_groups"), i64(op, "batch_groups")
-    groups = features * batches  # at most one of them is not 1
-    input_, kernel, result = (shape(value) for value in (*op.operands, op.results[0]))
-    group_b, column_b = _split(b[kernel_out], groups, kernel[kernel_out])
-    split_c = regroup_digits([c[feature_out]], [groups, result[feature_out] // groups])
-    if split_c is None:
-        return None
-    group_c, column_c = split_c
-    group_a: Digits = ()
-    row_a, depth_a = a[batch_in], a[feature_in]
-    if features > 1:
-        group_a, depth_a = _split(a[feature_in], features, input_[feature_in])
-    elif batches > 1:
-        group_a, row_a = _split(a[batch_in], batches, input_[batch_in])
-    outer = [shared_axes("abc", group_a, group_b, group_c)]
-    m = [shared_axes("ac", row_a, c[batch_out])]
-    n = [shared_axes("bc", column_b, column_c)]
-    k = [shared_axes("ab", depth_a, b[kernel_in])]
-    for number, (window, phases) in enumerate(windows, 1):
-        step = a[window.input][0][1] if a[window.input] else 0
-        if phases:
-            stride = b[window.kernel][0][1] if b[window.kernel] else 0
-            split = regroup_digits([c[window.output]], [phases.pixels, phases.dilation])
-            if split is None or len(split[1]) > 1:
-                return None
-            m.append(shared_axes("ac", ((phases.pixels, step),), split[0]))
-            place = split[1][0][1]
-            outer.append([Axis(phases.dilation, b=-stride, c=place, tag=number)])
-            k.append([Axis(phases.taps, step, stride * phases.dilation, tag=number, long_from=phases.long_from)])
-            continue
-        pixels, taps = result[window.output], kernel[window.kernel]
-        m.append(shared_axes("ac", ((pixels, step * window.stride),), c[window.output]))
-        k.append(shared_axes("ab", ((taps, step * window.kernel_dilation),), b[window.kernel]))
-    return Axes.of(outer, m, n, k)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.windows import Window
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
-from stablehlo_py.backends.cpu.kernels.windows import Window, flattened, grouped
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -69,12 +71,12 @@ def emit_cumulative(
             place = f.isub(length - 1, number) if backwards else number
             at = f.iadd(first, f.imul(place, inner))
             loaded = [types.load(f, of, base, at, lanes, mask) for of, base in zip(elements, inputs, strict=True)]
-            values = combine([*grouped(flat, start), *loaded])
+            values = combine([*unpack(flat, start), *loaded])
             for output, (of, value) in enumerate(zip(elements, values, strict=True)):
                 types.store(f, of, rounded(f, of, value), f.parameters[f"out{output}"], at, mask)
-            return flattened(values)
+            return pack(values)
 
-        f.loop(0, length, 1, step, flattened(start))
+        f.loop(0, length, 1, step, pack(start))
 
     f.loop(f.begin, f.end, 1, walk)
     f.ret()

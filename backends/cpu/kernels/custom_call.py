@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import lapack, registered_call, sparse_product, tridiagonal_perturbed
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Template
-from stablehlo_py.backends.cpu.kernels.common import the_op
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Template
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.types import text, user_location
@@ -32,7 +32,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     Raises:
         UnsupportedError: nobody knows the target, or the call is not as its target takes it.
     """
-    op = the_op(fusion, "stablehlo.custom_call")
+    op = fusion.op("stablehlo.custom_call")
     name = text(op, "call_target_name")
     template = _TEMPLATES.get(name) or (registered_call.emit if handler_of(name) else None)
     if template is None:

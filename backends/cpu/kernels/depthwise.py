@@ -13,11 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.contraction import UNIT, Axis, Contraction, Operand, row_axis
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, contract
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
-from stablehlo_py.backends.cpu.kernels.tiling import Split
+from stablehlo_py.backends.cpu.kernels.tiling import Split, row_axis
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of

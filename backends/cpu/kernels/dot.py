@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.backends.common.contraction import Source, dot_axes
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import loop
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
-from stablehlo_py.backends.cpu.kernels.rooted import Axes, Dimensions, Rooted, Source, emit_rooted, shared_axes
+from stablehlo_py.backends.cpu.kernels.rooted import Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.size import UndecidedSize, typical_order
-from stablehlo_py.dialect.types import i64s, rank, shape
-from stablehlo_py.mlir import ir
+from stablehlo_py.dialect.types import i64s, shape
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -32,10 +33,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 def _phases(rooted: Rooted) -> None:
     lhs, rhs = rooted.root.operands
     a, b = rooted.source(lhs), rooted.source(rhs)
-    if _axes(rooted.root, a.dimensions, b.dimensions, None) is None:
+    if dot_axes(rooted.root, a.dimensions, b.dimensions, None) is None:
         a, b = rooted.materialized(lhs), rooted.materialized(rhs)
     a, b = _pairs(rooted, a, b)
-    rooted.emit(a, b, lambda left, right, result: _axes(rooted.root, left, right, result))
+    rooted.emit(a, b, lambda left, right, result: dot_axes(rooted.root, left, right, result))
 
 
 def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:
@@ -52,23 +53,3 @@ def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:
     if any(len(source.dimensions[d]) > 1 for source, d in zip((a, b), dimensions, strict=True)):
         return a, b
     return use_pairs(rooted, a, b, dimensions)
-
-
-def _axes(op: ir.OpView, a: Dimensions, b: Dimensions, c: Dimensions | None) -> Axes | None:
-    """The loops of a dot; without `c`, whether those of the operands alone fit."""
-    batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
-    rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
-    rows = [d for d in range(rank(op.operands[0])) if d not in batch + contract]
-    columns = [d for d in range(rank(op.operands[1])) if d not in rhs_batch + rhs_contract]
-    k = [shared_axes("ab", a[left], b[right]) for left, right in zip(contract, rhs_contract, strict=True)]
-    if c is None:
-        outer = [shared_axes("ab", a[left], b[right]) for left, right in zip(batch, rhs_batch, strict=True)]
-        return None if None in k + outer else Axes([], [], [], [])
-    first, second = len(batch), len(batch) + len(rows)
-    outer = [
-        shared_axes("abc", a[left], b[right], result)
-        for left, right, result in zip(batch, rhs_batch, c[: len(batch)], strict=True)
-    ]
-    m = [shared_axes("ac", a[d], c[first + i]) for i, d in enumerate(rows)]
-    n = [shared_axes("bc", b[d], c[second + i]) for i, d in enumerate(columns)]
-    return Axes.of(outer, m, n, k)

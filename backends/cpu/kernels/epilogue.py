@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from stablehlo_py.backends.common.contraction import Axis, Operand
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.base import Fusion
-from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.gemm import Parts
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.backends.cpu.target import CpuTarget

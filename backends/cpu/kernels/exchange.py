@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu import grid
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Value

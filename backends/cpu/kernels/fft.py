@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import spectrum
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.fourier import Array
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -16,7 +17,7 @@ from stablehlo_py.dialect.types import i64s, num_elements, shape, tensor_bytes, 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The phases of `hlo.fft`."""
-    op = the_op(fusion, "hlo.fft")
+    op = fusion.op("hlo.fft")
     kind, length, sizes = text(op, "kind"), i64s(op, "length"), shape(op.operands[0])
     plan = Transforms(fusion, target)
     result = op.results[0]

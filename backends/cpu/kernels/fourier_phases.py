@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, swapped
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget

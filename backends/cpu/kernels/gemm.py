@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector

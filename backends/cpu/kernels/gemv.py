@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
 from stablehlo_py.backends.cpu.kernels.packing import exchange_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget

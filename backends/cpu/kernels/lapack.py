@@ -14,8 +14,9 @@ import math
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     INTEGER,
     SAME,
@@ -44,7 +45,6 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Element
-from stablehlo_py.dialect.attributes import INPLACE
 from stablehlo_py.dialect.custom_call import read_call
 from stablehlo_py.dialect.size import is_known, largest, less, minimum, select
 from stablehlo_py.errors import UnsupportedError
@@ -66,15 +66,14 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     Raises:
         UnsupportedError: the call is not as its target takes it.
     """
-    op = the_op(fusion, "stablehlo.custom_call")
+    op = fusion.op("stablehlo.custom_call")
     call = read_call(op)
     routine = routine_of(call)
     batch = math.prod(batch_of(call, routine))
     small = less(math.prod(routine.operands[0].shape), SMALL_MATRIX + 1)
-    pairs = tuple(fusion.attributes[INPLACE]) if INPLACE in fusion.attributes else ()
     numbers = [fusion.inputs.index(value) for value in op.operands]
-    in_place = [(numbers.index(input_), output) for input_, output in zip(pairs[::2], pairs[1::2], strict=True)]
-    f = phase_function(fusion, fusion.name, aliased=bool(pairs))
+    in_place = [(numbers.index(input_), output) for input_, output in fusion.inplace]
+    f = phase_function(fusion, fusion.name, aliased=fusion.aliased)
     inputs = [operand(f, fusion, value) for value in op.operands]
     first: Index = 0
     last: Index = batch

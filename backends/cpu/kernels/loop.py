@@ -11,20 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.iteration import cone, place_of, refine
 from stablehlo_py.backends.cpu.kernels import symbolic_loop, tile
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import (
-    aliased,
-    cone,
-    empty,
-    kernel,
-    lanes_for,
-    merge_short,
-    phase,
-    place_of,
-    refine,
-    start_function,
-)
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import empty, kernel, lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
@@ -61,7 +52,7 @@ class _Loop:
     def __init__(self, fusion: Fusion, target: CpuTarget, sizes: tuple[int, ...], lanes: int) -> None:
         self.fusion, self.target, self.sizes, self.lanes = fusion, target, sizes, lanes
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
-        self.aliased = aliased(fusion)
+        self.aliased = fusion.aliased
 
     def emit(self, cost: float) -> Kernel:
         f = start_function(self.fusion)

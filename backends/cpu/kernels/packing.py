@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand
 from stablehlo_py.backends.cpu.kernels.gemm import Gemm, dense_steps
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.codegen.builder import I64, Function, Index, Value

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stablehlo_py.backends.common.contraction import Operand
+from stablehlo_py.backends.common.loops import if_any
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.common import if_any
-from stablehlo_py.backends.cpu.kernels.contraction import Operand
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.dialect.size import is_known, maximum, minimum

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from stablehlo_py.backends.common.contraction import Operand, Source
+from stablehlo_py.backends.common.loops import if_any
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.common import if_any
-from stablehlo_py.backends.cpu.kernels.contraction import Operand
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
 from stablehlo_py.dialect.index_map import Digits, digits_of
 from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:
-    from stablehlo_py.backends.cpu.kernels.rooted import Rooted, Source
+    from stablehlo_py.backends.cpu.kernels.rooted import Rooted
 
 FEW = 8  # with fewer rows or columns the copies cost more than they save
 

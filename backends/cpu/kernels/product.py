@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Phase
-from stablehlo_py.backends.cpu.kernels.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream

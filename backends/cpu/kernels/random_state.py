@@ -1,8 +1,9 @@
 """hlo.random_state: a Philox state that no other draw of the process has."""
 
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu import grid
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR
 from stablehlo_py.dialect.types import i64
@@ -12,7 +13,7 @@ SITE_SHIFT = 32  # a site draws less than 2^32 times in a call
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase of one iteration, which also counts the draw."""
-    op = the_op(fusion, "hlo.random_state")
+    op = fusion.op("hlo.random_state")
     site = i64(op, "site")
     f = phase_function(fusion, fusion.name)
     record = grid.read(f, operand(f, fusion, op.operands[0]), grid.RECORD, PTR)

@@ -1,6 +1,7 @@
 """hlo.recv."""
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.transfer import through_channel
 from stablehlo_py.backends.cpu.target import CpuTarget
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import functools
 import math
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, the_op, unravel
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import offset, pack, unpack, unravel
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -27,7 +29,7 @@ from stablehlo_py.mlir import ir
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over the kept positions."""
-    op = the_op(fusion, "stablehlo.reduce")
+    op = fusion.op("stablehlo.reduce")
     f = phase_function(fusion, fusion.name)
     iterations, cost = _Reduction(f, fusion, op, target).emit()
     f.ret()
@@ -98,11 +100,11 @@ class _Reduction:
 
         def body(i: Value, *values: Value) -> list[Value]:
             inner = self._reduce(
-                f.iadd(base, f.imul(i, self.strides[first])), rest, lanes, _packed(values, carries), mask
+                f.iadd(base, f.imul(i, self.strides[first])), rest, lanes, unpack(values, carries), mask
             )
-            return _unpacked(inner)
+            return pack(inner)
 
-        return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+        return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
 
     def _row(self, i: Value) -> None:
         """One result: its reduced elements, lanes along the last dimension where that is reduced."""
@@ -149,9 +151,9 @@ class _Reduction:
 
             def body(i: Value, *values: Value) -> list[Value]:
                 place = f.iadd(base, f.imul(i, self.strides[first]))
-                return _unpacked(self._in_order(place, rest, _packed(values, carries)))
+                return pack(self._in_order(place, rest, unpack(values, carries)))
 
-            return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+            return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
         part = self.sizes[-1] // lanes
         starts = f.binary("mul", f.lane_ids(lanes), f.const(part, vector(lanes, I64)))
         inits = self._inits(lanes)
@@ -162,9 +164,9 @@ class _Reduction:
                 types.gather(f, of, operand(f, self.fusion, value), places)
                 for of, value in zip(self.elements, self.op.operands, strict=False)
             ]
-            return _unpacked(self.combine([*_packed(values, inits), *elements]))
+            return pack(self.combine([*unpack(values, inits), *elements]))
 
-        parts = _packed(f.loop(0, part, 1, step, _unpacked(inits)), inits)
+        parts = unpack(f.loop(0, part, 1, step, pack(inits)), inits)
         for lane in range(lanes):
             one = [types.each(lambda value, lane=lane: f.extract(value, lane), value) for value in parts]
             carries = self.combine([*carries, *one])
@@ -177,14 +179,14 @@ class _Reduction:
 
             def body(i: Value, *values: Value) -> list[Value]:
                 place = f.iadd(base, f.imul(i, self.strides[first]))
-                return _unpacked(self._vector_part(place, rest, whole, _packed(values, carries)))
+                return pack(self._vector_part(place, rest, whole, unpack(values, carries)))
 
-            return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+            return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
 
         def step(i: Value, *values: Value) -> list[Value]:
-            return _unpacked(self.combine([*_packed(values, carries), *self._load(f.iadd(base, i), lanes)]))
+            return pack(self.combine([*unpack(values, carries), *self._load(f.iadd(base, i), lanes)]))
 
-        return _packed(f.loop(0, whole, lanes, step, _unpacked(carries)), carries)
+        return unpack(f.loop(0, whole, lanes, step, pack(carries)), carries)
 
     def _tail(self, base: Index, outer: list[int], whole: int, carries: list[Lanes]) -> list[Lanes]:
         f, last = self.f, len(self.sizes) - 1
@@ -193,20 +195,11 @@ class _Reduction:
 
             def body(i: Value, *values: Value) -> list[Value]:
                 place = f.iadd(base, f.imul(i, self.strides[first]))
-                return _unpacked(self._tail(place, rest, whole, _packed(values, carries)))
+                return pack(self._tail(place, rest, whole, unpack(values, carries)))
 
-            return _packed(f.loop(0, self.sizes[first], 1, body, _unpacked(carries)), carries)
+            return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
 
         def step(i: Value, *values: Value) -> list[Value]:
-            return _unpacked(self.combine([*_packed(values, carries), *self._load(f.iadd(base, i), 1)]))
+            return pack(self.combine([*unpack(values, carries), *self._load(f.iadd(base, i), 1)]))
 
-        return _packed(f.loop(whole, self.sizes[last], 1, step, _unpacked(carries)), carries)
-
-
-def _unpacked(values: list[Lanes]) -> list[Value]:
-    return [part for value in values for part in types.parts(value)]
-
-
-def _packed(values: list[Value] | tuple[Value, ...], like: list[Lanes]) -> list[Lanes]:
-    rest = iter(values)
-    return [(next(rest), next(rest)) if isinstance(one, tuple) else next(rest) for one in like]
+        return unpack(f.loop(whole, self.sizes[last], 1, step, pack(carries)), carries)

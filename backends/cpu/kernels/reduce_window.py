@@ -8,29 +8,31 @@ are too few outputs for that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import offset, operand, scalar_operand, unravel
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import offset, unravel
+from stablehlo_py.backends.common.windows import over_window, windows_of
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
-from stablehlo_py.backends.cpu.kernels.windows import Window, flattened, grouped, windows_of
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, rounded
-from stablehlo_py.codegen.builder import I1, Function, Index, Value
+from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import always_at_most, estimate, is_known
+from stablehlo_py.dialect.size import estimate, is_known
 from stablehlo_py.dialect.types import shape, text
 from stablehlo_py.mlir import ir
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over output positions."""
-    op = next(op for op in fusion.ops if op.operation.name in ("hlo.reduce_window", "stablehlo.reduce_window"))
+    op = fusion.op("hlo.reduce_window", "stablehlo.reduce_window")
     windows = windows_of(op)
     dimension = cumulative_dimension(windows)
     if dimension is not None:
@@ -89,59 +91,3 @@ def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]
         return combiner(f, op)
     rule = ARITH[text(op, "kind")]  # narrow floats: rounded where they are stored, not at every step
     return lambda values: [rule(f, op, values)]
-
-
-def over_window(
-    f: Function,
-    windows: Sequence[Window],
-    place: Sequence[Index],
-    strides: Sequence[int],
-    carries: list[Lanes],
-    body: Callable[[Index, list[Lanes]], list[Lanes]],
-    at: Index = 0,
-) -> list[Lanes]:
-    """Fold `body(operand offset, carries)` over the in-bounds operand positions of the window at output position
-    `place`; offsets begin at `at`."""
-    if not windows:
-        return body(at, carries)
-    window, index, stride = windows[0], place[0], strides[0]
-
-    def rest(position: Index, values: list[Lanes]) -> list[Lanes]:
-        below = f.iadd(at, f.imul(position, stride))
-        return over_window(f, windows[1:], place[1:], strides[1:], values, body, below)
-
-    if window.trivial:
-        return rest(index, carries)
-    start = f.isub(f.imul(index, window.stride), window.low)
-
-    def step(number: Index, *flat: Value) -> list[Value]:
-        spot = f.iadd(start, f.imul(number, window.dilation))
-
-        def inside(position: Index) -> list[Value]:
-            return flattened(rest(position, grouped(flat, carries)))
-
-        if window.base_dilation == 1 and window.dilation == 1:
-            return inside(spot)
-        return _guarded(f, window, spot, inside, list(flat))
-
-    low: Index = 0
-    high: Index = window.width
-    if window.base_dilation == 1 and window.dilation == 1:
-        padded = not (always_at_most(window.low, 0) and always_at_most(window.high, 0))
-        low = f.imax(0, f.isub(0, start)) if padded else 0
-        high = f.imin(window.width, f.isub(window.size, start)) if padded else window.width
-    return grouped(f.loop(low, high, 1, step, flattened(carries)), carries)
-
-
-def _guarded(
-    f: Function, window: Window, spot: Index, inside: Callable[[Index], list[Value]], flat: list[Value]
-) -> list[Value]:
-    """Run `inside` where a dilated position falls on an operand element."""
-    position = f.index(spot)
-    reach = (window.size - 1) * window.base_dilation
-    good = f.binary("and", f.cmp("sge", position, f.const(0)), f.cmp("sle", position, f.index(reach)))
-    if window.base_dilation > 1:
-        on_element = f.cmp("eq", f.index(f.irem(position, window.base_dilation)), f.const(0))
-        good = f.binary("and", good, on_element)
-    assert good.type is I1
-    return f.if_(good, lambda: inside(f.idiv(position, window.base_dilation)), lambda: flat)

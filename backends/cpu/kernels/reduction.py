@@ -8,72 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion
+from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I1, Function, Index, Value
-from stablehlo_py.codegen.elemental import Elemental, Provider
-from stablehlo_py.codegen.index import Affine, Position, Variable, affine, flatten, lane_index, same
-from stablehlo_py.codegen.types import Element, Lanes, element, parts, select, splat
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.index import Affine, Position, Variable, affine, lane_index
+from stablehlo_py.codegen.types import Lanes, select, splat
 from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.size import is_known
-from stablehlo_py.dialect.types import i64s, text
-from stablehlo_py.mlir import ir
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """One `hlo.reduce` of a fusion."""
-
-    result: ir.Value
-    operand: ir.Value
-    init: ir.Value
-    kind: str
-    dimensions: tuple[int, ...]
-    of: Element
-
-
-def reductions(fusion: Fusion) -> list[Reduction]:
-    """Every `hlo.reduce` of the fusion, in order."""
-    return [
-        Reduction(
-            op.operation.results[0],
-            op.operation.operands[0],
-            op.operation.operands[1],
-            text(op, "kind"),
-            i64s(op, "dimensions"),
-            element(op.operation.results[0]),
-        )
-        for op in fusion.ops
-        if op.operation.name == "hlo.reduce"
-    ]
-
-
-def pack(values: Sequence[Lanes]) -> list[Value]:
-    """Lanes as plain values, for loop carries."""
-    return [part for value in values for part in parts(value)]
-
-
-def unpack(values: Sequence[Value], of: Sequence[Element]) -> list[Lanes]:
-    """The inverse of `pack`."""
-    result: list[Lanes] = []
-    rest = iter(values)
-    for one in of:
-        result.append((next(rest), next(rest)) if one.is_complex else next(rest))
-    return result
-
-
-def finish(e: Elemental, reduction: Reduction, total: Lanes) -> Lanes:
-    """The result from an accumulator: lanes combined where `total` has lanes of one result, the initial value, the
-    rounding.
-    """
-    start = splat(e.f, e.value(reduction.init, ()), parts(total)[0].type.lanes)
-    combined = arith.combine(e.f, reduction.kind, reduction.of, start, total)
-    return arith.rounded(e.f, reduction.of, combined)
-
-
-def at_place(here: Affine, result: Lanes) -> Provider:
-    """Provides a result at one element number; other places are computed."""
-    return lambda e, place: result if same(e.f, flatten(e.f, place), here) else None
 
 
 @dataclass(frozen=True)

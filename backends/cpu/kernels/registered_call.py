@@ -10,8 +10,9 @@ import math
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import inplace_pairs, operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.symbols import call_symbol
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Value
@@ -43,12 +44,12 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     Raises:
         UnsupportedError: a buffer or an attribute has no form in the header.
     """
-    op = the_op(fusion, "stablehlo.custom_call")
+    op = fusion.op("stablehlo.custom_call")
     if not all(is_tensor(value) for value in (*op.operands, *op.results)):
         raise UnsupportedError("a registered custom call takes and gives tensors, not tokens or tuples")
     call = read_call(op)
     site = op.attributes[SITE].value if SITE in op.attributes else ""
-    pairs = inplace_pairs(fusion)
+    pairs = fusion.inplace
     f = phase_function(fusion, fusion.name, aliased=True)
     table = _Table(f, f"{fusion.name}.table")
     operands = [operand(f, fusion, value) for value in op.operands]

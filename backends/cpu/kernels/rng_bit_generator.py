@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -31,7 +32,7 @@ _STATE = ELEMENTS["ui64"]
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """A phase over groups of counters, and one for the new state."""
-    op = the_op(fusion, "hlo.rng_bit_generator")
+    op = fusion.op("hlo.rng_bit_generator")
     philox = text(op, "algorithm") != "THREE_FRY"
     _check(op, philox)
     sizes, bits = shape(op.results[1]), element(op.results[1]).bits

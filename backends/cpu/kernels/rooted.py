@@ -14,52 +14,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from stablehlo_py.backends.common.contraction import Axes, Contraction, Dimensions, Operand, Source, scaled
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.views import is_elementwise, output_digits, view_of
 from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of, memory_element
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, phase_function
-from stablehlo_py.backends.cpu.kernels.contraction import Axis, Contraction, Operand, normalize
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
-from stablehlo_py.backends.cpu.kernels.views import is_elementwise, output_digits, view_of
+from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.attributes import INPLACE
-from stablehlo_py.dialect.index_map import Digits, digits_of, refine
+from stablehlo_py.dialect.index_map import Digits, digits_of
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
-
-Dimensions = Sequence[Digits]
-
-
-@dataclass(frozen=True)
-class Axes:
-    """The loops of a product by their role: in A, B and C; in A and C; in B and C; in A and B."""
-
-    batch: list[Axis]
-    m: list[Axis]
-    n: list[Axis]
-    k: list[Axis]
-
-    @classmethod
-    def of(cls, *groups: Sequence[list[Axis] | None]) -> Axes | None:
-        """From the axes of each dimension (see `shared_axes`), by role; None if those of any dimension are."""
-        roles: list[list[Axis]] = []
-        for group in groups:
-            roles.append([])
-            for axes in group:
-                if axes is None:
-                    return None
-                roles[-1] += axes
-        return cls(*roles)
-
-
-@dataclass(frozen=True)
-class Source:
-    """An operand in memory and the digits of its dimensions, in scalars."""
-
-    operand: Operand
-    dimensions: tuple[Digits, ...]
 
 
 @dataclass(frozen=True)
@@ -74,11 +43,6 @@ class NoLoops(InternalError):
     """No layout of the result gives the contraction a contiguous axis for its lanes."""
 
 
-def scaled(dimensions: Dimensions, factor: int) -> tuple[Digits, ...]:
-    """Digits with every stride multiplied."""
-    return tuple(tuple((size, stride * factor) for size, stride in digits) for digits in dimensions)
-
-
 def scratch_layouts(sizes: Sequence[int]) -> Iterator[tuple[Digits, ...]]:
     """Dense layouts of a result: row-major, then those with another dimension innermost."""
     for innermost in reversed(range(len(sizes))):
@@ -91,19 +55,11 @@ def scratch_layouts(sizes: Sequence[int]) -> Iterator[tuple[Digits, ...]]:
         yield ()
 
 
-def shared_axes(order: str, *sides: Digits) -> list[Axis] | None:
-    """Axes common to the sides named in `order` ("abc", "ac", "bc", "ab"); None where their digits do not fit."""
-    refined = refine(*sides)
-    if refined is None:
-        return None
-    return [Axis(size, **dict(zip(order, strides, strict=True))) for size, *strides in refined]
-
-
 class Rooted:
     """A fusion with one product, `root`, on its way to a kernel."""
 
     def __init__(self, fusion: Fusion, target: CpuTarget, root: ir.OpView) -> None:
-        aliased = INPLACE in fusion.attributes
+        aliased = fusion.aliased
         self.fusion = fusion
         self.root = root
         self.target = target

@@ -8,25 +8,17 @@ if that is cheap, else kept in a row of scratch memory. Rows of few columns are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.iteration import cone, place_of, refine
+from stablehlo_py.backends.common.loops import nest
+from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reduction_levels, reductions
 from stablehlo_py.backends.cpu.kernels import column, loop
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
-from stablehlo_py.backends.cpu.kernels.common import nest
-from stablehlo_py.backends.cpu.kernels.iteration import (
-    aliased,
-    cone,
-    empty,
-    kernel,
-    lanes_for,
-    merge_short,
-    phase,
-    place_of,
-    refine,
-    start_function,
-)
-from stablehlo_py.backends.cpu.kernels.reduction import Reduction, Sweep, at_place, finish, reductions
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import empty, kernel, lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
@@ -68,28 +60,6 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return _Row(fusion, target, rows, columns, levels).emit()
 
 
-def reduction_levels(items: Sequence[Reduction]) -> list[list[Reduction]]:
-    """Reductions by the number of reductions that they depend on."""
-    results = {item.result for item in items}
-    known: dict[ir.Value, int] = {}
-    levels: list[list[Reduction]] = []
-    for item in items:
-        level = _depth(item.result, results, known)
-        levels += [[] for _ in range(level - len(levels))]
-        levels[level - 1].append(item)
-    return levels
-
-
-def _depth(value: ir.Value, results: Collection[ir.Value], known: dict[ir.Value, int]) -> int:
-    """How many of the results come one after the other on the way to a value."""
-    if isinstance(value.owner, ir.Block):
-        return 0
-    if value not in known:
-        below = max((_depth(operand, results, known) for operand in value.owner.operands), default=0)
-        known[value] = below + (value in results)
-    return known[value]
-
-
 class _Row:
     def __init__(
         self, fusion: Fusion, target: CpuTarget, rows: int, columns: int, levels: list[list[Reduction]]
@@ -104,7 +74,7 @@ class _Row:
         column_sizes = [size for size, origin in zip(space.sizes, space.origin, strict=True) if origin == 1]
         self.values = cone(fusion.outputs)
         full_lanes = lanes_for(target, self.values, 1 << 10)
-        self.aliased = aliased(fusion)
+        self.aliased = fusion.aliased
         short = always_at_most(columns, min(ACROSS_COLUMNS, full_lanes))
         self.across = short and always_less(columns, rows) and always_at_most(full_lanes, rows)
         if self.aliased and rows % full_lanes:

@@ -12,15 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import (
-    copy_phase,
-    inplace_pairs,
-    nest,
-    offset,
-    operand,
-    the_op,
-)
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import nest, offset
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -73,7 +68,7 @@ def _layout(op: ir.OpView, count: int) -> _Layout:
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One copy phase per operand that is not updated in place, then the updates."""
-    op = the_op(fusion, "stablehlo.scatter")
+    op = fusion.op("stablehlo.scatter")
     count = (len(op.operands) - 1) // 2
     functions, phases = [], []
     for number in range(count):
@@ -84,7 +79,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     layout = _layout(op, count)
     if num_elements(op.operands[count + 1]):
         symbol = f"{fusion.name}.update"
-        f = phase_function(fusion, symbol, aliased=bool(inplace_pairs(fusion)))
+        f = phase_function(fusion, symbol, aliased=bool(fusion.inplace))
         iterations, cost = _emit_updates(f, fusion, op, count, layout, target)
         f.ret()
         functions.append(f.text(target.function_attributes))

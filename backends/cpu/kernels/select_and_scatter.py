@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import copy_phase, nest, offset, operand, the_op
-from stablehlo_py.backends.cpu.kernels.reduce_window import over_window
-from stablehlo_py.backends.cpu.kernels.windows import Window
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import nest, offset
+from stablehlo_py.backends.common.windows import Window, over_window, windows_of
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
@@ -24,19 +25,10 @@ from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 
 
-def _windows(op: ir.OpView) -> list[Window]:
-    sizes = shape(op.operands[0])
-    rank = len(sizes)
-    width = tuple(op.attributes["window_dimensions"]) if "window_dimensions" in op.attributes else (1,) * rank
-    stride = tuple(op.attributes["window_strides"]) if "window_strides" in op.attributes else (1,) * rank
-    flat = [int(edge) for edge in op.attributes["padding"]] if "padding" in op.attributes else [0] * (2 * rank)
-    return [Window(sizes[d], width[d], stride[d], low=flat[2 * d], high=flat[2 * d + 1]) for d in range(rank)]
-
-
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """Fill, then select and scatter."""
-    op = the_op(fusion, "stablehlo.select_and_scatter")
-    windows = _windows(op)
+    op = fusion.op("stablehlo.select_and_scatter")
+    windows = windows_of(op)
     sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
     functions, phases = [], []
     fill_here = op.operands[2] in fusion.inputs

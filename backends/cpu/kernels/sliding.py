@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.backends.cpu.kernels.windows import Window, flattened, grouped
+from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.windows import Window
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
@@ -49,16 +50,16 @@ class Sliding:
 
         def over(step: Callable[[Index, list[Lanes]], list[Lanes]]) -> list[Value]:
             def body(number: Index, *flat: Value) -> list[Value]:
-                return flattened(step(f.iadd(first, f.imul(number, window.dilation)), grouped(flat, values)))
+                return pack(step(f.iadd(first, f.imul(number, window.dilation)), unpack(flat, values)))
 
-            return f.loop(0, window.width, 1, body, flattened(values))
+            return f.loop(0, window.width, 1, body, pack(values))
 
         results = f.if_(
             f.binary("and", begins, ends),
             lambda: over(lambda spot, held: self._whole(row, spot, held)),
             lambda: over(lambda spot, held: self._partial(row, spot, held)),
         )
-        return grouped(results, values)
+        return unpack(results, values)
 
     @property
     def _spare(self) -> int:

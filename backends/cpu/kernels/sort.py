@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -25,7 +26,7 @@ def _aligned(size: int) -> int:
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over the rows (all dimensions but the sorted one). Columns of a row are copied to scratch and back."""
-    op = the_op(fusion, "stablehlo.sort")
+    op = fusion.op("stablehlo.sort")
     sizes = shape(op.operands[0])
     dimension = i64(op, "dimension") if "dimension" in op.attributes else -1
     dimension %= max(1, len(sizes))

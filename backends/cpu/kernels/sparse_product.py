@@ -3,8 +3,9 @@ jax.experimental.sparse calls."""
 
 from __future__ import annotations
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -26,7 +27,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     Raises:
         UnsupportedError: the call is not so.
     """
-    op = the_op(fusion, "stablehlo.custom_call")
+    op = fusion.op("stablehlo.custom_call")
     call = read_call(op)
     if len(call.operands) != 4 or len(call.results) != 1:
         raise UnsupportedError(f"'{TARGET}' takes four operands and gives one result")

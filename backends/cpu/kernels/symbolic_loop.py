@@ -13,17 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.iteration import Space, place_of
 from stablehlo_py.backends.cpu.kernels import tile
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import (
-    Space,
-    kernel,
-    lanes_for,
-    merge_short,
-    phase,
-    place_of,
-    start_function,
-)
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import kernel, lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value

@@ -11,17 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import (
-    Space,
-    aliased,
-    kernel,
-    lanes_for,
-    phase,
-    place_of,
-    power_of_two,
-    start_function,
-)
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.iteration import Space, place_of
+from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.kernels.iteration import kernel, lanes_for, phase, power_of_two, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
@@ -37,7 +30,7 @@ UNROLLED_OPS = 3  # bodies of up to this many operations are repeated for every 
 
 def applies(fusion: Fusion, target: CpuTarget, space: Space) -> bool:
     """Whether an input is read along another loop than the innermost, and both are long enough, or may be."""
-    return not aliased(fusion) and _transposed_loop(space) is not None
+    return not fusion.aliased and _transposed_loop(space) is not None
 
 
 def _transposed_loop(space: Space) -> int | None:

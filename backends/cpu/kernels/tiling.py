@@ -7,10 +7,11 @@ The register tile follows Goto and van de Geijn, "Anatomy of High-Performance Ma
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand, collapse
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.contraction import Contraction
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.size import Number, is_known, less
@@ -19,6 +20,9 @@ PAGE = 4096
 TALLEST = 28  # rows of a register tile
 PANEL_VECTORS = 3  # where lanes come with the call: the tile is then high enough for a panel with one vector, too
 FEW_SUMS = 8  # accumulators of a tile, at least: what two multiply-adders have under way
+HALF_VECTOR = 8  # elements of the commonest type
+FULL_ROWS = 12  # a register tile of that many rows does well
+SOME_ROWS = 4  # that many are better than a number that a call brings along, which may be one
 CHUNK_DEPTH = 512  # products of an element between two visits to the sums' buffer
 
 
@@ -69,6 +73,65 @@ class Plan:
     def panel(self, arithmetic: Arithmetic) -> int:
         """Elements of n per full panel."""
         return self.lanes * self.vectors // arithmetic.parts
+
+
+def row_axis(axes: Iterable[Axis]) -> Axis:
+    """The axis that becomes the rows of the register tile: of those that fill it the one that steps least (rows that
+    are pages apart share cache sets), else the longest. One whose size comes with the call may have a single row."""
+
+    def filled(axis: Axis) -> float:
+        return min(axis.size, FULL_ROWS) if is_known(axis.size) else SOME_ROWS - 0.5
+
+    return max(axes, key=lambda axis: (filled(axis), -abs(axis.a or axis.b), axis.size), default=UNIT)
+
+
+def _lane_axis(m_axes: list[Axis], n_axes: list[Axis]) -> Axis | None:
+    """The axis that stores of C are contiguous along; where it fills less than half a vector (the channels of an image,
+    say) the longest one that can be loaded whole, and is stored with gaps."""
+    unit = next((axis for axis in (*m_axes, *n_axes) if axis.c == 1), None)
+    if unit is None or not is_known(unit.size) or unit.size >= HALF_VECTOR:
+        return unit
+    loaded = [axis for axis in m_axes if axis.a == 1] + [axis for axis in n_axes if axis.b == 1]
+    long = [axis for axis in loaded if is_known(axis.size) and axis.size >= 2 * HALF_VECTOR]
+    return max(long, key=lambda axis: axis.size, default=unit)
+
+
+def _elements(axes: Iterable[Axis]) -> int:
+    return math.prod(axis.size for axis in axes)
+
+
+def normalize(
+    batch: Sequence[Axis],
+    m: Sequence[Axis],
+    n: Sequence[Axis],
+    k: Sequence[Axis],
+    a: Operand,
+    b: Operand,
+) -> Contraction:
+    """Collapse the axes and choose rows and lanes: lanes run along the free axis that is contiguous in C, or along one
+    that is contiguous in its operand where that is too short.
+
+    Without such an axis (C has one element along m and n, or its contiguous axis is a batch axis) the longer side
+    becomes the lanes.
+    """
+    m_axes, n_axes = collapse(m), collapse(n)
+    k_axes = collapse(k)
+    lanes = _lane_axis(m_axes, n_axes)
+    if lanes in m_axes if lanes else _elements(m_axes) > _elements(n_axes):
+        return normalize(
+            [axis.swapped() for axis in batch],
+            [axis.swapped() for axis in n_axes],
+            [axis.swapped() for axis in m_axes],
+            [axis.swapped() for axis in k_axes],
+            b,
+            a,
+        )
+    lanes = lanes or max(n_axes, key=lambda axis: axis.size, default=UNIT)
+    rows = row_axis(m_axes)
+    outer = collapse(batch)
+    outer += [axis for axis in m_axes if axis is not rows] + [axis for axis in n_axes if axis is not lanes]
+    k_axes.sort(key=lambda axis: (abs(axis.b), abs(axis.a)), reverse=True)
+    return Contraction(tuple(outer), rows, lanes, tuple(k_axes) or (UNIT,), a, b)
 
 
 def tile_cost(rows: int, vectors: int, depth: int) -> float:

@@ -13,10 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import pack, unpack
 from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels import registers
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import inplace_pairs
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -24,7 +25,6 @@ from stablehlo_py.codegen.arith import ARITH, apply, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Lanes, element
-from stablehlo_py.dialect.attributes import INPLACE
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import always_at_most
@@ -51,7 +51,7 @@ Place = tuple[int, ...]
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One serial phase of straight-line code and loops."""
-    aliased = INPLACE in fusion.attributes
+    aliased = fusion.aliased
     f = phase_function(fusion, fusion.name, aliased=aliased)
     emitter = _Emitter(f, fusion)
     emitter.run()
@@ -79,7 +79,7 @@ class _Emitter:
         self.overwritten: set[ir.Value] = set()
         self.indices: dict[ir.Value, Value] = {}
         self.output_of: dict[ir.Value, int] = {value: number for number, value in enumerate(fusion.outputs)}
-        self.inplace = inplace_pairs(fusion)
+        self.inplace = fusion.inplace
         self.block: Value | None = None  # that may end loops, where there are any
 
     def run(self) -> None:
@@ -415,12 +415,12 @@ class _Emitter:
                     raise InternalError("a carry in memory changes its place", location=user_location(op.location))
             assert self.block is not None
             end_if_asked(self.f, self.block)
-            return _flat(yielded)
+            return pack(_chunks(yielded))
 
         if self.block is None:
             with self.f.at_level(0):
                 self.block = self.f.load(PTR, self.f.shared)
-        results = self.f.while_(_flat(initial), condition, body)
+        results = self.f.while_(pack(_chunks(initial)), condition, body)
         for result, held in zip(op.results, _rebuilt(initial, results), strict=True):
             self.held[result] = held
 
@@ -437,7 +437,7 @@ class _Emitter:
             template[:] = self._yielded(region.blocks[0])
             if any(isinstance(held, Memory) for held in template):
                 raise InternalError("a branch yields a value in memory", location=user_location(op.location))
-            return _flat(template)
+            return pack(_chunks(template))
 
         merged = self.f.if_(self.indices[op.operands[0]], lambda: branch(op.regions[0]), lambda: branch(op.regions[1]))
         for result, held in zip(op.results, _rebuilt(template, merged), strict=True):
@@ -490,22 +490,18 @@ def _dot(place: Sequence[int], strides: Sequence[int]) -> int:
     return sum(i * stride for i, stride in zip(place, strides, strict=True))
 
 
-def _flat(held: Sequence[Held]) -> list[Value]:
-    """All register parts, in order; complex chunks give two."""
-    return [part for one in held if isinstance(one, Registers) for chunk in one.chunks for part in types.parts(chunk)]
+def _chunks(held: Sequence[Held]) -> list[Lanes]:
+    """What is in registers, in order."""
+    return [chunk for one in held if isinstance(one, Registers) for chunk in one.chunks]
 
 
 def _rebuilt(template: Sequence[Held], values: Sequence[Value]) -> list[Held]:
-    """`template` with its registers replaced by `values`, the inverse of `_flat`."""
-    rest = iter(values)
-    rebuilt: list[Held] = []
-    for one in template:
-        if isinstance(one, Memory):
-            rebuilt.append(one)
-            continue
-        chunks = tuple((next(rest), next(rest)) if isinstance(chunk, tuple) else next(rest) for chunk in one.chunks)
-        rebuilt.append(replace(one, chunks=chunks))
-    return rebuilt
+    """`template` with its registers replaced by `values`, which are packed."""
+    chunks = iter(unpack(values, _chunks(template)))
+    return [
+        one if isinstance(one, Memory) else replace(one, chunks=tuple(next(chunks) for _ in one.chunks))
+        for one in template
+    ]
 
 
 _HANDLERS: dict[str, Callable[[_Emitter, ir.OpView], None]] = {

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -43,7 +44,7 @@ def _ordered(f: Function, a: Value) -> Value:
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over rows."""
-    op = the_op(fusion, "hlo.top_k")
+    op = fusion.op("hlo.top_k")
     sizes, k = shape(op.operands[0]), i64(op, "k")
     size, rows = sizes[-1], math.prod(sizes[:-1])
     of, indices = element(op.operands[0]), element(op.results[1])

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -50,7 +52,7 @@ class _Systems:
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """Phases over groups of right-hand sides, one of which a call runs."""
-    op = the_op(fusion, "hlo.triangular_solve")
+    op = fusion.op("hlo.triangular_solve")
     left, transpose = flag(op, "left_side"), text(op, "transpose_a")
     sizes, of = shape(op.operands[1]), element(op.operands[0])
     n, sides = sizes[-2:] if left else sizes[:-3:-1]
@@ -177,16 +179,16 @@ class _Group:
                 return [subtract_product(f, total, coefficient, value) for total, value in pairs]
 
             def earlier(step: Value, *flat: Value) -> list[Value]:
-                other, totals = row_of(step), _grouped(s.of, flat)
+                other, totals = row_of(step), unpack(flat, s.of)
                 values = [solved(other, vector) for vector in range(self.vectors)]
                 sums = [
                     eliminate(totals[i * self.vectors : (i + 1) * self.vectors], row, other, values)
                     for i, row in enumerate(rows)
                 ]
-                return [part for row in sums for total in row for part in types.parts(total)]
+                return pack(total for row in sums for total in row)
 
-            start = [part for row in rows for v in range(self.vectors) for part in types.parts(known(row, v))]
-            totals = _grouped(s.of, f.loop(0, first, 1, earlier, start))
+            start = pack(known(row, v) for row in rows for v in range(self.vectors))
+            totals = unpack(f.loop(0, first, 1, earlier, start), s.of)
             results: list[list[Lanes]] = []
             for i, row in enumerate(rows):
                 sums = totals[i * self.vectors : (i + 1) * self.vectors]
@@ -206,7 +208,3 @@ class _Group:
         diagonal = None if s.unit else self._coefficient(base, row, row)
         values = sums if diagonal is None else [field_arithmetic(f, "divide", total, diagonal) for total in sums]
         return [rounded(f, s.of, value) for value in values]
-
-
-def _grouped(of: Element, flat: tuple[Value, ...] | list[Value]) -> list[Lanes]:
-    return list(zip(flat[0::2], flat[1::2], strict=True)) if of.is_complex else list(flat)

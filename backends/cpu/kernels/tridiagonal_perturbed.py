@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, the_op
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import complex as complex_math
@@ -36,7 +37,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     Raises:
         UnsupportedError: the call is not so.
     """
-    op = the_op(fusion, "stablehlo.custom_call")
+    op = fusion.op("stablehlo.custom_call")
     call = read_call(op)
     buffers = (*call.operands, *call.results)
     of_types = {str(buffer.element) for buffer in buffers}

@@ -9,18 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from stablehlo_py.backends.cpu.kernels.base import Fusion, Kernel, Phase
-from stablehlo_py.backends.cpu.kernels.common import inplace_pairs
-from stablehlo_py.backends.cpu.kernels.iteration import (
-    cone,
-    kernel,
-    lanes_for,
-    merge_short,
-    phase,
-    place_of,
-    refine,
-    start_function,
-)
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.iteration import cone, place_of, refine
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
+from stablehlo_py.backends.cpu.kernels.iteration import kernel, lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -37,7 +29,7 @@ from stablehlo_py.mlir import ir
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """Generate the kernel. Every result is a `dynamic_update_slice`, or a reshape of one."""
     emitter = _Update(fusion, target)
-    pairs = inplace_pairs(fusion)
+    pairs = fusion.inplace
     for output in range(len(fusion.outputs)):
         emitter.output(output, {source for source, result in pairs if result == output})
     if not emitter.phases:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from one_kernel import compile_kernel, run_kernel
 
-from stablehlo_py.backends.cpu.kernels.contraction import Axis, Operand, normalize
+from stablehlo_py.backends.common.contraction import Axis, Operand
+from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget
 from stablehlo_py.codegen.types import ELEMENTS
 from stablehlo_py.dialect import build

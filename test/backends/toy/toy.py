@@ -16,11 +16,11 @@ from typing import ClassVar
 import numpy as np
 
 from stablehlo_py.backends.base import Backend
+from stablehlo_py.backends.common.description import describe
+from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.interpret import Interpreter
-from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
@@ -28,7 +28,7 @@ from stablehlo_py.passes.policy import Costs, FusionPolicy
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.registry import register_pass
 from stablehlo_py.runtime.memory import array_at
-from stablehlo_py.runtime.program import CompiledProgram, Spec
+from stablehlo_py.runtime.program import CompiledProgram
 
 MOVES = frozenset(("concatenate", "dynamic_slice", "gather", "pad", "reverse", "transpose"))
 NO_KERNEL = frozenset(("custom_call", "infeed", "outfeed", "send", "recv"))
@@ -84,25 +84,14 @@ class ToyBackend(Backend):
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Any module of ops that have a value in NumPy."""
-        kinds = Counter(kernel.attributes["hlo.fusion"].value for kernel in kernels(module))
+        kinds = Counter(kernel.kind for kernel in kernels(module))
         for kind in NO_KERNEL & set(kinds):
             raise UnsupportedError(f"NumPy has no kernel of kind '{kind}'", op=kind)
-        block = main_function(module).regions[0].blocks[0]
-        *_, returned = block.operations
-        return CompiledProgram(
-            self.name,
-            "numpy",
-            specs("argument", list(block.arguments)),
-            specs("result", list(returned.operands)),
-            objects=[bytecode(module)],
-            constants=[],
-            donations=(),
-            arena_bytes=0,
-            uses_pool=False,
-            threads=1,
-            stages={"listing": listing(module)},
-            report=f"kernels: {dict(sorted(kinds.items()))}",
-        )
+        program = describe(module, self.name, "numpy", options)
+        program.objects = [bytecode(module)]
+        program.stages = {"listing": listing(module)}
+        program.report = f"kernels: {dict(sorted(kinds.items()))}"
+        return program
 
     def load(self, program: CompiledProgram) -> ToyCode:
         """The program in this process."""
@@ -134,21 +123,15 @@ class ToyCode:
             array_at(at, spec)[...] = result
 
 
-def specs(kind: str, values: list[ir.Value]) -> tuple[Spec, ...]:
-    """What a call takes or gives."""
-    return tuple(Spec(f"{kind}{n}", tuple(shape(v)), numpy_dtype(element_type(v))) for n, v in enumerate(values))
-
-
-def kernels(module: ir.Module) -> list[ir.OpView]:
+def kernels(module: ir.Module) -> list[Fusion]:
     """The fusions, in the order of their numbers."""
-    found = [function for function in module.body.operations if "hlo.fusion" in function.attributes]
-    return sorted(found, key=lambda function: function.attributes["toy.number"].value)
+    return sorted(map(Fusion.read, fusions(module)), key=lambda fusion: fusion.attributes["toy.number"].value)
 
 
 def listing(module: ir.Module) -> str:
     """A line for every kernel: number, kind, ops."""
     lines = []
     for number, kernel in enumerate(kernels(module)):
-        ops = [op.operation.name.rpartition(".")[2] for op in kernel.regions[0].blocks[0].operations]
-        lines.append(f"{number} {kernel.attributes['hlo.fusion'].value}: {' '.join(ops[:-1])}")
+        ops = [op.operation.name.rpartition(".")[2] for op in kernel.ops]
+        lines.append(f"{number} {kernel.kind}: {' '.join(ops)}")
     return "\n".join(lines)

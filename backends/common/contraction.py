@@ -15,7 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stablehlo_py.codegen.types import Element
+from stablehlo_py.dialect.index_map import Digits, refine
 from stablehlo_py.dialect.size import estimate, is_known
+from stablehlo_py.dialect.types import i64s, rank
+from stablehlo_py.mlir import ir
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,7 @@ class Axis:
 
 
 UNIT = Axis(1)
-HALF_VECTOR = 8  # elements of the commonest type
-FULL_ROWS = 12  # a register tile of that many rows does well
-SOME_ROWS = 4  # that many are better than a number that a call brings along, which may be one
+Dimensions = Sequence[Digits]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,14 @@ class Operand:
     pointer: str
     offset: int
     element: Element
+
+
+@dataclass(frozen=True)
+class Source:
+    """An operand in memory and the digits of its dimensions, in scalars."""
+
+    operand: Operand
+    dimensions: tuple[Digits, ...]
 
 
 @dataclass(frozen=True)
@@ -126,60 +135,56 @@ def collapse(axes: Iterable[Axis]) -> list[Axis]:
     return result
 
 
-def row_axis(axes: Iterable[Axis]) -> Axis:
-    """The axis that becomes the rows of the register tile: of those that fill it the one that steps least (rows that
-    are pages apart share cache sets), else the longest. One whose size comes with the call may have a single row."""
+@dataclass(frozen=True)
+class Axes:
+    """The loops of a product by their role: in A, B and C; in A and C; in B and C; in A and B."""
 
-    def filled(axis: Axis) -> float:
-        return min(axis.size, FULL_ROWS) if is_known(axis.size) else SOME_ROWS - 0.5
+    batch: list[Axis]
+    m: list[Axis]
+    n: list[Axis]
+    k: list[Axis]
 
-    return max(axes, key=lambda axis: (filled(axis), -abs(axis.a or axis.b), axis.size), default=UNIT)
-
-
-def _lane_axis(m_axes: list[Axis], n_axes: list[Axis]) -> Axis | None:
-    """The axis that stores of C are contiguous along; where it fills less than half a vector (the channels of an image,
-    say) the longest one that can be loaded whole, and is stored with gaps."""
-    unit = next((axis for axis in (*m_axes, *n_axes) if axis.c == 1), None)
-    if unit is None or not is_known(unit.size) or unit.size >= HALF_VECTOR:
-        return unit
-    loaded = [axis for axis in m_axes if axis.a == 1] + [axis for axis in n_axes if axis.b == 1]
-    long = [axis for axis in loaded if is_known(axis.size) and axis.size >= 2 * HALF_VECTOR]
-    return max(long, key=lambda axis: axis.size, default=unit)
-
-
-def _elements(axes: Iterable[Axis]) -> int:
-    return math.prod(axis.size for axis in axes)
+    @classmethod
+    def of(cls, *groups: Sequence[list[Axis] | None]) -> Axes | None:
+        """From the axes of each dimension (see `shared_axes`), by role; None if those of any dimension are."""
+        roles: list[list[Axis]] = []
+        for group in groups:
+            roles.append([])
+            for axes in group:
+                if axes is None:
+                    return None
+                roles[-1] += axes
+        return cls(*roles)
 
 
-def normalize(
-    batch: Sequence[Axis],
-    m: Sequence[Axis],
-    n: Sequence[Axis],
-    k: Sequence[Axis],
-    a: Operand,
-    b: Operand,
-) -> Contraction:
-    """Collapse the axes and choose rows and lanes: lanes run along the free axis that is contiguous in C, or along one
-    that is contiguous in its operand where that is too short.
+def scaled(dimensions: Dimensions, factor: int) -> tuple[Digits, ...]:
+    """Digits with every stride multiplied."""
+    return tuple(tuple((size, stride * factor) for size, stride in digits) for digits in dimensions)
 
-    Without such an axis (C has one element along m and n, or its contiguous axis is a batch axis) the longer side
-    becomes the lanes.
-    """
-    m_axes, n_axes = collapse(m), collapse(n)
-    k_axes = collapse(k)
-    lanes = _lane_axis(m_axes, n_axes)
-    if lanes in m_axes if lanes else _elements(m_axes) > _elements(n_axes):
-        return normalize(
-            [axis.swapped() for axis in batch],
-            [axis.swapped() for axis in n_axes],
-            [axis.swapped() for axis in m_axes],
-            [axis.swapped() for axis in k_axes],
-            b,
-            a,
-        )
-    lanes = lanes or max(n_axes, key=lambda axis: axis.size, default=UNIT)
-    rows = row_axis(m_axes)
-    outer = collapse(batch)
-    outer += [axis for axis in m_axes if axis is not rows] + [axis for axis in n_axes if axis is not lanes]
-    k_axes.sort(key=lambda axis: (abs(axis.b), abs(axis.a)), reverse=True)
-    return Contraction(tuple(outer), rows, lanes, tuple(k_axes) or (UNIT,), a, b)
+
+def shared_axes(order: str, *sides: Digits) -> list[Axis] | None:
+    """Axes common to the sides named in `order` ("abc", "ac", "bc", "ab"); None where their digits do not fit."""
+    refined = refine(*sides)
+    if refined is None:
+        return None
+    return [Axis(size, **dict(zip(order, strides, strict=True))) for size, *strides in refined]
+
+
+def dot_axes(op: ir.OpView, a: Dimensions, b: Dimensions, c: Dimensions | None) -> Axes | None:
+    """The loops of a dot; without `c`, whether those of the operands alone fit."""
+    batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
+    rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
+    rows = [d for d in range(rank(op.operands[0])) if d not in batch + contract]
+    columns = [d for d in range(rank(op.operands[1])) if d not in rhs_batch + rhs_contract]
+    k = [shared_axes("ab", a[left], b[right]) for left, right in zip(contract, rhs_contract, strict=True)]
+    if c is None:
+        outer = [shared_axes("ab", a[left], b[right]) for left, right in zip(batch, rhs_batch, strict=True)]
+        return None if None in k + outer else Axes([], [], [], [])
+    first, second = len(batch), len(batch) + len(rows)
+    outer = [
+        shared_axes("abc", a[left], b[right], result)
+        for left, right, result in zip(batch, rhs_batch, c[: len(batch)], strict=True)
+    ]
+    m = [shared_axes("ac", a[d], c[first + i]) for i, d in enumerate(rows)]
+    n = [shared_axes("bc", b[d], c[second + i]) for i, d in enumerate(columns)]
+    return Axes.of(outer, m, n, k)

@@ -11,27 +11,38 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from stablehlo_py.backends.common.description import results_of
 from stablehlo_py.codegen.builder import I64, PTR, Function, Value
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.attributes import CHECKS
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.polynomial import Atom
 from stablehlo_py.dialect.size import Number, Size, is_known, positive, symbols
 from stablehlo_py.dialect.size_text import sizes_text
+from stablehlo_py.dialect.types import shape
 from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import Check
 from stablehlo_py.runtime.program import DynamicCheck, DynamicLayout, DynamicSymbol
 
 ENTRY = "shlo_sizes"
 
 
+def size_table(module: ir.Module) -> SizeTable | None:
+    """A new table of sizes for a module with dynamic dimensions."""
+    return SizeTable() if CHECKS in module.operation.attributes else None
+
+
 def emit_sizes(
-    table: SizeTable, outputs: Sequence[Sequence[Number]], arena: Number, checks: Sequence[Check]
+    module: ir.Module, table: SizeTable, arena: Number, checks: Sequence[Check]
 ) -> tuple[Function, DynamicLayout]:
-    """The function, and where the runtime finds what it needs. Nothing may be added to the table afterwards."""
+    """The function, and where the runtime finds what it needs: the module's results, and an arena of that many bytes.
+    Nothing may be added to the table afterwards."""
 
     def reference(number: Number) -> int:
         return -1 - table.slot(number) if isinstance(number, Size) else number
 
-    shapes = tuple(tuple(map(reference, sizes)) for sizes in outputs)
+    shapes = tuple(tuple(map(reference, shape(type_))) for type_ in results_of(main_function(module)))
     arena_bytes = reference(arena)
     used = {name for size in (*table.slots, *(check.condition for check in checks)) for name in symbols(size)}
     names = sorted(name for name in used if positive(name) not in used - {name})

@@ -1,0 +1,111 @@
+"""Iteration spaces: how the elements of a result are split into loops, and which values they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.codegen.elemental import Elemental, Provider
+from stablehlo_py.codegen.elemental.core import TargetLike
+from stablehlo_py.codegen.index import Affine, Position, Probe, Variable
+from stablehlo_py.codegen.types import Element, element
+from stablehlo_py.mlir import ir
+
+MAX_LOOPS = 8
+
+
+@dataclass(frozen=True)
+class Space:
+    """Loops over the elements of a result, outermost first, and what a probe saw on them.
+
+    Attributes:
+        sizes: trip counts; their product is the number of elements.
+        origin: for every loop, the number of the loop that it was split from.
+        variables: the probe's loop variables.
+        loads: (tensor, element number) of every access, in terms of `variables`.
+    """
+
+    sizes: tuple[int, ...]
+    origin: tuple[int, ...]
+    variables: tuple[Variable, ...]
+    loads: tuple[tuple[object, Affine], ...]
+
+    def coefficient(self, offset: Affine, loop: int) -> int:
+        """The step of an element number along a loop."""
+        return next((factor for variable, factor in offset.terms if variable is self.variables[loop]), 0)
+
+
+def probe(
+    fusion: Fusion, target: TargetLike, values: Sequence[ir.Value], sizes: Sequence[int], bound: Iterable[ir.Value] = ()
+) -> tuple[Space, Probe]:
+    """Evaluate values over loops of these sizes without emitting anything. `bound` values count as known."""
+    f = Probe()
+    e = Elemental(f, fusion, target, 1)
+    for value in bound:
+        e.bind(value, _unknown_value(f, element(value)))
+    variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
+    place = tuple(
+        (size, Affine(0, ((variable, 1),))) for size, variable in zip(sizes, variables, strict=True) if size != 1
+    )
+    for value in values:
+        bound_value = e._providers.pop(value, None)  # a bound value is still to be computed itself
+        e.value(value, place)
+        if bound_value is not None:
+            e.bind(value, bound_value)
+    return Space(tuple(sizes), tuple(range(len(sizes))), variables, tuple(f.loads)), f
+
+
+def _unknown_value(f: Probe, of: Element) -> Provider:
+    one = f.unknown(of.compute)
+    return lambda e, place: (one, one) if of.is_complex else one
+
+
+def refine(
+    fusion: Fusion, target: TargetLike, values: Sequence[ir.Value], sizes: Sequence[int], bound: Iterable[ir.Value] = ()
+) -> Space:
+    """Split loops of `sizes` until the indices of everything that `values` need are affine in them, as far as splitting
+    helps.
+    """
+    bound, origin = list(bound), list(range(len(sizes)))
+    while True:
+        space, f = probe(fusion, target, values, sizes, bound)
+        splits: dict[int, int] = {}
+        for dividend, divisor in f.inexact:
+            for variable, factor in dividend.terms:
+                if variable not in space.variables or divisor % abs(factor):
+                    continue
+                loop, low = space.variables.index(variable), divisor // abs(factor)
+                if low not in (1, sizes[loop]) and sizes[loop] % low == 0:
+                    splits.setdefault(loop, low)
+        if not splits or len(sizes) + len(splits) > MAX_LOOPS:
+            return replace(space, origin=tuple(origin))
+        finer: list[int] = []
+        for loop, size in enumerate(sizes):
+            finer += [size // splits[loop], splits[loop]] if loop in splits else [size]
+        origin = [number for loop, number in enumerate(origin) for _ in range(2 if loop in splits else 1)]
+        sizes = finer
+
+
+def cone(roots: Iterable[ir.Value], stop: Callable[[ir.Value], bool] = lambda value: False) -> list[ir.Value]:
+    """Every op result that the roots depend on, operands first, not looking behind values where `stop` holds."""
+    order: list[ir.Value] = []
+    seen: set[ir.Value] = set()
+    for root in roots:
+        _visit(root, stop, seen, order)
+    return order
+
+
+def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value], order: list[ir.Value]) -> None:
+    if value in seen or isinstance(value.owner, ir.Block):
+        return
+    seen.add(value)
+    if not stop(value):
+        for operand in value.owner.operands:
+            _visit(operand, stop, seen, order)
+    order.append(value)
+
+
+def place_of(sizes: Sequence[int], indices: Sequence[Affine]) -> Position:
+    """A Position of loop indices, without loops of one iteration."""
+    return tuple((size, index) for size, index in zip(sizes, indices, strict=True) if size != 1)

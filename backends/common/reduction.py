@@ -1,0 +1,78 @@
+"""The `hlo.reduce` ops of a fusion, and how accumulators become their results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.elemental import Elemental, Provider
+from stablehlo_py.codegen.index import Affine, flatten, same
+from stablehlo_py.codegen.types import Element, Lanes, element, parts, splat
+from stablehlo_py.dialect.types import i64s, text
+from stablehlo_py.mlir import ir
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One `hlo.reduce` of a fusion."""
+
+    result: ir.Value
+    operand: ir.Value
+    init: ir.Value
+    kind: str
+    dimensions: tuple[int, ...]
+    of: Element
+
+
+def reductions(fusion: Fusion) -> list[Reduction]:
+    """Every `hlo.reduce` of the fusion, in order."""
+    return [
+        Reduction(
+            op.operation.results[0],
+            op.operation.operands[0],
+            op.operation.operands[1],
+            text(op, "kind"),
+            i64s(op, "dimensions"),
+            element(op.operation.results[0]),
+        )
+        for op in fusion.ops
+        if op.operation.name == "hlo.reduce"
+    ]
+
+
+def finish(e: Elemental, reduction: Reduction, total: Lanes) -> Lanes:
+    """The result from an accumulator: lanes combined where `total` has lanes of one result, the initial value, the
+    rounding.
+    """
+    start = splat(e.f, e.value(reduction.init, ()), parts(total)[0].type.lanes)
+    combined = arith.combine(e.f, reduction.kind, reduction.of, start, total)
+    return arith.rounded(e.f, reduction.of, combined)
+
+
+def at_place(here: Affine, result: Lanes) -> Provider:
+    """Provides a result at one element number; other places are computed."""
+    return lambda e, place: result if same(e.f, flatten(e.f, place), here) else None
+
+
+def reduction_levels(items: Sequence[Reduction]) -> list[list[Reduction]]:
+    """Reductions by the number of reductions that they depend on."""
+    results = {item.result for item in items}
+    known: dict[ir.Value, int] = {}
+    levels: list[list[Reduction]] = []
+    for item in items:
+        level = _depth(item.result, results, known)
+        levels += [[] for _ in range(level - len(levels))]
+        levels[level - 1].append(item)
+    return levels
+
+
+def _depth(value: ir.Value, results: Collection[ir.Value], known: dict[ir.Value, int]) -> int:
+    """How many of the results come one after the other on the way to a value."""
+    if isinstance(value.owner, ir.Block):
+        return 0
+    if value not in known:
+        below = max((_depth(operand, results, known) for operand in value.owner.operands), default=0)
+        known[value] = below + (value in results)
+    return known[value]
