@@ -83,7 +83,7 @@ def _call_function() -> Function:
 def _closure_function() -> Function:
     """i32 shlo_closure(argument): shlo_call_python with the object that it is linked with."""
     f = Function("shlo_closure", [("argument", PTR)], result=I32)
-    f.externals[_HANDLER] = f"llvm.func @{_HANDLER}()"
+    f.declare(_HANDLER)
     status = f.call("shlo_call_python", [f.address_of(_HANDLER), f.argument], I32, external=True)
     f.ret(status)
     return f

@@ -26,8 +26,9 @@ from stablehlo_py.backends.cpu import grid
 from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
-from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value, constant_array
+from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.codegen.tables import constant_array
 from stablehlo_py.dialect.attributes import ARENA_BYTES
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, Slice, aligned, slices_of

@@ -167,8 +167,7 @@ def _popcnt(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
 
 @ARITH.rule("count_leading_zeros")
 def _count_leading_zeros(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    (a,) = operands
-    return f.op(f'"llvm.intr.ctlz"({a.ref}) <{{is_zero_poison = false}}> : ({a.type.text}) -> {a.type.text}', a.type)
+    return f.intrinsic("ctlz", operands[0])
 
 
 @ARITH.rule("negate")

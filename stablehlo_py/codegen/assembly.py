@@ -1,12 +1,14 @@
-"""The text of a function: names, nested regions, hoisting, constants. What is written into it is in operations.py
-and builder.py."""
+"""A function under construction: nested regions, hoisting, constants. What is computed in it is in operations.py and
+builder.py; what is written, its emitter knows (emitter.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from stablehlo_py.codegen.emitter import Emitter, Lines
+from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.values import (
     I1,
@@ -17,22 +19,18 @@ from stablehlo_py.codegen.values import (
     Type,
     Value,
     VectorType,
-    float_text,
+    float_bits,
 )
 from stablehlo_py.dialect.size import Size
 from stablehlo_py.errors import InternalError
 
 
-def _flat(lines: Iterable[str | list]) -> Iterator[str]:
-    for line in lines:
-        if isinstance(line, str):
-            yield line
-        else:
-            yield from _flat(line)
-
-
 class Assembly:
-    """A function's text under construction: nested regions, and where in them code may be hoisted to."""
+    """A function under construction: nested regions, and where in them code may be hoisted to.
+
+    Attributes:
+        emit: writes the function, in the language that its class is for; the llvm dialect unless one is given.
+    """
 
     def __init__(
         self,
@@ -42,22 +40,20 @@ class Assembly:
         noalias: Iterable[str] = (),
         result: Type | None = None,
         private: bool = False,
+        emitter: Emitter | None = None,
     ) -> None:
         self.name = name
-        self.parameters = {parameter: Value(f"%{parameter}", type_) for parameter, type_ in parameters}
+        self.emit = emitter or LlvmEmitter()
+        self.parameters = {parameter: Value(self.emit.parameter(parameter), type_) for parameter, type_ in parameters}
         self.externals: dict[str, str] = {}
         self.sizes: tuple[SizeTable, Value] | None = None  # what sizes are where, and the table's address
         self._noalias = frozenset(noalias)
         self._result = result
         self._private = private
-        self._entry: list[str] = []  # constants and allocas
-        self._lines: list[str | list] = []  # a nested list is code hoisted before the loop or branch that follows
         self._constants: dict[tuple[object, ...], Value] = {}
         self._known: list[dict[Hashable, Any]] = [{}]  # equal pure ops, one dict per dominating region
-        self._hoisted: list[list[str | list]] = []  # _hoisted[k]: where code of level k goes while level k + 1 is open
+        self._hoisted: list[Lines] = []  # _hoisted[k]: where code of level k goes while level k + 1 is open
         self._conditional: list[int] = [0]  # levels of the regions that may not run
-        self._next = 0
-        self._blocks = 0
 
     def __getattr__(self, name: str) -> Value:
         try:
@@ -68,38 +64,39 @@ class Assembly:
     # --- rendering ---------------------------------------------------------------------------------------------------
 
     def text(self, attributes: str = "") -> str:
-        """The function as llvm-dialect text. `attributes` goes into its attribute dictionary (target features)."""
-        arguments = ", ".join(
-            f"{value.ref}: {value.type.text}" + (" {llvm.noalias}" if name in self._noalias else "")
-            for name, value in self.parameters.items()
+        """The function in its emitter's language. `attributes` are what the emitter adds to it (target features)."""
+        return self.emit.function(
+            self.name,
+            self.parameters,
+            self._result,
+            noalias=self._noalias,
+            private=self._private,
+            attributes=attributes,
         )
-        result = f" -> {self._result.text}" if self._result else ""
-        linkage = "private " if self._private else ""
-        head = f"llvm.func {linkage}@{self.name}({arguments}){result} attributes {{{attributes}}} {{"
-        return "\n".join([head, *self._entry, *_flat(self._lines), "}"])
 
     def declarations(self) -> dict[str, str]:
         """External functions that the body calls: name -> declaration text."""
         return self.externals
 
+    def declare(self, name: str, operands: Sequence[Type] = (), result: Type | None = None) -> None:
+        """A function that is defined elsewhere."""
+        self.externals[name] = self.emit.declaration(name, operands, result)
+
     # --- plumbing ----------------------------------------------------------------------------------------------------
 
-    def _name(self) -> str:
-        self._next += 1
-        return f"%{self._next}"
+    def _value(self, ref: str, type_: Type) -> Value:
+        """What was just emitted here."""
+        return Value(ref, type_, None, len(self._known) - 1)
 
-    def op(self, text: str, type_: Type) -> Value:
-        """Append `%n = text`."""
-        ref = self._name()
-        self._lines.append(f"{ref} = {text}")
-        return Value(ref, type_, None, self.level)
-
-    def _pure(self, key: tuple[object, ...], text: str, type_: Type, level: int | None = None) -> Value:
+    def _pure(
+        self, key: tuple[object, ...], type_: Type, level: int, write: Callable[..., str], *operands: object
+    ) -> Value:
+        """What `write(*operands)` emits, at the level of the operands, and once."""
         known = self.recall(key)
         if known is not None:
             return known
-        with self.at_level(self.level if level is None else level):
-            return self.remember(key, self.op(text, type_))
+        with self.at_level(level):
+            return self.remember(key, self._value(write(*operands), type_))
 
     # --- regions and hoisting ----------------------------------------------------------------------------------------
 
@@ -109,7 +106,7 @@ class Assembly:
         return len(self._known) - 1
 
     @property
-    def barrier(self) -> int:
+    def safe_level(self) -> int:
         """The outermost level to which code that may trap (a load) can be hoisted: the innermost region that may not
         run."""
         return max(level for level in self._conditional if level <= self.level)
@@ -121,12 +118,13 @@ class Assembly:
         if level >= self.level:
             yield
             return
-        saved = self._lines, self._known, self._hoisted
-        self._lines, self._known, self._hoisted = self._hoisted[level], self._known[: level + 1], self._hoisted[:level]
+        emit = self.emit
+        saved = emit.lines, self._known, self._hoisted
+        emit.lines, self._known, self._hoisted = self._hoisted[level], self._known[: level + 1], self._hoisted[:level]
         try:
             yield
         finally:
-            self._lines, self._known, self._hoisted = saved
+            emit.lines, self._known, self._hoisted = saved
 
     def recall(self, key: Hashable) -> Any:
         """What was remembered under this key in this region or an enclosing one, else None."""
@@ -140,13 +138,13 @@ class Assembly:
         self._known[-1][key] = value
         return value
 
-    def _preheader(self) -> list[str | list]:
-        hoisted: list[str | list] = []
-        self._lines.append(hoisted)
+    def _preheader(self) -> Lines:
+        hoisted: Lines = []
+        self.emit.lines.append(hoisted)
         return hoisted
 
     @contextmanager
-    def _region(self, hoisted: list[str | list], *, conditional: bool = True) -> Iterator[None]:
+    def _region(self, hoisted: Lines, *, conditional: bool = True) -> Iterator[None]:
         self._known.append({})
         self._hoisted.append(hoisted)
         if conditional:
@@ -159,20 +157,20 @@ class Assembly:
             self._known.pop()
             self._hoisted.pop()
 
-    def _here(self, values: Iterable[Value]) -> list[Value]:
-        # Values that leave a rotated loop are available in the region around it.
-        return [Value(value.ref, value.type, value.constant, min(value.level, self.level)) for value in values]
-
-    def _arguments(self, types: Iterable[Type], level: int) -> list[Value]:
-        return [Value(self._name(), type_, None, level) for type_ in types]
+    def _renamed(self, refs: Sequence[str], values: Sequence[Value]) -> list[Value]:
+        """Values of these names, available in the region around, of the types that `values` have. Those that keep their
+        names are the same: values that leave a loop, where the language lets them."""
+        level = self.level
+        return [
+            Value(value.ref, value.type, value.constant, min(value.level, level))
+            if ref == value.ref
+            else Value(ref, value.type, None, level)
+            for ref, value in zip(refs, values, strict=True)
+        ]
 
     def comment(self, text: str) -> None:
         """A comment line, for the reader of a dump."""
-        self._lines.append(f"// {text}")
-
-    def _label(self) -> str:
-        self._blocks += 1
-        return f"^b{self._blocks}"
+        self.emit.comment(text)
 
     # --- constants ---------------------------------------------------------------------------------------------------
 
@@ -180,56 +178,39 @@ class Assembly:
         """A constant of a scalar type, or splat over a vector type. Floats may be NaN or infinite."""
         element = type_.element
         if element.is_float:
-            body = float_text(float(number), element)
+            bits = float_bits(float(number), element)
         elif element is I1:
-            body, number = ("true" if number else "false"), int(bool(number))
+            bits = number = int(bool(number))
         else:
-            number = int(number) & ((1 << element.bits) - 1)
-            number -= (number >> (element.bits - 1)) << element.bits
-            body = str(number)
-        key = (body, type_)
+            bits = int(number) & ((1 << element.bits) - 1)
+            bits -= (bits >> (element.bits - 1)) << element.bits
+            number = bits
+        key = (bits, type_)
         value = self._constants.get(key)
         if value is None:
-            if type_.lanes > 1:
-                text = f"llvm.mlir.constant(dense<{body}> : {type_.text}) : {type_.text}"
-            elif element is I1:
-                text = f"llvm.mlir.constant({body}) : i1"
-            else:
-                text = f"llvm.mlir.constant({body} : {type_.text}) : {type_.text}"
-            ref = f"%c{len(self._constants)}"
-            self._entry.append(f"{ref} = {text}")
+            ref = self.emit.constant(bits, type_)
             value = self._constants[key] = Value(ref, type_, number if type_.lanes == 1 else None)
         return value
 
     def const_lanes(self, numbers: Sequence[float | int], element: ScalarType) -> Value:
         """A vector constant with one number per lane."""
         type_ = VectorType(len(numbers), element)
-        body = ", ".join(float_text(number, element) if element.is_float else str(int(number)) for number in numbers)
-        key = (body, type_)
-        value = self._constants.get(key)
-        if value is None:
-            ref = f"%c{len(self._constants)}"
-            self._entry.append(f"{ref} = llvm.mlir.constant(dense<[{body}]> : {type_.text}) : {type_.text}")
-            value = self._constants[key] = Value(ref, type_)
-        return value
+        lanes = [float_bits(number, element) if element.is_float else int(number) for number in numbers]
+        return self._once((*lanes, type_), type_, self.emit.constant_lanes, lanes, type_)
 
     def poison(self, type_: Type) -> Value:
         """An undefined value, to be overwritten lane by lane."""
-        key = ("poison", type_)
-        if key not in self._constants:
-            ref = f"%c{len(self._constants)}"
-            self._entry.append(f"{ref} = llvm.mlir.poison : {type_.text}")
-            self._constants[key] = Value(ref, type_)
-        return self._constants[key]
+        return self._once(("poison", type_), type_, self.emit.poison, type_)
 
-    def null(self) -> Value:
+    def null(self, type_: ScalarType = PTR) -> Value:
         """The null pointer."""
-        key = ("null", PTR)
-        if key not in self._constants:
-            ref = f"%c{len(self._constants)}"
-            self._entry.append(f"{ref} = llvm.mlir.zero : !llvm.ptr")
-            self._constants[key] = Value(ref, PTR)
-        return self._constants[key]
+        return self._once(("null", type_), type_, self.emit.null, type_)
+
+    def _once(self, key: tuple[object, ...], type_: Type, write: Callable[..., str], *operands: object) -> Value:
+        value = self._constants.get(key)
+        if value is None:
+            value = self._constants[key] = Value(write(*operands), type_)
+        return value
 
     def index(self, value: Index) -> Value:
         """A Python int as an i64 constant, a Size as a load from the table of sizes; values pass."""
@@ -245,6 +226,5 @@ class Assembly:
             raise InternalError(f"the function {self.name} has no table for the size {size}")
         table, base = self.sizes
         with self.at_level(0):
-            address = f"llvm.getelementptr {base.ref}[{table.slot(size)}] : (!llvm.ptr) -> !llvm.ptr, i64"
-            load = f"llvm.load {self.op(address, PTR).ref} invariant {{alignment = 8 : i64}} : !llvm.ptr -> i64"
-            return self.remember(size, self.op(load, I64))
+            address = self._value(self.emit.element_address(base, table.slot(size), I64), base.type)
+            return self.remember(size, self._value(self.emit.load(I64, address, 8, invariant=True), I64))

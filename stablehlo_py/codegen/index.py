@@ -450,4 +450,4 @@ class Probe(Function):
 
     def unknown(self, type_: Type) -> Value:
         """A value about which nothing is known."""
-        return self.op("probe", type_)
+        return self._value(self.emit.name(), type_)

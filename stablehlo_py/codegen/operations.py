@@ -34,7 +34,7 @@ class Operations(Assembly):
             return b
         if b == 0 and isinstance(b, int):
             return a
-        return self._index_op("add", a, b, " overflow<nsw>")
+        return self._index_op("add", a, b, no_wrap=True)
 
     def isub(self, a: Index, b: Index) -> Index:
         """a - b on i64 indices."""
@@ -43,7 +43,7 @@ class Operations(Assembly):
             return a - b
         if not isinstance(b, Value):
             return self.iadd(a, -b)
-        return self._index_op("sub", a, b, " overflow<nsw>")
+        return self._index_op("sub", a, b, no_wrap=True)
 
     def imul(self, a: Index, b: Index) -> Index:
         """a * b on i64 indices."""
@@ -57,7 +57,7 @@ class Operations(Assembly):
                 return 0
             if b == 1:
                 return a
-        return self._index_op("mul", a, b, " overflow<nsw>")
+        return self._index_op("mul", a, b, no_wrap=True)
 
     def idiv(self, a: Index, b: Index) -> Index:
         """a // b for non-negative a and positive b."""
@@ -96,32 +96,30 @@ class Operations(Assembly):
         known = isinstance(value, Value) and isinstance(value.constant, int) and value.type is I64
         return value.constant if known else value  # type: ignore[union-attr, return-value]
 
-    def _index_op(self, name: str, a: Index, b: Index, flags: str = "") -> Value:
+    def _index_op(self, name: str, a: Index, b: Index, *, no_wrap: bool = False) -> Value:
         left, right = self.index(a), self.index(b)
-        type_ = left.type
-        text = f"llvm.{name} {left.ref}, {right.ref}{flags} : {type_.text}"
-        return self._pure((name, left.ref, right.ref), text, type_, max(left.level, right.level))
+        key, level = (name, left.ref, right.ref), max(left.level, right.level)
+        known = self.recall(key)
+        if known is not None:
+            return known
+        with self.at_level(level):
+            return self.remember(key, self._value(self.emit.binary(name, left, right, no_wrap=no_wrap), left.type))
 
     def _call_index(self, name: str, a: Index, b: Index) -> Value:
         left, right = self.index(a), self.index(b)
-        text = f"llvm.intr.{name}({left.ref}, {right.ref}) : (i64, i64) -> i64"
-        return self._pure((name, left.ref, right.ref), text, I64, max(left.level, right.level))
+        key, level = (name, left.ref, right.ref), max(left.level, right.level)
+        return self._pure(key, I64, level, self.emit.intrinsic, name, (left, right), I64)
 
     # --- arithmetic on any type --------------------------------------------------------------------------------------
 
-    def binary(self, name: str, a: Value, b: Value, flags: str = "") -> Value:
-        """`llvm.<name>` of two values of one type: fadd fsub fmul fdiv frem add sub mul and or xor shl lshr ashr
-        sdiv udiv srem urem."""
-        return self.op(f"llvm.{name} {a.ref}, {b.ref}{flags} : {a.type.text}", a.type)
+    def binary(self, name: str, a: Value, b: Value) -> Value:
+        """Two values of one type: fadd fsub fmul fdiv frem add sub mul and or xor shl lshr ashr sdiv udiv srem urem."""
+        return self._value(self.emit.binary(name, a, b), a.type)
 
     def checked(self, name: str, a: Value, b: Value) -> tuple[Value, Value]:
         """sadd, ssub or smul of two i64, modulo 2^64; and an i1, whether that is not the exact result."""
-        pair, struct = self._name(), "!llvm.struct<(i64, i1)>"
-        self._lines.append(f'{pair} = "llvm.intr.{name}.with.overflow"({a.ref}, {b.ref}) : (i64, i64) -> {struct}')
-        return (
-            self.op(f"llvm.extractvalue {pair}[0] : {struct}", I64),
-            self.op(f"llvm.extractvalue {pair}[1] : {struct}", I1),
-        )
+        value, overflows = self.emit.checked(name, a, b)
+        return self._value(value, I64), self._value(overflows, I1)
 
     def fadd(self, a: Value, b: Value) -> Value:
         return self.binary("fadd", a, b)
@@ -136,46 +134,41 @@ class Operations(Assembly):
         return self.binary("fdiv", a, b)
 
     def fneg(self, a: Value) -> Value:
-        return self.op(f"llvm.fneg {a.ref} : {a.type.text}", a.type)
+        return self._value(self.emit.fneg(a), a.type)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c with one rounding."""
         return self.intrinsic("fma", a, b, c)
 
-    def intrinsic(self, name: str, *operands: Value, result: Type | None = None, attributes: str = "") -> Value:
-        """`llvm.intr.<name>(...)`: sqrt, fabs, floor, ceil, roundeven, round, trunc, copysign, fma, maximum, minimum,
-        smax, smin, umax, umin, ctpop, bitreverse, maxnum, minnum, sadd.sat ... The result has the first operand's
-        type unless given."""
+    def intrinsic(self, name: str, *operands: Value, result: Type | None = None) -> Value:
+        """sqrt, fabs, floor, ceil, roundeven, round, trunc, copysign, fma, maximum, minimum, smax, smin, umax, umin,
+        ctpop, ctlz, bitreverse, fshl, maxnum, minnum, sadd.sat ... The result has the first operand's type unless
+        given."""
         result = result or operands[0].type
-        refs = ", ".join(operand.ref for operand in operands)
-        types = ", ".join(operand.type.text for operand in operands)
-        return self.op(f"llvm.intr.{name}({refs}){attributes} : ({types}) -> {result.text}", result)
+        return self._value(self.emit.intrinsic(name, operands, result), result)
 
     def target_intrinsic(self, name: str, *operands: Value, result: Type) -> Value:
-        """LLVM's intrinsic of that name ("llvm.x86..."), for which the MLIR dialect has no op."""
-        refs = ", ".join(operand.ref for operand in operands)
-        types = ", ".join(operand.type.text for operand in operands)
-        return self.op(f'llvm.call_intrinsic "{name}"({refs}) : ({types}) -> {result.text}', result)
+        """An instruction of one machine, by the name that its compiler gives it ("llvm.x86...")."""
+        return self._value(self.emit.target_intrinsic(name, operands, result), result)
 
     def cmp(self, predicate: str, a: Value, b: Value) -> Value:
         """i1 (or vector of i1). Float predicates: oeq ogt oge olt ole one ord ueq ... une uno; integer: eq ne slt
         sle sgt sge ult ule ugt uge."""
-        name = "fcmp" if a.type.is_float else "icmp"
-        return self.op(f'llvm.{name} "{predicate}" {a.ref}, {b.ref} : {a.type.text}', vector(a.type.lanes, I1))
+        return self._value(self.emit.cmp(predicate, a, b), vector(a.type.lanes, I1))
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """condition ? a : b; the condition is i1 or a vector of i1 with as many lanes."""
-        return self.op(f"llvm.select {condition.ref}, {a.ref}, {b.ref} : {condition.type.text}, {a.type.text}", a.type)
+        return self._value(self.emit.select(condition, a, b), a.type)
 
     def cast(self, name: str, a: Value, to: ScalarType) -> Value:
         """Lane-wise cast to another element type: trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp bitcast
         ptrtoint inttoptr."""
         result = vector(a.type.lanes, to)
-        return a if result == a.type else self.op(f"llvm.{name} {a.ref} : {a.type.text} to {result.text}", result)
+        return a if result == a.type else self._value(self.emit.cast(name, a, result), result)
 
     def bitcast(self, a: Value, to: Type) -> Value:
         """Reinterpret the bits as another type of the same total width."""
-        return a if to == a.type else self.op(f"llvm.bitcast {a.ref} : {a.type.text} to {to.text}", to)
+        return a if to == a.type else self._value(self.emit.bitcast(a, to), to)
 
     # --- vectors -----------------------------------------------------------------------------------------------------
 
@@ -195,18 +188,15 @@ class Operations(Assembly):
 
     def insert(self, into: Value, a: Value, lane: Index) -> Value:
         """`into` with scalar `a` at a lane."""
-        position = self.index(lane)
-        return self.op(f"llvm.insertelement {a.ref}, {into.ref}[{position.ref} : i64] : {into.type.text}", into.type)
+        return self._value(self.emit.insert(into, a, self.index(lane)), into.type)
 
     def extract(self, a: Value, lane: Index) -> Value:
         """One lane as a scalar."""
-        position = self.index(lane)
-        return self.op(f"llvm.extractelement {a.ref}[{position.ref} : i64] : {a.type.text}", a.type.element)
+        return self._value(self.emit.extract(a, self.index(lane)), a.type.element)
 
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
         """Lanes of a (0..n-1) and b (n..2n-1) in a new order."""
-        text = f"llvm.shufflevector {a.ref}, {b.ref} [{', '.join(map(str, lanes))}] : {a.type.text}"
-        return self.op(text, VectorType(len(lanes), a.type.element))
+        return self._value(self.emit.shuffle(a, b, lanes), VectorType(len(lanes), a.type.element))
 
     def lane_ids(self, lanes: int, element: ScalarType = I64) -> Value:
         """<0, 1, 2, ...>."""
@@ -218,88 +208,55 @@ class Operations(Assembly):
         if a.type.lanes == 1:
             return a
         element = a.type.element
-        if kind in ("fadd", "fmul"):
-            # reassoc lets the backend use its tree; the tree depends on the lanes only, so bits are reproducible.
-            start = self.const(-0.0 if kind == "fadd" else 1.0, element)
-            return self.op(
-                f'"llvm.intr.vector.reduce.{kind}"({start.ref}, {a.ref}) '
-                "<{fastmathFlags = #llvm.fastmath<reassoc>}> : "
-                f"({element.text}, {a.type.text}) -> {element.text}",
-                element,
-            )
-        return self.op(f'"llvm.intr.vector.reduce.{kind}"({a.ref}) : ({a.type.text}) -> {element.text}', element)
+        start = self.const(-0.0 if kind == "fadd" else 1.0, element) if kind in ("fadd", "fmul") else None
+        return self._value(self.emit.reduce_lanes(kind, a, start), element)
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
     def gep(self, base: Value, offset: Index, element: ScalarType) -> Value:
         """base + offset elements."""
         offset = self._folded(offset)
+        level = base.level
+        by: Value | int
+        key: tuple[object, ...]
         if isinstance(offset, int):
             if offset == 0:
                 return base
-            text = f"llvm.getelementptr {base.ref}[{offset}] : (!llvm.ptr) -> !llvm.ptr, {element.text}"
-            if abs(offset) >= 1 << 29:  # static offsets are i32 in the dialect
-                position = self.const(offset)
-                text = f"llvm.getelementptr {base.ref}[{position.ref}] : (!llvm.ptr, i64) -> !llvm.ptr, {element.text}"
-            return self._pure(("gep", base.ref, offset, element), text, PTR)
-        offset = self.index(offset)
-        text = f"llvm.getelementptr {base.ref}[{offset.ref}] : (!llvm.ptr, i64) -> !llvm.ptr, {element.text}"
-        return self._pure(("gep", base.ref, offset.ref, element), text, PTR, max(base.level, offset.level))
+            by, level = offset if abs(offset) < self.emit.static_offsets else self.const(offset), self.level
+            key = ("gep", base.ref, offset, element)
+        else:
+            by = self.index(offset)
+            level, key = max(level, by.level), ("gep", base.ref, by.ref, element)
+        return self._pure(key, base.type, level, self.emit.element_address, base, by, element)
 
     def load(self, type_: Type, base: Value, offset: Index = 0, *, align: int | None = None) -> Value:
         """Load a scalar or consecutive lanes at base + offset elements. Alignment: the element's, unless given
         (bytes)."""
         address = self.gep(base, offset, type_.element)
-        alignment = align or max(1, type_.element.bits // 8)
-        return self.op(f"llvm.load {address.ref} {{alignment = {alignment} : i64}} : !llvm.ptr -> {type_.text}", type_)
+        return self._value(self.emit.load(type_, address, align or self.emit.alignment(type_)), type_)
 
     def store(
         self, a: Value, base: Value, offset: Index = 0, *, align: int | None = None, nontemporal: bool = False
     ) -> None:
         """Store a scalar or consecutive lanes at base + offset elements."""
         address = self.gep(base, offset, a.type.element)
-        alignment = align or max(1, a.type.element.bits // 8)
-        extra = ", nontemporal" if nontemporal else ""
-        attributes = f"{{alignment = {alignment} : i64{extra}}}"
-        self._lines.append(f"llvm.store {a.ref}, {address.ref} {attributes} : {a.type.text}, !llvm.ptr")
+        self.emit.store(a, address, align or self.emit.alignment(a.type), nontemporal=nontemporal)
 
     def masked_load(self, type_: VectorType, base: Value, offset: Index, mask: Value, other: Value) -> Value:
         """Lanes whose mask is set; the others come from `other` and touch no memory."""
         address = self.gep(base, offset, type_.element)
-        alignment = max(1, type_.element.bits // 8)
-        return self.op(
-            f"llvm.intr.masked.load {address.ref}, {mask.ref}, {other.ref} {{alignment = {alignment} : i32}} : "
-            f"(!llvm.ptr, {mask.type.text}, {type_.text}) -> {type_.text}",
-            type_,
-        )
+        return self._value(self.emit.masked_load(type_, address, mask, other), type_)
 
     def masked_store(self, a: Value, base: Value, offset: Index, mask: Value) -> None:
         """Store the lanes whose mask is set."""
-        address = self.gep(base, offset, a.type.element)
-        alignment = max(1, a.type.element.bits // 8)
-        self._lines.append(
-            f"llvm.intr.masked.store {a.ref}, {address.ref}, {mask.ref} {{alignment = {alignment} : i32}} : "
-            f"{a.type.text}, {mask.type.text} into !llvm.ptr"
-        )
+        self.emit.masked_store(a, self.gep(base, offset, a.type.element), mask)
 
     def gather(
         self, type_: VectorType, base: Value, offsets: Value, mask: Value | None = None, other: Value | None = None
     ) -> Value:
         """Lane i from base + offsets[i] elements (offsets: vector of i64)."""
-        pointers = f"vector<{type_.lanes}x!llvm.ptr>"
-        address = self.op(
-            f"llvm.getelementptr {base.ref}[{offsets.ref}] : "
-            f"(!llvm.ptr, {offsets.type.text}) -> {pointers}, {type_.element.text}",
-            I64,
-        )
         mask = mask or self.const(True, VectorType(type_.lanes, I1))
-        other = other or self.poison(type_)
-        alignment = max(1, type_.element.bits // 8)
-        return self.op(
-            f"llvm.intr.masked.gather {address.ref}, {mask.ref}, {other.ref} {{alignment = {alignment} : i32}} : "
-            f"({pointers}, {mask.type.text}, {type_.text}) -> {type_.text}",
-            type_,
-        )
+        return self._value(self.emit.gather(type_, base, offsets, mask, other or self.poison(type_)), type_)
 
     def tail_mask(self, remaining: Index, lanes: int) -> Value:
         """Mask whose first `remaining` lanes are set (remaining may exceed lanes)."""
@@ -312,71 +269,65 @@ class Operations(Assembly):
         self, base: Value, offset: Index, element: ScalarType, *, write: bool = False, locality: int = 3
     ) -> None:
         """Hint that base + offset elements will be used."""
-        address = self.gep(base, offset, element)
-        self._lines.append(
-            f'"llvm.intr.prefetch"({address.ref}) '
-            f"<{{rw = {int(write)} : i32, hint = {locality} : i32, cache = 1 : i32}}> : (!llvm.ptr) -> ()"
-        )
+        self.emit.prefetch(self.gep(base, offset, element), write=write, locality=locality)
 
     def alloca(self, count: int, element: ScalarType, align: int = 64) -> Value:
         """Stack memory for `count` elements, allocated once at the entry."""
-        size = self.const(count)
-        ref = self._name()
-        self._entry.append(
-            f"{ref} = llvm.alloca {size.ref} x {element.text} {{alignment = {align} : i64}} : (i64) -> !llvm.ptr"
-        )
-        return Value(ref, PTR)
+        return Value(self.emit.alloca(self.const(count), element, align), PTR)
 
     def copy_memory(self, to: Value, source: Value, size: Index) -> None:
         """memcpy of `size` bytes between buffers that do not overlap."""
-        length = self.index(size)
-        self._lines.append(
-            f'"llvm.intr.memcpy"({to.ref}, {source.ref}, {length.ref}) <{{isVolatile = false}}> : '
-            "(!llvm.ptr, !llvm.ptr, i64) -> ()"
-        )
+        self.emit.copy_memory(to, source, self.index(size))
 
     def set_memory(self, to: Value, byte: int, size: Index) -> None:
         """memset of `size` bytes."""
-        length, value = self.index(size), self.const(byte, I8)
-        self._lines.append(
-            f'"llvm.intr.memset"({to.ref}, {value.ref}, {length.ref}) <{{isVolatile = false}}> : '
-            "(!llvm.ptr, i8, i64) -> ()"
-        )
+        length = self.index(size)
+        self.emit.set_memory(to, self.const(byte, I8), length)
 
     # --- atomics (sequentially consistent) ---------------------------------------------------------------------------
 
     def atomic_load(self, type_: ScalarType, address: Value, ordering: str = "seq_cst") -> Value:
         """Atomic load."""
-        return self.op(
-            f"llvm.load {address.ref} atomic {ordering} {{alignment = {type_.bits // 8} : i64}} : "
-            f"!llvm.ptr -> {type_.text}",
-            type_,
-        )
+        return self._value(self.emit.atomic_load(type_, address, ordering), type_)
 
     def atomic_store(self, a: Value, address: Value) -> None:
         """Atomic store."""
-        self._lines.append(
-            f"llvm.store {a.ref}, {address.ref} atomic seq_cst {{alignment = {a.type.bits // 8} : i64}} : "
-            f"{a.type.text}, !llvm.ptr"
-        )
+        self.emit.atomic_store(a, address)
 
     def atomic_add(self, address: Value, a: Value) -> Value:
         """Fetch and add; returns the old value."""
-        return self.op(f"llvm.atomicrmw add {address.ref}, {a.ref} seq_cst : !llvm.ptr, {a.type.text}", a.type)
+        return self._value(self.emit.atomic_add(address, a), a.type)
 
     def compare_exchange(self, address: Value, expected: Value, desired: Value) -> Value:
         """Replace `expected` by `desired`; returns i1: whether it was replaced."""
-        type_ = expected.type.text
-        pair = self._name()
-        self._lines.append(
-            f"{pair} = llvm.cmpxchg {address.ref}, {expected.ref}, {desired.ref} seq_cst seq_cst : !llvm.ptr, {type_}"
-        )
-        return self.op(f"llvm.extractvalue {pair}[1] : !llvm.struct<({type_}, i1)>", I1)
+        return self._value(self.emit.compare_exchange(address, expected, desired), I1)
 
     def fence(self) -> None:
         """Order all earlier memory operations, non-temporal stores included, before all later ones."""
-        self._lines.append("llvm.fence seq_cst")
+        self.emit.fence()
 
     def pause(self, instruction: str) -> None:
         """Tell the core that this is a spin loop: `instruction` is the target's ("pause", "yield")."""
-        self._lines.append(f'llvm.inline_asm has_side_effects asm_dialect = att "{instruction}", "" : () -> ()')
+        self.emit.pause(instruction)
+
+    # --- blocks of threads, where the target runs kernels so ---------------------------------------------------------
+
+    def thread_number(self, axis: int = 0) -> Value:
+        """Which thread of its block runs, along an axis: i64."""
+        return self._value(self.emit.thread_number(axis), I64)
+
+    def block_number(self, axis: int = 0) -> Value:
+        """Which block the thread belongs to, along an axis: i64."""
+        return self._value(self.emit.block_number(axis), I64)
+
+    def block_size(self, axis: int = 0) -> Value:
+        """How many threads a block has along an axis: i64."""
+        return self._value(self.emit.block_size(axis), I64)
+
+    def barrier(self) -> None:
+        """All threads of a block come here, and see what the others wrote before."""
+        self.emit.barrier()
+
+    def subgroup_shuffle(self, a: Value, mask: Value) -> Value:
+        """The scalar `a` of that thread of the subgroup (warp) whose number is this one's xor `mask` (i32)."""
+        return self._value(self.emit.subgroup_shuffle(a, mask), a.type)

@@ -1,23 +1,40 @@
-"""Types and values of the kernel language."""
+"""Types and values of the kernel language. Emitters spell them (codegen/emitter.py)."""
 
 from __future__ import annotations
 
+import enum
 import math
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
+class Space(enum.Enum):
+    """Where what a pointer points to lies. Machines with one memory have GENERIC pointers only."""
+
+    GENERIC = "generic"  # anywhere
+    GLOBAL = "global"  # memory of the device
+    SHARED = "shared"  # of one block of threads
+    CONSTANT = "constant"  # read by all, written by none
+    PRIVATE = "private"  # of one thread
+
+
 @dataclass(frozen=True)
 class ScalarType:
-    """A scalar of the llvm dialect: "f32", "i64", "ptr" ... `bits` is 64 for ptr."""
+    """A scalar: "f32", "i64", "ptr" ...
+
+    Attributes:
+        text: its name; types with the same name are equal.
+        bits: its width; 0 for a pointer, whose width is the target's.
+        space: of a pointer, where what it points to lies.
+    """
 
     text: str
-    bits: int
-    is_float: bool = False
+    bits: int = field(compare=False)
+    is_float: bool = field(default=False, compare=False)
+    space: Space | None = field(default=None, compare=False)
 
-    lanes: int = field(default=1, init=False)
+    lanes: int = field(default=1, init=False, compare=False)
 
     @property
     def element(self) -> ScalarType:
@@ -31,12 +48,12 @@ class ScalarType:
 class VectorType:
     """A fixed vector of scalars."""
 
-    lanes: int
-    element: ScalarType
+    lanes: int = field(compare=False)
+    element: ScalarType = field(compare=False)
+    text: str = field(init=False)
 
-    @property
-    def text(self) -> str:
-        return f"vector<{self.lanes}x{self.element.text}>"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", f"vector<{self.lanes}x{self.element.text}>")
 
     @property
     def bits(self) -> int:
@@ -53,10 +70,16 @@ class VectorType:
 
 Type: TypeAlias = ScalarType | VectorType
 
+
+def pointer(space: Space) -> ScalarType:
+    """The type of a pointer into an address space."""
+    return ScalarType("ptr" if space is Space.GENERIC else f"ptr<{space.value}>", 0, space=space)
+
+
 I1, I8, I16, I32, I64 = (ScalarType(f"i{bits}", bits) for bits in (1, 8, 16, 32, 64))
 F16, F32, F64 = (ScalarType(f"f{bits}", bits, True) for bits in (16, 32, 64))
 BF16 = ScalarType("bf16", 16, True)
-PTR = ScalarType("!llvm.ptr", 64)
+PTR = pointer(Space.GENERIC)
 
 
 def vector(lanes: int, element: ScalarType) -> Type:
@@ -85,23 +108,17 @@ Index: TypeAlias = Value | int  # or a Size: a number that a call brings along
 _FLOAT_BITS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 
 
-def float_text(number: float, type_: ScalarType) -> str:
-    """A float constant as the hex bits of its type: exact, NaN and infinities included."""
+def float_bits(number: float, type_: ScalarType) -> int:
+    """The bits of the nearest float of a type, infinity beyond its largest; those of a NaN are kept."""
     if type_ is BF16:
         import ml_dtypes
         import numpy as np
 
-        return f"0x{int(np.array(number, ml_dtypes.bfloat16).view(np.uint16)):04X}"
+        return int(np.array(number, ml_dtypes.bfloat16).view(np.uint16))
     float_format, integer_format = _FLOAT_BITS[type_.text]
     try:
         packed = struct.pack(float_format, number)
     except OverflowError:
         packed = struct.pack(float_format, math.copysign(math.inf, number))
-    return f"0x{struct.unpack(integer_format, packed)[0]:0{type_.bits // 4}X}"
-
-
-def constant_array(name: str, numbers: Sequence[int]) -> str:
-    """A read-only global of i64 numbers; `Function.address_of(name)` gives its address."""
-    listed, count = ", ".join(map(str, numbers)), len(numbers)
-    value = f"(dense<[{listed}]> : tensor<{count}xi64>) {{alignment = 8 : i64}}"
-    return f"llvm.mlir.global internal constant @{name}{value} : !llvm.array<{count} x i64>"
+    (bits,) = struct.unpack(integer_format, packed)
+    return int(bits)

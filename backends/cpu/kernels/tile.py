@@ -122,7 +122,7 @@ class _TileElemental(Elemental):
         key = ("tile", base.ref, start, offset.lane, isinstance(self.inside, int))
         tile = f.recall(key)
         if tile is None:
-            with f.at_level(max(start.level, f.barrier)):
+            with f.at_level(max(start.level, f.safe_level)):
                 tile = f.remember(key, self._load_tile(of, base, start, offset.lane))
         if isinstance(self.inside, int):
             stored = tile[self.inside]

@@ -168,7 +168,7 @@ def _reduce(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     if 0 in sizes:
         return start
     lanes = 1 if all(index.uniform for index in kept) else e.lanes
-    level = max([f.barrier, level_of(start), *(index.level for index in kept)])
+    level = max([f.safe_level, level_of(start), *(index.level for index in kept)])
     with f.at_level(max(level, e.guard.level if e.guard else 0)):
 
         def step(indices: list[Affine], total: Lanes) -> Lanes:
@@ -213,7 +213,7 @@ def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         b = splat(f, convert(f, element(rhs), of, b), lanes)
         return a if isinstance(f, Probe) else arith.combine(f, "multiply", of, a, b)
 
-    level = max([f.barrier, *(index.level for index in indices)])
+    level = max([f.safe_level, *(index.level for index in indices)])
     with f.at_level(max(level, e.guard.level if e.guard else 0)):
         zero = arith.identity(f, "add", of, lanes)
         total = loops(e, counts, zero, lambda moving, sum_: _accumulated(f, of, sum_, product(moving)))

@@ -75,7 +75,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         part = product(moving)
         return total if isinstance(f, Probe) else arith.combine(f, "add", of, total, splat(f, part, lanes))
 
-    level = max([f.barrier, *(index.level for index in at)])
+    level = max([f.safe_level, *(index.level for index in at)])
     with f.at_level(max(level, e.guard.level if e.guard else 0)):
         return arith.rounded(f, of, loops(e, counts, zero, step))
 

@@ -102,7 +102,7 @@ class Elemental:
         self.guard: Value | None = None
         self._bases: dict[ir.Value, Value] = {}
         for number, value in enumerate(fusion.inputs):
-            self._bases[value] = f.const(0) if isinstance(f, Probe) else f.parameters[f"in{number}"]
+            self._bases[value] = f.null() if isinstance(f, Probe) else f.parameters[f"in{number}"]
         self._bases.update(bases or {})
         self._providers: dict[ir.Value, Provider] = {}
         self._numbers: dict[ir.Value, int] = {}
@@ -197,7 +197,7 @@ class Elemental:
         if isinstance(f, Probe):
             f.loads.append((source, offset))
             return self._unknown(f, of, lanes)
-        level = max(offset.level, self.guard.level if self.guard else 0, f.barrier, base.level)
+        level = max(offset.level, self.guard.level if self.guard else 0, f.safe_level, base.level)
         with f.at_level(level):
             if offset.uniform:
                 return self._read_uniform(of, base, offset, total(place))

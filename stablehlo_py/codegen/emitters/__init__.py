@@ -1,0 +1,1 @@
+"""Emitters: one file for each language that kernels can become."""
