@@ -6,8 +6,8 @@ Before: a loop whose body touches few elements       After: one call; the loop r
         ... twenty ops on tensor<3xf32> ...
                                                          func.func private @loop_0 attributes {hlo.fusion = "tiny_loop"}
 
-A loop qualifies when every value in it is small and its unrolled body is short, as the backend of `target` says
-(`LoopLimits` in passes/policy.py); without limits no loop does.
+A loop qualifies when every value in it is small, its unrolled body is short, and a kernel can hold its ops, as the
+backend of `target` says (`LoopLimits` in passes/policy.py); without limits no loop does.
 Bigger values may take part as memory: read by slice and dynamic_slice, and, as carries, written by one
 dynamic_update_slice after their last read, the way a scan reads its inputs and stacks its outputs. Outermost loops
 are tried first.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.ops import Work, record_of
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
@@ -30,9 +30,6 @@ from stablehlo_py.passes.policy import LoopLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET
 
-# Values of these works need no memory; what is computed where it is read at random, or only when the program is called,
-# does.
-_WITHOUT_MEMORY = (Work.ELEMENTS, Work.INDICES, Work.MOVES, Work.UPDATES)
 _CONTROL = frozenset(("scf.while", "scf.if", "scf.condition", "scf.yield", "tensor.extract", "arith.index_cast"))
 _READS_MEMORY = frozenset(("hlo.slice", "hlo.dynamic_slice"))
 
@@ -89,11 +86,7 @@ class _Loop:
             if any(self.big(result) for result in op.results):
                 return _TOO_MUCH
             return sum(self._block(region.blocks[0]) for region in op.regions)
-        record = record_of(op.name)
-        is_small = record is not None and record.work in _WITHOUT_MEMORY and name not in ("gather", "size")
-        if not is_small and op.name not in _CONTROL and name not in ("reduce", "dot"):
-            return _TOO_MUCH
-        if name == "bitcast_convert" and shape(op.operands[0]) != shape(op.results[0]):
+        if op.name not in _CONTROL and not self.limits.holds(op):
             return _TOO_MUCH
         if op.name in ("scf.condition", "scf.yield"):
             return 0
@@ -115,7 +108,7 @@ class _Loop:
             return 3 * trips * self._chunks(op.results[0])
         if not len(op.results) or not is_tensor(op.results[0]):
             return 1
-        return self._chunks(op.results[0]) * max(1, flops_per_element(record))
+        return self._chunks(op.results[0]) * max(1, flops_per_element(record_of(op.name)))
 
     def _kept_in_place(self, block: ir.Block, argument: ir.Value, number: int) -> bool:
         """A big carry may be read, then updated once, and is yielded in its own place."""

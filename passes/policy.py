@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
+from stablehlo_py.dialect.index_map import Layout
 from stablehlo_py.dialect.ops import Record, Work
+from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import InPlaceRule
 from stablehlo_py.targets import DEFAULT_TARGET, find_backend
 
@@ -97,11 +99,14 @@ class LoopLimits:
         elements: of every value that is not read or updated where it lies in memory.
         cost: instructions of one trip.
         width: elements that one instruction computes.
+        holds: whether such a kernel has code for an op on its values, and for one that reads, or updates, what lies in
+            memory. Loops and branches it has.
     """
 
     elements: int
     cost: int
     width: int
+    holds: Callable[[ir.Operation], bool]
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,7 @@ class FusionPolicy:
         body_ops, outputs: of one fusion; they bound code size and compile time.
         concatenated: operands up to which producers are fused into a concatenate.
         operand_views: ops on operands of a dot that are part of how it reads them.
+        operand_layout: whether a dot reads an operand that lies so, where that is not how it lies in memory.
         immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
             operand on whose position is calculated from the number of operands.
         epilogue: of dots and convolutions, None for none.
@@ -132,6 +138,7 @@ class FusionPolicy:
     outputs: int = 4
     concatenated: int = 4
     operand_views: frozenset[str] = frozenset()
+    operand_layout: Callable[[Layout], bool] = lambda layout: True
     immediates: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
     epilogue: EpilogueLimits | None = None
     tiny: TinyLimits | None = None

@@ -6,10 +6,31 @@ The kernels are tuned to these numbers, and the numbers to the kernels. Measured
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.index_map import Layout
+from stablehlo_py.dialect.ops import Work, record_of
+from stablehlo_py.dialect.types import shape
+from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.policy import Blocking, EpilogueLimits, FusionPolicy, LoopLimits, TinyLimits
 
 TINY_ELEMENTS = 64  # a few vector registers hold them
+
+
+def _is_loadable(layout: Layout) -> bool:
+    """Is there one stride a dimension, and none that would have to turn every vector around?"""
+    return all(len(digits) <= 1 and all(stride != -1 for _, stride in digits) for digits in layout.dimensions)
+
+
+def _in_registers(op: ir.Operation) -> bool:
+    """Has kernels/tiny.py code for an op? Not for what is read at random, or computed only when the program is
+    called."""
+    name, record = op.name.removeprefix("hlo."), record_of(op.name)
+    if name == "bitcast_convert":
+        return shape(op.operands[0]) == shape(op.results[0])
+    works = (Work.ELEMENTS, Work.INDICES, Work.MOVES, Work.UPDATES)
+    small = record is not None and record.work in works and name not in ("gather", "size")
+    return small or name in ("reduce", "dot")
+
 
 FUSION = FusionPolicy(
     kinds=frozenset(("loop", "row", "column", "update")),
@@ -20,6 +41,7 @@ FUSION = FusionPolicy(
     outputs=8,
     concatenated=16,
     operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
+    operand_layout=_is_loadable,
     # Initial values of reductions are broadcast to registers; `select_and_scatter` has two operands before its own.
     immediates={
         "reduce_general": lambda operands: operands // 2,
@@ -30,7 +52,8 @@ FUSION = FusionPolicy(
     # A tile is a few cache lines of many rows: with more streams than three, one pass over whole rows is faster.
     epilogue=EpilogueLimits(inputs=6, streams=3, long_contraction=512, transposes=True),
     tiny=TinyLimits(elements=TINY_ELEMENTS, cost=256),
-    loops=LoopLimits(elements=256, cost=3000, width=16),  # 16 lanes of 32 bits are a vector register of AVX-512
+    # 16 lanes of 32 bits are a vector register of AVX-512.
+    loops=LoopLimits(elements=256, cost=3000, width=16, holds=_in_registers),
     in_place={
         "convolution": inplace.element_by_element,
         "custom_call": inplace.aliased,

@@ -29,7 +29,8 @@ def grow_epilogues(clusters: Clusters, limits: EpilogueLimits) -> None:
 
 def is_view_chain(clusters: Clusters, node: int) -> bool:
     """Can `node` be part of how the dots that use it address their operand? It is a view or an exact conversion, all
-    its users are dots, or views of which the same holds, and one stride a dimension says what the whole chain does."""
+    its users are dots, or views of which the same holds, and the backend's dots read what lies as the whole chain
+    says."""
     return _chain(clusters, node, None, 0)
 
 
@@ -61,7 +62,7 @@ def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> 
         after = before if _widens(op) else None
     else:
         after = view(before, op.name, op.attributes, op.shape)
-    if after is None or not _is_loadable(after):
+    if after is None or not clusters.policy.operand_layout(after):
         return False
     for user in users:
         reader = graph.nodes[user]
@@ -70,11 +71,6 @@ def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> 
         if reader.role != LOOP or not _chain(clusters, user, after, depth + 1):
             return False
     return True
-
-
-def _is_loadable(layout: Layout) -> bool:
-    """Is there one stride a dimension, and none that would have to turn every vector around?"""
-    return all(len(digits) <= 1 and all(stride != -1 for _, stride in digits) for digits in layout.dimensions)
 
 
 def _widens(op: Node) -> bool:

@@ -22,6 +22,7 @@ from stablehlo_py.debug.settings import Settings, Source, context
 from stablehlo_py.errors import ArgumentError, OptionError
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 from stablehlo_py.options import Options
+from stablehlo_py.targets import DEFAULT_TARGET
 
 Engine = Callable[[Source, Sequence[np.ndarray], Settings], list[np.ndarray]]
 ENGINES: dict[str, Engine] = {}
@@ -131,7 +132,7 @@ def opt0(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> li
 
 @engine("kernel")
 def kernel(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
-    """This compiler from stage `fused` on: the source is a module at that stage."""
+    """This compiler from the stage of fusions on (see `at_stage`): the source is a module at that stage."""
     from stablehlo_py.backends.base import get_backend
     from stablehlo_py.compiler import run_stages
     from stablehlo_py.runtime.loading import executable
@@ -140,8 +141,9 @@ def kernel(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> 
         load_passes(file)
     with context(), ir.Location.unknown():
         module = ir.Module.parse(source)
-        run_stages(module, "fused", "scheduled", settings.options, target=settings.target)
-        program = get_backend(settings.target).compile(module, settings.options)
+        backend = get_backend(settings.target)
+        run_stages(module, backend.module_stages[0], backend.module_stages[-1], settings.options, target=backend.name)
+        program = backend.compile(module, settings.options)
     return [result.copy() for result in executable(program)(*inputs)]
 
 
@@ -167,7 +169,7 @@ def interpreted(stage: str) -> Engine:
         from stablehlo_py.dialect.interpret import Interpreter
 
         shapes = tuple(array.shape for array in inputs)
-        module = at_stage(stage, source, shapes, settings.entry, settings.options, settings.pass_files)
+        module = at_stage(stage, source, shapes, settings.entry, settings.options, settings.pass_files, settings.target)
         with module.context, ir.Location.unknown(), np.errstate(all="ignore"):
             noise = settings.noise
             machine = Interpreter(module, MAX_STEPS) if noise is None else Disturbed(module, noise, MAX_STEPS)
@@ -184,15 +186,19 @@ def at_stage(
     entry: str | None,
     options: Options,
     pass_files: tuple[str, ...],
+    target: str = DEFAULT_TARGET,
 ) -> ir.Module:
-    """A module of arguments of these shapes at a stage, the last one of which is kept for other inputs and errors."""
+    """A module of arguments of these shapes at a stage, the last one of which is kept for other inputs and errors.
+    "fused" is the first stage of the backend's own, in which its fusions are."""
+    from stablehlo_py.backends.base import get_backend
     from stablehlo_py.compiler import run_stages
 
     for file in pass_files:
         load_passes(file)
     module = static_module(source, [np.broadcast_to(np.int8(0), sizes) for sizes in shapes], entry)
     with module.context, ir.Location.unknown():
-        run_stages(module, "", stage, options)
+        stage = get_backend(target).module_stages[0] if stage == "fused" else stage
+        run_stages(module, "", stage, options, target=target)
     return module
 
 

@@ -75,7 +75,7 @@ def wrong_kernels(
         ShloError: the module does not compile up to the stage `fused`.
     """
     shapes = tuple(array.shape for array in inputs)
-    module = at_stage("fused", source, shapes, settings.entry, settings.options, settings.pass_files)
+    module = at_stage("fused", source, shapes, settings.entry, settings.options, settings.pass_files, settings.target)
     found: list[WrongKernel] = []
     with module.context, ir.Location.unknown():
         recorder = _Recorder(module)
