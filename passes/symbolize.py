@@ -46,6 +46,7 @@ from stablehlo_py.dialect.size import (
     symbol,
 )
 from stablehlo_py.dialect.size_text import sizes_text
+from stablehlo_py.dialect.stablehlo import size_operands
 from stablehlo_py.dialect.types import DYNAMIC, i64, is_bool
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.mlir import ir
@@ -53,28 +54,24 @@ from stablehlo_py.passes.symbolic.checks import Check, Kind, at_least, attribute
 from stablehlo_py.passes.symbolic.custom_calls import (
     REDUCE_WINDOW,
     shape_operands,
-    size_operands,
+    sizes_of_call,
     target_of,
     with_window,
     without_shape_operands,
 )
 from stablehlo_py.passes.symbolic.equations import Equations, solve
-from stablehlo_py.passes.symbolic.shapes import Shape, result_shapes
+from stablehlo_py.passes.symbolic.shapes import Scope, result_shapes
 from stablehlo_py.passes.symbolic.tuples import take_tuples_apart
 from stablehlo_py.passes.symbolic.values import Elements, evaluate, followed
 from stablehlo_py.passmanager.base import Pass
 
 _ASSERTION = "shape_assertion"
-# Operands that hold sizes: name of the op -> their numbers.
+# Operands that hold sizes of results, or one: name of the op -> its number.
 _SIZE_OPERANDS = {
-    "stablehlo.dynamic_broadcast_in_dim": (1,),
-    "stablehlo.dynamic_conv": (2,),
-    "stablehlo.dynamic_gather": (2,),
-    "stablehlo.dynamic_iota": (0,),
-    "stablehlo.dynamic_pad": (2, 3, 4),
-    "stablehlo.dynamic_reshape": (1,),
-    "stablehlo.real_dynamic_slice": (1, 2, 3),
-    "stablehlo.set_dimension_size": (1,),
+    "stablehlo.dynamic_broadcast_in_dim": 1,
+    "stablehlo.dynamic_iota": 0,
+    "stablehlo.dynamic_reshape": 1,
+    "stablehlo.set_dimension_size": 1,
 }
 
 
@@ -128,8 +125,8 @@ def _bounds_of(type_: ir.RankedTensorType) -> list[int | None]:
 
 def _size_operands(op: ir.Operation) -> tuple[int, ...]:
     if op.name == "stablehlo.custom_call":
-        return size_operands(op)
-    return _SIZE_OPERANDS.get(op.name, ())
+        return sizes_of_call(op)
+    return (_SIZE_OPERANDS[op.name],) if op.name in _SIZE_OPERANDS else size_operands(op)
 
 
 def _check(
@@ -138,7 +135,7 @@ def _check(
     return Check(condition, kind, message, values, op.name, describe(op.location) or "")
 
 
-class _Walk:
+class _Walk(Scope):
     """One interpretation of `@main` over sizes."""
 
     def __init__(self, main: ir.Operation, equations: Equations) -> None:
@@ -148,7 +145,8 @@ class _Walk:
         self.assertions: list[Check] = []  # of the export
         self.needed: list[Check] = []  # by ops
         self.bounds: list[tuple[str, int]] = []
-        self._shapes: dict[ir.Value, Shape] = {}
+        self._op_now = main
+        self._shapes: dict[ir.Value, tuple[Number, ...]] = {}
         self._elements: dict[ir.Value, Elements] = {}
         self._asserting: list[ir.Operation] = []
         self._sizes: list[ir.Operation] = []  # with operands, or a result, that hold sizes
@@ -156,23 +154,25 @@ class _Walk:
 
     # --- what rules ask ----------------------------------------------------------------------------------------------
 
-    def shape(self, value: ir.Value) -> Shape:
+    def shape(self, value: ir.Value) -> tuple[Number, ...]:
         """The shape of a value that was seen."""
         return tuple(map(self.equations.reduced, self._shapes[value]))
 
-    def elements(self, value: ir.Value) -> Shape:
+    def elements(self, value: ir.Value) -> tuple[Number, ...]:
         """The elements of an integer tensor. Raises UnsupportedError where they are not known."""
         found = self._elements.get(value)
         if found is None:
             raise UnsupportedError("takes a shape that depends on data", remedy=SPECIALIZE)
         return tuple(map(self.equations.reduced, found))
 
-    def unite(self, a: Number, b: Number, op: ir.Operation, *, unless_one: Number | None = None) -> Number:
+    def unite(self, a: Number, b: Number, *, unless_one: Number | None = None) -> Number:
         """Let two sizes be equal."""
+        op = self._op_now
         return self.equations.unite(a, b, unless_one=unless_one, op=op.name, location=describe(op.location))
 
-    def require_at_most(self, a: Number, b: Number, op: ir.Operation) -> None:
+    def require_at_most(self, a: Number, b: Number) -> None:
         """Let a size not exceed another, by a check of the call where that is not known."""
+        op = self._op_now
         a, b = self.equations.reduced(a), self.equations.reduced(b)
         message = "{1} is given, and must be at least {0}" if is_known(a) else "{0} must not exceed {1}"
         if is_known(a, b) and a > b:
@@ -182,15 +182,15 @@ class _Walk:
         if not always_at_most(a, b):
             self.needed.append(_check(1 - less(b, a), message, (a, b), op))
 
-    def require_equal(self, a: Number, b: Number, op: ir.Operation) -> None:
+    def require_equal(self, a: Number, b: Number) -> None:
         """Let two sizes be equal, by a check of the call where that says nothing about a symbol."""
         a, b = self.equations.reduced(a), self.equations.reduced(b)
         if a == b:
             return
         if solve(a - b) is not None:
-            self.unite(a, b, op)
+            self.unite(a, b)
             return
-        self.needed.append(_check(equal(a, b), "the sizes {0} and {1} must be equal", (a, b), op))
+        self.needed.append(_check(equal(a, b), "the sizes {0} and {1} must be equal", (a, b), self._op_now))
 
     # --- the walk ----------------------------------------------------------------------------------------------------
 
@@ -216,6 +216,7 @@ class _Walk:
     def _block(self, block: ir.Block) -> None:
         for view in block.operations:
             op = view.operation
+            outer, self._op_now = self._op_now, op
             try:
                 self._op(op)
             except UnsupportedError as error:
@@ -227,6 +228,7 @@ class _Walk:
                 for result in op.results:  # what follows is judged by what its own rule says
                     rank = result.type.rank if isinstance(result.type, ir.RankedTensorType) else 0
                     self._shapes[result] = tuple(symbol(f"u{len(self._shapes)}_{i}") for i in range(rank))
+            self._op_now = outer
 
     def _op(self, op: ir.Operation) -> None:
         if op.name == "stablehlo.custom_call" and op.attributes["call_target_name"].value == _ASSERTION:
@@ -246,7 +248,7 @@ class _Walk:
                 raise UnsupportedError(f"has a result of dynamic shape, {result.type}, that no rule explains")
             declared = result.type.shape
             self._shapes[result] = tuple(
-                size if known == DYNAMIC else self.unite(size, known, op) if isinstance(size, Size) else known
+                size if known == DYNAMIC else self.unite(size, known) if isinstance(size, Size) else known
                 for size, known in zip(shape, declared, strict=True)
             )
         if op.name == "stablehlo.get_dimension_size":
@@ -287,7 +289,7 @@ class _Walk:
             yields = found if yields is None else yields
             for known, other in zip(yields, found, strict=True):
                 for a, b in zip(known, other, strict=True):
-                    self.unite(a, b, op)
+                    self.unite(a, b)
         self._shapes.update(zip(op.results, yields or [], strict=True))
 
     def representable(self) -> list[Check]:

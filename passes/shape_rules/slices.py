@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.dialect.infer import slice_shape
 from stablehlo_py.dialect.ops.factors import Kind, factors_of
+from stablehlo_py.dialect.ops.indexing import slice_size
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use
@@ -88,5 +88,5 @@ def slice_operands(op: ir.Operation, rewriter: Rewriter) -> Replacement:
                     return None
                 own[-1][place] = edges[number]
     operands = [slice_edges(rewriter, *each) for each in zip(inner.operands, own, strict=True)]
-    part = factors.with_sizes({number: slice_shape(*([each] for each in edge))[0] for number, edge in edges.items()})
+    part = factors.with_sizes({number: slice_size(*edge) for number, edge in edges.items()})
     return made_again(rewriter, inner, operands, op.result.type, part.attributes_of(inner))

@@ -14,12 +14,14 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import WINDOW
 from stablehlo_py.dialect.call_signatures import check_call
+from stablehlo_py.dialect.ops.record import Shapes
 from stablehlo_py.dialect.size import Number
 from stablehlo_py.dialect.types import DYNAMIC
+from stablehlo_py.dialect.window import window_shape
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.dynamic_calls import move_body
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.symbolic.shapes import RULES, Scope, Shape, declared, window_shape
+from stablehlo_py.passes.symbolic.shapes import RULES, Scope, declared
 
 _INDICES = "indices_of_shape_operands"
 # Custom calls that hand on their operand.
@@ -33,7 +35,7 @@ def target_of(op: ir.Operation) -> str:
     return str(op.attributes["call_target_name"].value)
 
 
-def size_operands(op: ir.Operation) -> tuple[int, ...]:
+def sizes_of_call(op: ir.Operation) -> tuple[int, ...]:
     """Operands that hold sizes, and stay."""
     target, count = target_of(op), len(op.operands)
     if target == REDUCE_WINDOW:
@@ -101,7 +103,7 @@ def _stand_in(op: ir.Operation) -> dict[str, Sequence[int] | ir.Attribute]:
     return {"window_dimensions": [1] * len(edges), "padding": padding}
 
 
-def _custom_call(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+def _custom_call(scope: Scope, op: ir.Operation) -> Shapes:
     target = target_of(op)
     if target in _ANNOTATIONS:
         return [scope.shape(op.operands[0])]
@@ -116,29 +118,29 @@ def _custom_call(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
     return [scope.elements(op.operands[index]) for index in indices]
 
 
-def _reduce_window(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
-    window, strides, base, dilation, padding = (scope.elements(op.operands[i]) for i in size_operands(op))
+def _reduce_window(scope: Scope, op: ir.Operation) -> Shapes:
+    window, strides, base, dilation, padding = (scope.elements(op.operands[i]) for i in sizes_of_call(op))
     shape = scope.shape(op.operands[0])
     for other in list(op.operands)[1 : len(op.results)]:
-        shape = tuple(scope.unite(a, b, op) for a, b in zip(shape, scope.shape(other), strict=True))
+        shape = tuple(scope.unite(a, b) for a, b in zip(shape, scope.shape(other), strict=True))
     for number in (*window, *strides, *base, *dilation):
-        scope.require_at_most(1, number, op)
+        scope.require_at_most(1, number)
     return [window_shape(shape, window, strides, padding, base, dilation)] * len(op.results)
 
 
-def _top_k(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+def _top_k(scope: Scope, op: ir.Operation) -> Shapes:
     *outer, size = scope.shape(op.operands[0])
     (k,) = scope.elements(op.operands[1])
-    scope.require_at_most(0, k, op)
-    scope.require_at_most(k, size, op)
+    scope.require_at_most(0, k)
+    scope.require_at_most(k, size)
     return [(*outer, k)] * 2
 
 
-def _rng_bit_generator(scope: Scope, op: ir.Operation) -> Sequence[Shape]:
+def _rng_bit_generator(scope: Scope, op: ir.Operation) -> Shapes:
     return [scope.shape(op.operands[0]), scope.elements(op.operands[1])]
 
 
-_TARGETS: dict[str, Callable[[Scope, ir.Operation], Sequence[tuple[Number, ...]]]] = {
+_TARGETS: dict[str, Callable[[Scope, ir.Operation], Shapes]] = {
     REDUCE_WINDOW: _reduce_window,
     "stablehlo.dynamic_top_k": _top_k,
     "stablehlo.dynamic_rng_bit_generator": _rng_bit_generator,

@@ -72,8 +72,9 @@ def i64s(op: ir.OpView | ir.Operation, name: str) -> tuple[int, ...]:
 
 
 def i64(op: ir.OpView | ir.Operation, name: str) -> int:
-    """An integer attribute."""
-    return op.attributes[name].value
+    """An integer attribute; where it depends on dynamic dimensions it is text, and a Size."""
+    value = op.attributes[name].value
+    return parse_sizes(value)[0] if isinstance(value, str) else value
 
 
 def text(op: ir.OpView | ir.Operation, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The window of a `reduce_window` or `select_and_scatter`, hlo's or StableHLO's.
+"""Windows: how many positions they have; the window of a `reduce_window` or `select_and_scatter`, hlo's or StableHLO's.
 
 A `stablehlo.reduce_window` whose window depends on dynamic dimensions has it in `hlo.window`, in place of its own
 attributes, which cannot hold Sizes.
@@ -6,9 +6,33 @@ attributes, which cannot hold Sizes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stablehlo_py.dialect.attributes import WINDOW
+from stablehlo_py.dialect.size import Number, always_at_most, floordiv, maximum
 from stablehlo_py.dialect.types import i64s, rank
 from stablehlo_py.mlir import ir
+
+Shape = Sequence[Number]
+
+
+def dilated(size: Number, dilation: Number) -> Number:
+    """Size with `dilation - 1` holes between elements."""
+    return (size - 1) * dilation + 1 if size else 0
+
+
+def window_shape(
+    sizes: Shape, window: Shape, strides: Shape, padding: Shape, base_dilation: Shape, window_dilation: Shape
+) -> tuple[Number, ...]:
+    """Number of window positions per dimension (spec, section reduce_window, C15). `padding` is low, high per
+    dimension."""
+    result = []
+    for i, size in enumerate(sizes):
+        padded = dilated(size, base_dilation[i]) + padding[2 * i] + padding[2 * i + 1]
+        positions = floordiv(padded - dilated(window[i], window_dilation[i]), strides[i]) + 1
+        result.append(0 if always_at_most(padded, 0) else maximum(positions, 0))
+    return tuple(result)
+
 
 NAMES = ("window", "strides", "base_dilation", "window_dilation", "padding")
 _STABLEHLO = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")

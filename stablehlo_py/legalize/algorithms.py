@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.infer import fft_operand_sizes
+from stablehlo_py.dialect.ops.algorithms import fft_operand_sizes
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.legalize.rules import Unsupported, refuse, rule

@@ -7,6 +7,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.scatter_windows import mark_windows
+from stablehlo_py.dialect.stablehlo import Form, form_of
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape
 from stablehlo_py.errors import shape_text
 from stablehlo_py.legalize.captures import close_scatter, kept
@@ -14,7 +15,6 @@ from stablehlo_py.legalize.regions import combined, promote
 from stablehlo_py.legalize.rules import Results, Unsupported, dimension_of, rule
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
-from stablehlo_py.mlir import stablehlo as attributes
 
 
 @rule("stablehlo.dynamic_slice")
@@ -33,37 +33,30 @@ def dynamic_update_slice(op: ir.OpView) -> ir.Value:
     return operands[1] if len(operands) == 2 else build.like("dynamic_update_slice", *operands)
 
 
-def _gather(op: ir.OpView, operand: ir.Value, indices: ir.Value, sizes: list[int]) -> ir.Value:
-    numbers = attributes.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-    if any(sizes[dimension] == 0 for dimension in numbers.collapsed_slice_dims):
-        raise Unsupported("collapses a dimension of slices that has size 0", "use slices of size 1 there")
-    return build.value(
-        "gather",
-        op.results[0].type,
-        operand,
-        indices,
-        offset_dims=numbers.offset_dims,
-        collapsed_slice_dims=numbers.collapsed_slice_dims,
-        operand_batching_dims=numbers.operand_batching_dims,
-        start_indices_batching_dims=numbers.start_indices_batching_dims,
-        start_index_map=numbers.start_index_map,
-        index_vector_dim=numbers.index_vector_dim,
-        slice_sizes=sizes,
-    )
+@rule("stablehlo.slice", "stablehlo.real_dynamic_slice", "stablehlo.pad", "stablehlo.dynamic_pad")
+def with_attributes(op: ir.OpView) -> ir.Value:
+    """Attributes of other names, or given by operands, which must be constants."""
+    form = in_hlo(op)
+    return build.value(form.name, op.results[0].type, *form.operands, **form.attributes)
 
 
-@rule("stablehlo.gather")
+@rule("stablehlo.gather", "stablehlo.dynamic_gather")
 def gather(op: ir.OpView) -> ir.Value:
     """The dimension numbers become attributes of their own. `indices_are_sorted` is a promise that nothing here
     needs."""
-    return _gather(op, op.operands[0], op.operands[1], list(op.attributes["slice_sizes"]))
+    form = in_hlo(op)
+    if any(i64s(form, "slice_sizes")[dimension] == 0 for dimension in i64s(form, "collapsed_slice_dims")):
+        raise Unsupported("collapses a dimension of slices that has size 0", "use slices of size 1 there")
+    return build.value(form.name, op.results[0].type, *form.operands, **form.attributes)
 
 
-@rule("stablehlo.dynamic_gather")
-def dynamic_gather(op: ir.OpView) -> ir.Value:
-    """A gather whose slice sizes are a constant."""
-    operand, indices, sizes = op.operands
-    return _gather(op, operand, indices, constant_operand(sizes, "slice_sizes").tolist())
+def in_hlo(op: ir.OpView) -> Form:
+    """An op of `FORMS` as hlo has it. Raises Unsupported where an attribute is given by an operand that is no constant,
+    or the result's shape is not known."""
+    static_result(op)
+    form = form_of(op, lambda operand: constant_operand(operand, "sizes, edges or steps").reshape(-1).tolist())
+    assert form is not None
+    return form
 
 
 def constant_operand(value: ir.Value, name: str) -> np.ndarray:
@@ -128,30 +121,6 @@ def scatter(op: ir.OpView) -> Results:
     promote(op, zip(numbers, combined(op), strict=True))
     mark_windows(op)
     return kept(op, close_scatter(op))
-
-
-@rule("stablehlo.real_dynamic_slice")
-def real_dynamic_slice(op: ir.OpView) -> ir.Value:
-    """A slice whose bounds are constants."""
-    static_result(op)
-    operand, *bounds = op.operands
-    names = ("start", "limit", "strides")
-    values = {
-        name: constant_operand(bound, f"{name} indices").tolist() for name, bound in zip(names, bounds, strict=True)
-    }
-    return build.value("slice", op.results[0].type, operand, **values)
-
-
-@rule("stablehlo.dynamic_pad")
-def dynamic_pad(op: ir.OpView) -> ir.Value:
-    """A pad whose paddings are constants."""
-    static_result(op)
-    operand, value, *edges = op.operands
-    names = ("low", "high", "interior")
-    values = {
-        name: constant_operand(edge, f"{name} paddings").tolist() for name, edge in zip(names, edges, strict=True)
-    }
-    return build.value("pad", op.results[0].type, operand, value, **values)
 
 
 def static_result(op: ir.OpView) -> tuple[int, ...]:

@@ -82,34 +82,6 @@ def transpose(op: ir.OpView) -> ir.Value:
     return build.transpose(op.operands[0], i64s(op, "permutation"))
 
 
-@rule("stablehlo.slice")
-def slice_(op: ir.OpView) -> ir.Value:
-    """Shorter names of attributes."""
-    attributes = op.attributes
-    return build.value(
-        "slice",
-        op.results[0].type,
-        op.operands[0],
-        start=attributes["start_indices"],
-        limit=attributes["limit_indices"],
-        strides=attributes["strides"],
-    )
-
-
-@rule("stablehlo.pad")
-def pad(op: ir.OpView) -> ir.Value:
-    """Shorter names of attributes."""
-    attributes = op.attributes
-    return build.value(
-        "pad",
-        op.results[0].type,
-        *op.operands,
-        low=attributes["edge_padding_low"],
-        high=attributes["edge_padding_high"],
-        interior=attributes["interior_padding"],
-    )
-
-
 @rule("stablehlo.reverse")
 def reverse(op: ir.OpView) -> ir.Value:
     """Nothing where no dimension is reversed."""

@@ -28,10 +28,10 @@ from stablehlo_py.codegen.index import (
     vector_of,
 )
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, element, level_of, parts, select, splat
-from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.size import always_at_most, always_less, is_known, maximum, minimum
 from stablehlo_py.dialect.types import i64, i64s, shape, user_location
+from stablehlo_py.dialect.window import dilated
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -199,7 +199,7 @@ def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         return e.value(padding, ())
     # Beyond the operand's far end an edge makes no difference, but index arithmetic might leave i64.
     low = [
-        minimum(maximum(edge, -infer.dilated(size, step + 1)), extent)
+        minimum(maximum(edge, -dilated(size, step + 1)), extent)
         for edge, size, step, extent in zip(i64s(op, "low"), sizes, interior, result, strict=True)
     ]
 

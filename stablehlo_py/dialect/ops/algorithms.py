@@ -4,17 +4,28 @@
 # (the base classes take class keywords and come from a module without types)
 # No `from __future__ import annotations` here: the ext module reads the annotations as objects.
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from stablehlo_py.dialect import elements, infer
+from stablehlo_py.dialect import elements
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops.factors import Builder, Kind
-from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, op
-from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape, text
-from stablehlo_py.dialect.verify import require, require_shape, same_elements, verifier
+from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Shape, Shapes, check_shapes, op
+from stablehlo_py.dialect.types import (
+    element_type,
+    flag,
+    i64,
+    i64s,
+    is_complex,
+    is_float,
+    is_integer,
+    rank,
+    shape,
+    text,
+)
+from stablehlo_py.dialect.verify import Conditions, require, same_elements, verifier
 from stablehlo_py.mlir import ext, ir
 
 T = TypeVar("T")
@@ -50,21 +61,25 @@ class Cholesky(Hlo.Operation, name="cholesky", traits=PURE):
 def _check_triangular_solve(op: ir.OpView) -> None:
     """triangular_solve."""
     require(text(op, "transpose_a") in TRANSPOSES, f"transpose_a must be one of {' '.join(TRANSPOSES)}")
-    a, b = shape(op.operands[0]), shape(op.operands[1])
     require(element_type(op.operands[0]) == element_type(op.operands[1]), "a and b need one element type")
-    left = bool(op.attributes["left_side"].value)
-    require(len(a) == len(b) and a[:-2] == b[:-2], "a and b need one rank and the same batch dimensions")
-    require(b[-2 if left else -1] == a[-1], "the side of b that is solved for must have the size of a")
+    require(rank(op.operands[0]) == rank(op.operands[1]), "a and b need one rank")
+
+
+def _triangular_solve_shape(c: Conditions, op: ir.Operation, a: Shape, b: Shape) -> Shapes:
+    c.united([a[:-2], b[:-2]])
+    c.require_equal(a[-1], a[-2])
+    c.require_equal(a[-1], b[-2 if flag(op, "left_side") else -1])
+    return [b]
 
 
 def _triangular_solve_factors(b: Builder, op: ir.Operation) -> None:
     rank = len(b.shapes[1])
     b.common(range(rank - 2))
-    free = rank - 1 if op.attributes["left_side"].value else rank - 2
+    free = rank - 1 if flag(op, "left_side") else rank - 2
     b.add(b.shapes[1][free], {1: free}, {0: free})
 
 
-@op(ulps=16, factors=_triangular_solve_factors)
+@op(ulps=16, shapes=_triangular_solve_shape, factors=_triangular_solve_factors)
 class TriangularSolve(Hlo.Operation, name="triangular_solve", traits=PURE):
     """Solves op(a) x = b (`left_side`) or x op(a) = b; `transpose_a`: NO_TRANSPOSE TRANSPOSE ADJOINT."""
 
@@ -75,24 +90,41 @@ class TriangularSolve(Hlo.Operation, name="triangular_solve", traits=PURE):
     lower: Any = ext.attribute()
     unit_diagonal: Any = ext.attribute()
     transpose_a: Any = ext.attribute()
-    verify_invariants = verifier(_square_matrices, _check_triangular_solve)
+    verify_invariants = verifier(_square_matrices, _check_triangular_solve, check_shapes)
 
 
 def _check_fft(op: ir.OpView) -> None:
     """fft."""
-    kind, length, sizes = text(op, "kind"), i64s(op, "length"), shape(op.operands[0])
+    kind, length = text(op, "kind"), i64s(op, "length")
     require(kind in FFT_KINDS, f"kind must be one of {' '.join(FFT_KINDS)}")
-    require(1 <= len(length) <= 3 and len(length) <= len(sizes), "length needs one to three entries, at most the rank")
+    entries = 1 <= len(length) <= 3 and len(length) <= rank(op.operands[0])
+    require(entries, "length needs one to three entries, at most the rank")
     require(is_float(element_type(op.operands[0])) == (kind == "RFFT"), f"{kind} of elements of another kind")
     require(is_float(element_type(op.results[0])) == (kind == "IRFFT"), f"{kind} gives elements of another kind")
-    require_shape(op, infer.fft_shape(sizes, kind, length))
+
+
+def fft_operand_sizes(kind: str, length: Sequence[int]) -> tuple[int, ...]:
+    """Sizes of the dimensions that a transform takes (spec, section fft, C4 to C6): the half for an IRFFT."""
+    if kind == "IRFFT" and length[-1]:
+        return (*length[:-1], length[-1] // 2 + 1)
+    return tuple(length)
+
+
+def _fft_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
+    """Real transforms change the last dimension: RFFT to the half that determines the rest, IRFFT back."""
+    kind, length = text(op, "kind"), i64s(op, "length")
+    for size in length:
+        c.require_at_most(0, size)
+    c.united([x[-len(length) :], fft_operand_sizes(kind, length)])
+    half = kind == "RFFT" and length[-1]
+    return [[*x[: -len(length)], *length[:-1], length[-1] // 2 + 1 if half else length[-1]]]
 
 
 def _fft_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(len(b.shapes[0]) - len(i64s(op, "length"))))
 
 
-@op(ulps=16, factors=_fft_factors)
+@op(ulps=16, shapes=_fft_shape, factors=_fft_factors)
 class Fft(Hlo.Operation, name="fft", traits=PURE):
     """Fourier transform of the last len(`length`) dimensions; `kind`: FFT IFFT RFFT IRFFT."""
 
@@ -100,7 +132,7 @@ class Fft(Hlo.Operation, name="fft", traits=PURE):
     result: ext.Result[Any]
     kind: Any = ext.attribute()
     length: Any = ext.attribute()
-    verify_invariants = verifier(_check_fft)
+    verify_invariants = verifier(_check_fft, check_shapes)
 
 
 def _check_rng_bit_generator(op: ir.OpView) -> None:
@@ -128,11 +160,14 @@ class RngBitGenerator(Hlo.Operation, name="rng_bit_generator", traits=PURE):
 
 def _check_top_k(op: ir.OpView) -> None:
     """top_k."""
-    sizes, k = shape(op.operands[0]), i64(op, "k")
-    require(len(sizes) >= 1 and 0 <= k <= sizes[-1], "k must be at most the last dimension")
-    for number in range(2):
-        require_shape(op, (*sizes[:-1], k), number)
+    require(rank(op.operands[0]) >= 1, "needs a dimension to choose from")
     require(str(element_type(op.results[1])) == "i32", "indices must be i32")
+
+
+def _top_k_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
+    k = i64(op, "k")
+    c.require_within([k], x[-1:])
+    return [(*x[:-1], k)] * 2
 
 
 def _top_k(op: ir.Operation, operands: list[Array], body: Callable[[int], object]) -> list[Array]:
@@ -151,7 +186,7 @@ def _top_k_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(len(b.shapes[0]) - 1))
 
 
-@op(region_value=_top_k, factors=_top_k_factors)
+@op(region_value=_top_k, shapes=_top_k_shape, factors=_top_k_factors)
 class TopK(Hlo.Operation, name="top_k", traits=PURE):
     """The `k` largest elements of the last dimension, in descending (total) order, ties by lower index; and their i32
     indices."""
@@ -160,4 +195,4 @@ class TopK(Hlo.Operation, name="top_k", traits=PURE):
     values: ext.Result[Any]
     indices: ext.Result[Any]
     k: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_top_k)
+    verify_invariants = verifier(same_elements, _check_top_k, check_shapes)

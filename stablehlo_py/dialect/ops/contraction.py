@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
-from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, op
+from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Shape, Shapes, check_shapes, op
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape
-from stablehlo_py.dialect.verify import require, require_dimensions, require_shape, verifier
+from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, verifier
+from stablehlo_py.dialect.window import window_shape
 from stablehlo_py.mlir import ext, ir
 
 
@@ -37,17 +37,30 @@ def _wide(x: Array) -> Array:
 def _check_dot(op: ir.OpView) -> None:
     """dot."""
     _one_kind(op)
-    lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
-    batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
-    rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
-    require_dimensions(batch + contract, len(lhs), "lhs_batch and lhs_contract")
-    require_dimensions(rhs_batch + rhs_contract, len(rhs), "rhs_batch and rhs_contract")
-    require(
-        len(batch) == len(rhs_batch) and len(contract) == len(rhs_contract), "lhs and rhs need as many dimensions each"
-    )
-    for left, right in zip(batch + contract, rhs_batch + rhs_contract, strict=True):
-        require(lhs[left] == rhs[right], f"dimension {left} of lhs and {right} of rhs differ in size")
-    require_shape(op, infer.dot_shape(lhs, rhs, (batch, rhs_batch), (contract, rhs_contract)))
+    batch, contract = _dot_numbers(op)
+    for side, name in enumerate(("lhs", "rhs")):
+        dimensions = batch[side] + contract[side]
+        require_dimensions(dimensions, rank(op.operands[side]), f"{name}_batch and {name}_contract")
+    agree = all(len(left) == len(right) for left, right in (batch, contract))
+    require(agree, "lhs and rhs need as many dimensions each")
+
+
+def dot_shape(lhs: Shape, rhs: Shape, batch: Sequence[Sequence[int]], contract: Sequence[Sequence[int]]) -> Shape:
+    """Batch dimensions, free dimensions of lhs, free dimensions of rhs."""
+    free = (x[i] for k, x in enumerate((lhs, rhs)) for i in others(len(x), batch[k], contract[k]))
+    return [*(lhs[i] for i in batch[0]), *free]
+
+
+def _dot_shape(c: Conditions, op: ir.Operation, lhs: Shape, rhs: Shape) -> Shapes:
+    batch, contract = _dot_numbers(op)
+    for left, right in (*zip(*batch, strict=True), *zip(*contract, strict=True)):
+        c.unite(lhs[left], rhs[right])
+    return [dot_shape(lhs, rhs, batch, contract)]
+
+
+def _dot_numbers(op: ir.Operation) -> list[list[tuple[int, ...]]]:
+    """Batch dimensions and contracting ones, each of lhs and of rhs."""
+    return [[i64s(op, f"{side}_{role}") for side in ("lhs", "rhs")] for role in ("batch", "contract")]
 
 
 def _dot(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
@@ -64,7 +77,7 @@ def _dot(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
 
 
 def _dot_factors(b: Builder, op: ir.Operation) -> None:
-    batch, contract = ([i64s(op, f"{side}_{role}") for side in ("lhs", "rhs")] for role in ("batch", "contract"))
+    batch, contract = _dot_numbers(op)
     result = 0
     for left, right in zip(*batch, strict=True):
         b.add(b.shapes[0][left], {0: left, 1: right}, {0: result})
@@ -78,7 +91,7 @@ def _dot_factors(b: Builder, op: ir.Operation) -> None:
     b.combiner = "add"
 
 
-@op(value=_dot, factors=_dot_factors)
+@op(value=_dot, shapes=_dot_shape, factors=_dot_factors)
 class Dot(Hlo.Operation, name="dot", traits=PURE):
     """General dot product. Result dimensions: batch, free of lhs, free of rhs, each in operand order. Operands and
     result are all integers, all floats or all complex."""
@@ -90,40 +103,45 @@ class Dot(Hlo.Operation, name="dot", traits=PURE):
     rhs_batch: Any = ext.attribute()
     lhs_contract: Any = ext.attribute()
     rhs_contract: Any = ext.attribute()
-    verify_invariants = verifier(_check_dot)
+    verify_invariants = verifier(_check_dot, check_shapes)
+
+
+_DIMENSIONS = ("input_dims", "kernel_dims", "output_dims")
+_WINDOW = ("strides", "padding", "lhs_dilation", "rhs_dilation")
 
 
 def _check_convolution(op: ir.OpView) -> None:
     """convolution."""
     _one_kind(op)
-    lhs, rhs = shape(op.operands[0]), shape(op.operands[1])
-    dims = (i64s(op, "input_dims"), i64s(op, "kernel_dims"), i64s(op, "output_dims"))
-    rank_ = len(lhs)
-    require(len(rhs) == rank_ and rank(op.results[0]) == rank_ >= 2, "lhs, rhs and result need one rank, at least 2")
-    for name, each in zip(("input_dims", "kernel_dims", "output_dims"), dims, strict=True):
-        require(sorted(each) == list(range(rank_)), f"{name} must hold every dimension once")
-    names = ("strides", "padding", "lhs_dilation", "rhs_dilation", "reversal")
-    window = [i64s(op, name) for name in names]
-    for name, each in zip(names, window, strict=True):
+    rank_ = rank(op.operands[0])
+    one_rank = rank(op.operands[1]) == rank(op.results[0]) == rank_ >= 2
+    require(one_rank, "lhs, rhs and result need one rank, at least 2")
+    for name in _DIMENSIONS:
+        require(sorted(i64s(op, name)) == list(range(rank_)), f"{name} must hold every dimension once")
+    for name in (*_WINDOW, "reversal"):
+        each = i64s(op, name)
         require(len(each) == (rank_ - 2) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
         require(name in ("padding", "reversal") or all(entry > 0 for entry in each), f"{name} must be positive")
+    groups = min(i64(op, "feature_groups"), i64(op, "batch_groups"))
+    require(groups == 1, "feature_groups or batch_groups must be 1, both positive")
+
+
+def _convolution_shape(c: Conditions, op: ir.Operation, lhs: Shape, rhs: Shape) -> Shapes:
+    inputs, kernel, outputs = (i64s(op, name) for name in _DIMENSIONS)
+    batch, features = lhs[inputs[0]], rhs[kernel[1]]
     feature_groups, batch_groups = i64(op, "feature_groups"), i64(op, "batch_groups")
-    require(min(feature_groups, batch_groups) == 1, "feature_groups or batch_groups must be 1, both positive")
-    inputs, kernel, _ = dims
-    require(
-        lhs[inputs[1]] == rhs[kernel[0]] * feature_groups,
-        "input features must be kernel input features times feature_groups",
-    )
-    require(lhs[inputs[0]] % batch_groups == 0, "batch must be a multiple of batch_groups")
-    require(rhs[kernel[1]] % (feature_groups * batch_groups) == 0, "output features must be a multiple of the groups")
-    strides, padding, lhs_dilation, rhs_dilation, _ = window
-    sizes = infer.convolution_shape(lhs, rhs, dims, batch_groups, (strides, padding, lhs_dilation, rhs_dilation))
-    require_shape(op, sizes)
+    c.unite(lhs[inputs[1]], rhs[kernel[0]] * feature_groups)
+    for size, groups in ((batch, batch_groups), (features, batch_groups), (features, feature_groups)):
+        c.require_equal(size, groups * (size // groups))
+    window = (i64s(op, name) for name in _WINDOW)
+    spatial = window_shape([lhs[i] for i in inputs[2:]], [rhs[i] for i in kernel[2:]], *window)
+    sizes = dict(zip(outputs, (batch // batch_groups, features, *spatial), strict=True))
+    return [[sizes[dimension] for dimension in range(len(outputs))]]
 
 
 def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
     """Sum over kernel positions of strided views of the padded, dilated input."""
-    input_dims, kernel_dims, output_dims = i64s(op, "input_dims"), i64s(op, "kernel_dims"), i64s(op, "output_dims")
+    input_dims, kernel_dims, output_dims = (i64s(op, name) for name in _DIMENSIONS)
     x, kernel = _wide(lhs).transpose(input_dims), _wide(rhs).transpose(kernel_dims)
     spatial = x.ndim - 2
     sizes = [shape(op.result)[d] for d in output_dims]
@@ -152,7 +170,7 @@ def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
 
 
 def _convolution_factors(b: Builder, op: ir.Operation) -> None:
-    inputs, kernel, outputs = (i64s(op, name) for name in ("input_dims", "kernel_dims", "output_dims"))
+    inputs, kernel, outputs = (i64s(op, name) for name in _DIMENSIONS)
     sizes, weights = b.shapes
     features, batches = i64(op, "feature_groups"), i64(op, "batch_groups")
     for name, count, place in (("feature_groups", features, inputs[1]), ("batch_groups", batches, inputs[0])):
@@ -171,7 +189,7 @@ def _convolution_factors(b: Builder, op: ir.Operation) -> None:
     b.combiner = "add"
 
 
-@op(value=_convolution, factors=_convolution_factors)
+@op(value=_convolution, shapes=_convolution_shape, factors=_convolution_factors)
 class Convolution(Hlo.Operation, name="convolution", traits=PURE):
     """Convolution. `padding` is low, high per spatial dimension; `reversal` 0/1 per spatial dimension. The `*_dims`
     arrays name dimensions: input (batch, feature, spatial...), kernel (input feature, output feature, spatial...),
@@ -190,4 +208,4 @@ class Convolution(Hlo.Operation, name="convolution", traits=PURE):
     output_dims: Any = ext.attribute()
     feature_groups: Any = ext.attribute()
     batch_groups: Any = ext.attribute()
-    verify_invariants = verifier(_check_convolution)
+    verify_invariants = verifier(_check_convolution, check_shapes)

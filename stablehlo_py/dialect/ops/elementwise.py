@@ -21,18 +21,21 @@ from stablehlo_py.dialect.ops.record import (
     Identity,
     Record,
     Rounds,
+    Shape,
+    Shapes,
     Value,
     Work,
     add,
     always,
+    check_shapes,
     described,
     of_reals,
     op,
 )
 from stablehlo_py.dialect.rounding import codes, from_codes, integer_info, is_float_dtype, is_integer_dtype
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, shape, text
-from stablehlo_py.dialect.verify import Check, operand_elements, require, require_shape, same_shape, verifier
-from stablehlo_py.mlir import ext, ir
+from stablehlo_py.dialect.verify import Check, Conditions, operand_elements, require, same_shape, verifier
+from stablehlo_py.mlir import ext, ir, quant
 
 T = TypeVar("T")
 #: Directions of comparisons, and what x op y is of y and x.
@@ -453,20 +456,20 @@ def _check_selection(op: ir.OpView) -> None:
 
 
 def _bit_width(type_: ir.Type) -> int:
-    """Bits of an element."""
+    """Bits of an element, of quantized ones as they are stored."""
+    if isinstance(type_, quant.QuantizedType):
+        type_ = type_.storage_type
     return 2 * _bit_width(type_.element_type) if is_complex(type_) else type_.width
 
 
-def _check_bitcast(op: ir.OpView) -> None:
+def _bitcast_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
     """bitcast_convert: the last dimension holds the ratio of the widths."""
-    source, result = op.operands[0], op.results[0]
-    wide, narrow = _bit_width(element_type(source)), _bit_width(element_type(result))
-    if wide == narrow:
-        require_shape(op, shape(source))
-    elif wide > narrow:
-        require_shape(op, (*shape(source), wide // narrow))
-    else:
-        require(shape(source) == (*shape(result), narrow // wide), f"operand's last dimension must be {narrow // wide}")
+    before, after = (_bit_width(element_type(value)) for value in (op.operands[0], op.results[0]))
+    if before > after:
+        return [(*x, before // after)]
+    if before < after:
+        c.unite(x[-1], after // before)
+    return [x if before == after else x[:-1]]
 
 
 def _check_precision(op: ir.OpView) -> None:
@@ -577,6 +580,7 @@ def _bitcast_factors(b: Builder, op: ir.Operation) -> None:
     rounds=Rounds.NEVER,
     value=_bitcast_convert,
     exact=_bits_are_exact,
+    shapes=_bitcast_shape,
     factors=_bitcast_factors,
 )
 class BitcastConvert(Hlo.Operation, name="bitcast_convert", traits=PURE):
@@ -584,7 +588,7 @@ class BitcastConvert(Hlo.Operation, name="bitcast_convert", traits=PURE):
 
     operand: ext.Operand[Any]
     result: ext.Result[Any]
-    verify_invariants = verifier(_check_bitcast)
+    verify_invariants = verifier(check_shapes)
 
 
 @op(elementwise=True, work=Work.ELEMENTS, flops=3, value=_reduce_precision, exact=of_reals)

@@ -9,33 +9,41 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
-from stablehlo_py.dialect.ops.record import FIRST, PURE, Array, Hlo, Work, always, op
+from stablehlo_py.dialect.ops.record import FIRST, PURE, Array, Hlo, Shape, Shapes, Work, always, check_shapes, op
+from stablehlo_py.dialect.size import Number
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape
-from stablehlo_py.dialect.verify import require, require_dimensions, require_shape, same_elements, verifier
+from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, same_elements, verifier
 from stablehlo_py.mlir import ext, ir
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
+_EDGES = ("start", "limit", "strides")
+
+
 def _check_slice(op: ir.OpView) -> None:
     """slice."""
-    start, limit, strides = i64s(op, "start"), i64s(op, "limit"), i64s(op, "strides")
-    source = shape(op.operands[0])
-    require(
-        len(start) == len(limit) == len(strides) == len(source), "start, limit, strides need one entry per dimension"
-    )
-    for low, high, size in zip(start, limit, source, strict=True):
-        require(0 <= low <= high <= size, f"needs 0 <= start <= limit <= {size}")
-    require(all(stride > 0 for stride in strides), "strides must be positive")
-    require_shape(op, infer.slice_shape(start, limit, strides))
+    entries = {len(i64s(op, name)) for name in _EDGES}
+    require(entries == {rank(op.operands[0])}, f"{', '.join(_EDGES)} need one entry per dimension")
+
+
+def _slice_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
+    edges = list(zip(*(i64s(op, name) for name in _EDGES), strict=True))
+    for (start, limit, stride), size in zip(edges, x, strict=True):
+        for low, high in ((0, start), (start, limit), (limit, size), (1, stride)):
+            c.require_at_most(low, high)
+    return [[slice_size(*edge) for edge in edges]]
+
+
+def slice_size(start: Number, limit: Number, stride: Number) -> Number:
+    """How many elements `start + i * stride < limit` there are."""
+    return -(-(limit - start) // stride)
 
 
 def _slice(op: ir.Operation, x: Array) -> Array:
-    edges = zip(i64s(op, "start"), i64s(op, "limit"), i64s(op, "strides"), strict=True)
-    return x[tuple(slice(low, high, step) for low, high, step in edges)]
+    return x[tuple(slice(*edge) for edge in zip(*(i64s(op, name) for name in _EDGES), strict=True))]
 
 
 def _slice_factors(b: Builder, op: ir.Operation) -> None:
@@ -48,7 +56,7 @@ def _slice_factors(b: Builder, op: ir.Operation) -> None:
             b.add(part, {0: dimension}, {0: dimension}, Kind.WINDOWED)
 
 
-@op(work=Work.INDICES, picks=FIRST, value=_slice, exact=always, factors=_slice_factors)
+@op(work=Work.INDICES, picks=FIRST, value=_slice, exact=always, shapes=_slice_shape, factors=_slice_factors)
 class Slice(Hlo.Operation, name="slice", traits=PURE):
     """Elements `start + i * strides < limit` of every dimension."""
 
@@ -57,7 +65,7 @@ class Slice(Hlo.Operation, name="slice", traits=PURE):
     start: Any = ext.attribute()
     limit: Any = ext.attribute()
     strides: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_slice)
+    verify_invariants = verifier(same_elements, _check_slice, check_shapes)
 
 
 def _starts(op: ir.OpView, first: int) -> None:
@@ -75,11 +83,11 @@ def clamp_start(start: int, size: int, full: int) -> int:
 def _check_dynamic_slice(op: ir.OpView) -> None:
     """dynamic_slice."""
     _starts(op, 1)
-    sizes = i64s(op, "sizes")
-    require_shape(op, sizes)
-    require(
-        all(a <= b for a, b in zip(sizes, shape(op.operands[0]), strict=True)), "sizes must not exceed the operand's"
-    )
+
+
+def _dynamic_slice_shape(c: Conditions, op: ir.Operation, x: Shape, *starts: Shape) -> Shapes:
+    c.require_within(i64s(op, "sizes"), x)
+    return [i64s(op, "sizes")]
 
 
 def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
@@ -88,7 +96,14 @@ def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
     return x[tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))]
 
 
-@op(work=Work.MOVES, picks=FIRST, value=_dynamic_slice, exact=always, factors=_slice_factors)
+@op(
+    work=Work.MOVES,
+    picks=FIRST,
+    value=_dynamic_slice,
+    exact=always,
+    shapes=_dynamic_slice_shape,
+    factors=_slice_factors,
+)
 class DynamicSlice(Hlo.Operation, name="dynamic_slice", traits=PURE):
     """A slice of static `sizes` at scalar start indices, clamped so that it fits."""
 
@@ -96,7 +111,7 @@ class DynamicSlice(Hlo.Operation, name="dynamic_slice", traits=PURE):
     start_indices: Sequence[ext.Operand[U]]
     result: ext.Result[Any]
     sizes: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_dynamic_slice)
+    verify_invariants = verifier(same_elements, _check_dynamic_slice, check_shapes)
 
 
 def _check_dynamic_update_slice(op: ir.OpView) -> None:
@@ -104,10 +119,12 @@ def _check_dynamic_update_slice(op: ir.OpView) -> None:
     operand, update = op.operands[0], op.operands[1]
     require(element_type(operand) == element_type(update), "operand and update need one element type")
     require(rank(operand) == rank(update), "operand and update need one rank")
-    require(
-        all(a <= b for a, b in zip(shape(update), shape(operand), strict=True)), "update must not exceed the operand"
-    )
     _starts(op, 2)
+
+
+def _dynamic_update_slice_shape(c: Conditions, op: ir.Operation, x: Shape, update: Shape, *starts: Shape) -> Shapes:
+    c.require_within(update, x)
+    return [x]
 
 
 def _dynamic_update_slice(op: ir.Operation, x: Array, update: Array, *starts: Array) -> Array:
@@ -132,6 +149,7 @@ def _dynamic_update_slice_factors(b: Builder, op: ir.Operation) -> None:
     picks=slice(0, 2),
     value=_dynamic_update_slice,
     exact=always,
+    shapes=_dynamic_update_slice_shape,
     factors=_dynamic_update_slice_factors,
 )
 class DynamicUpdateSlice(Hlo.Operation, name="dynamic_update_slice", traits=PURE):
@@ -141,7 +159,7 @@ class DynamicUpdateSlice(Hlo.Operation, name="dynamic_update_slice", traits=PURE
     update: ext.Operand[Any]
     start_indices: Sequence[ext.Operand[U]]
     result: ext.Result[T]
-    verify_invariants = verifier(_check_dynamic_update_slice)
+    verify_invariants = verifier(_check_dynamic_update_slice, check_shapes)
 
 
 def _check_gather(op: ir.OpView) -> None:
@@ -154,9 +172,6 @@ def _check_gather(op: ir.OpView) -> None:
     require(is_integer(element_type(indices)), "start_indices must be integers")
     require(0 <= vector <= len(places), "index_vector_dim is outside the rank of start_indices")
     require(len(sizes) == len(source), "slice_sizes needs one entry per operand dimension")
-    require(
-        all(0 <= a <= b for a, b in zip(sizes, source, strict=True)), "slice_sizes must not exceed the operand's sizes"
-    )
     require_dimensions((*collapsed, *batching), len(source), "collapsed_slice_dims and operand_batching_dims")
     require_dimensions((*index_map, *batching), len(source), "start_index_map and operand_batching_dims")
     require_dimensions(index_batching, len(places), "start_indices_batching_dims")
@@ -166,7 +181,15 @@ def _check_gather(op: ir.OpView) -> None:
     require(all(sizes[i] <= 1 for i in (*collapsed, *batching)), "slice_sizes of dimensions that go away must be 1")
     components = places[vector] if vector < len(places) else 1
     require(len(index_map) == components, f"start_index_map needs {components} entries")
-    require_shape(op, infer.gather_shape(places, sizes, i64s(op, "offset_dims"), (*collapsed, *batching), vector))
+
+
+def _gather_shape(c: Conditions, op: ir.Operation, x: Shape, indices: Shape) -> Shapes:
+    sizes, offset_dims = i64s(op, "slice_sizes"), i64s(op, "offset_dims")
+    c.require_within(sizes, x)
+    batch = others(len(indices), [i64(op, "index_vector_dim")])
+    window = others(len(sizes), i64s(op, "collapsed_slice_dims"), i64s(op, "operand_batching_dims"))
+    batches, windows = (indices[i] for i in batch), (sizes[i] for i in window)
+    return [[next(windows if i in offset_dims else batches) for i in range(len(batch) + len(window))]]
 
 
 def _gather(op: ir.Operation, x: Array, indices: Array) -> Array:
@@ -213,7 +236,15 @@ def _gather_factors(b: Builder, op: ir.Operation) -> None:
             b.attribute("slice_sizes", len(sizes), source, b.add(sizes[source], {0: source}, {0: result}))
 
 
-@op(work=Work.MOVES, random_access=True, picks=FIRST, value=_gather, exact=always, factors=_gather_factors)
+@op(
+    work=Work.MOVES,
+    random_access=True,
+    picks=FIRST,
+    value=_gather,
+    exact=always,
+    shapes=_gather_shape,
+    factors=_gather_factors,
+)
 class Gather(Hlo.Operation, name="gather", traits=PURE):
     """Slices of `slice_sizes` at computed places; dimension numbers as in the StableHLO spec, section gather."""
 
@@ -227,4 +258,4 @@ class Gather(Hlo.Operation, name="gather", traits=PURE):
     start_index_map: Any = ext.attribute()
     index_vector_dim: Any = ext.attribute()
     slice_sizes: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_gather)
+    verify_invariants = verifier(same_elements, _check_gather, check_shapes)

@@ -12,11 +12,13 @@ import numpy as np
 
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.ops.factors import Builder, Kind, at, others
-from stablehlo_py.dialect.ops.record import ALL, Array, Effects, Work, always
+from stablehlo_py.dialect.ops.record import ALL, Array, Effects, Shape, Shapes, Work, always
 from stablehlo_py.dialect.ops.record import kept as kept_op
 from stablehlo_py.dialect.ops.reduction import (
     REDUCTION_KINDS,
     Body,
+    reduce_shape,
+    reduce_window_shape,
     reduce_windows,
     reduction_factors,
     trivial_windows,
@@ -24,6 +26,8 @@ from stablehlo_py.dialect.ops.reduction import (
     windows,
 )
 from stablehlo_py.dialect.types import i64, i64s
+from stablehlo_py.dialect.verify import Conditions
+from stablehlo_py.dialect.window import window_of, window_shape
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, stablehlo
 
@@ -200,6 +204,38 @@ def _sort_factors(b: Builder, op: ir.Operation) -> None:
         b.common([dimension], Kind.REPLICATED if dimension == sorted_ else Kind.PARALLEL)
 
 
+def _concatenate_shape(c: Conditions, op: ir.Operation, *shapes: Shape) -> Shapes:
+    dimension = i64(op, "dimension")
+    sizes = list(c.united([[*x[:dimension], 0, *x[dimension + 1 :]] for x in shapes]))
+    sizes[dimension] = sum(x[dimension] for x in shapes)
+    return [sizes]
+
+
+def _scatter_shape(c: Conditions, op: ir.Operation, *shapes: Shape) -> Shapes:
+    """Specification, section scatter, constraints on the shape of updates."""
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    count = len(shapes) // 2
+    x, indices, updates = c.united(shapes[:count]), shapes[count], c.united(shapes[count + 1 :])
+    batching, windows = list(numbers.input_batching_dims), list(numbers.update_window_dims)
+    for ours, theirs in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
+        c.require_equal(x[ours], indices[theirs])
+    places, scattered = others(len(indices), [numbers.index_vector_dim]), others(len(updates), windows)
+    for place, update in zip(places, scattered, strict=True):
+        c.require_equal(indices[place], updates[update])
+    free = others(len(x), numbers.inserted_window_dims, batching)
+    c.require_within([updates[i] for i in windows], [x[i] for i in free])
+    return [x] * count
+
+
+def _select_and_scatter_shape(c: Conditions, op: ir.Operation, x: Shape, source: Shape, init: Shape) -> Shapes:
+    """Specification, section select_and_scatter, C2: one element of source for every window of the operand."""
+    window, ones = window_of(op), [1] * len(x)
+    windows = window_shape(x, window["window"], window["strides"], window["padding"], ones, ones)
+    for one, other in zip(windows, source, strict=True):
+        c.require_equal(other, one)
+    return [x]
+
+
 def _side_by_side_factors(b: Builder, op: ir.Operation) -> None:
     scattered = i64(op, "scatter_dimension") if "scatter_dimension" in op.attributes else -1
     for tensor, sizes in enumerate(b.shapes):
@@ -219,18 +255,21 @@ kept_op(
     picks=ALL,
     value=_concatenate,
     exact=always,
+    shapes=_concatenate_shape,
     factors=_concatenate_factors,
 )
 _with_regions(
     "reduce",
     "operands combined together, or a combiner that is not one op",
     region_value=_reduce,
+    shapes=reduce_shape,
     factors=_reduce_general_factors,
 )
 _with_regions(
     "reduce_window",
     "the same; a window that depends on dynamic dimensions is in `hlo.window`",
     region_value=_reduce_window,
+    shapes=reduce_window_shape,
     factors=window_factors,
 )
 for _name in ("all_reduce", "reduce_scatter"):
@@ -242,8 +281,14 @@ for _name in ("all_reduce", "reduce_scatter"):
         factors=_side_by_side_factors,
     )
 _with_regions("sort", "always", region_value=_sort, factors=_sort_factors)
-_with_regions("scatter", "always", region_value=_scatter, factors=_scatter_factors)
-_with_regions("select_and_scatter", "always", region_value=_select_and_scatter, factors=_select_and_scatter_factors)
+_with_regions("scatter", "always", region_value=_scatter, shapes=_scatter_shape, factors=_scatter_factors)
+_with_regions(
+    "select_and_scatter",
+    "always",
+    region_value=_select_and_scatter,
+    shapes=_select_and_scatter_shape,
+    factors=_select_and_scatter_factors,
+)
 kept_op(
     "custom_call",
     "targets that the backend knows",
@@ -251,4 +296,11 @@ kept_op(
     work=Work.OPAQUE,
     factors="its target says what it computes",
 )
-kept_op("optimization_barrier", "always", work=Work.OPAQUE, picks=ALL, factors=_side_by_side_factors)
+kept_op(
+    "optimization_barrier",
+    "always",
+    work=Work.OPAQUE,
+    picks=ALL,
+    shapes=lambda c, op, *shapes: shapes,
+    factors=_side_by_side_factors,
+)

@@ -14,11 +14,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from stablehlo_py.dialect.verify import declared
+from stablehlo_py.dialect.size import Number
+from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.verify import Conditions, declared, require_shape
 from stablehlo_py.mlir import ext, ir
 
 Array = np.ndarray
@@ -26,6 +28,11 @@ Array = np.ndarray
 Value = Callable[..., Any]
 #: True where NumPy's result, of these operands, has the bits that any correct implementation gives at run time.
 Exact = Callable[[ir.Operation, Sequence[Array]], bool]
+Shape: TypeAlias = Sequence[Number]
+Shapes: TypeAlias = Sequence[Shape]
+#: The shapes of the results, of the op (or its form) and the shapes of its operands; what sizes have to fulfil is asked
+#: of the first argument.
+ShapeRule = Callable[..., Shapes]
 #: Adds the factors of an op to a `factors.Builder`; or why it has none.
 FactorRule = Callable[[Any, ir.Operation], None]
 Class = TypeVar("Class", bound=type)
@@ -121,6 +128,8 @@ class Record:
         function: of elementwise ops without attributes, NumPy's function of the operands' arrays.
         value: NumPy's function of the op and the operands' arrays, as an array.
         region_value: NumPy's function of the op, the list of the operands' arrays and its regions, as a list.
+        shapes: of the results, over sizes that are known or not, for the verifier and for `symbolize`; None where all
+            operands and results have one shape, or the result's type says it.
         factors: what the dimensions of operands and results have to do with each other (factors.py); where nothing can
             be said, why. Elementwise ops need none.
         exact: where folding may use NumPy's value; None: nowhere.
@@ -152,6 +161,7 @@ class Record:
     value: Value | None = None
     region_value: Value | None = None
     exact: Exact | None = None
+    shapes: ShapeRule | None = None
     factors: FactorRule | str = "nobody has said which it has"
 
     @property
@@ -212,6 +222,14 @@ def described(operation: Any, facts: Mapping[str, Any]) -> Record:
 def kept(name: str, doc: str, **facts: Any) -> Record:
     """Registers a StableHLO op that stays after legalization."""
     return add(Record(f"stablehlo.{name}", doc, **facts))
+
+
+def check_shapes(op: ir.OpView) -> None:
+    """For verifiers: the results have the shapes that the record's rule gives."""
+    record = _RECORDS[op.operation.name]
+    assert record.shapes is not None
+    for number, sizes in enumerate(record.shapes(Conditions(), op, *map(shape, op.operands))):
+        require_shape(op, sizes, number)
 
 
 # --- where NumPy is exact --------------------------------------------------------------------------------------------

@@ -10,21 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.ops.factors import Builder, Kind, at
-from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Record, op, record_of, records
+from stablehlo_py.dialect.ops.record import (
+    PURE,
+    Array,
+    Hlo,
+    Record,
+    Shape,
+    Shapes,
+    check_shapes,
+    op,
+    record_of,
+    records,
+)
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast, is_float_dtype, widened
-from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, shape, text
+from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, rank, shape, text
 from stablehlo_py.dialect.verify import (
+    Conditions,
     require,
     require_dimensions,
     require_scalar_like,
-    require_shape,
     same_elements,
     verifier,
 )
-from stablehlo_py.dialect.window import window_of
+from stablehlo_py.dialect.window import NAMES, window_of, window_shape
 from stablehlo_py.mlir import ext, ir
 
 _NUMPY_FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
@@ -68,10 +78,15 @@ def _check_reduce(op: ir.OpView) -> None:
     """reduce."""
     reduction_kind(op)
     require_scalar_like(op, 1, "init")
-    dimensions, source = i64s(op, "dimensions"), shape(op.operands[0])
-    require_dimensions(dimensions, len(source), "dimensions")
+    dimensions = i64s(op, "dimensions")
+    require_dimensions(dimensions, rank(op.operands[0]), "dimensions")
     require(bool(dimensions), "dimensions must not be empty: that is an elementwise op")
-    require_shape(op, [size for i, size in enumerate(source) if i not in dimensions])
+
+
+def reduce_shape(c: Conditions, op: ir.Operation, *shapes: Shape) -> Shapes:
+    """Of one operand and its initial value, or of several."""
+    count, dimensions = len(shapes) // 2, i64s(op, "dimensions")
+    return [[size for i, size in enumerate(c.united(shapes[:count])) if i not in dimensions]] * count
 
 
 def _reduce(op: ir.Operation, x: Array, init: Array) -> Array:
@@ -112,7 +127,7 @@ def _reduce_factors(b: Builder, op: ir.Operation) -> None:
     b.combiner = text(op, "kind")
 
 
-@op(value=_reduce, exact=_is_exact, factors=_reduce_factors)
+@op(value=_reduce, exact=_is_exact, shapes=reduce_shape, factors=_reduce_factors)
 class Reduce(Hlo.Operation, name="reduce", traits=PURE):
     """Reduction over `dimensions` by a simple combiner `kind`, starting from the scalar `init`."""
 
@@ -121,7 +136,7 @@ class Reduce(Hlo.Operation, name="reduce", traits=PURE):
     result: ext.Result[Any]
     kind: Any = ext.attribute()
     dimensions: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_reduce)
+    verify_invariants = verifier(same_elements, _check_reduce, check_shapes)
 
 
 def windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[int]) -> list[Array]:
@@ -161,13 +176,19 @@ def _check_reduce_window(op: ir.OpView) -> None:
     """reduce_window."""
     reduction_kind(op)
     require_scalar_like(op, 1, "init")
-    source = shape(op.operands[0])
+    for name in NAMES:
+        entries = len(i64s(op, name))
+        require(entries == rank(op.operands[0]) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
+
+
+def reduce_window_shape(c: Conditions, op: ir.Operation, *shapes: Shape) -> Shapes:
+    """Of one operand and its initial value, or of several."""
+    count, window = len(shapes) // 2, window_of(op)
+    for name in NAMES[:-1]:
+        for number in window[name]:
+            c.require_at_most(1, number)
     names = ("window", "strides", "padding", "base_dilation", "window_dilation")
-    entries = [i64s(op, name) for name in names]
-    for name, each in zip(names, entries, strict=True):
-        require(len(each) == len(source) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
-        require(name == "padding" or all(entry > 0 for entry in each), f"{name} must be positive")
-    require_shape(op, infer.window_shape(source, *entries))
+    return [window_shape(c.united(shapes[:count]), *(window[name] for name in names))] * count
 
 
 def trivial_windows(op: ir.Operation) -> list[bool]:
@@ -183,7 +204,7 @@ def window_factors(b: Builder, op: ir.Operation) -> None:
     b.windows(trivial_windows(op))
 
 
-@op(region_value=_reduce_window, factors=window_factors)
+@op(region_value=_reduce_window, shapes=reduce_window_shape, factors=window_factors)
 class ReduceWindow(Hlo.Operation, name="reduce_window", traits=PURE):
     """Reduction over sliding windows by a simple combiner `kind`; attributes as in StableHLO, `padding` is low, high
     per dimension."""
@@ -197,4 +218,4 @@ class ReduceWindow(Hlo.Operation, name="reduce_window", traits=PURE):
     base_dilation: Any = ext.attribute()
     window_dilation: Any = ext.attribute()
     padding: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_reduce_window)
+    verify_invariants = verifier(same_elements, _check_reduce_window, check_shapes)

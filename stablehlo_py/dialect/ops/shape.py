@@ -9,12 +9,24 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stablehlo_py.dialect import infer
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.index_map import reshape_pieces
 from stablehlo_py.dialect.ops.factors import Builder, Kind
-from stablehlo_py.dialect.ops.record import FIRST, PURE, Array, Hlo, Rounds, Work, always, op
+from stablehlo_py.dialect.ops.record import (
+    FIRST,
+    PURE,
+    Array,
+    Hlo,
+    Rounds,
+    Shape,
+    Shapes,
+    Work,
+    always,
+    check_shapes,
+    op,
+)
 from stablehlo_py.dialect.rounding import cast
+from stablehlo_py.dialect.size import maximum
 from stablehlo_py.dialect.types import (
     element_type,
     i64,
@@ -27,11 +39,11 @@ from stablehlo_py.dialect.types import (
     shape,
 )
 from stablehlo_py.dialect.verify import (
+    Conditions,
     Malformed,
     require,
     require_dimensions,
     require_scalar_like,
-    require_shape,
     same_elements,
     verifier,
 )
@@ -180,9 +192,8 @@ class Reshape(Hlo.Operation, name="reshape", traits=PURE):
 
 def _check_transpose(op: ir.OpView) -> None:
     """transpose."""
-    source, permutation = shape(op.operands[0]), i64s(op, "permutation")
-    require(sorted(permutation) == list(range(len(source))), "permutation must hold every dimension once")
-    require_shape(op, [source[dimension] for dimension in permutation])
+    dimensions = list(range(rank(op.operands[0])))
+    require(sorted(i64s(op, "permutation")) == dimensions, "permutation must hold every dimension once")
 
 
 def _transpose_factors(b: Builder, op: ir.Operation) -> None:
@@ -195,6 +206,7 @@ def _transpose_factors(b: Builder, op: ir.Operation) -> None:
     picks=FIRST,
     value=lambda op, x: x.transpose(i64s(op, "permutation")),
     exact=always,
+    shapes=lambda c, op, x: [[x[dimension] for dimension in i64s(op, "permutation")]],
     factors=_transpose_factors,
 )
 class Transpose(Hlo.Operation, name="transpose", traits=PURE):
@@ -203,17 +215,25 @@ class Transpose(Hlo.Operation, name="transpose", traits=PURE):
     operand: ext.Operand[Any]
     result: ext.Result[Any]
     permutation: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_transpose)
+    verify_invariants = verifier(same_elements, _check_transpose, check_shapes)
+
+
+_EDGES = ("low", "high", "interior")
 
 
 def _check_pad(op: ir.OpView) -> None:
     """pad."""
-    low, high, interior = i64s(op, "low"), i64s(op, "high"), i64s(op, "interior")
-    source = shape(op.operands[0])
-    require(len(low) == len(high) == len(interior) == len(source), "low, high, interior need one entry per dimension")
-    require(all(inner >= 0 for inner in interior), "interior must not be negative")
+    entries = {len(i64s(op, name)) for name in _EDGES}
+    require(entries == {rank(op.operands[0])}, f"{', '.join(_EDGES)} need one entry per dimension")
     require_scalar_like(op, 1, "padding_value")
-    require_shape(op, infer.pad_shape(source, low, high, interior))
+
+
+def _pad_shape(c: Conditions, op: ir.Operation, x: Shape, value: Shape) -> Shapes:
+    sizes = []
+    for size, low, high, interior in zip(x, *(i64s(op, name) for name in _EDGES), strict=True):
+        c.require_at_most(0, interior)
+        sizes.append(low + size + maximum(size - 1, 0) * interior + high)
+    return [sizes]
 
 
 def pad_array(x: Array, value: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Array:
@@ -232,15 +252,14 @@ def pad_array(x: Array, value: Array, low: Sequence[int], high: Sequence[int], i
 
 
 def _pad(op: ir.Operation, x: Array, value: Array) -> Array:
-    return pad_array(x, value, i64s(op, "low"), i64s(op, "high"), i64s(op, "interior"))
+    return pad_array(x, value, *(i64s(op, name) for name in _EDGES))
 
 
 def _pad_factors(b: Builder, op: ir.Operation) -> None:
-    edges = zip(i64s(op, "low"), i64s(op, "high"), i64s(op, "interior"), strict=True)
-    b.windows([not any(edge) for edge in edges])
+    b.windows([not any(edge) for edge in zip(*(i64s(op, name) for name in _EDGES), strict=True)])
 
 
-@op(work=Work.MOVES, picks=slice(0, 2), value=_pad, exact=always, factors=_pad_factors)
+@op(work=Work.MOVES, picks=slice(0, 2), value=_pad, exact=always, shapes=_pad_shape, factors=_pad_factors)
 class Pad(Hlo.Operation, name="pad", traits=PURE):
     """Pads with a scalar: `low` and `high` (may be negative: crops) edges and `interior` between elements."""
 
@@ -250,7 +269,7 @@ class Pad(Hlo.Operation, name="pad", traits=PURE):
     low: Any = ext.attribute()
     high: Any = ext.attribute()
     interior: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_pad)
+    verify_invariants = verifier(same_elements, _check_pad, check_shapes)
 
 
 def _check_reverse(op: ir.OpView) -> None:
