@@ -9,6 +9,7 @@ strings. Verifiers report at the user's location.
 # isort: off
 # The order is that of docs/hlo-dialect.md; reductions combine by elementwise ops.
 from stablehlo_py.dialect.ops import elementwise
+from stablehlo_py.dialect.ops import conversion
 from stablehlo_py.dialect.ops import shape
 from stablehlo_py.dialect.ops import indexing
 from stablehlo_py.dialect.ops import contraction
@@ -19,7 +20,7 @@ from stablehlo_py.dialect.ops import grid
 from stablehlo_py.dialect.ops import kept
 
 # isort: on
-from stablehlo_py.dialect.ops.elementwise import COMPARISONS, SWAPPED
+from stablehlo_py.dialect.ops.conversion import COMPARISONS, SWAPPED
 from stablehlo_py.dialect.ops.record import Effects, Hlo, Identity, Record, Rounds, Work, record_of, records
 from stablehlo_py.dialect.ops.reduction import REDUCTION_KINDS, combiner
 
@@ -37,6 +38,7 @@ __all__ = [
     "collectives",
     "combiner",
     "contraction",
+    "conversion",
     "elementwise",
     "grid",
     "indexing",
