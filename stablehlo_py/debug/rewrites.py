@@ -9,6 +9,7 @@ of the operands it ends its process on: operands are converted (`promotions.py`)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -197,19 +198,37 @@ def _round(op: ir.Operation) -> None:
 
 
 def _convert(op: ir.Operation) -> None:
-    """NaN for what is not positive in f8E8M0FNU, whose powers of two have neither signs nor zero: the interpreter drops
-    signs, and gives the least number for zero (docs/types.md)."""
+    """f8E8M0FNU has powers of two, neither signs nor zero: NaN for what is not positive, where the interpreter drops
+    signs, and gives the least number for zero (docs/types.md); and its NaN is NaN, where the interpreter makes infinity
+    of it."""
     operand, result = op.operands[0], op.results[0]
-    if "E8M0" not in str(result.type.element_type) or operand.type == result.type:
-        return
-    if isinstance(operand.type.element_type, ir.ComplexType) or operand.type.element_type.width == 1:
+    types = [str(value.type.element_type) for value in (operand, result)]
+    scale = [name == "f8E8M0FNU" for name in types]
+    if (
+        scale[0] == scale[1]
+        or types[0] == "i1"
+        or types[0].startswith("complex")
+        or not types[1].startswith(("f", "bf"))
+    ):
         return
     point = ir.InsertionPoint(op)
-    greater = {"comparison_direction": ir.Attribute.parse("#stablehlo<comparison_direction GT>")}
-    positive = _create("compare", point, [operand, _zeros(operand.type, point)], greater)
-    nan = {"value": from_numpy(np.full(result.type.shape, np.nan), result.type.element_type)}
-    nans = ir.Operation.create("stablehlo.constant", [result.type], attributes=nan, ip=point).result
-    result.replace_all_uses_with(_create("select", point, [positive, op.clone(ip=point).result, nans]))
+
+    def compared(direction: str, value: ir.Value, other: ir.Value) -> ir.Value:
+        direction_ = ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")
+        return _create("compare", point, [value, other], {"comparison_direction": direction_})
+
+    def constant(value: float, type_: ir.RankedTensorType) -> ir.Value:
+        attributes = {"value": from_numpy(np.full(type_.shape, value), type_.element_type)}
+        return ir.Operation.create("stablehlo.constant", [type_], attributes=attributes, ip=point).result
+
+    if scale[1]:
+        is_number = compared("GT", operand, _zeros(operand.type, point))
+    else:
+        codes = ir.RankedTensorType.get(operand.type.shape, ir.IntegerType.get_unsigned(8))
+        code = ir.Operation.create("stablehlo.bitcast_convert", [codes], [operand], ip=point).result
+        is_number = compared("LT", code, constant(255, codes))
+    nan = constant(math.nan, result.type)
+    result.replace_all_uses_with(_create("select", point, [is_number, op.clone(ip=point).result, nan]))
     op.erase()
 
 

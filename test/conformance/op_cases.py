@@ -253,8 +253,10 @@ def promotions(type_: str) -> tuple[str, ...]:
     each other, where the specification (`is_promotable`) asks for as many bits, as of integers."""
     if type_ == "i1":
         return types_of("i1 integer")
-    if type_ in types_of("real"):  # but one, which has neither zero nor negative numbers
-        return tuple(other for other in types_of("real") if type_ == other or other != "f8E8M0FNU")
+    if type_ == "f8E8M0FNU":  # whose values are positive: their sums round in some order in the narrowest types
+        return tuple(other for other in types_of("real") if bits(other) >= 8)
+    if type_ in types_of("real"):  # but that one, which has neither zero nor negative numbers
+        return tuple(other for other in types_of("real") if other != "f8E8M0FNU")
     group = types_of("complex" if CLASS_OF[type_] == "complex" else "integer")
     return tuple(other for other in group if bits(other) >= bits(type_))
 
