@@ -19,7 +19,7 @@ _bound: dict[tuple[str, str], Handler] = {}
 
 @dataclass(frozen=True)
 class Handler:
-    """A C function `int32_t (const shlo_call *)`, and what must live as long as it may be called.
+    """A C function `int32_t (const shlo_custom_call *)`, and what must live as long as it may be called.
 
     One that is of Python has no address: `owner` takes that of the call as an int, and it is for the backend to make a
     C function of it, one that fails whenever `owner` raises.

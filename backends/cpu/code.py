@@ -12,29 +12,33 @@ from stablehlo_py.backends.cpu.grid_memory import GridMemory
 from stablehlo_py.backends.cpu.objects import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.cpu.symbols import bound
-from stablehlo_py.backends.cpu.threads import ThreadPool, pool_for, register_grid_symbols, register_pool_symbols
+from stablehlo_py.backends.cpu.threads import ThreadPool, parallel_for, pool_for, register_grid_symbols
 from stablehlo_py.errors import LoadError, elided
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import aligned_copy
 from stablehlo_py.runtime.callbacks import failure_of
+from stablehlo_py.runtime.entry import FAILED, Call, Entry
 from stablehlo_py.runtime.memory import Block, address_of, require
 from stablehlo_py.runtime.program import CompiledProgram
 
-# shlo_main and shlo_sizes (docs/architecture.md, Program).
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_void_p, *(ctypes.c_void_p,) * 5)
+# shlo_main and shlo_sizes (include/shlo_call.h).
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _SIZES = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Frame:
-    """What one call needs for itself: the arena and the tables of pointers. The table of inputs has places for what
-    programs may take besides: the table of sizes, or the process of a grid, and the block that may end loops."""
+    """What one call needs for itself: the arena, the tables of pointers, and the call that names them."""
 
-    __slots__ = ("arena", "guarded", "inputs", "inputs_address", "outputs", "outputs_address")
+    __slots__ = ("address", "arena", "call", "error", "guarded", "inputs", "outputs")
 
-    def __init__(self, arena_bytes: int, inputs: int, outputs: int) -> None:
+    def __init__(self, arena_bytes: int, inputs: int, outputs: int, constants: int) -> None:
         self.arena = Block(arena_bytes)
-        self.inputs, self.inputs_address = _table([0] * (inputs + 2))
-        self.outputs, self.outputs_address = _table([0] * max(1, outputs))
+        self.inputs, inputs_address = _table([0] * (inputs + 1))  # one for the process of a grid
+        self.outputs, outputs_address = _table([0] * max(1, outputs))
+        self.error, error_address = _table([0])
+        size = ctypes.sizeof(Call)
+        self.call = Call(size, inputs_address, outputs_address, self.arena.address, constants, error=error_address)
+        self.address = ctypes.addressof(self.call)
         self.guarded: host.Guarded | None = None
 
 
@@ -60,10 +64,8 @@ class CpuCode:
         self._pool = None
         if program.grid:
             register_grid_symbols()
-        if program.uses_pool:
-            register_pool_symbols()
-            if program.threads > 1:
-                self._pool = pool_for(program.threads)
+        if program.uses_pool and program.threads > 1:
+            self._pool = pool_for(program.threads)
         with bound(program.symbols) as self._bound:
             self._code = NativeCode(program.objects)
         self._entry_address = self._code.address("shlo_main")
@@ -84,11 +86,21 @@ class CpuCode:
         self._constant_table, self._constants_address = _table(pointers or [0])
         self._frames: list[Frame] = []
 
+    @property
+    def entry(self) -> Entry:
+        """The program's C function."""
+        if self._program.dynamic is None:
+            return Entry(self._entry_address, self._program.arena_bytes, self._constants_address)
+        sizes, layout = self._code.address("shlo_sizes"), self._layout
+        known = layout.arena_bytes if layout.arena_bytes >= 0 else None
+        slot = -1 - layout.arena_bytes if known is None else 0
+        return Entry(self._entry_address, known, self._constants_address, sizes, layout.slots + 1, slot)
+
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """One call. Raises CallError, ResourceError, and what the handler of a signal raises in a loop."""
         frame = self._frame(self._program.arena_bytes)
         if self._interrupts is not None:
-            frame.inputs[len(inputs)] = self._interrupts.of_this_thread()
+            frame.call.interrupt = self._interrupts.of_this_thread()
         self._call(frame, inputs, outputs, self._pool)
 
     # --- dynamic dimensions -------------------------------------------------------------------------------------------
@@ -100,12 +112,12 @@ class CpuCode:
         return table
 
     def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:
-        """One call; its last input is the table."""
+        """One call, with its table."""
         assert isinstance(table, array.array)
         frame = self._frame(self._layout.number(table, self._layout.arena_bytes))
-        frame.inputs[len(inputs)] = table.buffer_info()[0]
+        frame.call.sizes = table.buffer_info()[0]
         if self._interrupts is not None:
-            frame.inputs[len(inputs) + 1] = self._interrupts.of_this_thread()
+            frame.call.interrupt = self._interrupts.of_this_thread()
         self._call(frame, inputs, outputs, self._pool)
 
     # --- grids --------------------------------------------------------------------------------------------------------
@@ -120,7 +132,7 @@ class CpuCode:
             frame = self._frame(self._program.arena_bytes)
             if plan.communicates:
                 frame.inputs[len(inputs)] = process
-            frame.inputs[len(inputs) + plan.communicates] = interrupt
+            frame.call.interrupt = interrupt
             self._call(frame, inputs, outputs, pool)
 
         return GridMemory(plan, enter, transfer, random_keys)
@@ -137,10 +149,9 @@ class CpuCode:
         if frame is None or frame.arena.size < size:
             if self._program.dynamic is not None:
                 require(size, "a call of this model with these shapes")
-            frame = Frame(size, len(self._program.inputs), len(self._program.outputs))
+            frame = Frame(size, len(self._program.inputs), len(self._program.outputs), self._constants_address)
             if self._guarded:
-                places = frame.inputs_address, frame.outputs_address, frame.arena.address, self._constants_address
-                frame.guarded = host.Guarded(self._entry_address, *places)
+                frame.guarded = host.Guarded(self._entry_address, frame.address)
         return frame
 
     def _call(self, frame: Frame, inputs: Sequence[int], outputs: Sequence[int], pool: ThreadPool | None) -> None:
@@ -151,14 +162,17 @@ class CpuCode:
         for number, address in enumerate(outputs):
             table[number] = address
         if pool is None or not pool.acquire():
-            failed, error = self._enter(frame, None)
+            status, error = self._enter(frame)
         else:
+            call = frame.call
+            call.parallel_for, call.parallel_context = parallel_for(), pool.address
             try:
-                failed, error = self._enter(frame, pool.address)
+                status, error = self._enter(frame)
             finally:
+                call.parallel_for = None
                 pool.release()
-        if failed:
-            error = failure_of(failed, error)  # its record lies in the frame
+        if status == FAILED:
+            error = failure_of(frame.error[0], error)  # its record lies in the frame
         self._frames.append(frame)
         if error is not None:
             try:
@@ -166,13 +180,12 @@ class CpuCode:
             finally:
                 del error  # its traceback has this frame
 
-    def _enter(self, frame: Frame, pool: int | None) -> tuple[int | None, BaseException | None]:
-        """The record of a custom call that failed, and what ended the call: an exception of a Python function, or of
-        the handler of a signal."""
+    def _enter(self, frame: Frame) -> tuple[int, BaseException | None]:
+        """What the entry returned, and what ended the call: an exception of a Python function, or of the handler of a
+        signal."""
         if frame.guarded is not None:
-            return frame.guarded.run(pool)
-        places = (frame.inputs_address, frame.outputs_address, frame.arena.address, self._constants_address)
-        return self._entry(*places, pool), None
+            return frame.guarded.run()
+        return self._entry(frame.address), None
 
 
 def _require_host(program: CompiledProgram) -> None:

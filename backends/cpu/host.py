@@ -22,33 +22,29 @@ import llvmlite.binding as llvm
 from stablehlo_py.backends.cpu import interrupt
 from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units, once
 from stablehlo_py.backends.cpu.target import host_target
-from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 from stablehlo_py.runtime.memory import Block
 
-ENTRY_ARGUMENTS = 5
 _HANDLER = "shlo.handler"  # what a closure calls; bound whenever one is linked
 
 
-class _CallBlock(ctypes.Structure):
-    """What `shlo_enter` calls, with which arguments, and what it returned."""
+class _Block(ctypes.Structure):
+    """What `shlo_enter` calls, with what, and what that returned."""
 
-    pool: int | None
-    returned: int | None
+    returned: int
 
-    _fields_ = tuple(
-        (name, ctypes.c_void_p) for name in ("entry", "inputs", "outputs", "arena", "constants", "pool", "returned")
-    )
+    _fields_ = (("entry", ctypes.c_void_p), ("call", ctypes.c_void_p), ("returned", ctypes.c_int32))
 
 
 def _enter_function() -> Function:
-    """void *shlo_enter(block): call a program's entry without the GIL. What it returned is in the block, too."""
-    f = Function("shlo_enter", [("block", PTR)], result=PTR)
+    """i32 shlo_enter(block): call a program's entry without the GIL. What it returned is in the block, too."""
+    f = Function("shlo_enter", [("block", PTR)], result=I32)
     saved = f.call("PyEval_SaveThread", [], PTR, external=True)
-    arguments = [f.load(PTR, f.block, 1 + number) for number in range(ENTRY_ARGUMENTS)]
-    returned = f.call_pointer(f.load(PTR, f.block), arguments, PTR)
+    entry, call = (f.load(PTR, f.gep(f.block, offset, I8)) for offset in (_Block.entry.offset, _Block.call.offset))
+    returned = f.call_pointer(entry, [call], I32)
     assert saved is not None
     assert returned is not None
-    f.store(returned, f.block, 1 + ENTRY_ARGUMENTS)
+    f.store(returned, f.gep(f.block, _Block.returned.offset, I8))
     f.call("PyEval_RestoreThread", [saved], external=True)
     f.ret(returned)
     return f
@@ -107,32 +103,31 @@ def _closure_object() -> bytes:
 
 
 @once
-def _enter() -> Callable[[int], int | None]:
-    return ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(_code().address("shlo_enter"))
+def _enter() -> Callable[[int], int]:
+    return ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(_code().address("shlo_enter"))
 
 
 class Guarded:
-    """A program's entry and all its arguments but the last, the pool; for programs that call Python or loop."""
+    """A program's entry and what it is called with; for programs that call Python or loop."""
 
     __slots__ = ("_address", "_block", "_enter")
 
-    def __init__(self, entry: int, *arguments: int) -> None:
+    def __init__(self, entry: int, call: int) -> None:
         self._enter = _enter()
-        self._block = _CallBlock(entry, *arguments)
+        self._block = _Block(entry, call)
         self._address = ctypes.addressof(self._block)
 
-    def run(self, pool: int | None) -> tuple[int | None, BaseException | None]:
+    def run(self) -> tuple[int, BaseException | None]:
         """What the entry returned, and the exception that ended it, which may also be that of a signal handler around
         the call."""
-        self._block.pool = pool
         try:
             return self._ended(self._enter(self._address)), None
         except BaseException as raised:
             return self._ended(self._block.returned), raised
 
-    def _ended(self, returned: int | None) -> int | None:
-        if returned is not None:
-            self._block.returned = None  # an exception may come before the next call begins
+    def _ended(self, returned: int) -> int:
+        if returned:
+            self._block.returned = 0  # an exception may come before the next call begins
         return returned
 
 

@@ -1,9 +1,9 @@
 """The program: one native entry function that runs the kernels of a scheduled module in order.
 
-    void *shlo_main(void **inputs, void **outputs, char *arena, void **constants, void *pool)
+    int shlo_main(const shlo_call *call)
 
-It returns null, or what a kernel that failed left behind. Behind the inputs lie, where the program needs them, the
-table of sizes, the process of a grid, and the block that may end loops (interrupt.py).
+The structure, and what is returned, are those of include/shlo_call.h; a program of a grid has its process as one more
+input.
 
 Every value is a slice that buffer assignment chose, so an operand is a pointer and a constant offset. `scf` loops and
 branches become branches; nothing is interpreted. A phase worth more than one thread is handed to the pool, everything
@@ -16,6 +16,7 @@ and a sequence of kernels that repeats (those layers) becomes a loop over rows.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 from collections import Counter
@@ -26,7 +27,7 @@ from stablehlo_py.backends.cpu import grid
 from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
-from stablehlo_py.codegen.builder import I8, I64, PTR, Function, ScalarType, Value
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.tables import constant_array
 from stablehlo_py.dialect.attributes import ARENA_BYTES
@@ -36,6 +37,7 @@ from stablehlo_py.dialect.size import is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import byte_size, element_type, i64s, is_tensor, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
+from stablehlo_py.runtime.entry import ENDED, FAILED, OFFSETS, OK, OLD_CALL, Call
 
 ENTRY = "shlo_main"
 CHUNKS_PER_THREAD = 4
@@ -101,11 +103,14 @@ class _Emitter:
         self.program.private_offset = planned + aligned(shared)
         self.program.private_bytes = private
         self.program.arena_bytes = self.program.private_offset + private * threads
-        names = ("inputs", "outputs", "arena", "constants", "pool")
-        self.f = Function(ENTRY, [(name, PTR) for name in names], result=PTR)
+        self.f = Function(ENTRY, [("caller", PTR)], result=I32)
+        size = self.f.load(I64, self._place("size"))
+        self.f.ret_if(self.f.cmp("ult", size, self.f.const(ctypes.sizeof(Call))), self.f.const(OLD_CALL, I32))
+        self.arena = self._given("workspace")
+        self.tables = {INPUT: self._given("inputs"), OUTPUT: self._given("outputs"), CONSTANT: self._given("constants")}
         self.sizes: list[Value] = []  # the table's address, in a program with dynamic dimensions
         if sizes is not None:
-            address = self.f.load(PTR, self.f.inputs, len(self.main.regions[0].blocks[0].arguments))
+            address = self._given("sizes")
             self.f.sizes, self.sizes = (sizes, address), [address]
         self.slices: dict[ir.Value, Slice] = {}
         self.scalars: dict[ir.Value, Value] = {}
@@ -122,11 +127,18 @@ class _Emitter:
             self.slices[argument] = Slice(INPUT, number, 0, 0)
         self._survey()
         self._block(block)
-        self.f.ret(self.f.null())
+        self.f.ret(self.f.const(OK, I32))
         self.program.uses_pool = bool(self.tasks)
         helpers = [_parallel_function()] if self.tasks else []
         self.program.functions = [*helpers, *self.tasks.values(), *self.tabled.values(), self.f]
         return self.program
+
+    def _place(self, field: str) -> Value:
+        """The address of a field of the call."""
+        return self.f.gep(self.f.caller, OFFSETS[field], I8)
+
+    def _given(self, field: str) -> Value:
+        return self.f.load(PTR, self._place(field))
 
     def _survey(self) -> None:
         """Count the calls of each kernel and number the buffers; the arena comes first."""
@@ -152,8 +164,8 @@ class _Emitter:
         """Copy the addresses of all buffers into one array."""
         f = self.f
         self.bases = f.alloca(len(self.positions), PTR)
-        f.store(f.arena, self.bases)
-        for space, table in ((INPUT, f.inputs), (OUTPUT, f.outputs), (CONSTANT, f.constants)):
+        f.store(self.arena, self.bases)
+        for space, table in self.tables.items():
             count = sum(of == space for of, _ in self.positions)
             if count:
                 f.copy_memory(f.gep(self.bases, self.positions[space, 0], PTR), table, 8 * count)
@@ -164,10 +176,9 @@ class _Emitter:
         """The address of a tensor value."""
         place, f = self.slices[value], self.f
         if place.space == ARENA:
-            return f.gep(f.arena, place.offset, I8)
-        table = {INPUT: f.inputs, OUTPUT: f.outputs, CONSTANT: f.constants}[place.space]
+            return f.gep(self.arena, place.offset, I8)
         # Loaded anew for every use: values that live across calls make work for the register allocator.
-        return f.gep(f.load(PTR, table, place.number), place.offset, I8)
+        return f.gep(f.load(PTR, self.tables[place.space], place.number), place.offset, I8)
 
     def _record(self, op: ir.OpView) -> None:
         places = slices_of(op)
@@ -239,7 +250,7 @@ class _Emitter:
 
         def body() -> list[Value]:
             self._block(after)
-            end_if_asked(self.f, self._interrupt(), self.f.null())
+            end_if_asked(self.f, self._interrupt(), self.f.const(ENDED, I32))
             return []
 
         self.f.while_([], condition, body)
@@ -284,18 +295,19 @@ class _Emitter:
         if kernel.communicates:
             self._communicate(op)
             return
-        record = f.gep(f.arena, self.program.shared_offset, I8)
+        record = f.gep(self.arena, self.program.shared_offset, I8)
         if kernel.loops:
             f.store(self._interrupt(), record)
         self._step(op)
         left = f.cmp("ne", f.cast("ptrtoint", f.load(PTR, record), I64), f.const(0))
-        f.ret_if(left, f.null() if kernel.loops else record)
+        if kernel.may_fail:
+            f.if_(left, lambda: f.store(record, self._given("error")), unlikely=True)
+        f.ret_if(left, f.const(FAILED if kernel.may_fail else ENDED, I32))
 
     def _interrupt(self) -> Value:
         """The address of the block that may end loops (interrupt.py)."""
         self.program.loops = True
-        arguments = self.main.regions[0].blocks[0].arguments
-        return self.f.load(PTR, self.f.inputs, len(arguments) + len(self.sizes))
+        return self._given("interrupt")
 
     def _record_of_process(self) -> Value:
         arguments = self.main.regions[0].blocks[0].arguments
@@ -308,7 +320,7 @@ class _Emitter:
         name = self.kernels[op.attributes["callee"].value].communicates
         self.program.sites.append(f"'{name}' at {user_location(op.location) or 'an unknown place'}")
         self._step(op)
-        f.ret_if(grid.has_failed(f, grid.read(f, record, grid.HEADER, PTR)), f.null())
+        f.ret_if(grid.has_failed(f, grid.read(f, record, grid.HEADER, PTR)), f.const(ENDED, I32))
 
     def _step(self, op: ir.OpView) -> None:
         """A kernel or a copy, its operands' addresses as arguments."""
@@ -317,7 +329,7 @@ class _Emitter:
             self.f.copy_memory(self.pointer(op.results[0]), self.pointer(op.operands[0]), size)
             return
         pointers = [self.pointer(value) for value in (*op.operands, *op.results)]
-        self._phases(self.f, self.kernels[op.attributes["callee"].value], pointers, self.f.arena)
+        self._phases(self.f, self.kernels[op.attributes["callee"].value], pointers, self.arena)
 
     def _rows(self, ops: Sequence[ir.OpView]) -> None:
         """Kernels and copies, their operands in rows of the table."""
@@ -343,7 +355,7 @@ class _Emitter:
             if times > 1:
                 self._loop(unit, first, width, times)
             else:
-                f.call(unit[0][0], [self.bases, first, f.pool])
+                f.call(unit[0][0], [self.bases, first, f.caller])
             done, offset = done + period * times, offset + width * times
 
     def _loop(self, unit: Sequence[tuple[str, int]], first: Value, width: int, times: int) -> None:
@@ -351,9 +363,9 @@ class _Emitter:
         f.loop(0, times, 1, lambda index: self._sequence(unit, f.gep(first, f.imul(index, width), I64)))
 
     def _with_table(self, op: ir.OpView) -> Function:
-        """call(bases, row, pool): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1], in bytes."""
+        """call(bases, row, caller): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1], in bytes."""
         name = step_name(op)
-        f = Function(f"{name}.call", [("bases", PTR), ("row", PTR), ("pool", PTR)], private=True)
+        f = Function(f"{name}.call", [("bases", PTR), ("row", PTR), ("caller", PTR)], private=True)
         pointers = []
         for position in range(len(op.operands) + len(op.results)):
             base = f.load(PTR, f.gep(f.bases, f.load(I64, f.row, 2 * position), I8))
@@ -366,7 +378,7 @@ class _Emitter:
         return f
 
     def _phases(self, f: Function, kernel: Kernel, pointers: Sequence[Value], arena: Value) -> None:
-        """Emit the phases of a kernel into the program, or into a function of it that has a `pool` too."""
+        """Emit the phases of a kernel into the program, or into a function of it that has the `caller` too."""
         scratch = (self.program.shared_offset, self.program.private_offset)
         values = [*pointers, *self.sizes, *(f.gep(arena, offset, I8) for offset in scratch)]
         phases = [(phase, self._chunk(phase)) for phase in kernel.phases if phase.iterations != 0]
@@ -380,7 +392,7 @@ class _Emitter:
 
             def shared(phase: Phase = phase, chunk: int | None = chunk, iterations: Value = iterations) -> None:
                 task = f.address_of(self._task(phase.symbol, len(values)))
-                f.call(PARALLEL, [f.pool, task, self.contexts[f.name], iterations, f.index(chunk or 0)])
+                f.call(PARALLEL, [f.caller, task, self.contexts[f.name], iterations, f.index(chunk or 0)])
 
             if chunk is None:
                 alone()
@@ -447,18 +459,21 @@ def repetition(steps: Sequence[object], start: int) -> tuple[int, int]:
 
 
 def _parallel_function() -> Function:
-    """parallel(pool, task, context, iterations, chunk): the pool's threads work, or, where another call of this process
-    has the pool, this one alone."""
-    parameters = [("pool", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
+    """parallel(caller, task, context, iterations, chunk): the caller's threads work, or, where it lends none, this one
+    alone."""
+    parameters = [("caller", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
     f = Function(PARALLEL, parameters, private=True)
+    parallel_for, own = (
+        f.load(PTR, f.gep(f.caller, OFFSETS[field], I8)) for field in ("parallel_for", "parallel_context")
+    )
 
     def alone() -> None:
         f.call_pointer(f.task, [f.context, f.const(0), f.iterations, f.const(0)])
 
     def together() -> None:
-        f.call("shlo_pool_run", [f.pool, f.task, f.context, f.iterations, f.chunk], external=True)
+        f.call_pointer(parallel_for, [own, f.task, f.context, f.iterations, f.chunk])
 
-    f.if_(f.cmp("eq", f.cast("ptrtoint", f.pool, I64), f.const(0)), alone, together)
+    f.if_(f.cmp("eq", f.cast("ptrtoint", parallel_for, I64), f.const(0)), alone, together)
     f.ret()
     return f
 

@@ -37,9 +37,9 @@ def _code() -> NativeCode:
 
 
 @once
-def register_pool_symbols() -> None:
-    """Make `shlo_pool_run` known to programs that are loaded later."""
-    llvm.add_symbol("shlo_pool_run", _code().address("shlo_pool_run"))
+def parallel_for() -> int:
+    """The address of `shlo_parallel_for` (include/shlo_call.h) of pools; its context is a pool's address."""
+    return _code().address("shlo_pool_run")
 
 
 @once

@@ -2,7 +2,7 @@
  *
  *   #include "shlo_custom_call.h"
  *
- *   int32_t scale(const shlo_call *call) {
+ *   int32_t scale(const shlo_custom_call *call) {
  *     const shlo_buffer *x = &call->operands[0], *y = &call->results[0];
  *     const shlo_attribute *factor = shlo_find_attribute(call, "factor");
  *     if (x->dtype != SHLO_F32 || !factor || factor->dtype != SHLO_F32)
@@ -97,10 +97,10 @@ typedef struct {
   const shlo_attribute *attributes;
   char *message; /* what went wrong, in UTF-8 and with a zero, when the function does not return 0 */
   int64_t message_bytes;
-} shlo_call;
+} shlo_custom_call;
 
 /* Returns 0, or anything else to make the executable raise a stablehlo_py.CallError with the message. */
-typedef int32_t (*shlo_handler)(const shlo_call *call);
+typedef int32_t (*shlo_handler)(const shlo_custom_call *call);
 
 /* The number of elements. */
 static inline int64_t shlo_count(const shlo_buffer *buffer) {
@@ -110,14 +110,14 @@ static inline int64_t shlo_count(const shlo_buffer *buffer) {
 }
 
 /* The attribute of that name, or 0. */
-static inline const shlo_attribute *shlo_find_attribute(const shlo_call *call, const char *name) {
+static inline const shlo_attribute *shlo_find_attribute(const shlo_custom_call *call, const char *name) {
   for (int64_t i = 0; i < call->num_attributes; i++)
     if (strcmp(call->attributes[i].name, name) == 0) return &call->attributes[i];
   return 0;
 }
 
 /* Sets the message; `return shlo_fail(call, "...")`. */
-static inline int32_t shlo_fail(const shlo_call *call, const char *message) {
+static inline int32_t shlo_fail(const shlo_custom_call *call, const char *message) {
   strncpy(call->message, message, (size_t)call->message_bytes - 1);
   call->message[call->message_bytes - 1] = 0;
   return 1;

@@ -417,7 +417,7 @@ CAPSULE_NAME, XLA_NAME = b"shlo_custom_call", b"xla._CUSTOM_CALL_TARGET"
 SOURCE = r"""
 #include "shlo_custom_call.h"
 
-int32_t scale(const shlo_call *call) {
+int32_t scale(const shlo_custom_call *call) {
   const shlo_buffer *x = &call->operands[0], *y = &call->results[0];
   const shlo_attribute *factor = shlo_find_attribute(call, "factor"), *label = shlo_find_attribute(call, "label");
   if (call->version != SHLO_CUSTOM_CALL_VERSION) return shlo_fail(call, "another version");
@@ -429,14 +429,14 @@ int32_t scale(const shlo_call *call) {
   return 0;
 }
 
-int32_t strides(const shlo_call *call) {  /* result: dims and strides of the operand */
+int32_t strides(const shlo_custom_call *call) {  /* result: dims and strides of the operand */
   int64_t *out = call->results[0].data;
   const shlo_buffer *x = &call->operands[0];
   for (int64_t d = 0; d < x->rank; d++) out[d] = x->dims[d], out[x->rank + d] = x->strides[d];
   return 0;
 }
 
-int32_t increment(const shlo_call *call) {  /* in place: the result is the operand's alias */
+int32_t increment(const shlo_custom_call *call) {  /* in place: the result is the operand's alias */
   if (call->operands[0].data != call->results[0].data) return 1;
   float *x = call->results[0].data;
   for (int64_t i = 0; i < shlo_count(&call->results[0]); i++) x[i] += 1;

@@ -42,7 +42,7 @@ def _what_is_made_once() -> None:
     """Code and threads that live as long as the process."""
     host.call_python()
     host.interrupts()
-    threads.register_pool_symbols()
+    threads.parallel_for()
     threads.register_grid_symbols()
     threads.pool_for(2)
 

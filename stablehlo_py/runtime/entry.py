@@ -1,0 +1,57 @@
+"""The native entry of programs: `int entry(const shlo_call *)`, as include/shlo_call.h describes it."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+# What the entry returns.
+OK, FAILED, ENDED, OLD_CALL = range(4)
+
+
+class Call(ctypes.Structure):
+    """`shlo_call`: everything that one call brings along. Fields are addresses, 0 (None) where there is nothing."""
+
+    parallel_for: int | None
+    parallel_context: int | None
+    sizes: int | None
+    interrupt: int | None
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("inputs", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("workspace", ctypes.c_void_p),
+        ("constants", ctypes.c_void_p),
+        ("sizes", ctypes.c_void_p),
+        ("interrupt", ctypes.c_void_p),
+        ("parallel_for", ctypes.c_void_p),
+        ("parallel_context", ctypes.c_void_p),
+        ("stream", ctypes.c_void_p),
+        ("error", ctypes.c_void_p),
+    )
+
+
+#: Where each field lies, in bytes, for the code that reads it.
+OFFSETS: dict[str, int] = {name: getattr(Call, name).offset for name, _ in Call._fields_}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A program's entry in this process, for callers that are not Python. It is there as long as the executable.
+
+    Attributes:
+        address: of `int entry(const shlo_call *)`.
+        workspace_bytes: what a call needs; None: slot `workspace_slot` of the table says it.
+        constants: the address for `shlo_call.constants`.
+        sizes: of a program with dynamic dimensions, the address of
+            `void sizes(const int64_t *symbols, int64_t *table)`; else 0.
+        table_slots, workspace_slot: numbers in that table, and which of them is the size of the workspace.
+    """
+
+    address: int
+    workspace_bytes: int | None
+    constants: int
+    sizes: int = 0
+    table_slots: int = 0
+    workspace_slot: int = 0
