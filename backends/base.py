@@ -20,6 +20,7 @@ from stablehlo_py.targets import find_backend
 
 if TYPE_CHECKING:
     from stablehlo_py.options import Options
+    from stablehlo_py.runtime.entry import Entry
     from stablehlo_py.runtime.program import CompiledProgram
 
 
@@ -29,6 +30,11 @@ class Code(Protocol):
     Inputs and results are addresses of host memory, dense and row-major; the program's specs say what lies there
     (`runtime.memory.array_at` makes an array of an address and a spec). A donated input lies where its output does.
     """
+
+    @property
+    def entry(self) -> Entry | None:
+        """The program as a C function; None: it is none."""
+        return None
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """One call.

@@ -36,15 +36,18 @@ class _Block(ctypes.Structure):
     _fields_ = (("entry", ctypes.c_void_p), ("call", ctypes.c_void_p), ("returned", ctypes.c_int32))
 
 
+_ENTRY, _CALL, _RETURNED = (getattr(_Block, name).offset for name, _ in _Block._fields_)
+
+
 def _enter_function() -> Function:
     """i32 shlo_enter(block): call a program's entry without the GIL. What it returned is in the block, too."""
     f = Function("shlo_enter", [("block", PTR)], result=I32)
     saved = f.call("PyEval_SaveThread", [], PTR, external=True)
-    entry, call = (f.load(PTR, f.gep(f.block, offset, I8)) for offset in (_Block.entry.offset, _Block.call.offset))
+    entry, call = (f.load(PTR, f.gep(f.block, offset, I8)) for offset in (_ENTRY, _CALL))
     returned = f.call_pointer(entry, [call], I32)
     assert saved is not None
     assert returned is not None
-    f.store(returned, f.gep(f.block, _Block.returned.offset, I8))
+    f.store(returned, f.gep(f.block, _RETURNED, I8))
     f.call("PyEval_RestoreThread", [saved], external=True)
     f.ret(returned)
     return f

@@ -16,6 +16,7 @@ from stablehlo_py.backends.base import SizedCode, backend_of
 from stablehlo_py.dialect.size import Number, is_known, substitute
 from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
+from stablehlo_py.runtime.entry import Entry, required
 from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, DynamicCheck
 
@@ -64,6 +65,11 @@ class DynamicProgram:
             places.append(place)
         self._code.run_sized(addresses, places, table)
         return tuple(results)
+
+    @property
+    def entry(self) -> Entry:
+        """The program as a C function. Raises UnsupportedError."""
+        return required(self._code.entry, self.program.backend)
 
     def arena_bytes(self, arrays: Sequence[np.ndarray]) -> int:
         """Memory that a call with these arguments needs. Raises ArgumentError and NotServed as `run`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
+from stablehlo_py.errors import UnsupportedError
+
 # What the entry returns.
 OK, FAILED, ENDED, OLD_CALL = range(4)
 
@@ -55,3 +57,14 @@ class Entry:
     sizes: int = 0
     table_slots: int = 0
     workspace_slot: int = 0
+
+
+def required(entry: Entry | None, backend: str) -> Entry:
+    """The entry of a program that has one.
+
+    Raises:
+        UnsupportedError: its backend makes no native function.
+    """
+    if entry is None:
+        raise UnsupportedError(f"programs of the backend '{backend}' have no native entry")
+    return entry

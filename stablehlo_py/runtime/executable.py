@@ -13,6 +13,7 @@ from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, pub
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import Handle, aligned_copy, candidates, convert, not_handles, taken
+from stablehlo_py.runtime.entry import Entry, required
 from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel, wrapped
@@ -149,6 +150,16 @@ class Executable(CompiledModel):
         for input_ in self._donated.values():
             handles[input_].array = None
         return tuple(results)
+
+    @property
+    @public
+    def entry(self) -> Entry:
+        """The program as a C function (docs/native-entry.md), which is there as long as the executable.
+
+        Raises:
+            UnsupportedError: its backend makes none.
+        """
+        return required(self._code.entry, self._program.backend)
 
     @property
     @public

@@ -24,6 +24,7 @@ from stablehlo_py.runtime.arguments import (
     taken,
 )
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
+from stablehlo_py.runtime.entry import Entry
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.memory import ArrayMemory
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
@@ -186,6 +187,16 @@ class SymbolicExecutable(CompiledModel):
                 remedy="use the executable of concrete shapes: exe.specialize(*shapes)",
             )
         return self._once
+
+    @property
+    @public
+    def entry(self) -> Entry:
+        """The program for all shapes as a C function; see `Executable.entry`.
+
+        Raises:
+            UnsupportedError: there is no program for all shapes, or its backend makes no native function.
+        """
+        return self._program().entry
 
     @property
     @public
