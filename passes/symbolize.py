@@ -29,6 +29,7 @@ from typing import ClassVar
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.size import (
     MOST_ELEMENTS,
@@ -46,19 +47,12 @@ from stablehlo_py.dialect.size import (
     symbol,
 )
 from stablehlo_py.dialect.size_text import sizes_text
-from stablehlo_py.dialect.stablehlo import size_operands
 from stablehlo_py.dialect.types import DYNAMIC, i64, is_bool
 from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.frontend.dynamic_calls import REDUCE_WINDOW, replace_call, static_op
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import Check, Kind, at_least, attribute_of, bounded, solved
-from stablehlo_py.passes.symbolic.custom_calls import (
-    REDUCE_WINDOW,
-    shape_operands,
-    sizes_of_call,
-    target_of,
-    with_window,
-    without_shape_operands,
-)
+from stablehlo_py.passes.symbolic.custom_calls import last_shape_operands, without_shape_operands
 from stablehlo_py.passes.symbolic.equations import Equations, solve
 from stablehlo_py.passes.symbolic.shapes import Scope, result_shapes
 from stablehlo_py.passes.symbolic.tuples import take_tuples_apart
@@ -66,13 +60,6 @@ from stablehlo_py.passes.symbolic.values import Elements, evaluate, followed
 from stablehlo_py.passmanager.base import Pass
 
 _ASSERTION = "shape_assertion"
-# Operands that hold sizes of results, or one: name of the op -> its number.
-_SIZE_OPERANDS = {
-    "stablehlo.dynamic_broadcast_in_dim": 1,
-    "stablehlo.dynamic_iota": 0,
-    "stablehlo.dynamic_reshape": 1,
-    "stablehlo.set_dimension_size": 1,
-}
 
 
 @dataclass(frozen=True)
@@ -121,12 +108,6 @@ def _bounds_of(type_: ir.RankedTensorType) -> list[int | None]:
         return [None] * type_.rank
     listed = text.removeprefix("#stablehlo.bounds<").removesuffix(">").split(",")
     return [None if entry.strip() == "?" else int(entry) for entry in listed]
-
-
-def _size_operands(op: ir.Operation) -> tuple[int, ...]:
-    if op.name == "stablehlo.custom_call":
-        return sizes_of_call(op)
-    return (_SIZE_OPERANDS[op.name],) if op.name in _SIZE_OPERANDS else size_operands(op)
 
 
 def _check(
@@ -257,9 +238,9 @@ class _Walk(Scope):
         elif followed(op.results[0].type):
             found = evaluate(op, [self._elements.get(value) for value in op.operands])
             self._elements[op.results[0]] = found
-        if _size_operands(op):
+        if size_operands(op):
             self._sizes.append(op)
-        if shape_operands(op):
+        if last_shape_operands(op):
             self._shaped.append(op)
 
     def _assertion(self, op: ir.Operation) -> None:
@@ -326,11 +307,12 @@ class _Walk(Scope):
                 op.results[0].replace_all_uses_with(self._size(op, op.results[0]))
                 op.erase()
                 continue
-            numbers = _size_operands(op)
-            if op.name == "stablehlo.custom_call" and target_of(op) == REDUCE_WINDOW:
-                with_window(op, [self.elements(op.operands[number]) for number in numbers])
+            if name_of(op) == REDUCE_WINDOW:
+                form = form_of(op, self.elements)
+                assert form is not None
+                replace_call(op, static_op(op, form, [result.type for result in op.results]))
                 continue
-            for number in numbers:
+            for number in size_operands(op):
                 op.operands[number] = self._size(op, op.operands[number])
         for op in self._shaped:
             without_shape_operands(op)

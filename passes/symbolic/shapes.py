@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stablehlo_py.dialect.call_signatures import check_call
+from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.ops.record import Shape, Shapes
+from stablehlo_py.dialect.ops.record import Shapes
 from stablehlo_py.dialect.size import Number, product
-from stablehlo_py.dialect.stablehlo import form_of
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.errors import UnsupportedError
@@ -47,12 +48,15 @@ def result_shapes(scope: Scope, op: ir.Operation) -> Shapes:
     Raises:
         UnsupportedError: they do not follow from sizes.
     """
-    if op.name in RULES:
-        return RULES[op.name](scope, op)
+    name = name_of(op)
+    if op.name == "stablehlo.custom_call":
+        check_call(op)
+    if name in RULES:
+        return RULES[name](scope, op)
     form = form_of(op, scope.elements)
-    record = record_of(f"hlo.{form.name if form else op.name.partition('.')[2]}") or record_of(op.name)
+    record = record_of(f"hlo.{form.name if form else name.partition('.')[2]}") or record_of(name)
     if record is None or record.shapes is None:
-        return _elementwise(scope, op)
+        return RULES.get(op.name, _elementwise)(scope, op)
     return record.shapes(scope, form or op, *map(scope.shape, (form or op).operands))
 
 
@@ -68,48 +72,38 @@ def _elementwise(scope: Scope, op: ir.Operation) -> Shapes:
     return [scope.united(like_result)] * len(op.results)
 
 
-@RULES.rule("constant", "iota", "reshape", "rng")
-def declared(scope: Scope, op: ir.Operation) -> Shapes:
+def declared(op: ir.Operation) -> Shapes:
     """Ops whose static form says the shape: their types must."""
-    return [_static(op, number) for number in range(len(op.results))]
+    for result in op.results:
+        if not result.type.has_static_shape:
+            raise UnsupportedError(f"has a result of dynamic shape, {result.type}, that no rule explains")
+    return [tuple(result.type.shape) for result in op.results]
 
 
-@RULES.rule("rng_bit_generator")
-def _rng_bit_generator(scope: Scope, op: ir.Operation) -> Shapes:
-    return [scope.shape(op.operands[0]), _static(op, 1)]
-
-
-def _static(op: ir.Operation, number: int = 0) -> Shape:
-    type_ = op.results[number].type
-    if not type_.has_static_shape:
-        raise UnsupportedError(f"has a result of dynamic shape, {type_}, that no rule explains")
-    return tuple(type_.shape)
-
-
-def _sizes(scope: Scope, op: ir.Operation, operand: int) -> list[Number]:
-    """The operand that holds the result's shape."""
-    sizes, rank = scope.elements(op.operands[operand]), len(op.results[0].type.shape)
+@RULES.rule("constant", "rng", "reshape", "dynamic_reshape", "iota", "dynamic_iota")
+def _said(scope: Scope, op: ir.Operation) -> Shapes:
+    """The type says the shape, or an operand."""
+    numbers = size_operands(op)
+    if not numbers:
+        return declared(op)
+    sizes, rank = scope.elements(op.operands[numbers[0]]), len(op.results[0].type.shape)
     if len(sizes) != rank:
         raise UnsupportedError(f"has {len(sizes)} sizes for a result of rank {rank}")
-    return list(sizes)
-
-
-@RULES.rule("dynamic_reshape")
-def _dynamic_reshape(scope: Scope, op: ir.Operation) -> Shapes:
-    sizes = _sizes(scope, op, 1)
-    scope.require_equal(product(scope.shape(op.operands[0])), product(sizes))
+    if op.name == "stablehlo.dynamic_reshape":
+        scope.require_equal(product(scope.shape(op.operands[0])), product(sizes))
     return [sizes]
 
 
-@RULES.rule("dynamic_iota")
-def _dynamic_iota(scope: Scope, op: ir.Operation) -> Shapes:
-    return [_sizes(scope, op, 0)]
+@RULES.rule("rng_bit_generator", "dynamic_rng_bit_generator")
+def _rng_bit_generator(scope: Scope, op: ir.Operation) -> Shapes:
+    state, *sizes = op.operands
+    return [scope.shape(state), scope.elements(*sizes) if sizes else declared(op)[1]]
 
 
 @RULES.rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
 def _broadcast(scope: Scope, op: ir.Operation) -> Shapes:
     """A mapped dimension has the result's size, unless it is known to be 1."""
-    sizes = _sizes(scope, op, 1) if len(op.operands) > 1 else list(_static(op))
+    sizes = list(_said(scope, op)[0])
     for extent, dimension in zip(scope.shape(op.operands[0]), i64s(op, "broadcast_dimensions"), strict=True):
         if extent != 1:
             sizes[dimension] = scope.unite(sizes[dimension], extent, unless_one=extent)

@@ -1,19 +1,25 @@
-"""How calls and composites that are known by their name must look: upstream's verifier knows no target."""
+"""Calls and composites that are known by their name: how they must look, which upstream's verifiers do not know, and
+what a call is that JAX writes where StableHLO has no dynamic form of an op."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
 from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES
 from stablehlo_py.dialect.custom_call import configuration
+from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import DYNAMIC, element_type, is_bool, is_complex, is_float, is_integer, is_tensor
+from stablehlo_py.dialect.window import NAMES
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
 Op: TypeAlias = ir.OpView | ir.Operation
 _CALLED = "called_computations"
+#: The attribute by which JAX says which operands hold the shapes of results.
+SHAPE_OPERANDS = "indices_of_shape_operands"
 
 
 def is_function(op: Op, complex_too: bool) -> bool:
@@ -95,16 +101,17 @@ def _calls(op: Op, operands: int, results: int) -> bool:
     return False
 
 
-def _without_sizes(op: Op) -> list[ir.Value]:
-    """The operands but those that give the shapes of results, which shape refinement takes away."""
-    named = op.attributes.get("indices_of_shape_operands")
-    sizes = frozenset(named if isinstance(named, ir.DenseIntElementsAttr) else ())
-    return [operand for number, operand in enumerate(op.operands) if number not in sizes]
+def shape_operands(op: Op) -> tuple[int, ...]:
+    """Numbers of the operands of a call that hold the shapes of its results, which shape refinement and `symbolize`
+    take away."""
+    named = op.attributes.get(SHAPE_OPERANDS)
+    return tuple(named) if isinstance(named, ir.DenseIntElementsAttr) else ()
 
 
 def _approx_top_k(op: Op, dynamic: bool) -> bool:
     """Operands: arrays, an initial value for each, and k where that is not an attribute."""
-    count, operands = len(op.results), _without_sizes(op)
+    count, sizes = len(op.results), shape_operands(op)
+    operands = [operand for number, operand in enumerate(op.operands) if number not in sizes]
     if not count or len(operands) != 2 * count + dynamic or not _of_tensors(op):
         return False
     if not _calls(op, 2 * count, 1):
@@ -198,35 +205,74 @@ def _top_k(op: Op) -> bool:
     return isinstance(attributes, ir.DictAttr) and is_top_k(op, {each.name: each.attr for each in attributes})
 
 
-_CALLS: dict[str, tuple[str, Callable[[Op], bool]]] = {
-    **dict.fromkeys(
-        ("Sharding", "annotate_device_placement", "LayoutConstraint"),
-        ("as many results as operands, all of them tensors", _passes_on),
-    ),
-    **dict.fromkeys(
-        ("SPMDFullToShardShape", "SPMDShardToFullShape"), ("one operand and one result, both tensors", _passes_one_on)
-    ),
-    "AllocateBuffer": ("results that are tensors", _of_tensors),
-    **dict.fromkeys(("dce_sink", "shape_assertion"), ("no results", _without_results)),
-    "ApproxTopK": (
+# What an attribute of an hlo op is: an attribute of another name; the elements of an operand (by number, from the last
+# one where that is negative), or the only one (in a tuple); or computed.
+Source: TypeAlias = "str | int | tuple[int] | Callable[[ir.OpView], int | str | Sequence[int]]"
+#: No attribute: what the operand holds is the shape of the last result.
+RESULT = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is known of a target.
+
+    Attributes:
+        takes, fits: in words what a call of it takes; whether one does.
+        static: the op that it is where its last operands, which hold sizes, are known.
+        op, attributes: the hlo op that it is, and where its attributes come from (as in `forms.FORMS`).
+    """
+
+    takes: str
+    fits: Callable[[Op], bool]
+    static: str = ""
+    op: str = ""
+    attributes: Mapping[str, Source] = field(default_factory=dict)
+
+
+_PASSES_ON = Call("as many results as operands, all of them tensors", _passes_on)
+_PASSES_ONE_ON = Call("one operand and one result, both tensors", _passes_one_on)
+_NOTHING = Call("no results", _without_results)
+CALLS = {
+    "Sharding": _PASSES_ON,
+    "annotate_device_placement": _PASSES_ON,
+    "LayoutConstraint": _PASSES_ON,
+    "SPMDFullToShardShape": _PASSES_ONE_ON,
+    "SPMDShardToFullShape": _PASSES_ONE_ON,
+    "AllocateBuffer": Call("results that are tensors", _of_tensors),
+    "dce_sink": _NOTHING,
+    "shape_assertion": _NOTHING,
+    "ApproxTopK": Call(
         "arrays and an initial value for each, a reduction_dim and the computation that orders them",
         partial(_approx_top_k, dynamic=False),
     ),
-    "stablehlo.dynamic_approx_top_k": (
+    "stablehlo.dynamic_approx_top_k": Call(
         "arrays, an initial value for each and k, a reduction_dim and the computation that orders them",
         partial(_approx_top_k, dynamic=True),
+        attributes={"k": (-1,)},
     ),
-    "mhlo.erf": ("a tensor of floats, and gives one of its type", partial(is_function, complex_too=False)),
-    "mhlo.tan": ("a tensor of floats, and gives one of its type", partial(is_function, complex_too=True)),
-    "mhlo.topk": ("mhlo.attributes with k, and a tensor; it gives elements and i32 places", _top_k),
-    "stablehlo.dynamic_top_k": ("a tensor and k; it gives elements and i32 places", _dynamic_top_k),
-    "stablehlo.dynamic_rng_bit_generator": (
+    "mhlo.erf": Call("a tensor of floats, and gives one of its type", partial(is_function, complex_too=False)),
+    "mhlo.tan": Call("a tensor of floats, and gives one of its type", partial(is_function, complex_too=True)),
+    "mhlo.topk": Call("mhlo.attributes with k, and a tensor; it gives elements and i32 places", _top_k),
+    "stablehlo.dynamic_top_k": Call(
+        "a tensor and k; it gives elements and i32 places",
+        _dynamic_top_k,
+        static="chlo.top_k",
+        op="top_k",
+        attributes={"k": (-1,)},
+    ),
+    "stablehlo.dynamic_rng_bit_generator": Call(
         "a state, a shape and an rng_algorithm; it gives the state after it and bits",
         _dynamic_rng_bit_generator,
+        static="stablehlo.rng_bit_generator",
+        op="rng_bit_generator",
+        attributes={"algorithm": lambda op: keyword(op.attributes["rng_algorithm"]), RESULT: -1},
     ),
-    "stablehlo.dynamic_reduce_window": (
+    "stablehlo.dynamic_reduce_window": Call(
         "arrays, an initial value for each, four numbers and two of padding for each dimension, and a computation",
         _dynamic_reduce_window,
+        static="stablehlo.reduce_window",
+        op="reduce_window",
+        attributes={name: number - len(NAMES) for number, name in enumerate(NAMES)},
     ),
 }
 
@@ -252,8 +298,8 @@ def solves_matrices(op: Op, letter: str, operands: int, results: int) -> bool:
 def what_is_wrong(op: ir.Operation) -> str | None:
     """Why a custom call is not one of its target, where that is known here; None for all others."""
     target = op.attributes["call_target_name"].value
-    takes, fits = _CALLS.get(target, ("", None))
-    return None if fits is None or fits(op) else f"'{target}' takes {takes}"
+    call = CALLS.get(target)
+    return None if call is None or call.fits(op) else f"'{target}' takes {call.takes}"
 
 
 def check_call(op: ir.Operation) -> None:

@@ -35,7 +35,7 @@ def window_shape(
 
 
 NAMES = ("window", "strides", "base_dilation", "window_dilation", "padding")
-_STABLEHLO = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
+STABLEHLO_NAMES = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
 
 
 def window_of(op: ir.OpView | ir.Operation) -> dict[str, tuple[int, ...]]:
@@ -47,7 +47,7 @@ def window_of(op: ir.OpView | ir.Operation) -> dict[str, tuple[int, ...]]:
         ends = [count, 2 * count, 3 * count, 4 * count, 6 * count]
         return {name: numbers[begin:end] for name, begin, end in zip(NAMES, [0, *ends], ends, strict=False)}
     found = {}
-    for name, other in zip(NAMES, _STABLEHLO, strict=True):
+    for name, other in zip(NAMES, STABLEHLO_NAMES, strict=True):
         present = next((each for each in (name, other) if each in op.attributes), None)
         default = (0,) * (2 * count) if name == "padding" else (1,) * count
         found[name] = i64s(op, present) if present else default

@@ -8,53 +8,133 @@ result types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from stablehlo_py.dialect.call_signatures import check_call
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.attributes import WINDOW
+from stablehlo_py.dialect.call_signatures import CALLS, check_call
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.forms import Form, form_of, name_of, size_operands
+from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.size import Number, is_known
+from stablehlo_py.dialect.types import DYNAMIC, i64s, shape
+from stablehlo_py.dialect.verify import Conditions
+from stablehlo_py.dialect.window import NAMES, STABLEHLO_NAMES
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
-_PREFIX = "stablehlo.dynamic_"
+REDUCE_WINDOW = "stablehlo.dynamic_reduce_window"
 _CALLED = "called_computations"
 
 
-def make_static(module: ir.Module, operations: Sequence[ir.Operation]) -> bool:
+class _Unchecked(Conditions):
+    """The verifier of the static op looks at its sizes."""
+
+    def unite(self, a: Number, b: Number) -> Number:
+        return a
+
+    def require_at_most(self, a: Number, b: Number) -> None:
+        pass
+
+
+def make_static(operations: Sequence[ir.Operation]) -> bool:
     """Replace every such call among `operations` whose operands are known; True when there was one."""
-    calls = [op for op in operations if _target(op) in _RULES]
+    calls = [op for op in operations if op.name == "stablehlo.custom_call" and name_of(op) in CALLS]
+    calls = [op for op in calls if CALLS[name_of(op)].static]
     for op in calls:
         check_call(op)
-    changed = [_RULES[_target(op)](module, op) for op in calls]
+    changed = [_make_static(op) for op in calls]
     return any(changed)
 
 
-def _target(op: ir.Operation) -> str:
-    if op.name != "stablehlo.custom_call":
-        return ""
-    name = op.attributes["call_target_name"].value
-    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
+def _make_static(op: ir.Operation) -> bool:
+    numbers = size_operands(op)
+    sizes = [op.operands[number] for number in numbers]
+    arrays = [operand for number, operand in enumerate(op.operands) if number not in numbers]
+    if not all(map(_is_constant, sizes)) or not all(operand.type.has_static_shape for operand in arrays):
+        return False
+    known = {value: constant_value(value.owner).reshape(-1).tolist() for value in sizes}
+    form = form_of(op, known.__getitem__)
+    assert form is not None
+    record = record_of(f"hlo.{form.name}")
+    assert record is not None
+    before = [shape(operand) for operand in arrays]
+    after = record.shapes(_Unchecked(), form, *before) if record.shapes else [*before, *known.values()]
+    elements = [result.type.element_type for result in op.results]
+    types = [ir.RankedTensorType.get(list(each), element) for each, element in zip(after, elements, strict=True)]
+    replace_call(op, static_op(op, form, types))
+    return True
 
 
-def _known(value: ir.Value) -> np.ndarray | None:
-    """The elements of a constant, None for anything else."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "stablehlo.constant":
-        return None
-    return constant_value(owner)
+def _is_constant(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "stablehlo.constant"
 
 
-def _all_known(values: Sequence[ir.Value]) -> list[np.ndarray] | None:
-    found = [_known(value) for value in values]
-    return None if any(each is None for each in found) else [each for each in found if each is not None]
+def static_op(op: ir.Operation, form: Form, types: Sequence[ir.Type]) -> ir.Operation:
+    """The op that a call with a static form is, of results of these types.
+
+    Raises:
+        UnsupportedError: it calls no computation of the module.
+    """
+    attributes: Mapping[str, Any] = form.attributes
+    if form.name == "rng_bit_generator":
+        attributes = {"rng_algorithm": op.attributes["rng_algorithm"]}
+    elif form.name == "reduce_window":
+        attributes = _window(op, form)
+    with op.location, ir.InsertionPoint(op):
+        static = build.op(CALLS[name_of(op)].static, types, form.operands, attributes, regions=_CALLED in op.attributes)
+    if _CALLED in op.attributes:
+        _move_body(op, static.regions[0])
+    return static
 
 
-def _is_static(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
+def _window(op: ir.Operation, form: Form) -> dict[str, Any]:
+    """The attributes of a `reduce_window`. They cannot hold Sizes: then `hlo.window` counts, and they are those of a
+    window of one element, padded or cut to the shape of the result, since the op's verifier computes with them."""
+    window = {name: i64s(form, name) for name in NAMES}
+    flat = [number for name in NAMES for number in window[name]]
+    if is_known(*flat):
+        found: dict[str, Any] = dict(zip(STABLEHLO_NAMES, window.values(), strict=True))
+        edges = np.array(window["padding"])
+    else:
+        shapes = zip(op.operands[0].type.shape, op.results[0].type.shape, strict=True)
+        edges = np.array([(0, after - size if DYNAMIC not in (size, after) else 0) for size, after in shapes])
+        found = {WINDOW: flat, "window_dimensions": [1] * len(edges)}
+    return found | {"padding": ir.DenseIntElementsAttr.get(edges.astype(np.int64).reshape(-1, 2))}
 
 
-def _replace(op: ir.Operation, new: ir.Operation) -> None:
+def _move_body(op: ir.Operation, region: ir.Region) -> None:
+    """Give `region` a copy of the body of the function that the call names.
+
+    Raises:
+        UnsupportedError: it names none of the module.
+    """
+    module = op
+    while module.parent is not None:
+        module = module.parent.operation
+    names = [symbol.value for symbol in op.attributes[_CALLED]] if _CALLED in op.attributes else []
+    block = module.regions[0].blocks[0]
+    functions = [each for each in block.operations if each.attributes["sym_name"].value in names[:1]]
+    if not functions:
+        raise UnsupportedError("calls no computation of the module", op=op.name, remedy="export the model with JAX")
+    # Two calls may share the function: the copy's block is moved, not the function's own.
+    copy = functions[0].operation.clone(ip=ir.InsertionPoint(block))
+    copy.regions[0].blocks[0].append_to(region)
+    copy.erase()
+    *_, terminator = region.blocks[0].operations
+    if terminator.operation.name == "func.return":
+        values = list(terminator.operands)
+        ir.Operation.create(
+            "stablehlo.return", operands=values, loc=terminator.location, ip=ir.InsertionPoint(terminator)
+        )
+        terminator.operation.erase()
+
+
+def replace_call(op: ir.Operation, new: ir.Operation) -> None:
+    """Let the results of another op take the place of those of a call, which goes."""
     for old, result in zip(op.results, new.results, strict=True):
         if old.type != result.type:
             _cast_for_returns(old, result)
@@ -75,109 +155,3 @@ def _cast_for_returns(old: ir.Value, result: ir.Value) -> None:
                 ip=ir.InsertionPoint(use.owner),
             )
             use.owner.operands[use.operand_number] = cast.results[0]
-
-
-def _reduce_window(module: ir.Module, op: ir.Operation) -> bool:
-    """Operands: n inputs, n inits, window dimensions, strides, base dilations, window dilations, padding[rank, 2]."""
-    arrays, numbers = list(op.operands)[:-5], list(op.operands)[-5:]
-    known, inputs = _all_known(numbers), arrays[: len(arrays) // 2]
-    if known is None or not inputs or not all(map(_is_static, inputs)):
-        return False
-    sizes = np.array(inputs[0].type.shape)
-    if [each.shape for each in known] != [sizes.shape] * 4 + [(*sizes.shape, 2)]:
-        return False
-    window_, strides_, base_, dilation_, padding_ = (each.astype(np.int64) for each in known)
-    # StableHLO specification, reduce_window, (C15).
-    dilated = np.where(sizes == 0, 0, (sizes - 1) * base_ + 1)
-    padded = padding_[:, 0] + dilated + padding_[:, 1]
-    span = (window_ - 1) * dilation_ + 1
-    shape = np.where((padded == 0) | (span > padded), 0, (padded - span) // strides_ + 1)
-    array = ir.DenseI64ArrayAttr.get
-    static = ir.Operation.create(
-        "stablehlo.reduce_window",
-        results=[ir.RankedTensorType.get(shape.tolist(), result.type.element_type) for result in op.results],
-        operands=arrays,
-        attributes={
-            "window_dimensions": array(window_.tolist()),
-            "window_strides": array(strides_.tolist()),
-            "base_dilations": array(base_.tolist()),
-            "window_dilations": array(dilation_.tolist()),
-            "padding": ir.DenseIntElementsAttr.get(np.ascontiguousarray(padding_)),
-        },
-        regions=1,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    move_body(module.operation, op, static.regions[0])
-    _replace(op, static)
-    return True
-
-
-def move_body(module: ir.Operation, op: ir.Operation, region: ir.Region) -> None:
-    """Give `region` a copy of the body of the function that the call names.
-
-    Raises:
-        UnsupportedError: it names none of the module.
-    """
-    names = [symbol.value for symbol in op.attributes[_CALLED]] if _CALLED in op.attributes else []
-    block = module.regions[0].blocks[0]
-    functions = [each for each in block.operations if each.attributes["sym_name"].value in names[:1]]
-    if not functions:
-        raise UnsupportedError("calls no computation of the module", op=op.name, remedy="export the model with JAX")
-    # Two calls may share the function: the copy's block is moved, not the function's own.
-    copy = functions[0].operation.clone(ip=ir.InsertionPoint(block))
-    copy.regions[0].blocks[0].append_to(region)
-    copy.erase()
-    *_, terminator = region.blocks[0].operations
-    if terminator.operation.name == "func.return":
-        values = list(terminator.operands)
-        ir.Operation.create(
-            "stablehlo.return", operands=values, loc=terminator.location, ip=ir.InsertionPoint(terminator)
-        )
-        terminator.operation.erase()
-
-
-def _top_k(module: ir.Module, op: ir.Operation) -> bool:
-    """Operands: the input and k. The static form is `chlo.top_k`."""
-    values, k = op.operands
-    known = _known(k)
-    if known is None or not _is_static(values):
-        return False
-    count = int(known)
-    shape = [*values.type.shape[:-1], count]
-    static = ir.Operation.create(
-        "chlo.top_k",
-        results=[ir.RankedTensorType.get(shape, result.type.element_type) for result in op.results],
-        operands=[values],
-        attributes={"k": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), count)},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    _replace(op, static)
-    return True
-
-
-def _rng_bit_generator(module: ir.Module, op: ir.Operation) -> bool:
-    """Operands: the state and the shape of the output."""
-    state, shape = op.operands
-    known = _known(shape)
-    if known is None:
-        return False
-    output = ir.RankedTensorType.get(known.astype(np.int64).tolist(), op.results[1].type.element_type)
-    static = ir.Operation.create(
-        "stablehlo.rng_bit_generator",
-        results=[state.type, output],
-        operands=[state],
-        attributes={"rng_algorithm": op.attributes["rng_algorithm"]},
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    _replace(op, static)
-    return True
-
-
-_RULES: dict[str, Callable[[ir.Module, ir.Operation], bool]] = {
-    "reduce_window": _reduce_window,
-    "rng_bit_generator": _rng_bit_generator,
-    "top_k": _top_k,
-}

@@ -73,7 +73,7 @@ def refine(module: ir.Module, shapes: Sequence[tuple[int, ...]], dimensions: Map
         _run(module, _REFINE)
         # An op made static can make the next one refinable. Each round must leave fewer dynamic ops.
         remaining = len(_dynamic(module))
-        while make_static(module, operations(module.operation)) or remaining:
+        while make_static(operations(module.operation)) or remaining:
             _run(module, _REFINE)
             before, remaining = remaining, len(_dynamic(module))
             if remaining >= before:

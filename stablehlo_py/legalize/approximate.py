@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.custom_call import configuration
-from stablehlo_py.dialect.types import element_type, shape, text
+from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.legalize.elementwise import compare
 from stablehlo_py.legalize.regions import called_computation
 from stablehlo_py.legalize.rules import Unsupported, terminator
@@ -22,9 +22,6 @@ def approx_top_k(op: ir.OpView) -> Sequence[ir.Value]:
     """A stable sort and slices of its results."""
     entries = configuration(op)
     count = len(op.results)
-    dynamic = text(op, "call_target_name") == "stablehlo.dynamic_approx_top_k"  # whose last operand is k
-    if "reduction_dim" not in entries or len(op.operands) != 2 * count + dynamic:
-        raise Unsupported("is not an ApproxTopK as JAX writes it", "use jax.lax.approx_max_k or approx_min_k")
     operands = list(op.operands)[:count]
     dimension = entries["reduction_dim"].value % len(shape(operands[0]))
     attributes = {"dimension": dimension, "is_stable": True}

@@ -12,11 +12,12 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES, OPERAND_ORDERS, RESULT_ORDERS, SHARDING, SITE
 from stablehlo_py.dialect.call_signatures import solves_matrices
 from stablehlo_py.dialect.custom_call import configuration
-from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text, user_location
+from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.types import element_type, i64, is_complex, is_tensor, rank, shape, text, user_location
 from stablehlo_py.handlers import handler_of
 from stablehlo_py.legalize.approximate import approx_top_k
-from stablehlo_py.legalize.chlo_structure import smallest
-from stablehlo_py.legalize.dynamic_calls import dynamic_rng_bit_generator, dynamic_top_k
+from stablehlo_py.legalize.chlo_structure import first_sorted, smallest
+from stablehlo_py.legalize.indexing import in_hlo
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -181,6 +182,15 @@ _OLD_LIBRARY = re.compile(r"(lapack|blas)_(?!\w+_ffi$)\w+")
 
 
 # Targets of the form mhlo.* are how exporters before composites wrote ops that StableHLO lacks.
+def _dynamic(op: ir.OpView) -> Results:
+    """An op whose attributes are operands (dialect/forms.py)."""
+    form = in_hlo(op)
+    if form.name == "top_k" and not is_known(i64(form, "k")):
+        return first_sorted(op, i64(form, "k"), "GT")
+    types = [result.type for result in op.results]
+    return list(build.op(f"hlo.{form.name}", types, form.operands, form.attributes).results)
+
+
 def _windows_of_data(op: ir.OpView) -> Results:
     """Windows of known size, and those of a module of open sizes, are ops by now."""
     raise Unsupported(
@@ -201,8 +211,8 @@ _TARGETS: dict[str, Callable[[ir.OpView], Results]] = {
     "shape_assertion": _dropped,
     "stablehlo.dynamic_approx_top_k": approx_top_k,
     "stablehlo.dynamic_reduce_window": _windows_of_data,
-    "stablehlo.dynamic_rng_bit_generator": dynamic_rng_bit_generator,
-    "stablehlo.dynamic_top_k": dynamic_top_k,
+    "stablehlo.dynamic_rng_bit_generator": _dynamic,
+    "stablehlo.dynamic_top_k": _dynamic,
     "mhlo.erf": _unary("erf"),
     "mhlo.tan": _unary("tan"),
     "mhlo.topk": _top_k,

@@ -16,7 +16,7 @@ def make_static(module: ir.Module) -> None:
     constants and from the arguments' shapes. A module with symbolic arguments keeps its dynamic shapes."""
     names = op_names(module)
     if "stablehlo.custom_call" in names:
-        dynamic_calls.make_static(module, operations(module.operation))
+        dynamic_calls.make_static(operations(module.operation))
     if any_dynamic(names):
         run_upstream(module, "func.func(stablehlo-canonicalize-dynamism)")
         with contradictions(module, LoadError("the operands of dynamic ops do not make valid ops of known shape")):

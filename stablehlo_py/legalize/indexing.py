@@ -6,8 +6,8 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.forms import Form, form_of
 from stablehlo_py.dialect.scatter_windows import mark_windows
-from stablehlo_py.dialect.stablehlo import Form, form_of
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape
 from stablehlo_py.errors import shape_text
 from stablehlo_py.legalize.captures import close_scatter, kept

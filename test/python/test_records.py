@@ -16,6 +16,7 @@ from stablehlo_py.codegen.arith import ARITH
 from stablehlo_py.codegen.elemental.core import RULES as ELEMENTAL
 from stablehlo_py.codegen.math import narrow
 from stablehlo_py.debug.generate import elementwise as generated
+from stablehlo_py.dialect.call_signatures import CALLS
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.ops import REDUCTION_KINDS, Effects, Work, collectives, combiner, record_of, records
 from stablehlo_py.dialect.ops.record import add, kept
@@ -131,7 +132,7 @@ def test_rules_are_for_ops_that_exist() -> None:
     with make_context() as context:
         for table in (LEGALIZE, RENAMED, QUANTIZED, SHAPES, VALUES):
             unknown = {name for name in table if not context.is_registered_operation(name)}
-            assert not unknown
+            assert unknown <= set(CALLS)
 
 
 def test_quantized_ops_of_floats_are_defined() -> None:
