@@ -20,6 +20,7 @@ from stablehlo_py.targets import find_backend
 
 if TYPE_CHECKING:
     from stablehlo_py.options import Options
+    from stablehlo_py.runtime.buffer import Event, MemorySpace
     from stablehlo_py.runtime.entry import Entry
     from stablehlo_py.runtime.program import CompiledProgram
 
@@ -27,17 +28,24 @@ if TYPE_CHECKING:
 class Code(Protocol):
     """A program in this process, ready to be called. Calls are thread-safe.
 
-    Inputs and results are addresses of host memory, dense and row-major; the program's specs say what lies there
-    (`runtime.memory.array_at` makes an array of an address and a spec). A donated input lies where its output does.
+    Inputs and results are addresses in its memory, dense and row-major; the program's specs say what lies there
+    (`runtime.memory.array_at` makes an array of an address of the host and a spec). A donated input lies where its
+    output does.
     """
+
+    @property
+    def memory(self) -> MemorySpace | None:
+        """Where inputs and results are, None: in the host's memory."""
+        return None
 
     @property
     def entry(self) -> Entry | None:
         """The program as a C function; None: it is none."""
         return None
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """One call.
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
+        """One call. Returns when it is done (None), or when the device of its memory has been asked for it: then it is
+        done behind all that this device was asked for before.
 
         Raises:
             CallError: a custom call failed.
@@ -55,8 +63,8 @@ class SizedCode(Code, Protocol):
             OverflowError: one of them is not in i64.
         """
 
-    def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:
-        """One call, with the table that `sizes` gave for it. Raises as `run`."""
+    def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> Event | None:
+        """One call, with the table that `sizes` gave for it; as `run`."""
 
 
 class Grid(Protocol):

@@ -6,6 +6,7 @@ import array
 import ctypes
 from collections.abc import Callable, Sequence
 
+from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.cpu import host
 from stablehlo_py.backends.cpu import target as targets
 from stablehlo_py.backends.cpu.grid_memory import GridMemory
@@ -48,7 +49,7 @@ def _table(numbers: Sequence[int]) -> tuple[array.array[int], int]:
     return table, table.buffer_info()[0]
 
 
-class CpuCode:
+class CpuCode(Code):
     """The machine code of a program. Frames of calls that have ended serve later ones.
 
     Raises:

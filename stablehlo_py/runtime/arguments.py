@@ -10,27 +10,9 @@ import numpy as np
 
 from stablehlo_py.boundary import is_expected, number
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, clipped, elided, shape_text
-from stablehlo_py.runtime.memory import ArrayMemory, address_of
+from stablehlo_py.runtime.buffer import Buffer
+from stablehlo_py.runtime.memory import ArrayMemory
 from stablehlo_py.runtime.program import Leaves, Spec
-
-
-class Handle:
-    """An input prepared once by `Executable.put`. A donated handle is spent after one call."""
-
-    __slots__ = ("address", "array", "spec")
-
-    def __init__(self, array: np.ndarray, spec: Spec) -> None:
-        self.array: np.ndarray | None = array
-        self.spec = spec
-        self.address = address_of(array)
-
-    def __reduce__(self) -> str:
-        # A copy would share memory that a call may give away, or hold the address of memory that is freed.
-        raise ArgumentError("a handle cannot be copied or pickled", remedy="put() the array again")
-
-    def __repr__(self) -> str:
-        return f"Handle({self.spec}{'' if self.array is not None else ', donated'})"
-
 
 # A Python number stands for every dtype of its rank and above: 2 for a float, never 2.5 for an integer.
 _SCALARS = {bool: 0, int: 1, float: 2, complex: 3}
@@ -146,14 +128,27 @@ def candidates(specs: Sequence[Spec], position: int | None) -> Sequence[Spec]:
     return (specs[place],)
 
 
-def not_handles(handles: object) -> ArgumentError:
-    """The error of a `call` with something else than handles."""
-    wrong = handles
-    if isinstance(handles, (list, tuple)):
-        wrong = next((each for each in handles if not isinstance(each, Handle)), handles)
+def not_buffers(buffers: object) -> ArgumentError:
+    """The error of a `call` with something else than buffers."""
+    wrong = buffers
+    if isinstance(buffers, (list, tuple)):
+        wrong = next((each for each in buffers if not isinstance(each, Buffer)), buffers)
     return ArgumentError(
-        f"a {type(wrong).__name__} is passed where a handle is wanted",
+        f"a {type(wrong).__name__} is passed where a buffer is wanted",
         remedy="pass a list of what put() returned; for arrays call the executable: exe(*arrays)",
+    )
+
+
+def usable(value: object, array: np.ndarray, spec: Spec) -> np.ndarray:
+    """The array that was made of a value, if it has the value's own memory.
+
+    Raises:
+        ArgumentError: it is a copy.
+    """
+    if array is value or np.may_share_memory(array, as_array(value, spec)):
+        return array
+    raise ArgumentError(
+        f"argument {spec.name} cannot be used without a copy", remedy="pass a dense array, or put it with copy=True"
     )
 
 

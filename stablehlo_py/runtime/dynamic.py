@@ -16,6 +16,7 @@ from stablehlo_py.backends.base import SizedCode, backend_of
 from stablehlo_py.dialect.size import Number, is_known, substitute
 from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
+from stablehlo_py.runtime.buffer import Buffer, Placement
 from stablehlo_py.runtime.entry import Entry, required
 from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram, DynamicCheck
@@ -34,6 +35,7 @@ class DynamicProgram:
         self._memory = memory  # of results
         self._layout = program.dynamic
         self._code = cast(SizedCode, backend_of(program).load(program))
+        self.placement = Placement(self._code.memory, memory)
         self._donated = dict(program.donations)
         self._symbols = [(each.of_shape, each.argument, each.position, each.divisor) for each in self._layout.symbols]
         # Of every result: its shape, where the call does not say it, its dtype and the size of an element.
@@ -50,6 +52,10 @@ class DynamicProgram:
             NotServed: they need a program of their own.
             ResourceError: they need more memory than there is.
         """
+        if self.placement.space is not None:
+            put, fetch = self.placement.put, self.placement.fetch
+            buffers = [put(array, spec) for array, spec in zip(arrays, self.program.inputs, strict=True)]
+            return tuple(map(fetch, self.call(buffers)))
         table = self._table(arrays)
         addresses = addresses_of(arrays)
         results, places = [], []
@@ -64,6 +70,24 @@ class DynamicProgram:
             results.append(result)
             places.append(place)
         self._code.run_sized(addresses, places, table)
+        return tuple(results)
+
+    def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
+        """The results as buffers; donated inputs are copied. Raises as `run`."""
+        table = self._table(buffers)
+        addresses, results = [buffer.address for buffer in buffers], []
+        for number, (sizes, known, _, width) in enumerate(self._results):
+            shape = known or tuple([table[-1 - size] if size < 0 else size for size in sizes])
+            spec = self.program.outputs[number]
+            if number in self._donated:
+                source = self._donated[number]
+                results.append(self.placement.put(np.asarray(buffers[source]), spec))
+                addresses[source] = results[-1].address
+            else:
+                results.append(self.placement.empty(spec, shape, math.prod(shape) * width))
+        event = self._code.run_sized(addresses, [result.address for result in results], table)
+        for result in results:
+            result._event = event
         return tuple(results)
 
     @property
@@ -83,13 +107,13 @@ class DynamicProgram:
             for sizes, _, _, width in self._results
         )
 
-    def symbols(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
+    def symbols(self, arrays: Sequence[np.ndarray] | Sequence[Buffer]) -> dict[str, int]:
         """What the symbols in the texts of stages are in a call with these arguments."""
         return {symbol.name: symbol.value(arrays) for symbol in self._layout.symbols}
 
-    def _table(self, arrays: Sequence[np.ndarray]) -> Sequence[int]:
+    def _table(self, arrays: Sequence[np.ndarray] | Sequence[Buffer]) -> Sequence[int]:
         given = [
-            (arrays[number].shape[position] if of_shape else int(arrays[number].flat[position])) // divisor
+            (arrays[number].shape[position] if of_shape else int(np.asarray(arrays[number]).flat[position])) // divisor
             for of_shape, number, position, divisor in self._symbols
         ]
         try:
@@ -100,7 +124,7 @@ class DynamicProgram:
             self._refuse(arrays)
         return table
 
-    def _refuse(self, arrays: Sequence[np.ndarray]) -> NoReturn:
+    def _refuse(self, arrays: Sequence[np.ndarray] | Sequence[Buffer]) -> NoReturn:
         """Say why, in numbers of any size: those of the table may be none of i64."""
         values = self.symbols(arrays)
         values |= {f"x{name[1:]}": value for name, value in values.items() if name[0] == "v"}

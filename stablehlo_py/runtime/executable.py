@@ -12,7 +12,8 @@ from stablehlo_py.backends.base import backend_of
 from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import artifact
-from stablehlo_py.runtime.arguments import Handle, aligned_copy, candidates, convert, not_handles, taken
+from stablehlo_py.runtime.arguments import candidates, convert, not_buffers, taken, usable
+from stablehlo_py.runtime.buffer import DONATED, Buffer, Placement, result_of
 from stablehlo_py.runtime.entry import Entry, required
 from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
@@ -42,6 +43,7 @@ class Executable(CompiledModel):
         self._results = [_memory_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
         self._memory = ArrayMemory(len(self.inputs) + len(self.outputs))
+        self._placement = Placement(self._code.memory, self._memory)
         self.random_keys = RandomKeys()
 
     @property
@@ -70,6 +72,8 @@ class Executable(CompiledModel):
                         ready = False
                         break
             prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs, self._leaves)  # type: ignore[assignment]
+            if self._placement.space is not None:
+                return self._call_elsewhere(prepared)
             addresses = addresses_of(prepared)
             results = []
             for number, (shape, dtype, size) in enumerate(self._results):
@@ -88,11 +92,17 @@ class Executable(CompiledModel):
                 raise
             raise as_shlo_error(error, "Executable.__call__ failed") from error
 
+    def _call_elsewhere(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """A call where the program's memory is not the host's."""
+        put, fetch = self._placement.put, self._placement.fetch
+        buffers = [put(array, spec) for array, spec in zip(arrays, self.inputs, strict=True)]
+        return tuple(map(fetch, self._call(buffers)))
+
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._program,)  # a copy, in this process or another, with machine code of its own
 
     @public
-    def put(self, array: object, position: int | None = None) -> Handle:
+    def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
         failure: ArgumentError | None = None
         for spec in candidates(self.inputs, position):
             try:
@@ -100,55 +110,55 @@ class Executable(CompiledModel):
             except ArgumentError as error:
                 failure = failure or error.with_traceback(None)  # it would have this frame, which has the error
                 continue
-            owned = aligned_copy(ready, self._memory)
-            return Handle(owned, spec)
+            return self._placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)
         try:
             raise failure or ArgumentError("the model takes no inputs")
         finally:
             del failure  # its traceback has this frame
 
     @guards_itself
-    def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
+    def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         try:
-            return self._call(handles)
+            return self._call(buffers)
         except Exception as error:
             if is_expected(error):
                 raise
             raise as_shlo_error(error, "Executable.call failed") from error
 
-    def _call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
+    def _call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         addresses = []
+        placement = self._placement
         try:
-            handles = taken(handles, self.inputs, self._leaves, "handles")
-            for handle, spec in zip(handles, self.inputs, strict=True):
-                if handle.array is None:
-                    raise ArgumentError(
-                        f"the handle of {spec.name} was donated to an earlier call", remedy="put() a new array"
-                    )
-                if handle.spec is not spec and (handle.spec.dtype, handle.spec.shape) != (spec.dtype, spec.shape):
-                    raise ArgumentError(f"the handle of {handle.spec} is not the input {spec}")
-                addresses.append(handle.address)
-        except Exception as error:  # what is no handle has no such attributes, what is no sequence no length
+            buffers = taken(buffers, self.inputs, self._leaves, "buffers")
+            for buffer, spec in zip(buffers, self.inputs, strict=True):
+                if buffer._gone is not None or buffer._space is not placement.space or buffer.spec is not spec:
+                    placement.check(buffer, spec)
+                addresses.append(buffer.address)
+        except Exception as error:  # what is no buffer has no such attributes, what is no sequence no length
             if is_expected(error):
                 raise
-            raise not_handles(handles) from error
+            raise not_buffers(buffers) from error
         for input_ in self._donated.values():
-            if sum(handle is handles[input_] for handle in handles) > 1:
+            if sum(buffer is buffers[input_] for buffer in buffers) > 1:
                 raise ArgumentError(
-                    f"the handle of {self.inputs[input_].name}, which is donated, is also another input",
+                    f"the buffer of {self.inputs[input_].name}, which is donated, is also another input",
                     remedy="put() the array once for each input",
                 )
         results = []
-        for number, (shape, dtype, size) in enumerate(self._results):
+        for number, (shape, _, size) in enumerate(self._results):
             if number in self._donated:
-                handle = handles[self._donated[number]]
-                assert handle.array is not None
-                results.append(handle.array)
+                input_ = self._donated[number]
+                owner = placement.taken(buffers[input_])
+                addresses[input_] = owner.address
+                results.append(result_of(owner, self.outputs[number]))
             else:
-                results.append(self._memory.array(shape, dtype, size))
-        self._code.run(addresses, addresses_of(results))
+                results.append(placement.empty(self.outputs[number], shape, size))
+        event = self._code.run(addresses, [result.address for result in results])
+        if event is not None:
+            for result in results:
+                result._event = event
         for input_ in self._donated.values():
-            handles[input_].array = None
+            buffers[input_].spend(DONATED)
         return tuple(results)
 
     @property

@@ -12,7 +12,8 @@ from stablehlo_py import boundary
 from stablehlo_py.backends.base import GridCode
 from stablehlo_py.boundary import is_expected, public
 from stablehlo_py.errors import ArgumentError, Problem, elided
-from stablehlo_py.runtime.arguments import Handle, convert, not_handles
+from stablehlo_py.runtime.arguments import convert, not_buffers
+from stablehlo_py.runtime.buffer import Buffer
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.grid_call import GridCall
 from stablehlo_py.runtime.memory import addresses_of
@@ -93,21 +94,21 @@ class GridExecutable(Executable):
         return self.call_grid([[arrays]])[0][0]
 
     @public
-    def call(self, handles: Sequence[Handle]) -> Arrays:
+    def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         """As `Executable.call`, in a grid of one process. Donated inputs are copied.
 
         Raises:
-            ArgumentError: the grid has several processes, or a handle is spent or of another input.
+            ArgumentError: the grid has several processes, or a buffer is spent or of another input.
         """
         try:
-            arrays = [handle.array for handle in handles]
+            for buffer in buffers:
+                buffer.require()
         except Exception as error:
             if is_expected(error):
                 raise
-            raise not_handles(handles) from error
-        if any(array is None for array in arrays):
-            raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
-        return self(*arrays)
+            raise not_buffers(buffers) from error
+        results = zip(self(*map(np.asarray, buffers)), self.outputs, strict=True)
+        return tuple(self._placement.put(result, spec, copy=False) for result, spec in results)
 
     @public
     def call_grid(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from stablehlo_py.runtime.arguments import Handle
+from stablehlo_py.runtime.buffer import Buffer
 from stablehlo_py.runtime.memory_plan import MemoryPlan
 from stablehlo_py.runtime.program import Spec, signature
 
@@ -54,20 +54,22 @@ class CompiledModel(ABC):
         """
 
     @abstractmethod
-    def put(self, array: object, position: int | None = None) -> Handle:
-        """Prepare an input once, for many calls. Its spec is found by `position`, else by order: the first input that
-        it fits.
+    def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
+        """Bring an input to where the program runs, once for many calls. Its spec is found by `position`, else by
+        order: the first input that it fits. Without `copy` a dense array of the host (NumPy, JAX, DLPack) is used where
+        it is, and must not change as long as calls use it.
 
         Raises:
-            ArgumentError: it fits no input, or not the one at `position`.
+            ArgumentError: it fits no input, or not the one at `position`; or it cannot be used without a copy.
         """
 
     @abstractmethod
-    def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
-        """Run on handles made by `put`. A donated input's memory becomes the result's, and its handle is spent.
+    def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
+        """Run on buffers, of `put` or of earlier calls, and leave the results where they are. On devices this returns
+        at once: reading a result waits for it. A donated input's memory becomes the result's, and its buffer is spent.
 
         Raises:
-            ArgumentError: wrong number of handles, wrong specs, or a spent handle.
+            ArgumentError: wrong number of buffers, wrong specs, or a spent buffer.
             CallError: the function behind a custom call failed.
         """
 

@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -104,6 +105,16 @@ class GridPlan:
         return self.replicas * self.partitions
 
 
+class Shaped(Protocol):
+    """An array, or something that becomes one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+
+    def __array__(self) -> np.ndarray: ...
+
+
 @dataclass(frozen=True)
 class DynamicSymbol:
     """A number that a call brings along: dimension `position` of an argument, divided by `divisor`, or (unless
@@ -123,10 +134,11 @@ class DynamicSymbol:
         argument, position, *divisor = map(int, name[1:].split("_"))
         return DynamicSymbol(name, argument, position, divisor[0] if divisor else 1, name[0] == "d", name[0] != "x")
 
-    def value(self, arrays: Sequence[np.ndarray]) -> int:
+    def value(self, arrays: Sequence[Shaped]) -> int:
         """Its value in a call with these arguments."""
         array = arrays[self.argument]
-        return (array.shape[self.position] if self.of_shape else int(array.flat[self.position])) // self.divisor
+        found = array.shape[self.position] if self.of_shape else int(np.asarray(array).flat[self.position])
+        return found // self.divisor
 
 
 @dataclass(frozen=True)

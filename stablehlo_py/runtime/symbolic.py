@@ -4,25 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from stablehlo_py.boundary import is_expected, number, public
 from stablehlo_py.errors import ArgumentError, UnsupportedError, shown
 from stablehlo_py.runtime import artifact
-from stablehlo_py.runtime.arguments import (
-    Handle,
-    aligned_copy,
-    as_array,
-    candidates,
-    convert,
-    not_handles,
-    problem_with,
-    taken,
-)
+from stablehlo_py.runtime.arguments import as_array, candidates, convert, not_buffers, problem_with, taken, usable
+from stablehlo_py.runtime.buffer import Buffer, Placement
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
 from stablehlo_py.runtime.entry import Entry
 from stablehlo_py.runtime.executable import Executable
@@ -34,6 +26,7 @@ from stablehlo_py.runtime.random_keys import RandomKeys
 from stablehlo_py.runtime.stages import stage_texts
 
 Shapes = tuple[tuple[int, ...], ...]
+Results = TypeVar("Results")
 
 
 class Specializer(Protocol):
@@ -124,15 +117,15 @@ class SymbolicExecutable(CompiledModel):
             UnsupportedError: the executable was loaded from an artifact, whose program does not serve these shapes.
         """
         prepared = convert(arrays, self.inputs, self._leaves)
-        results = self._served(prepared)
+        results = self._served(lambda once: once.run(prepared))
         return self._specialized(prepared)(*prepared) if results is None else results
 
-    def _served(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...] | None:
+    def _served(self, run: Callable[[DynamicProgram], Results]) -> Results | None:
         """Results of the program for all shapes, None where a specialization is to run."""
         if self._once is None:
             return None
         try:
-            return self._once.run(arrays)
+            return run(self._once)
         except NotServed as error:
             if self._specializations is None:
                 problems = [replace(problem, remedy=_WITHOUT_MODULE) for problem in error.problems]
@@ -144,41 +137,43 @@ class SymbolicExecutable(CompiledModel):
         return self._specializations.for_call(arrays)
 
     @public
-    def put(self, array: object, position: int | None = None) -> Handle:
-        """Prepare an input once, for many calls; see `Executable.put`.
+    def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
+        """Bring an input to where the program runs; see `Executable.put`.
 
         Raises:
-            ArgumentError: it fits no input, or not the one at `position`.
+            ArgumentError: it fits no input, or not the one at `position`; or it cannot be used without a copy.
         """
         problems = []
         for spec in candidates(self.inputs, position):
             candidate = as_array(array, spec)
             problem = problem_with(candidate, spec)
             if problem is None:
-                owned = aligned_copy(candidate, self._memory)
-                return Handle(owned, Spec(spec.name, owned.shape, owned.dtype))
+                ready = np.require(candidate, requirements=("C", "ALIGNED"))
+                placement = self._once.placement if self._once is not None else Placement(None, self._memory)
+                return placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)
             problems.append(problem)
         raise ArgumentError("the array fits no input", problems=problems)
 
     @public
-    def call(self, handles: Sequence[Handle]) -> tuple[np.ndarray, ...]:
-        """Run on handles made by `put`.
+    def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
+        """Run on buffers; see `Executable.call`. Donated ones are copied.
 
         Raises:
-            ArgumentError: wrong number of handles, or shapes that do not fit the model's dimensions.
+            ArgumentError: wrong number of buffers, or shapes that do not fit the model's dimensions.
             UnsupportedError: as `__call__`.
         """
         try:
-            handles = taken(handles, self.inputs, self._leaves, "handles")
-            arrays = [handle.array for handle in handles if handle.array is not None]
+            buffers = taken(buffers, self.inputs, self._leaves, "buffers")
+            for buffer in buffers:
+                buffer.require()
         except Exception as error:
             if is_expected(error):
                 raise
-            raise not_handles(handles) from error
-        if len(arrays) != len(handles):
-            raise ArgumentError("a handle was donated to an earlier call", remedy="put() a new array")
-        results = self._served(arrays)
-        return self._specialized(arrays).call(handles) if results is None else results
+            raise not_buffers(buffers) from error
+        results = self._served(lambda once: once.call(buffers))
+        return (
+            self._specialized([np.asarray(buffer) for buffer in buffers]).call(buffers) if results is None else results
+        )
 
     def _program(self) -> DynamicProgram:
         if self._once is None:

@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from stablehlo_py.backends.base import Backend
+from stablehlo_py.backends.base import Backend, Code
 from stablehlo_py.backends.common.description import describe
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.evaluate import evaluate_op
@@ -56,7 +56,7 @@ class ToyBackend(Backend):
         return frozenset()
 
 
-class ToyCode:
+class ToyCode(Code):
     def __init__(self, program):
         self.program = program
         with make_context():

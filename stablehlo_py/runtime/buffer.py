@@ -1,0 +1,244 @@
+"""Arrays where programs run: in the memory of the host, or in a memory of a device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from stablehlo_py.errors import ArgumentError
+from stablehlo_py.runtime.memory import ArrayMemory, address_of
+from stablehlo_py.runtime.program import Spec
+
+# Of an array of DLPack: its device, by type and number (dlpack.h).
+_DLPACK_CPU = (1, 0)
+DONATED = "donated to an earlier call"
+
+
+class Event(Protocol):
+    """Work that a device has been asked for."""
+
+    def is_ready(self) -> bool:
+        """Whether it is done."""
+
+    def wait(self) -> None:
+        """Return when it is done; raise what ended it."""
+
+
+class Allocation(Protocol):
+    """Bytes of a memory space, freed when the last reference to this object goes (after the work that uses them)."""
+
+    @property
+    def address(self) -> int:
+        """Where they are, in that space. Nothing else may be done with it than to hand it to a program."""
+
+
+class MemorySpace(Protocol):
+    """A memory of a device. What one is asked for is done in the order in which it was asked for, programs included:
+    so an array may be used before it is there.
+
+    Attributes:
+        device: the device's name, e.g. "cuda:0".
+        name: the memory's, e.g. "device".
+    """
+
+    device: str
+    name: str
+
+    def allocate(self, size: int) -> Allocation:
+        """So many bytes. Raises ResourceError."""
+
+    def write(self, source: np.ndarray, target: Allocation) -> Event | None:
+        """Copy a dense array there; the array may change when this returns. None: it is done."""
+
+    def read(self, source: Allocation, target: np.ndarray) -> None:
+        """Copy to a dense array of the host, when everything before is done."""
+
+
+class Buffer:
+    """An array in a memory space: what `put` makes of an argument, and `call` takes and returns. It is dense and
+    row-major. `np.asarray(buffer)` and DLPack give its elements, from the host's memory without a copy; they are to be
+    read only.
+
+    A call that donates a buffer gives its memory to a result (a copy of it, where arrays look at it); then the buffer
+    is spent. So it is after `release`.
+
+    Attributes:
+        spec: name and dtype; shape: its sizes.
+        address: where it is, in its memory space.
+    """
+
+    # Those of an array in the host's memory; most buffers are.
+    _space: MemorySpace | None = None
+    _event: Event | None = None
+    _gone: str | None = None  # what became of it
+    _is_seen = False  # whether somebody else may look at the memory
+
+    def __init__(self, owner: np.ndarray | Allocation, address: int, spec: Spec, shape: tuple[int, ...]) -> None:
+        self._owner: Any = owner  # an array, or an allocation of the space
+        self.address = address
+        self.spec = spec
+        self.shape = shape
+
+    @property
+    def device(self) -> str:
+        """The device that its memory belongs to."""
+        return "cpu" if self._space is None else self._space.device
+
+    @property
+    def memory_space(self) -> str:
+        """Which of the device's memories it is in."""
+        return "host" if self._space is None else self._space.name
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements, NumPy's or ml_dtypes'."""
+        return self.spec.dtype
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """Dimensions, from the one that varies slowest to the one that varies fastest."""
+        return tuple(range(len(self.shape)))
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they take."""
+        return self.size * self.dtype.itemsize
+
+    def is_ready(self) -> bool:
+        """Whether the program that computes it has ended."""
+        return self._event is None or self._event.is_ready()
+
+    def wait(self) -> Buffer:
+        """Return the buffer when it is ready. Raises what ended the program that computes it."""
+        if self._event is not None:
+            self._event.wait()
+            self._event = None
+        return self
+
+    @property
+    def is_donated(self) -> bool:
+        """Whether a call has taken its memory."""
+        return self._gone == DONATED
+
+    def release(self) -> None:
+        """Free the memory now, not when the last reference to the buffer goes."""
+        self.spend("released")
+
+    def spend(self, reason: str) -> None:
+        """Give the memory up; `reason` says to whom, in messages."""
+        if self._gone is None:
+            self._gone, self._owner = reason, None
+
+    def require(self) -> None:
+        """Raises ArgumentError: it has no memory any more."""
+        if self._gone is not None:
+            raise ArgumentError(f"the buffer of {self.spec.name} was {self._gone}", remedy="put() a new array")
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        self.require()
+        self.wait()
+        if self._space is not None:
+            if copy is False:
+                raise ValueError(f"a buffer in {self.memory_space} memory is no array without a copy")
+            array = np.empty(self.shape, self.dtype)
+            self._space.read(self._owner, array)
+        else:
+            array = self._owner.view()
+            array.flags.writeable = False
+            self._is_seen = True
+        if dtype is not None and dtype != array.dtype:
+            if copy is False:
+                raise ValueError(f"a buffer of {array.dtype} is no array of {dtype} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.__array__().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DLPACK_CPU
+
+    def __reduce__(self) -> str:
+        # A copy would share memory that a call may give away, or hold the address of memory that is freed.
+        raise ArgumentError("a buffer cannot be copied or pickled", remedy="use np.asarray(buffer)")
+
+    def __repr__(self) -> str:
+        state = self._gone or ("ready" if self.is_ready() else "not ready")
+        described = Spec(self.spec.name, self.shape, self.dtype, self.spec.quantization)
+        return f"<Buffer {described} in {self.memory_space} memory of {self.device}, {state}>"
+
+
+class Placement:
+    """Where the buffers of an executable are: in its program's memory space (None: the host's), results of the host in
+    `memory`."""
+
+    def __init__(self, space: MemorySpace | None, memory: ArrayMemory) -> None:
+        self.space = space
+        self._memory = memory
+
+    def empty(self, spec: Spec, shape: tuple[int, ...], size: int) -> Buffer:
+        """An uninitialized buffer of `size` bytes. Raises ResourceError."""
+        if self.space is None:
+            array = self._memory.array(shape, spec.dtype, size)
+            return Buffer(array, address_of(array), spec, shape)
+        allocation = self.space.allocate(size)
+        made = Buffer(allocation, allocation.address, spec, shape)
+        made._space = self.space
+        return made
+
+    def put(self, array: np.ndarray, spec: Spec, *, copy: bool = True) -> Buffer:
+        """A dense array as a buffer; without `copy` its own memory, on the host. Raises ResourceError."""
+        if self.space is None and not copy:
+            made = Buffer(array, address_of(array), spec, array.shape)
+            made._is_seen = True
+            return made
+        made = self.empty(spec, array.shape, array.nbytes)
+        if self.space is None:
+            np.copyto(made._owner, array)
+        else:
+            made._event = self.space.write(array, made._owner)
+        return made
+
+    def fetch(self, buffer: Buffer) -> np.ndarray:
+        """The elements of a result, as an array for the caller alone."""
+        if self.space is None:
+            return buffer._owner
+        array = self._memory.array(buffer.shape, buffer.dtype, buffer.nbytes)
+        self.space.read(buffer.wait()._owner, array)
+        return array
+
+    def taken(self, buffer: Buffer) -> Buffer:
+        """The memory of a buffer that is donated, for a result: its own, or a copy where somebody looks at it."""
+        return self.put(buffer._owner, buffer.spec) if buffer._is_seen else buffer
+
+    def check(self, buffer: Buffer, spec: Spec) -> None:
+        """Refuse what is no buffer for this input. Raises ArgumentError."""
+        buffer.require()
+        if buffer._space is not self.space:
+            raise ArgumentError(
+                f"the buffer of {buffer.spec.name} is in {buffer.memory_space} memory of {buffer.device}, where the "
+                "program does not run",
+                remedy="put() the array with this executable",
+            )
+        if buffer.spec is not spec and (buffer.dtype, buffer.shape) != (spec.dtype, spec.shape):
+            described = Spec(buffer.spec.name, buffer.shape, buffer.dtype)
+            raise ArgumentError(f"the buffer of {described} is not the input {spec}")
+
+
+def result_of(owner: Buffer, spec: Spec) -> Buffer:
+    """The buffer of a result in the memory of another one."""
+    made = Buffer(owner._owner, owner.address, spec, owner.shape)
+    made._space = owner._space
+    return made
