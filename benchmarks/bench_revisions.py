@@ -40,7 +40,7 @@ def serve() -> None:
 
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    executable, handles = None, []
+    executable, buffers = None, []
     for line in sys.stdin:
         request = json.loads(line)
         start = time.perf_counter()
@@ -49,13 +49,13 @@ def serve() -> None:
             executable = shlo.compile(request["load"], options=options)
             seconds = time.perf_counter() - start
             with np.load(request["arrays"]) as arrays:
-                handles = [executable.put(arrays[f"arr_{n}"], n) for n in range(len(arrays.files))]
+                buffers = [executable.put(arrays[f"arr_{n}"], n) for n in range(len(arrays.files))]
             code = hashlib.sha256(executable.stages["kernels"].encode()).hexdigest()
             print(json.dumps({"seconds": seconds, "code": code}), file=lines)
         else:
             assert executable is not None
             for _ in range(request["calls"]):
-                executable.call(handles)
+                executable.call(buffers)
             print(json.dumps({"seconds": (time.perf_counter() - start) / request["calls"]}), file=lines)
 
 

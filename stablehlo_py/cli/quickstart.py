@@ -57,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.print("[bold]4.[/bold] time it next to jax.jit, the calls interleaved")
     jitted = jax.jit(model.callable())
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
-    handles = [executable.put(array, position) for position, array in enumerate(arrays)]
+    buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
     ours, theirs, speedup = interleaved(
-        lambda: executable.call(handles), lambda: jax.block_until_ready(jitted(*on_device)), options.rounds
+        lambda: executable.call(buffers), lambda: jax.block_until_ready(jitted(*on_device)), options.rounds
     )
     console.print(f"   stablehlo-py {1e3 * ours:.3g} ms, jax.jit {1e3 * theirs:.3g} ms: {speedup:.2f} times its speed")
 

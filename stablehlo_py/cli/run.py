@@ -243,12 +243,12 @@ def _save(path: str, results: Mapping[str, np.ndarray]) -> None:
 
 
 def _benchmark(executable: Executable | SymbolicExecutable, inputs: Sequence[np.ndarray], calls: int) -> None:
-    handles = [executable.put(array, number) for number, array in enumerate(inputs)]
-    # A donated handle serves one call: such a model is timed with its arguments' conversion.
+    buffers = [executable.put(array, number) for number, array in enumerate(inputs)]
+    # A donated buffer serves one call: such a model is timed with its arguments' conversion.
     donates = bool(getattr(executable, "donations", ()))
 
     def run() -> object:
-        return executable(*inputs) if donates else executable.call(handles)
+        return executable(*inputs) if donates else executable.call(buffers)
 
     for _ in range(max(1, calls // 10)):
         run()

@@ -165,7 +165,9 @@ class Buffer:
         return array.copy() if copy else array
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.__array__().__dlpack__(**options)
+        array = self.__array__()
+        # Of the array itself: consumers of older versions of DLPack take nothing that is read-only.
+        return (array if self._space is not None else self._owner).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _DLPACK_CPU

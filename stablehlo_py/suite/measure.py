@@ -131,9 +131,9 @@ def measure(name: str, request: Mapping[str, Any]) -> Measurement:
     lowered = lower()
     result.xla_compile_cold, compiled = timed(lowered.compile)
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
-    handles = [executable.put(array, position) for position, array in enumerate(arrays)]
+    buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
     result.seconds, result.xla_seconds, result.speedup = interleaved(
-        lambda: executable.call(handles), lambda: jax.block_until_ready(compiled(*on_device)), rounds
+        lambda: executable.call(buffers), lambda: jax.block_until_ready(compiled(*on_device)), rounds
     )
     with tempfile.TemporaryDirectory() as folder:
         result.xla_compile_cached = _xla_cached(lower, folder)

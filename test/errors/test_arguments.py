@@ -79,11 +79,11 @@ def test_python_numbers_take_the_models_type() -> None:
             shlo.compile(text.replace("ELEMENT", element))(number)
 
 
-def test_handles(model: shlo.Executable) -> None:
+def test_buffers(model: shlo.Executable) -> None:
     x, n, b = model.put(X), model.put(N), model.put(B)
-    for handles, words in (([x, n], "got 2 handles"), ([n, x, b], "is not the input")):
+    for buffers, words in (([x, n], "got 2 buffers"), ([n, x, b], "is not the input")):
         with pytest.raises(shlo.ArgumentError, match=words):
-            model.call(handles)
+            model.call(buffers)
     with pytest.raises(shlo.ArgumentError):
         model.put(np.zeros(7))
     with pytest.raises(shlo.ArgumentError):
@@ -107,9 +107,9 @@ def test_symbolic_shapes() -> None:
     with pytest.raises(shlo.ArgumentError, match="fits no input"):
         model.put(np.zeros((2, 5), np.float32))
     mine = X.copy()
-    handle = model.put(mine)
+    buffer = model.put(mine)
     mine += 1
-    np.testing.assert_array_equal(model.call([handle, handle])[0], X + X)
+    np.testing.assert_array_equal(model.call([buffer, buffer])[0], X + X)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_options_that_are_no_options_are_refused() -> None:
 
 def test_arrays_where_handles_are_wanted_and_positions_that_are_none() -> None:
     model = shlo.compile(TEXT)
-    with pytest.raises(shlo.ArgumentError, match="a ndarray is passed where a handle is wanted"):
+    with pytest.raises(shlo.ArgumentError, match="a ndarray is passed where a buffer is wanted"):
         model.call([X, Y])  # type: ignore[list-item]
     with pytest.raises(shlo.ArgumentError, match="no input at position 7"):
         model.put(X, 7)
@@ -129,11 +129,11 @@ def test_executables_are_copied_and_pickled_with_code_of_their_own(text: str) ->
         np.testing.assert_array_equal(copied(X, Y)[0], X)
 
 
-def test_handles_are_not_copied_since_calls_may_give_their_memory_away() -> None:
-    handle = shlo.compile(TEXT).put(X)
+def test_buffers_are_not_copied_since_calls_may_give_their_memory_away() -> None:
+    buffer = shlo.compile(TEXT).put(X)
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(shlo.ArgumentError, match="cannot be copied"):
-            duplicate(handle)
+            duplicate(buffer)
 
 
 def test_errors_are_pickled_whole() -> None:

@@ -1,4 +1,4 @@
-"""The public API: executables, handles, artifacts, caches, threads, symbolic shapes, jit."""
+"""The public API: executables, buffers, artifacts, caches, threads, symbolic shapes, jit."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_specs(executable: shlo.Executable) -> None:
     assert [spec.shape for spec in executable.outputs] == [(3, 5), ()]
 
 
-def test_handles(executable: shlo.Executable) -> None:
-    handles = [executable.put(array) for array in (X, W)]
+def test_buffers(executable: shlo.Executable) -> None:
+    buffers = [executable.put(array) for array in (X, W)]
     for _ in range(3):
-        np.testing.assert_array_equal(executable.call(handles)[0], executable(X, W)[0])
+        np.testing.assert_array_equal(executable.call(buffers)[0], executable(X, W)[0])
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_arguments_are_not_changed_by_donation() -> None:
     (result,) = donating(argument)
     np.testing.assert_array_equal(argument, X)
     assert (result[0] == 9).all()
-    handle = donating.put(X)
-    assert (donating.call([handle])[0][0] == 9).all()
+    buffer = donating.put(X)
+    assert (np.asarray(donating.call([buffer])[0])[0] == 9).all()
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ made = [shlo.compile("model.mlir", target="toy", options=options) for _ in range
 made[0].save("model.shloexe")
 made.append(shlo.load_executable("model.shloexe"))
 for executable in made:
-    handles = [executable.put(x), executable.put(y)]
-    for sums, rows in (executable(x, y), executable.call(handles)):
-        assert (sums == x + 1).all() and rows.tolist() == [6.0, 15.0]
+    buffers = [executable.put(x), executable.put(y)]
+    for sums, rows in (executable(x, y), executable.call(buffers)):
+        assert (sums == x + 1).all() and np.asarray(rows).tolist() == [6.0, 15.0]
     assert list(executable.stages)[-2:] == ["scheduled", "bytes"] and executable.stages["bytes"]
     assert executable.report().startswith("a toy")
 native = [name for name in sys.modules if name.startswith("stablehlo_py.backends.cpu")]

@@ -221,17 +221,17 @@ def test_donated_memory_becomes_the_result() -> None:
 
     cache, row = normal(100, 500), normal(1, 500)
     executable = compiled(update, cache, row, scalar(3), donate_argnums=0)
-    handles = [executable.put(array) for array in (cache, row, scalar(3))]
-    address = handles[0].address
-    (result,) = executable.call(handles)
-    assert result.__array_interface__["data"][0] == address
+    buffers = [executable.put(array) for array in (cache, row, scalar(3))]
+    address = buffers[0].address
+    (result,) = executable.call(buffers)
+    assert result.address == address
     expected = cache.copy()
     expected[3] = row
     np.testing.assert_array_equal(result, expected)
     with pytest.raises(shlo.ArgumentError, match="donated"):
-        executable.call(handles)
-    handles[0] = executable.put(result)
-    np.testing.assert_array_equal(executable.call(handles)[0], expected)
+        executable.call(buffers)
+    buffers[0] = executable.put(result)
+    np.testing.assert_array_equal(executable.call(buffers)[0], expected)
 
 
 def test_donated_inputs_that_are_read_late() -> None:
@@ -258,13 +258,13 @@ def test_exchanged_donations() -> None:
         np.testing.assert_array_equal(b, x * 2)
 
 
-def test_a_donated_handle_is_no_other_input() -> None:
+def test_a_donated_buffer_is_no_other_input() -> None:
     x = normal(40, 500)
     executable = compiled(lambda x, y: x + y, x, x, donate_argnums=0)
-    handle = executable.put(x)
+    buffer = executable.put(x)
     with pytest.raises(shlo.ArgumentError, match="also another input"):
-        executable.call([handle, handle])
-    np.testing.assert_array_equal(executable.call([handle, executable.put(x)])[0], x + x)
+        executable.call([buffer, buffer])
+    np.testing.assert_array_equal(executable.call([buffer, executable.put(x)])[0], x + x)
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from stablehlo_py.targets import find_backend, register_backend, unregister_back
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from toy import ToyBackend  # noqa: E402
+from toy import MEMORY, ToyBackend  # noqa: E402
 
 OPTIONS = shlo.Options(cache_dir=None)
 SOFTMAX = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -148,3 +149,70 @@ def test_a_backend_is_made_once_and_can_be_taken_back() -> None:
     unregister_backend("toy")
     with pytest.raises(shlo.OptionError, match="no backend for target 'toy'"):
         find_backend("toy")
+
+
+RUNNING_SUM = """func.func @main(%state: tensor<3xf32> {tf.aliasing_output = 0 : i32}, %x: tensor<3xf32>)
+    -> (tensor<3xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.add %state, %x : tensor<3xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+  return %0, %1 : tensor<3xf32>, tensor<f32>
+}"""
+
+
+def test_state_stays_on_the_device() -> None:
+    """Nothing is copied but what is put and what is read."""
+    executable = shlo.compile(RUNNING_SUM, target="toy", options=OPTIONS)
+    MEMORY.copies.clear()
+    state, x = executable.put(np.zeros(3, np.float32), 0), executable.put(np.arange(3, dtype=np.float32), 1)
+    for _ in range(5):
+        state, total = executable.call([state, x])
+        assert state.device == "toy:0" and state.memory_space == "scratchpad" and state.address >= 1 << 60
+    assert MEMORY.copies == {"to the device": 2}
+    np.testing.assert_array_equal(total, 15)
+    assert total.is_ready()
+    np.testing.assert_array_equal(state, [0, 5, 10])
+    assert MEMORY.copies == {"to the device": 2, "to the host": 2}
+
+
+def test_a_call_with_arrays_copies_each_once() -> None:
+    executable = shlo.compile(SOFTMAX, target="toy", options=OPTIONS)
+    MEMORY.copies.clear()
+    (result,) = executable(np.zeros((4, 8), np.float32))
+    assert (result == 0.125).all() and result.flags.writeable
+    assert MEMORY.copies == {"to the device": 1, "to the host": 1}
+
+
+def test_calls_return_before_the_work_is_done() -> None:
+    executable = shlo.compile(SOFTMAX, target="toy", options=OPTIONS)
+    x, go_on = executable.put(np.zeros((4, 8), np.float32)), threading.Event()
+    MEMORY.ask(go_on.wait)
+    (result,) = executable.call([x])
+    assert not result.is_ready() and "not ready" in repr(result)
+    go_on.set()
+    assert result.wait().is_ready()
+    np.testing.assert_array_equal(np.asarray(result), 0.125)
+
+
+def test_memory_is_freed_with_its_buffer() -> None:
+    executable = shlo.compile(SOFTMAX, target="toy", options=OPTIONS)
+    before = len(MEMORY.content)
+    buffers = [executable.put(np.zeros((4, 8), np.float32)) for _ in range(3)]
+    assert len(MEMORY.content) == before + 3
+    buffers.pop()
+    buffers[0].release()
+    MEMORY.ask(int).wait()
+    assert len(MEMORY.content) == before + 1
+    with pytest.raises(shlo.ArgumentError, match="released"):
+        executable.call(buffers[:1])
+
+
+def test_buffers_of_another_memory_are_refused() -> None:
+    executable = shlo.compile(SOFTMAX, target="toy", options=OPTIONS)
+    other = shlo.compile(SOFTMAX, options=OPTIONS)
+    buffer = other.put(np.zeros((4, 8), np.float32))
+    with pytest.raises(shlo.ArgumentError, match="in host memory of cpu, where the program does not run"):
+        executable.call([buffer])
+    (result,) = other.call([buffer])
+    np.testing.assert_array_equal(executable(result)[0], executable(np.asarray(result))[0])  # arrays of any device

@@ -2,20 +2,24 @@
 
 It fuses elementwise work only and calls that "map"; everything else is a kernel of its own op. Nothing is shared out,
 written in place, unrolled or split, and there is no plan of memory, so it has one stage of its own, "maps". Its machine
-code is that module, and its text a listing of the kernels.
+code is that module, and its text a listing of the kernels. It has a memory of its own, at addresses that no process
+has, and does what it is asked for one after another, in a thread of its own.
 """
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from stablehlo_py.backends.base import Backend
+from stablehlo_py.backends.base import Backend, Code
 from stablehlo_py.backends.common.description import describe
 from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.dialect.calls import main_function
@@ -27,8 +31,7 @@ from stablehlo_py.options import Options
 from stablehlo_py.passes.policy import Costs, FusionPolicy
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.registry import register_pass
-from stablehlo_py.runtime.memory import array_at
-from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.program import CompiledProgram, Spec
 
 MOVES = frozenset(("concatenate", "dynamic_slice", "gather", "pad", "reverse", "transpose"))
 NO_KERNEL = frozenset(("custom_call", "infeed", "outfeed", "send", "recv"))
@@ -106,8 +109,66 @@ class ToyBackend(Backend):
         return frozenset()
 
 
-class ToyCode:
+class ToyEvent:
+    """Work that the machine has been asked for."""
+
+    def __init__(self, work: Future[None]) -> None:
+        self.is_ready = work.done
+        self.wait = work.result
+
+
+class ToyAllocation:
+    """Bytes of the machine's memory."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+
+class ToyMemory:
+    """The machine's memory: arrays by their address there. It counts copies, by direction."""
+
+    device, name = "toy:0", "scratchpad"
+
+    def __init__(self) -> None:
+        self.copies: Counter[str] = Counter()
+        self.content: dict[int, np.ndarray] = {}
+        self._addresses = itertools.count(1 << 60, 1 << 40)
+        self._queue = ThreadPoolExecutor(1)
+
+    def ask(self, work: Callable[[], object]) -> ToyEvent:
+        """Do it behind everything before."""
+        return ToyEvent(self._queue.submit(work))
+
+    def allocate(self, size: int) -> ToyAllocation:
+        """So many bytes."""
+        made = ToyAllocation(next(self._addresses))
+        self.content[made.address] = np.zeros(size, np.uint8)
+        weakref.finalize(made, self.ask, partial(self.content.pop, made.address)).atexit = False
+        return made
+
+    def write(self, source: np.ndarray, target: ToyAllocation) -> ToyEvent:
+        """Copy there."""
+        self.copies["to the device"] += 1
+        data, address = source.copy(), target.address
+        return self.ask(lambda: np.copyto(self.content[address], data.reshape(-1).view(np.uint8)))
+
+    def read(self, source: ToyAllocation, target: np.ndarray) -> None:
+        """Copy from there."""
+        self.copies["to the host"] += 1
+        self.ask(lambda: np.copyto(target.reshape(-1).view(np.uint8), self.content[source.address])).wait()
+
+    def array(self, address: int, spec: Spec) -> np.ndarray:
+        """What lies there, for the machine."""
+        return self.content[address].view(spec.dtype).reshape(spec.shape)
+
+
+MEMORY = ToyMemory()
+
+
+class ToyCode(Code):
     """A program that NumPy runs."""
+
+    memory = MEMORY
 
     def __init__(self, program: CompiledProgram) -> None:
         self.program = program
@@ -115,12 +176,16 @@ class ToyCode:
             self.module = ir.Module.parse(program.objects[0])
         self.interpreter = Interpreter(self.module)
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> ToyEvent:
         """One call."""
-        arrays = [array_at(at, spec) for at, spec in zip(inputs, self.program.inputs, strict=True)]
-        results = self.interpreter.function(main_function(self.module), arrays)
-        for at, spec, result in zip(outputs, self.program.outputs, results, strict=True):
-            array_at(at, spec)[...] = result
+
+        def work() -> None:
+            arrays = [MEMORY.array(at, spec) for at, spec in zip(inputs, self.program.inputs, strict=True)]
+            results = self.interpreter.function(main_function(self.module), arrays)
+            for at, spec, result in zip(outputs, self.program.outputs, results, strict=True):
+                MEMORY.array(at, spec)[...] = result
+
+        return MEMORY.ask(work)
 
 
 def kernels(module: ir.Module) -> list[Fusion]:
