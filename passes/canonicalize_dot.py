@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
-from stablehlo_py.dialect.index_map import Group, long, reshape_groups
+from stablehlo_py.dialect.index_map import long, reshaped_roles
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use
@@ -173,37 +173,17 @@ def dot_free_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         inner = defining(operands[which], "hlo.reshape")
         if inner is None:
             continue
-        source, target = shape(inner.operands[0]), shape(operands[which])
-        moved = _through_free(reshape_groups(source, target), source, target, *numbers.side(which))
-        if moved is None:
+        target, batch_contract = shape(operands[which]), numbers.side(which)
+        fixed = [dimension for dimensions in batch_contract for dimension in dimensions]
+        own = [dimension if dimension in fixed else -1 for dimension in range(len(target))]
+        roles = reshaped_roles(shape(inner.operands[0]), target, own)
+        if roles is None or any(roles.count(dimension) != 1 for dimension in fixed):
             continue
         operands[which] = inner.operands[0]
+        moved = ([roles.index(dimension) for dimension in dimensions] for dimensions in batch_contract)
         new = make_dot(rewriter, op, operands[0], operands[1], numbers.with_side(which, *moved))
         return rewriter.reshape(new, shape(op.result))
     return None
-
-
-def _through_free(
-    groups: Sequence[Group] | None,
-    source: Sequence[int],
-    target: Sequence[int],
-    batch: Sequence[int],
-    contract: Sequence[int],
-) -> tuple[list[int], list[int]] | None:
-    """(batch, contracting) dimensions of the source of a reshape that leaves those dimensions alone; None if it does
-    not."""
-    if groups is None:
-        return None
-    place: dict[int, int] = {}
-    for from_dims, to_dims in groups:
-        if not any(dimension in batch or dimension in contract for dimension in to_dims):
-            continue
-        one, two = long(from_dims, source), long(to_dims, target)
-        held = [dimension for dimension in to_dims if dimension in batch or dimension in contract]
-        if len(one) != 1 or len(two) != 1 or held != two:
-            return None
-        place[two[0]] = one[0]
-    return [place[dimension] for dimension in batch], [place[dimension] for dimension in contract]
 
 
 @DOT.rule("hlo.dot", needs="hlo.reshape", where="both operands' leading batch dimensions come from the same dimensions")

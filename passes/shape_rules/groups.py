@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.dialect.index_map import long, reshape_groups
+from stablehlo_py.dialect.index_map import reshaped_roles
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import Rewriter
 
@@ -12,18 +12,8 @@ from stablehlo_py.passmanager.rewrite import Rewriter
 def reshaped_dimensions(mapped: Sequence[int], sizes: tuple[int, ...], target: tuple[int, ...]) -> list[int] | None:
     """Result dimensions (of size > 1) that a reshape of a broadcast maps, when the reshape of `sizes` to `target`
     splits and merges only dimensions that are all mapped or all free; else None."""
-    groups = reshape_groups(sizes, target)
-    if groups is None:
-        return None
-    dimensions: list[int] = []
-    for source_dims, target_dims in groups:
-        inside = long(source_dims, sizes)
-        count = sum(dimension in mapped for dimension in inside)
-        if count not in (0, len(inside)):
-            return None
-        if count:
-            dimensions += long(target_dims, target)
-    return dimensions
+    roles = reshaped_roles(target, sizes, [dimension in mapped for dimension in range(len(sizes))])
+    return None if roles is None else [dimension for dimension, is_mapped in enumerate(roles) if is_mapped]
 
 
 def reshaped_broadcast(

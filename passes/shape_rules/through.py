@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from stablehlo_py.dialect.build import tensor
-from stablehlo_py.dialect.index_map import long, reshape_groups
+from stablehlo_py.dialect.index_map import reshaped_roles
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user
 from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast, reshaped_dimensions
+from stablehlo_py.passes.simplify_rules.reduce import reduce
 from stablehlo_py.passmanager.rewrite import AttributeValue, Replacement, Rewriter, RuleSet
 
 THROUGH = RuleSet("through")
@@ -151,21 +152,8 @@ def reduce_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if inner is None:
         return None
     x, dimensions = inner.operands[0], i64s(op, "dimensions")
-    groups = reshape_groups(shape(x), shape(middle))
-    if groups is None:
-        return None
-    reduced: list[int] = []
-    for source, target in groups:
-        inside = long(target, shape(middle))
-        count = sum(dimension in dimensions for dimension in inside)
-        if count not in (0, len(inside)):
-            return None
-        if count:
-            reduced += long(source, shape(x))
+    roles = reshaped_roles(shape(x), shape(middle), [each in dimensions for each in range(len(shape(middle)))])
+    reduced = [dimension for dimension, is_reduced in enumerate(roles or ()) if is_reduced]
     if not reduced:
         return None
-    sizes = [size for dimension, size in enumerate(shape(x)) if dimension not in reduced]
-    result = tensor(sizes, op.result.type.element_type)
-    return rewriter.reshape(
-        rewriter.value("reduce", result, x, init, kind=text(op, "kind"), dimensions=reduced), shape(op.result)
-    )
+    return rewriter.reshape(reduce(rewriter, text(op, "kind"), x, init, reduced), shape(op.result))

@@ -11,12 +11,13 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from stablehlo_py.dialect.size import always_less, content
 
 Digits = tuple[tuple[int, int], ...]
 Group = tuple[list[int], list[int]]
+T = TypeVar("T")
 
 
 def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -109,6 +110,20 @@ def reshape_groups(source: tuple[int, ...], target: tuple[int, ...]) -> tuple[Gr
 def long(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Those dimensions whose size is not 1."""
     return [dimension for dimension in dimensions if sizes[dimension] != 1]
+
+
+def reshaped_roles(source: tuple[int, ...], target: tuple[int, ...], roles: Sequence[T]) -> list[T | None] | None:
+    """What each dimension of the source of a reshape is to an op to which those of the target are `roles`; None for one
+    of size 1. None where a run of dimensions has several roles."""
+    found: list[T | None] = [None] * len(source)
+    groups = reshape_groups(source, target)
+    for before, after in groups or ():
+        within = {roles[dimension] for dimension in long(after, target)}
+        if len(within) > 1:
+            return None
+        for dimension in long(before, source):
+            (found[dimension],) = within
+    return None if groups is None else found
 
 
 def is_degenerate(source: Sequence[int], target: Sequence[int]) -> bool:
