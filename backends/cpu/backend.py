@@ -66,11 +66,13 @@ class CpuBackend(Backend):
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """LLVM IR, where the kernels are kept, and machine code."""
         from stablehlo_py.backends.cpu import listing
+        from stablehlo_py.codegen.target import ARCHITECTURES
 
         derived: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
         kernels = program.stages.get("kernels")
         if isinstance(kernels, str):
-            derived = {"llvm": lambda: listing.llvm_ir(kernels), **derived}
+            architecture = ARCHITECTURES[program.machine.partition("-")[0]]
+            derived = {"llvm": lambda: listing.llvm_ir(kernels, architecture), **derived}
         return derived
 
     def custom_calls(self) -> frozenset[str]:

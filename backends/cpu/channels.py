@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from stablehlo_py.backends.cpu.grid import HEADER, MISFIT, NO_MEMORY, RECORD, fail, field, has_failed, read
 from stablehlo_py.backends.cpu.pool import WAKE, futex
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
 # A channel, in bytes: the sender's line, then the receiver's. FIRST is the link to the first node.
@@ -24,9 +25,9 @@ def _link(f: Function, channel: Value, node: Value) -> Value:
     return f.select(none, field(f, channel, FIRST), field(f, node, _NEXT))
 
 
-def _send_function() -> Function:
+def _send_function(target: CpuTarget) -> Function:
     """void shlo_grid_send(process, channel, data, size): put a copy of `size` bytes into the channel."""
-    f = Function("shlo_grid_send", [("process", PTR), ("channel", PTR), ("data", PTR), ("size", I64)])
+    f = Function("shlo_grid_send", [("process", PTR), ("channel", PTR), ("data", PTR), ("size", I64)], target.emitter())
     node = f.call("malloc", [f.index(f.iadd(f.size, _DATA))], PTR, external=True)
     assert node is not None
 
@@ -45,9 +46,9 @@ def _send_function() -> Function:
     return f
 
 
-def _recv_function() -> Function:
+def _recv_function(target: CpuTarget) -> Function:
     """void shlo_grid_recv(process, channel, data, size): wait for the next entry of the channel and copy it."""
-    f = Function("shlo_grid_recv", [("process", PTR), ("channel", PTR), ("data", PTR), ("size", I64)])
+    f = Function("shlo_grid_recv", [("process", PTR), ("channel", PTR), ("data", PTR), ("size", I64)], target.emitter())
     record = read(f, f.process, RECORD, PTR)
     received = read(f, f.channel, RECEIVED, I32)
     f.call("shlo_grid_wait", [record, field(f, f.channel, SENT), received], external=True)
@@ -67,9 +68,9 @@ def _recv_function() -> Function:
     return f
 
 
-def _drain_function() -> Function:
+def _drain_function(target: CpuTarget) -> Function:
     """void shlo_grid_drain(channel): free what was not received. When all processes have ended."""
-    f = Function("shlo_grid_drain", [("channel", PTR)])
+    f = Function("shlo_grid_drain", [("channel", PTR)], target.emitter())
     head = read(f, f.channel, HEAD, PTR)
     none = f.cmp("eq", f.cast("ptrtoint", head, I64), f.const(0))
     first = f.select(none, read(f, f.channel, FIRST, PTR), head)
@@ -84,6 +85,6 @@ def _drain_function() -> Function:
     return f
 
 
-def functions() -> list[Function]:
+def functions(target: CpuTarget) -> list[Function]:
     """What kernels call, and `shlo_grid_drain`."""
-    return [_send_function(), _recv_function(), _drain_function()]
+    return [_send_function(target), _recv_function(target), _drain_function(target)]

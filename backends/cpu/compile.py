@@ -40,15 +40,15 @@ def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> 
 
     sizes = size_table(module)
     units, kernels = _kernels(module, target, sizes)
-    program = emit_program(module, kernels, options.thread_count, sizes)
-    units += _program_units(program, target)
+    program = emit_program(module, kernels, target, options.thread_count, sizes)
+    units += _program_units(program)
     if sizes is not None:
         units.append(_sizes_unit(emit_sizes(module, sizes, program.arena_bytes, [])[0]))
     text = render(units)
     if stop == "kernels":
         return text
     progress.at("LLVM")
-    return listing.llvm_ir(text) if stop == "llvm" else listing.disassembly([compile_units(units)])
+    return listing.llvm_ir(text, target.architecture) if stop == "llvm" else listing.disassembly([compile_units(units)])
 
 
 def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
@@ -67,8 +67,8 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     compiler = ObjectCompiler(options.thread_count)
     try:
         units, kernels = _kernels(module, target, sizes, compiler)
-        program = emit_program(module, kernels, options.thread_count, sizes)
-        entries = _program_units(program, target)
+        program = emit_program(module, kernels, target, options.thread_count, sizes)
+        entries = _program_units(program)
         if sizes is not None:
             checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
             function, layout = emit_sizes(module, sizes, program.arena_bytes, checks)
@@ -141,9 +141,8 @@ def _kernels(
     return units, kernels
 
 
-def _program_units(program: Program, target: CpuTarget) -> list[Unit]:
-    text = program.text(target.function_attributes)
-    return [Unit((ENTRY,), text, tuple(program.externals().items()))]
+def _program_units(program: Program) -> list[Unit]:
+    return [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
 
 
 def _sizes_unit(function: Function) -> Unit:

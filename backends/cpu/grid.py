@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from stablehlo_py.backends.cpu.interrupt import ANSWER, ASKED
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex, spin_then
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value
 
 # The input `process`, in bytes.
@@ -64,10 +65,10 @@ def fail(f: Function, process: Value, code: int) -> None:
     f.if_(first, lambda: f.store(read(f, process, NUMBER), field(f, header, AT)))
 
 
-def _wait_function() -> Function:
+def _wait_function(target: CpuTarget) -> Function:
     """void shlo_grid_wait(record, address, value): return when the i32 at `address` is not `value`, or the grid has
     failed."""
-    f = Function("shlo_grid_wait", [("record", PTR), ("address", PTR), ("value", I32)])
+    f = Function("shlo_grid_wait", [("record", PTR), ("address", PTR), ("value", I32)], target.emitter())
     header = read(f, f.record, HEADER, PTR)
 
     def changed() -> Value:
@@ -88,10 +89,10 @@ def _wait_function() -> Function:
     return f
 
 
-def _meet_function() -> Function:
+def _meet_function(target: CpuTarget) -> Function:
     """i1 shlo_grid_meet(record, place, count): wait at a barrier until `count` processes are there; true if the
     grid has failed."""
-    f = Function("shlo_grid_meet", [("record", PTR), ("place", PTR), ("count", I64)], result=I1)
+    f = Function("shlo_grid_meet", [("record", PTR), ("place", PTR), ("count", I64)], target.emitter(), result=I1)
     header, generation_address = read(f, f.record, HEADER, PTR), field(f, f.place, GENERATION)
     generation = f.atomic_load(I32, generation_address)
     before = f.atomic_add(field(f, f.place, ARRIVED), f.const(1, I32))
@@ -115,13 +116,13 @@ def meet(f: Function, record: Value, barrier: Value, count: Value) -> Value:
     return failed
 
 
-def _end_function() -> Function:
+def _end_function(target: CpuTarget) -> Function:
     """i32 shlo_grid_end(header): the loops of a grid that has failed end."""
-    f = Function("shlo_grid_end", [("header", PTR)], result=I32)
+    f = Function("shlo_grid_end", [("header", PTR)], target.emitter(), result=I32)
     f.ret(f.const(1, I32))
     return f
 
 
-def functions() -> list[Function]:
+def functions(target: CpuTarget) -> list[Function]:
     """What kernels that communicate call, and loops."""
-    return [_wait_function(), _meet_function(), _end_function()]
+    return [_wait_function(target), _meet_function(target), _end_function(target)]

@@ -41,7 +41,7 @@ _ENTRY, _CALL, _RETURNED = (getattr(_Block, name).offset for name, _ in _Block._
 
 def _enter_function() -> Function:
     """i32 shlo_enter(block): call a program's entry without the GIL. What it returned is in the block, too."""
-    f = Function("shlo_enter", [("block", PTR)], result=I32)
+    f = Function("shlo_enter", [("block", PTR)], host_target().emitter(), result=I32)
     saved = f.call("PyEval_SaveThread", [], PTR, external=True)
     entry, call = (f.load(PTR, f.gep(f.block, offset, I8)) for offset in (_ENTRY, _CALL))
     returned = f.call_pointer(entry, [call], I32)
@@ -56,7 +56,7 @@ def _enter_function() -> Function:
 def _call_function() -> Function:
     """i32 shlo_call_python(function, argument): function(address of the argument) of Python. 0, or 1 when an exception
     is set in this thread."""
-    f = Function("shlo_call_python", [("function", PTR), ("argument", PTR)], result=I32)
+    f = Function("shlo_call_python", [("function", PTR), ("argument", PTR)], host_target().emitter(), result=I32)
     state = f.call("PyGILState_Ensure", [], I32, external=True)
     number = f.call("PyLong_FromVoidPtr", [f.argument], PTR, external=True)
     assert state is not None
@@ -81,7 +81,7 @@ def _call_function() -> Function:
 
 def _closure_function() -> Function:
     """i32 shlo_closure(argument): shlo_call_python with the object that it is linked with."""
-    f = Function("shlo_closure", [("argument", PTR)], result=I32)
+    f = Function("shlo_closure", [("argument", PTR)], host_target().emitter(), result=I32)
     f.declare(_HANDLER)
     status = f.call("shlo_call_python", [f.address_of(_HANDLER), f.argument], I32, external=True)
     f.ret(status)
@@ -89,12 +89,12 @@ def _closure_function() -> Function:
 
 
 def _unit(function: Function) -> Unit:
-    return Unit((function.name,), function.text(host_target().function_attributes), tuple(function.externals.items()))
+    return Unit((function.name,), function.text(), tuple(function.externals.items()))
 
 
 @once
 def _code() -> NativeCode:
-    functions = [_enter_function(), _call_function(), *interrupt.functions()]
+    functions = [_enter_function(), _call_function(), *interrupt.functions(host_target())]
     code = NativeCode([compile_units([_unit(function) for function in functions])])
     llvm.add_symbol("shlo_call_python", code.address("shlo_call_python"))
     return code

@@ -14,6 +14,7 @@ sets the i32 again a while after each answer, and only then: it sleeps where no 
 from __future__ import annotations
 
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 
 ASKED, ANSWER = 0, 8
@@ -38,9 +39,9 @@ def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None
     f.if_(f.cmp("ne", asked, f.const(0, I32)), ask, unlikely=True)
 
 
-def _answer_function() -> Function:
+def _answer_function(target: CpuTarget) -> Function:
     """i32 shlo_answer_signals(block): let Python run handlers of signals. 0, or -1 when one has raised."""
-    f = Function("shlo_answer_signals", [("block", PTR)], result=I32)
+    f = Function("shlo_answer_signals", [("block", PTR)], target.emitter(), result=I32)
     state = f.call("PyGILState_Ensure", [], I32, external=True)
     status = f.call("PyErr_CheckSignals", [], I32, external=True)
     assert state is not None
@@ -79,9 +80,9 @@ def _start(f: Function) -> None:
     f.if_(f.cmp("eq", status, f.const(0, I32)), started, refused)
 
 
-def _thread_function() -> Function:
+def _thread_function(target: CpuTarget) -> Function:
     """void *shlo_ask_later(block): the thread that sets ASKED a while after each request."""
-    f = Function("shlo_ask_later", [("block", PTR)], result=PTR)
+    f = Function("shlo_ask_later", [("block", PTR)], target.emitter(), result=PTR)
     address = f.gep(f.block, REQUESTS, I8)
 
     def trip(seen: Value) -> list[Value]:
@@ -103,6 +104,6 @@ def _thread_function() -> Function:
     return f
 
 
-def functions() -> list[Function]:
+def functions(target: CpuTarget) -> list[Function]:
     """The functions of the main thread's block; `shlo_answer_signals` is its answer."""
-    return [_answer_function(), _thread_function()]
+    return [_answer_function(target), _thread_function(target)]

@@ -6,15 +6,17 @@ import os
 import shutil
 import subprocess
 
+from stablehlo_py.codegen.emitters.llvm import llvm_module
+from stablehlo_py.codegen.target import Architecture
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import capi, quiet_context
 
 
 @deferred()
-def llvm_ir(kernels: str) -> str:
-    """LLVM IR of the `kernels` stage."""
+def llvm_ir(kernels: str, architecture: Architecture) -> str:
+    """LLVM IR of the `kernels` stage, for an architecture."""
     api = capi()
-    text = kernels.encode()
+    text = llvm_module(kernels, architecture).encode()
     context = quiet_context()
     module = api.module_parse(api.handle(context), api.string(text))
     try:

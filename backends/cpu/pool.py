@@ -12,9 +12,9 @@ cpu-kernels).
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
 
 # Layout of the pool in memory, in bytes. What different threads write lies on different cache lines.
@@ -25,17 +25,14 @@ WORKER_SLOTS = 1024  # (pool, thread number) argument of every worker, 16 bytes 
 MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // 16
 
 SPINS = 300
-FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
-PAUSE = {"x86_64": "pause", "aarch64": "yield"}
 WAIT, WAKE = 128, 129  # FUTEX_WAIT, FUTEX_WAKE with FUTEX_PRIVATE_FLAG
 
 
 def futex(f: Function, address: Value, operation: int, value: Value, timeout: Value | None = None) -> None:
     """The system call: sleep while the i32 at `address` is `value` (WAIT; at most `timeout`, the address of a
     timespec), or wake that many sleepers (WAKE)."""
-    number = FUTEX_NUMBER[platform.machine()]
     arguments = [
-        f.const(number),
+        f.const(f.architecture.system_call("futex")),
         address,
         f.const(operation),
         f.cast("zext", value, I64),
@@ -48,7 +45,6 @@ def futex(f: Function, address: Value, operation: int, value: Value, timeout: Va
 
 def spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None]) -> None:
     """Spin until ready() holds, at most SPINS times; then call sleep() and start again."""
-    instruction = PAUSE[platform.machine()]
 
     def spin_or_sleep(count: Value) -> list[Value]:
         def sleep_and_restart() -> Value:
@@ -56,7 +52,7 @@ def spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None]
             return f.const(0)
 
         def spin() -> Value:
-            f.pause(instruction)
+            f.pause()
             return f.index(f.iadd(count, 1))
 
         return f.if_(f.cmp("sge", count, f.const(SPINS)), sleep_and_restart, spin)
@@ -103,9 +99,9 @@ def _work(f: Function, pool: Value, thread: Value) -> None:
     f.while_([f.atomic_load(I64, ticket_address)], chunks_left, take)
 
 
-def _worker_function() -> Function:
+def _worker_function(target: CpuTarget) -> Function:
     """void *shlo_pool_worker(void *slot): slot is (pool, thread number)."""
-    f = Function("shlo_pool_worker", [("slot", PTR)], result=PTR)
+    f = Function("shlo_pool_worker", [("slot", PTR)], target.emitter(), result=PTR)
     pool, thread = f.load(PTR, f.slot), f.load(I64, f.slot, 1)
     ticket_address, generation_address = _field(f, pool, TICKET), _field(f, pool, TICKET + 4)
     low = f.const(0xFFFFFFFF)
@@ -132,9 +128,13 @@ def _worker_function() -> Function:
     return f
 
 
-def _run_function() -> Function:
+def _run_function(target: CpuTarget) -> Function:
     """void shlo_pool_run(pool, task, context, iterations, chunk): run a job; returns when all of it is done."""
-    f = Function("shlo_pool_run", [("pool", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)])
+    f = Function(
+        "shlo_pool_run",
+        [("pool", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)],
+        target.emitter(),
+    )
     pool = f.pool
     chunks = f.index(f.idiv(f.iadd(f.iadd(f.iterations, f.chunk), -1), f.chunk))
     for value, offset in (
@@ -170,9 +170,9 @@ def _run_function() -> Function:
     return f
 
 
-def _start_function() -> Function:
+def _start_function(target: CpuTarget) -> Function:
     """i64 shlo_pool_start(pool, threads): start threads-1 workers on a zeroed pool; returns how many started."""
-    f = Function("shlo_pool_start", [("pool", PTR), ("threads", I64)], result=I64)
+    f = Function("shlo_pool_start", [("pool", PTR), ("threads", I64)], target.emitter(), result=I64)
     handle = f.alloca(1, I64)
 
     def start(number: Value, started: Value) -> list[Value]:
@@ -196,6 +196,6 @@ def _start_function() -> Function:
     return f
 
 
-def functions() -> list[Function]:
+def functions(target: CpuTarget) -> list[Function]:
     """The pool's functions; `shlo_pool_start` and `shlo_pool_run` are the ones to call."""
-    return [_worker_function(), _run_function(), _start_function()]
+    return [_worker_function(target), _run_function(target), _start_function(target)]

@@ -23,13 +23,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from stablehlo_py.backends.cpu import grid
 from stablehlo_py.backends.cpu.interrupt import end_if_asked
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
+from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.size_table import SizeTable
-from stablehlo_py.codegen.tables import constant_array
+from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.dialect.attributes import ARENA_BYTES
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, Slice, aligned, slices_of
@@ -66,10 +69,10 @@ class Program:
     loops: bool = False
     sites: list[str] = field(default_factory=list)
 
-    def text(self, attributes: str) -> str:
+    def text(self) -> str:
         """llvm-dialect text of the functions and the table."""
-        table = [constant_array(TABLE, self.table)] if self.table else []
-        return "\n".join([*table, *(function.text(attributes) for function in self.functions)])
+        table = [constant_table(TABLE, np.array(self.table), I64)] if self.table else []
+        return "\n".join([*table, *(function.text() for function in self.functions)])
 
     def externals(self) -> dict[str, str]:
         """What the functions call elsewhere: name -> declaration."""
@@ -83,16 +86,28 @@ def arena_bytes(module: ir.Module) -> int:
 
 
 def emit_program(
-    module: ir.Module, kernels: Mapping[str, Kernel], threads: int, sizes: SizeTable | None = None
+    module: ir.Module,
+    kernels: Mapping[str, Kernel],
+    target: CpuTarget,
+    threads: int,
+    sizes: SizeTable | None = None,
 ) -> Program:
     """Emit the entry function of a scheduled module; `kernels` by the name of their fusion function. With a table of
     sizes, its address comes behind the inputs."""
-    return _Emitter(module, kernels, threads, sizes).emit()
+    return _Emitter(module, kernels, target, threads, sizes).emit()
 
 
 class _Emitter:
-    def __init__(self, module: ir.Module, kernels: Mapping[str, Kernel], threads: int, sizes: SizeTable | None) -> None:
+    def __init__(
+        self,
+        module: ir.Module,
+        kernels: Mapping[str, Kernel],
+        target: CpuTarget,
+        threads: int,
+        sizes: SizeTable | None,
+    ) -> None:
         self.kernels = kernels
+        self.target = target
         self.threads = threads
         self.program = Program()
         self.main = main_function(module)
@@ -103,7 +118,7 @@ class _Emitter:
         self.program.private_offset = planned + aligned(shared)
         self.program.private_bytes = private
         self.program.arena_bytes = self.program.private_offset + private * threads
-        self.f = Function(ENTRY, [("caller", PTR)], result=I32)
+        self.f = Function(ENTRY, [("caller", PTR)], target.emitter(), result=I32)
         size = self.f.load(I64, self._place("size"))
         self.f.ret_if(self.f.cmp("ult", size, self.f.const(ctypes.sizeof(Call))), self.f.const(OLD_CALL, I32))
         self.arena = self._given("workspace")
@@ -129,7 +144,7 @@ class _Emitter:
         self._block(block)
         self.f.ret(self.f.const(OK, I32))
         self.program.uses_pool = bool(self.tasks)
-        helpers = [_parallel_function()] if self.tasks else []
+        helpers = [_parallel_function(self.target)] if self.tasks else []
         self.program.functions = [*helpers, *self.tasks.values(), *self.tabled.values(), self.f]
         return self.program
 
@@ -365,7 +380,9 @@ class _Emitter:
     def _with_table(self, op: ir.OpView) -> Function:
         """call(bases, row, caller): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1], in bytes."""
         name = step_name(op)
-        f = Function(f"{name}.call", [("bases", PTR), ("row", PTR), ("caller", PTR)], private=True)
+        f = Function(
+            f"{name}.call", [("bases", PTR), ("row", PTR), ("caller", PTR)], self.target.emitter(), private=True
+        )
         pointers = []
         for position in range(len(op.operands) + len(op.results)):
             base = f.load(PTR, f.gep(f.bases, f.load(I64, f.row, 2 * position), I8))
@@ -426,7 +443,12 @@ class _Emitter:
         """task(context, begin, end, thread): unpacks the context and gives the thread its own private scratch."""
         name = f"{symbol}.task"
         if name not in self.tasks:
-            f = Function(name, [("context", PTR), ("begin", I64), ("end", I64), ("thread", I64)], private=True)
+            f = Function(
+                name,
+                [("context", PTR), ("begin", I64), ("end", I64), ("thread", I64)],
+                self.target.emitter(),
+                private=True,
+            )
             values = [f.load(PTR, f.context, position) for position in range(count)]
             if self.sizes:
                 assert self.f.sizes is not None
@@ -458,11 +480,11 @@ def repetition(steps: Sequence[object], start: int) -> tuple[int, int]:
     return best
 
 
-def _parallel_function() -> Function:
+def _parallel_function(target: CpuTarget) -> Function:
     """parallel(caller, task, context, iterations, chunk): the caller's threads work, or, where it lends none, this one
     alone."""
     parameters = [("caller", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
-    f = Function(PARALLEL, parameters, private=True)
+    f = Function(PARALLEL, parameters, target.emitter(), private=True)
     parallel_for, own = (
         f.load(PTR, f.gep(f.caller, OFFSETS[field], I8)) for field in ("parallel_for", "parallel_context")
     )

@@ -24,16 +24,13 @@ _pools: dict[int, ThreadPool] = {}
 
 
 def _compiled(functions: Sequence[Function]) -> NativeCode:
-    attributes = host_target().function_attributes
-    units = [
-        Unit((function.name,), function.text(attributes), tuple(function.externals.items())) for function in functions
-    ]
+    units = [Unit((function.name,), function.text(), tuple(function.externals.items())) for function in functions]
     return NativeCode([compile_units(units)])
 
 
 @once
 def _code() -> NativeCode:
-    return _compiled(native_pool.functions())
+    return _compiled(native_pool.functions(host_target()))
 
 
 @once
@@ -45,7 +42,7 @@ def parallel_for() -> int:
 @once
 def register_grid_symbols() -> NativeCode:
     """Make what processes of a grid meet by known to programs that are loaded later."""
-    functions = [*native_grid.functions(), *channels.functions()]
+    functions = [*native_grid.functions(host_target()), *channels.functions(host_target())]
     code = _compiled(functions)
     for function in functions:
         llvm.add_symbol(function.name, code.address(function.name))

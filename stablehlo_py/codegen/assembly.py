@@ -10,6 +10,7 @@ from typing import Any
 from stablehlo_py.codegen.emitter import Emitter, Lines
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.codegen.target import Architecture
 from stablehlo_py.codegen.values import (
     I1,
     I64,
@@ -36,11 +37,11 @@ class Assembly:
         self,
         name: str,
         parameters: Sequence[tuple[str, Type]],
+        emitter: Emitter | None = None,
         *,
         noalias: Iterable[str] = (),
         result: Type | None = None,
         private: bool = False,
-        emitter: Emitter | None = None,
     ) -> None:
         self.name = name
         self.emit = emitter or LlvmEmitter()
@@ -63,16 +64,22 @@ class Assembly:
 
     # --- rendering ---------------------------------------------------------------------------------------------------
 
-    def text(self, attributes: str = "") -> str:
-        """The function in its emitter's language. `attributes` are what the emitter adds to it (target features)."""
+    def text(self) -> str:
+        """The function in its emitter's language."""
         return self.emit.function(
             self.name,
             self.parameters,
             self._result,
             noalias=self._noalias,
             private=self._private,
-            attributes=attributes,
         )
+
+    @property
+    def architecture(self) -> Architecture:
+        """What the function is emitted for. Raises InternalError where it is for any machine."""
+        if self.emit.target is None:
+            raise InternalError(f"the function {self.name} is for no machine in particular")
+        return self.emit.target.architecture
 
     def declarations(self) -> dict[str, str]:
         """External functions that the body calls: name -> declaration text."""

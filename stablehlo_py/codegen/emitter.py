@@ -27,6 +27,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import ScalarType, Type, Value, VectorType
 from stablehlo_py.errors import InternalError
 
@@ -49,13 +50,13 @@ class Emitter:
         lines: where code is appended now. `Function` replaces it while it writes into an enclosing region.
         entry: what comes before all code: constants, memory on the stack.
         static_offsets: `element_address` takes ints below this, in absolute value; others come as Values.
-        pointer_bits: width of a pointer.
+        target: the machine that runs the function; None where any will do.
     """
 
     static_offsets = 1 << 62
-    pointer_bits = 64
 
-    def __init__(self) -> None:
+    def __init__(self, target: TargetDescription | None = None) -> None:
+        self.target = target
         self.lines: Lines = []
         self.entry: list[str] = []
 
@@ -65,7 +66,8 @@ class Emitter:
 
     def alignment(self, type_: Type) -> int:
         """Bytes to which an element of a type is aligned in memory."""
-        return max(1, (type_.element.bits or self.pointer_bits) // 8)
+        bits = type_.element.bits or (self.target.architecture.pointer_bits if self.target else 64)
+        return max(1, bits // 8)
 
     # --- the whole ---------------------------------------------------------------------------------------------------
 
@@ -77,7 +79,6 @@ class Emitter:
         *,
         noalias: frozenset[str],
         private: bool,
-        attributes: str,
     ) -> str:
         """The text of the function. What `noalias` parameters point to is reached by nothing else; a `private` one is
         called in its own module only."""

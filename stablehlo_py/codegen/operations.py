@@ -306,9 +306,9 @@ class Operations(Assembly):
         """Order all earlier memory operations, non-temporal stores included, before all later ones."""
         self.emit.fence()
 
-    def pause(self, instruction: str) -> None:
-        """Tell the core that this is a spin loop: `instruction` is the target's ("pause", "yield")."""
-        self.emit.pause(instruction)
+    def pause(self) -> None:
+        """Tell the core that this is a spin loop."""
+        self.emit.pause(self.architecture.spin_hint)
 
     # --- blocks of threads, where the target runs kernels so ---------------------------------------------------------
 

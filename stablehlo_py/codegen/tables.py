@@ -3,24 +3,15 @@ the same kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.values import ScalarType
 
-_NUMPY = {"f32": "<f4", "f64": "<f8", "i32": "<i4", "i64": "<i8"}
+_NUMPY = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8"}
 
 
 def constant_table(name: str, numbers: np.ndarray, element: ScalarType, emitter: type[Emitter] = LlvmEmitter) -> str:
     """The text of a private table `name` that holds the numbers, row-major, aligned to 64 bytes."""
     return emitter.table(name, np.ascontiguousarray(numbers, _NUMPY[element.text]), element)
-
-
-def constant_array(name: str, numbers: Sequence[int]) -> str:
-    """A read-only global of i64 numbers; `Function.address_of(name)` gives its address."""
-    listed, count = ", ".join(map(str, numbers)), len(numbers)
-    value = f"(dense<[{listed}]> : tensor<{count}xi64>) {{alignment = 8 : i64}}"
-    return f"llvm.mlir.global internal constant @{name}{value} : !llvm.array<{count} x i64>"

@@ -17,6 +17,7 @@ from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen import conversions, types
 from stablehlo_py.codegen import math as real_math
 from stablehlo_py.codegen.builder import F32, F64, I1, I8, I16, I32, I64, PTR, Function, ScalarType, Value, VectorType
+from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.values import Space, pointer
@@ -29,7 +30,7 @@ NUMPY = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "
 Body = Callable[[Function], None]
 
 
-def function(body: Body, emitter: C99Emitter | LlvmEmitter) -> Function:
+def function(body: Body, emitter: Emitter) -> Function:
     f = Function("kernel", [("x", PTR), ("y", PTR), ("n", I64)], noalias=["y"], emitter=emitter)
     body(f)
     f.ret()
@@ -38,9 +39,8 @@ def function(body: Body, emitter: C99Emitter | LlvmEmitter) -> Function:
 
 def same(body: Body, x: np.ndarray, y: np.ndarray, tmp_path: Path, table: np.ndarray | None = None) -> np.ndarray:
     """What a function of (x, y, number of elements of x) writes to y, as both emitters write the function."""
-    target = host_target()
-    llvm, c = function(body, LlvmEmitter()), function(body, C99Emitter())
-    text = llvm.text(target.function_attributes)
+    llvm, c = function(body, host_target().emitter()), function(body, C99Emitter())
+    text = llvm.text()
     source = "\n".join([PRELUDE, *c.declarations().values(), c.text()])
     if table is not None:
         text = "\n".join([text, constant_table("table", table, I64)])

@@ -97,7 +97,6 @@ class C99Emitter(Emitter):
         *,
         noalias: frozenset[str],
         private: bool,
-        attributes: str,
     ) -> str:
         arguments = ", ".join(
             f"{self._type(value.type)} {'restrict ' if parameter in noalias else ''}{value.ref}"

@@ -52,7 +52,7 @@ class Kernel:
 Template = Callable[[Fusion, CpuTarget], Kernel]
 
 
-def phase_function(fusion: Fusion, symbol: str, *, aliased: bool = False) -> Function:
+def phase_function(fusion: Fusion, target: CpuTarget, symbol: str, *, aliased: bool = False) -> Function:
     """A function with the phase signature: in0.., out0.., (sizes,) shared, private, begin, end.
 
     `aliased`: an output may share memory with an input (in-place), so no pointer promises noalias.
@@ -61,7 +61,7 @@ def phase_function(fusion: Fusion, symbol: str, *, aliased: bool = False) -> Fun
     pointers += ["sizes"] if fusion.sizes is not None else []
     pointers += ["shared", "private"]
     parameters = [(pointer, PTR) for pointer in pointers] + [("begin", I64), ("end", I64)]
-    f = Function(symbol, parameters, noalias=() if aliased else pointers)
+    f = Function(symbol, parameters, target.emitter(), noalias=() if aliased else pointers)
     if fusion.sizes is not None:
         f.sizes = fusion.sizes, f.parameters["sizes"]
     return f

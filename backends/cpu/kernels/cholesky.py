@@ -33,7 +33,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     op = fusion.op("hlo.cholesky")
     sizes, of = shape(op.operands[0]), element(op.operands[0])
     n, batch = sizes[-1], math.prod(sizes[:-2])
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     if n:
         lanes = target.lanes(of.compute.bits)
         if is_known(n):
@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.ret()
     typical = float(estimate(n))
     phase = Phase(fusion.name, batch if n else 0, 1, 20.0 * typical + typical**3 / 30.0)
-    return Kernel((f.text(target.function_attributes),), (phase,))
+    return Kernel((f.text(),), (phase,))
 
 
 class _Factor:

@@ -199,7 +199,7 @@ class _KeptLanes:
         iterations = math.prod(self.outer) * self.blocks
         split = c.reduced.index(max(c.reduced, key=estimate))
         chunks = c.chunks(iterations, c.reduced[split])
-        f = start_function(c.fusion)
+        f = start_function(c.fusion, c.target)
         cost = c.cost * self.vectors * estimate(c.total) / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
@@ -356,7 +356,7 @@ class _ReducedLanes:
 
     def emit(self) -> Kernel:
         c = self.c
-        f = start_function(c.fusion)
+        f = start_function(c.fusion, c.target)
         vectors = estimate(math.prod(c.reduced[:-1]) * -(-c.reduced[-1] // c.lanes))
         unit = c.lanes * self.copies if len(c.reduced) == 1 else 1
         chunks = c.chunks(c.count, maximum(1, c.reduced[0] // unit))
@@ -419,7 +419,7 @@ class _ReducedLanes:
 
 def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = None) -> tuple[Function, Phase]:
     """The second phase: partial results in the order of chunks, then the epilogue."""
-    f = start_function(c.fusion, ".combine")
+    f = start_function(c.fusion, c.target, ".combine")
     lanes = 1 if rest else min(c.lanes, power_of_two(c.count))
     vectors = -(-c.count // lanes)
 

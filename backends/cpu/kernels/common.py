@@ -33,7 +33,7 @@ def scalar_operand(f: Function, fusion: Fusion, value: ir.Value, lanes: int = 1)
 def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget) -> tuple[str, Phase] | None:
     """A parallel phase that copies an input (or splats a constant) into an output; None where they share memory."""
     symbol = f"{fusion.name}.copy{output}"
-    f = phase_function(fusion, symbol)
+    f = phase_function(fusion, target, symbol)
     size = tensor_bytes(fusion.outputs[output])
     if size == 0:
         return None
@@ -52,4 +52,4 @@ def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget)
         step = of.bytes
         f.loop(f.idiv(begin, step), f.idiv(f.iadd(begin, length), step), 1, lambda i: types.store(f, of, filler, to, i))
     f.ret()
-    return f.text(target.function_attributes), Phase(symbol, blocks, 1, COPY_BLOCK / 10)
+    return f.text(), Phase(symbol, blocks, 1, COPY_BLOCK / 10)

@@ -48,7 +48,7 @@ def emit_cumulative(
     combiner_of: Callable[[Function, ir.OpView], Callable[[list[Lanes]], list[Lanes]]],
 ) -> Kernel:
     """One phase; an iteration walks the dimension once, for as many neighbours behind it as a vector holds."""
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     count = len(op.operands) // 2
     sizes = shape(op.operands[0])
     length, inner = sizes[dimension], math.prod(sizes[dimension + 1 :])
@@ -82,4 +82,4 @@ def emit_cumulative(
     f.ret()
     cost = STEP_COST * estimate(length)
     phase = Phase(fusion.name, math.prod(sizes[:dimension]) * blocks, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(target.function_attributes),), (phase,))
+    return Kernel((f.text(),), (phase,))

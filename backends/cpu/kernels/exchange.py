@@ -36,7 +36,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     size = tensor_bytes(op.results[0]) // max(1, blocks)
     rows = _table(op, blocks, size)
     table = f"{fusion.name}.rows"
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     process = operand(f, fusion, op.operands[0])
     record = grid.read(f, process, grid.RECORD, PTR)
     header = grid.read(f, record, grid.HEADER, PTR)
@@ -57,7 +57,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     alone = f.cmp("eq", count, f.const(0))
     f.if_(alone, lambda: f.set_memory(f.out0, 0, size * blocks), together)
     f.ret()
-    functions = (f.text(target.function_attributes), constant_table(table, rows, I64))
+    functions = (f.text(), constant_table(table, rows, I64))
     externals = tuple(f.declarations().values())
     return Kernel(functions, (Phase(fusion.name),), externals=externals, communicates=text(op, "origin"))
 

@@ -65,10 +65,10 @@ class Phases:
     def phase(self, suffix: str, iterations: int, cost: float, body: Callable[[Function], None]) -> None:
         """Add a phase; `body` emits the loop over begin..end."""
         symbol = self.name(suffix)
-        f = phase_function(self.fusion, symbol)
+        f = phase_function(self.fusion, self.target, symbol)
         body(f)
         f.ret()
-        self._functions.append(f.text(self.target.function_attributes))
+        self._functions.append(f.text())
         grain = COSTS.grain(cost, COSTS.op_grain_ns)
         self._phases.append(Phase(symbol, iterations, grain, cost))
 

@@ -45,9 +45,9 @@ def phase(symbol: str, iterations: int, cost: float) -> Phase:
     return Phase(symbol, iterations, min(grain, max(iterations, 1)) if is_known(iterations) else grain, cost)
 
 
-def start_function(fusion: Fusion, suffix: str = "") -> Function:
+def start_function(fusion: Fusion, target: CpuTarget, suffix: str = "") -> Function:
     """The function of a phase."""
-    return phase_function(fusion, fusion.name + suffix, aliased=fusion.aliased)
+    return phase_function(fusion, target, fusion.name + suffix, aliased=fusion.aliased)
 
 
 def kernel(
@@ -62,12 +62,12 @@ def kernel(
     externals: dict[str, str] = {}
     for function in functions:
         externals.update(function.declarations())
-    texts = tuple(function.text(target.function_attributes) for function in functions)
+    texts = tuple(function.text() for function in functions)
     return Kernel(texts, tuple(phases), shared_bytes, private_bytes, tuple(externals.values()))
 
 
 def empty(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The kernel of a fusion without elements."""
-    f = start_function(fusion)
+    f = start_function(fusion, target)
     f.ret()
     return kernel([f], [Phase(fusion.name, 0)], target)

@@ -73,7 +73,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     small = less(math.prod(routine.operands[0].shape), SMALL_MATRIX + 1)
     numbers = [fusion.inputs.index(value) for value in op.operands]
     in_place = [(numbers.index(input_), output) for input_, output in fusion.inplace]
-    f = phase_function(fusion, fusion.name, aliased=fusion.aliased)
+    f = phase_function(fusion, target, fusion.name, aliased=fusion.aliased)
     inputs = [operand(f, fusion, value) for value in op.operands]
     first: Index = 0
     last: Index = batch
@@ -91,7 +91,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = CALL_NS + NS_PER_FLOP * routine.flops
     iterations = select(small, batch, minimum(batch, 1))
     return Kernel(
-        (f.text(target.function_attributes),),
+        (f.text(),),
         (Phase(fusion.name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost),),
         shared_bytes=select(small, 0, code.scratch_bytes),
         private_bytes=select(small, code.scratch_bytes, 0),

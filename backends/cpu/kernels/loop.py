@@ -55,7 +55,7 @@ class _Loop:
         self.aliased = fusion.aliased
 
     def emit(self, cost: float) -> Kernel:
-        f = start_function(self.fusion)
+        f = start_function(self.fusion, self.target)
         vectors = -(-self.inner // self.lanes)
         if self.outer == 1:
             body = self._vector_of_flat(f)

@@ -15,7 +15,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase of one iteration, which also counts the draw."""
     op = fusion.op("hlo.random_state")
     site = i64(op, "site")
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     record = grid.read(f, operand(f, fusion, op.operands[0]), grid.RECORD, PTR)
     counts = grid.read(f, record, grid.DRAWN, PTR)
     count = f.load(I64, counts, site)
@@ -24,4 +24,4 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     for number, word in enumerate(words):
         f.store(word, f.out0, number)
     f.ret()
-    return Kernel((f.text(target.function_attributes),), (Phase(f.name),))
+    return Kernel((f.text(),), (Phase(f.name),))

@@ -30,11 +30,11 @@ from stablehlo_py.mlir import ir
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over the kept positions."""
     op = fusion.op("stablehlo.reduce")
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     iterations, cost = _Reduction(f, fusion, op, target).emit()
     f.ret()
     grain = COSTS.grain(cost, COSTS.op_grain_ns)
-    return Kernel((f.text(target.function_attributes),), (Phase(fusion.name, iterations, grain, cost),))
+    return Kernel((f.text(),), (Phase(fusion.name, iterations, grain, cost),))
 
 
 class _Reduction:

@@ -37,7 +37,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     dimension = cumulative_dimension(windows)
     if dimension is not None:
         return emit_cumulative(fusion, target, op, dimension, windows[dimension], _combine)
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     count = len(op.operands) // 2
     sizes = shape(op.results[0])
     elements = [element(value) for value in op.operands[:count]]
@@ -83,7 +83,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = 1.0 * estimate(math.prod(window.width for window in windows)) + 2
     iterations = math.prod(outer) * blocks
     phase = Phase(fusion.name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(target.function_attributes),), (phase,))
+    return Kernel((f.text(),), (phase,))
 
 
 def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]:

@@ -50,7 +50,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     call = read_call(op)
     site = op.attributes[SITE].value if SITE in op.attributes else ""
     pairs = fusion.inplace
-    f = phase_function(fusion, fusion.name, aliased=True)
+    f = phase_function(fusion, target, fusion.name, aliased=True)
     table = _Table(f, f"{fusion.name}.table")
     operands = [operand(f, fusion, value) for value in op.operands]
     results = [f.parameters[f"out{number}"] for number in range(len(call.results))]
@@ -81,7 +81,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: f.store(where, f.shared))
     f.ret()
     return Kernel(
-        (f.text(target.function_attributes), table.global_text()),
+        (f.text(), table.global_text()),
         (Phase(fusion.name),),
         shared_bytes=SITE_BYTES + MESSAGE_BYTES,
         externals=tuple(f.declarations().values()),

@@ -40,17 +40,17 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     functions, phases = [], []
     outputs = {value: f"out{number}" for number, value in enumerate(fusion.outputs)}
     if op.results[1] in outputs and layout.counters:
-        f = phase_function(fusion, f"{fusion.name}.bits")
+        f = phase_function(fusion, target, f"{fusion.name}.bits")
         _emit_bits(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[1]]], op, layout, target)
         functions.append(f)
         groups, cost = -(-layout.counters // target.lanes(32)), 60.0
         phases.append(Phase(f.name, groups, COSTS.grain(cost, COSTS.op_grain_ns), cost))
     if op.results[0] in outputs:
-        f = phase_function(fusion, f"{fusion.name}.state")
+        f = phase_function(fusion, target, f"{fusion.name}.state")
         _emit_state(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[0]]], op, layout.counters)
         functions.append(f)
         phases.append(Phase(f.name, 1, 1, 10.0))
-    return Kernel(tuple(f.text(target.function_attributes) for f in functions), tuple(phases))
+    return Kernel(tuple(f.text() for f in functions), tuple(phases))
 
 
 def _check(op: ir.OpView, philox: bool) -> None:

@@ -65,7 +65,7 @@ class Rooted:
         self.target = target
         self.arithmetic = arithmetic_of(root.results[0])
         self.builder = KernelBuilder(
-            fusion.name, lambda symbol: phase_function(fusion, symbol, aliased=aliased), target
+            fusion.name, lambda symbol: phase_function(fusion, target, symbol, aliased=aliased), target
         )
 
     def source(self, value: ir.Value) -> Source:
@@ -87,10 +87,9 @@ class Rooted:
 
     def kernel(self) -> Kernel:
         """The finished kernel."""
-        attributes = self.target.function_attributes
         externals = {text: None for f in self.builder.functions for text in f.declarations().values()}
         return Kernel(
-            tuple(f.text(attributes) for f in self.builder.functions),
+            tuple(f.text() for f in self.builder.functions),
             tuple(self.builder.phases),
             shared_bytes=self.builder.scratch.bytes,
             private_bytes=self.builder.private.bytes,

@@ -128,7 +128,7 @@ class _Row:
     # --- emission ----------------------------------------------------------------------------------------------------
 
     def emit(self) -> Kernel:
-        f = start_function(self.fusion)
+        f = start_function(self.fusion, self.target)
         groups = -(-self.rows // self.lanes) if self.across else self.rows
         f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
         f.ret()

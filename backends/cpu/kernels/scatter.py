@@ -79,10 +79,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     layout = _layout(op, count)
     if num_elements(op.operands[count + 1]):
         symbol = f"{fusion.name}.update"
-        f = phase_function(fusion, symbol, aliased=bool(fusion.inplace))
+        f = phase_function(fusion, target, symbol, aliased=bool(fusion.inplace))
         iterations, cost = _emit_updates(f, fusion, op, count, layout, target)
         f.ret()
-        functions.append(f.text(target.function_attributes))
+        functions.append(f.text())
         phases.append(Phase(symbol, iterations, 1, cost))
     return Kernel(tuple(functions), tuple(phases))
 

@@ -34,7 +34,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     fill_here = op.operands[2] in fusion.inputs
     filled = None if fill_here else copy_phase(fusion, op.operands[2], 0, target)
     symbol = f"{fusion.name}.select"
-    f = phase_function(fusion, symbol)
+    f = phase_function(fusion, target, symbol)
     parallel = 0
     while parallel < len(sizes) - 1 and windows[parallel].trivial:
         parallel += 1
@@ -46,7 +46,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         phases.append(filled[1])
     _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
     f.ret()
-    functions.append(f.text(target.function_attributes))
+    functions.append(f.text())
     visits = estimate(math.prod(source_sizes[parallel:])) * math.prod(window.width for window in windows)
     cost = 3.0 * visits + estimate(slice_elements)
     phases.append(Phase(symbol, iterations, 1, cost / (4 if not of.is_complex else 1)))

@@ -34,7 +34,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     stride = row_major_strides(sizes)[dimension] if sizes else 1
     rows = math.prod(sizes) // (size or 1)
     elements = [element(value) for value in op.operands]
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     compare = combiner(f, op)
 
     def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
@@ -76,4 +76,4 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     records = estimate(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
     phase = Phase(fusion.name, rows if size else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=used)
+    return Kernel((f.text(),), (phase,), private_bytes=used)

@@ -52,7 +52,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             "and a dense vector or matrix"
         )
     width = dense.shape[1] if len(dense.shape) == 2 else 1
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     of = element(op.operands[0])
     if width:
         product = _Product(f, of, element(op.operands[1]), numbers.shape[0], inner[0], width, target)
@@ -61,7 +61,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.ret()
     cost = 10.0 + 2.0 * numbers.shape[0] / max(1, rows[0]) * -(-width // 4)
     phase = Phase(fusion.name, rows[0] if width else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(target.function_attributes),), (phase,))
+    return Kernel((f.text(),), (phase,))
 
 
 class _Product:

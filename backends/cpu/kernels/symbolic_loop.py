@@ -64,7 +64,7 @@ class _SymbolicLoop:
         self.lanes = lanes_for(target, [*_computed(fusion), *fusion.outputs], self.inner)
 
     def emit(self, cost: float) -> Kernel:
-        f = start_function(self.fusion, self.suffix)
+        f = start_function(self.fusion, self.target, self.suffix)
         blocks = -(-self.inner // BLOCK)
         f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks))
         f.ret()

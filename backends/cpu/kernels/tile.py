@@ -160,7 +160,7 @@ def emit(
     others = [size for loop, size in enumerate(space.sizes) if loop not in (row_loop, column_loop)]
     row_tiles, column_tiles = -(-rows // lanes), -(-columns // lanes)
     work = [value for value in values if value.owner.name not in ("hlo.transpose", "hlo.reshape", "hlo.broadcast")]
-    f = start_function(fusion, suffix)
+    f = start_function(fusion, target, suffix)
 
     def tile(outer: Sequence[Affine], row: Variable | int, number: Index) -> None:
         column_start = f.imul(number, lanes)

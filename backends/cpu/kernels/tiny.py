@@ -52,14 +52,14 @@ Place = tuple[int, ...]
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One serial phase of straight-line code and loops."""
     aliased = fusion.aliased
-    f = phase_function(fusion, fusion.name, aliased=aliased)
+    f = phase_function(fusion, target, fusion.name, aliased=aliased)
     emitter = _Emitter(f, fusion)
     emitter.run()
     if emitter.block is not None:
         f.store(f.null(), f.shared)
     f.ret()
     return Kernel(
-        (f.text(target.function_attributes),),
+        (f.text(),),
         (Phase(fusion.name),),
         shared_bytes=0 if emitter.block is None else 8,
         externals=tuple(f.declarations().values()),

@@ -48,7 +48,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     sizes, k = shape(op.operands[0]), i64(op, "k")
     size, rows = sizes[-1], math.prod(sizes[:-1])
     of, indices = element(op.operands[0]), element(op.results[1])
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     source = operand(f, fusion, op.operands[0])
     used = 0
     columns: list[Value] = []
@@ -95,7 +95,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if select:
         cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
     phase = Phase(fusion.name, rows if k else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(target.function_attributes),), (phase,), private_bytes=used)
+    return Kernel((f.text(),), (phase,), private_bytes=used)
 
 
 def _keep_best(

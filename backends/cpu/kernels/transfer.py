@@ -23,12 +23,12 @@ def transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Sequence[str
     """A kernel whose body takes the process and the address of the tensor: the operand after the token, else the first
     result."""
     op = fusion.ops[0]
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     outgoing = len(op.operands) > 2
     data = operand(f, fusion, op.operands[2]) if outgoing else f.parameters["out0"]
     body(f, operand(f, fusion, op.operands[0]), data)
     f.ret()
-    functions = (f.text(target.function_attributes), *tables)
+    functions = (f.text(), *tables)
     externals = tuple(f.declarations().values())
     return Kernel(functions, (Phase(fusion.name),), externals=externals, communicates=text(op, "origin"))
 

@@ -73,7 +73,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     phases, private = [], 0
     for lanes, vectors, served in _widths(sides, most, left):
         name = f"{fusion.name}.{lanes * vectors}" if functions else fusion.name
-        f = phase_function(fusion, name)
+        f = phase_function(fusion, target, name)
         groups = -(-sides // (lanes * vectors)) if sides else 0
         if n and sides:
             matrix = operand(f, fusion, op.operands[0])
@@ -83,7 +83,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             f.loop(f.begin, f.end, 1, solve)
             private = maximum(private, 0 if left else n * lanes * of.bytes)
         f.ret()
-        functions.append(f.text(target.function_attributes))
+        functions.append(f.text())
         cost = estimate(n) ** 2 * 0.5 * vectors
         iterations = select(served, systems.batch * groups, 0) if n else 0
         phases.append(Phase(name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost))

@@ -48,7 +48,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             f"'{TARGET}' takes three diagonals of n numbers and n x sides of them, of one type of {', '.join(FLOATS)}"
         )
     of = element(op.operands[0])
-    f = phase_function(fusion, fusion.name)
+    f = phase_function(fusion, target, fusion.name)
     systems, row_bytes = math.prod(batch), -(-sides * of.bytes // 64) * 64
     if n and sides:
         pointers = [operand(f, fusion, value) for value in op.operands]
@@ -59,7 +59,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     phase = Phase(fusion.name, systems if n and sides else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     private = row_bytes + 3 * n * of.bytes
     return Kernel(
-        (f.text(target.function_attributes),),
+        (f.text(),),
         (phase,),
         private_bytes=private,
         externals=tuple(f.declarations().values()),

@@ -70,7 +70,7 @@ class _Update:
 
     def nothing(self) -> None:
         """A kernel without work."""
-        f = start_function(self.fusion)
+        f = start_function(self.fusion, self.target)
         f.ret()
         self.functions.append(f)
         self.phases.append(Phase(self.fusion.name, 0))
@@ -122,7 +122,7 @@ class _Update:
         sizes = merge_short(space.sizes, 1 if split else lanes)
         inner = sizes[-1]
         lanes = lanes_for(self.target, [value, *values], inner)
-        f = start_function(self.fusion, suffix)
+        f = start_function(self.fusion, self.target, suffix)
 
         def vector(outer: Sequence[Affine], start: Index) -> None:
             e = Elemental(

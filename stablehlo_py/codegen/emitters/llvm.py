@@ -6,10 +6,12 @@ run at least once."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
 from stablehlo_py.codegen.emitter import Emitter, flat
+from stablehlo_py.codegen.target import Architecture, TargetDescription
 from stablehlo_py.codegen.values import I1, PTR, ScalarType, Type, Value, VectorType
 from stablehlo_py.errors import InternalError
 
@@ -28,6 +30,20 @@ class _Types(dict[str, str]):
 _GENERIC_INTRINSICS = {"ctlz": "is_zero_poison = false"}
 
 
+@cache
+def _attributes(target: TargetDescription) -> str:
+    """Every function says for which processor it is: code does not depend on the machine that compiles it."""
+    features = ", ".join(f'"{feature}"' for feature in target.features.split(",") if feature)
+    listed = f", target_features = #llvm.target_features<[{features}]>" if features else ""
+    return f'target_cpu = "{target.name}"{listed}'
+
+
+def llvm_module(text: str, architecture: Architecture) -> str:
+    """Functions and tables as a module for an architecture."""
+    layout = f'llvm.data_layout = "{architecture.data_layout}", llvm.target_triple = "{architecture.triple}"'
+    return f"module attributes {{{layout}}} {{\n{text}\n}}"
+
+
 class LlvmEmitter(Emitter):
     """The llvm dialect, for machines with one address space. Emitters for GPUs derive from it: they number the spaces
     and add threads, blocks, barriers."""
@@ -35,8 +51,8 @@ class LlvmEmitter(Emitter):
     static_offsets = 1 << 29  # in the dialect they are i32
     types = _Types({PTR.text: "!llvm.ptr"})
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, target: TargetDescription | None = None) -> None:
+        super().__init__(target)
         self._names = self._labels = self._constants = 0
         self._open: list[tuple[str, ...]] = []  # of loops and branches: labels and names that their ends need
 
@@ -50,14 +66,13 @@ class LlvmEmitter(Emitter):
         *,
         noalias: frozenset[str],
         private: bool,
-        attributes: str,
     ) -> str:
         arguments = ", ".join(
             f"{value.ref}: {self.types[value.type.text]}" + (" {llvm.noalias}" if parameter in noalias else "")
             for parameter, value in parameters.items()
         )
         returns = f" -> {self.types[result.text]}" if result else ""
-        linkage = "private " if private else ""
+        linkage, attributes = "private " if private else "", _attributes(self.target) if self.target else ""
         head = f"llvm.func {linkage}@{name}({arguments}){returns} attributes {{{attributes}}} {{"
         return "\n".join([head, *self.entry, *flat(self.lines), "}"])
 
@@ -67,7 +82,11 @@ class LlvmEmitter(Emitter):
 
     @classmethod
     def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
-        body = f'dense<"0x{numbers.tobytes().hex().upper()}"> : tensor<{numbers.size}x{element.text}>'
+        if element.is_float:  # the hex of little-endian bytes, whatever the target
+            listed = f'"0x{numbers.astype(numbers.dtype.newbyteorder("<")).tobytes().hex().upper()}"'
+        else:
+            listed = str(numbers.reshape(-1).tolist())
+        body = f"dense<{listed}> : tensor<{numbers.size}x{element.text}>"
         attributes = "{addr_space = 0 : i32, alignment = 64 : i64}"
         array = f"!llvm.array<{numbers.size} x {element.text}>"
         return f"llvm.mlir.global private constant @{name}({body}) {attributes} : {array}"

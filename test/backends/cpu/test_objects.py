@@ -15,28 +15,27 @@ from stablehlo_py.backends.cpu.listing import disassembly, llvm_ir
 from stablehlo_py.backends.cpu.objects import NativeCode, ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, missing_features, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
+from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import InternalError
-
-ATTRIBUTES = host_target().function_attributes
 
 
 def adder(number: int) -> Unit:
     """A function i64 add<number>(i64)."""
-    f = Function(f"add{number}", [("x", I64)], result=I64)
+    f = Function(f"add{number}", [("x", I64)], host_target().emitter(), result=I64)
     f.ret(f.binary("add", f.x, f.const(number)))
-    return Unit((f.name,), f.text(ATTRIBUTES))
+    return Unit((f.name,), f.text())
 
 
 def caller(number: int, padding: int = 0) -> Unit:
     """A function i64 twice<number>(i64) that calls add<number> of another unit twice; `padding` makes its text
     longer."""
-    f = Function(f"twice{number}", [("x", I64)], result=I64)
+    f = Function(f"twice{number}", [("x", I64)], host_target().emitter(), result=I64)
     for _ in range(padding):
         f.comment("." * 100)
     once = f.call(f"add{number}", [f.x], I64, external=True)
     assert once is not None
     f.ret(f.call(f"add{number}", [once], I64, external=True))
-    return Unit((f.name,), f.text(ATTRIBUTES), tuple(f.externals.items()))
+    return Unit((f.name,), f.text(), tuple(f.externals.items()))
 
 
 def integer_function(code: NativeCode, name: str) -> ctypes._CFuncPtr:
@@ -62,9 +61,9 @@ def test_the_order_of_objects_is_that_of_units() -> None:
 
 
 def test_functions_of_libm_are_found() -> None:
-    f = Function("cosine", [("x", F32)], result=F32)
+    f = Function("cosine", [("x", F32)], host_target().emitter(), result=F32)
     f.ret(f.call("cosf", [f.x], F32, external=True))
-    code = NativeCode([compile_units([Unit(("cosine",), f.text(ATTRIBUTES), tuple(f.externals.items()))])])
+    code = NativeCode([compile_units([Unit(("cosine",), f.text(), tuple(f.externals.items()))])])
     assert ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(code.address("cosine"))(0.0) == 1.0
 
 
@@ -128,7 +127,7 @@ def test_rendered_modules_declare_nothing_twice() -> None:
 
 
 def test_listings() -> None:
-    assert "define i64 @add3" in llvm_ir(render([adder(3)]))
+    assert "define i64 @add3" in llvm_ir(render([adder(3)]), X86_64)
     listing = disassembly([compile_units([adder(3)])])
     assert "add3" in listing or "bytes" in listing
 

@@ -28,7 +28,7 @@ TASK = "count_task"
 @pytest.fixture(scope="module")
 def task() -> int:
     """Address of a task that adds 1 + thread * 2^32 to context[begin .. end)."""
-    f = Function(TASK, [("context", PTR), ("begin", I64), ("end", I64), ("thread", I64)])
+    f = Function(TASK, [("context", PTR), ("begin", I64), ("end", I64), ("thread", I64)], host_target().emitter())
 
     def count(i: Value) -> None:
         mark = f.binary("add", f.const(1), f.binary("shl", f.thread, f.const(32)))
@@ -36,7 +36,7 @@ def task() -> int:
 
     f.loop(f.begin, f.end, 1, count)
     f.ret()
-    code = NativeCode([compile_units([Unit((TASK,), f.text(host_target().function_attributes))])])
+    code = NativeCode([compile_units([Unit((TASK,), f.text())])])
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     return code.address(TASK)
 

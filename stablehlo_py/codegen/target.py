@@ -1,0 +1,109 @@
+"""What generated code knows of the machine that runs it, which may be another one than this.
+
+Whoever generates code asks a `TargetDescription`. The only question to this machine is which architecture it has
+(`host_architecture`), for code that this process runs.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from stablehlo_py.errors import InternalError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """An instruction set with its calling convention and system.
+
+    Attributes:
+        name: as the system calls it, e.g. "x86_64".
+        triple: as LLVM calls it.
+        data_layout: LLVM's description of sizes, alignments and byte order.
+        system_calls: (name, number) of those that generated code makes.
+        spin_hint: the instruction that tells a core that it spins.
+    """
+
+    name: str
+    triple: str
+    data_layout: str
+    system_calls: tuple[tuple[str, int], ...] = ()
+    spin_hint: str = ""
+
+    @cached_property
+    def pointer_bits(self) -> int:
+        """Width of a pointer: the data layout says it where it is not 64."""
+        sizes = re.search(r"(?:^|-)p0?:(\d+)", self.data_layout)
+        return int(sizes[1]) if sizes else 64
+
+    @property
+    def byte_order(self) -> str:
+        """ "little" or "big"."""
+        return "big" if self.data_layout.startswith("E") else "little"
+
+    def system_call(self, name: str) -> int:
+        """The number of a system call. Raises InternalError where it is not known."""
+        for known, number in self.system_calls:
+            if known == name:
+                return number
+        raise InternalError(f"the number of the system call {name} is not known for {self.triple}")
+
+
+_ARM_LAYOUT = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32"
+X86_64 = Architecture(
+    "x86_64",
+    "x86_64-unknown-linux-gnu",
+    "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+    (("futex", 202),),
+    "pause",
+)
+AARCH64 = Architecture("aarch64", "aarch64-unknown-linux-gnu", _ARM_LAYOUT, (("futex", 98),), "yield")
+RISCV64 = Architecture(
+    "riscv64",
+    "riscv64-unknown-linux-gnu",
+    "e-m:e-p:64:64-i64:64-i128:128-n32:64-S128",
+    (("futex", 98),),
+    ".4byte 0x100000f",  # pause, by its bits: assemblers know the name where the extension Zihintpause is asked for
+)
+ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, AARCH64, RISCV64)}
+
+
+def host_architecture() -> Architecture:
+    """That of this machine.
+
+    Raises:
+        UnsupportedError: none that code is generated for.
+    """
+    found = ARCHITECTURES.get(platform.machine())
+    if found is None:
+        raise UnsupportedError(
+            f"code for {platform.machine()} cannot be generated", remedy=f"use {' or '.join(ARCHITECTURES)}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class TargetDescription:
+    """A processor, as far as generated code depends on it; a backend's own description derives from it.
+
+    Attributes:
+        name: LLVM's name of the processor, e.g. "haswell".
+        features: LLVM feature string, e.g. "+avx2,+fma,-avx512f".
+        vector_bits: width of the vectors that kernels use.
+        registers: number of vector registers.
+        architecture: instruction set, calling convention and system.
+        matrix_units: names of the units that multiply tiles.
+    """
+
+    name: str
+    features: str
+    vector_bits: int
+    registers: int
+    architecture: Architecture
+    matrix_units: tuple[str, ...] = ()
+
+    def lanes(self, bits: int) -> int:
+        """Lanes of a full vector of elements with this many bits."""
+        return max(1, self.vector_bits // bits)

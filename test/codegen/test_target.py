@@ -1,0 +1,90 @@
+"""What generated code knows of the machine that runs it stands in a description: the compiling machine is not asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+
+from stablehlo_py.backends.cpu import channels, grid, interrupt, pool
+from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget
+from stablehlo_py.codegen.builder import I32, PTR, Function
+from stablehlo_py.codegen.target import AARCH64, ARCHITECTURES, RISCV64, X86_64, Architecture
+from stablehlo_py.errors import InternalError
+
+ROOT = Path(__file__).resolve().parents[2]
+# Code for the process that compiles: what it loads, and which of the descriptions is its own.
+ASKING = ("stablehlo_py/codegen/target.py", "backends/cpu/target.py", "backends/cpu/objects.py")
+# What makes or reads whole modules of LLVM, and names of LLVM's own instructions.
+OF_LLVM = ("stablehlo_py/codegen/emitters/llvm.py", "backends/cpu/objects.py", "backends/cpu/signature.py")
+
+
+def lines_with(pattern: str, allowed: tuple[str, ...]) -> list[str]:
+    files = [*(ROOT / "stablehlo_py/codegen").rglob("*.py"), *(ROOT / "backends").rglob("*.py")]
+    assert len(files) > 80
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in files
+        if path.relative_to(ROOT).as_posix() not in allowed
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(pattern, line)
+    ]
+
+
+def test_nobody_else_asks_this_machine() -> None:
+    asks = r"platform\.|sys\.byteorder|get_process_triple|get_default_triple|get_host_cpu|sizeof\(ctypes\.c_void_p"
+    assert lines_with(asks, ASKING) == []
+
+
+def test_nobody_else_writes_the_llvm_dialect() -> None:
+    assert lines_with(r"""!llvm\.|["'][^"']*\bllvm\.(?!x86|py)[a-z_.]+[ @{(]""", OF_LLVM) == []
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=lambda architecture: architecture.name)
+def test_data_layouts_are_those_of_llvm(architecture: Architecture) -> None:
+    llvm.initialize_all_targets()
+    machine = llvm.Target.from_triple(architecture.triple).create_target_machine()
+    assert str(machine.target_data) == architecture.data_layout
+    assert (architecture.pointer_bits, architecture.byte_order) == (64, "little")
+
+
+def on(architecture: Architecture) -> CpuTarget:
+    return replace(GENERIC, architecture=architecture)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "number", "hint"), [(X86_64, 202, "pause"), (AARCH64, 98, "yield"), (RISCV64, 98, ".4byte")]
+)
+def test_threads_of_any_architecture(architecture: Architecture, number: int, hint: str) -> None:
+    """Pool, grid and interrupts take the numbers of system calls, and the hint of spin loops, from the description."""
+    target = on(architecture)
+    pooled = "".join(f.text() for f in pool.functions(target))
+    assert f"llvm.mlir.constant({number} : i64)" in pooled
+    assert f'att "{hint}' in pooled
+    for module in (grid, interrupt, channels):
+        assert "syscall" in "".join(f.text() for f in module.functions(target))
+
+
+def test_pointers_are_as_wide_as_the_target_says() -> None:
+    narrow = replace(X86_64, data_layout="e-m:e-p:32:32-i64:64-n32:64-S128")
+    big = replace(X86_64, data_layout="E-m:e-i64:64-n32:64")
+    assert (narrow.pointer_bits, narrow.byte_order) == (32, "little")
+    assert (big.pointer_bits, big.byte_order) == (64, "big")
+    texts = []
+    for architecture in (narrow, big):
+        f = Function("second", [("x", PTR)], on(architecture).emitter(), result=PTR)
+        f.ret(f.load(PTR, f.x, 1))
+        texts.append(f.text())
+    assert "alignment = 4 : i64" in texts[0]
+    assert "alignment = 8 : i64" in texts[1]
+
+
+def test_what_a_description_lacks() -> None:
+    with pytest.raises(InternalError, match="the system call getpid is not known for riscv64-unknown-linux-gnu"):
+        RISCV64.system_call("getpid")
+    f = Function("anywhere", [("x", PTR)])
+    with pytest.raises(InternalError, match="anywhere is for no machine in particular"):
+        pool.futex(f, f.x, pool.WAKE, f.const(1, I32))
