@@ -34,14 +34,11 @@ def offset(f: Function, indices: Sequence[Index], strides: Sequence[int]) -> Ind
     return total
 
 
-def unravel(f: Function, number: Index, sizes: Sequence[int]) -> list[Index]:
-    """Row-major digits of a number."""
+def delinearize(f: Function, number: Index, sizes: Sequence[int]) -> list[Index]:
+    """Row-major digits of a number below the product of the sizes."""
     digits: list[Index] = []
-    for size in reversed(sizes):
-        if size == 1:
-            digits.append(0)
-            continue
-        digits.append(f.irem(number, size))
+    for position, size in reversed(list(enumerate(sizes))):
+        digits.append(f.irem(number, size) if position else number)
         number = f.idiv(number, size)
     return digits[::-1]
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand
+from stablehlo_py.backends.common.loops import delinearize
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, contract
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
@@ -79,12 +80,7 @@ class SharedLanes:
         axes = [*self.contraction.outer, Axis(self.panels)]
 
         def iteration(number: Value) -> None:
-            digits: list[Index] = []
-            rest: Index = number
-            for position, axis in reversed(list(enumerate(axes))):
-                digits.append(f.irem(rest, axis.size) if position else rest)
-                rest = f.idiv(rest, axis.size) if position else 0
-            *outer, panel = digits[::-1]
+            *outer, panel = delinearize(f, number, [axis.size for axis in axes])
             remainder, whole = self.contraction.n.size % self.panel, self.contraction.n.size // self.panel
 
             def full() -> None:

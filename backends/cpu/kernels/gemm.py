@@ -25,6 +25,7 @@ from functools import partial
 from typing import Protocol
 
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
+from stablehlo_py.backends.common.loops import delinearize
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split
@@ -173,11 +174,8 @@ class Gemm:
         """The body of the phase function."""
 
         def iteration(number: Value) -> None:
-            digits: dict[int | str, Index] = {}
-            rest: Index = number
-            for position, (name, size) in reversed(list(enumerate(self._digits()))):
-                digits[name] = f.irem(rest, size) if position else rest
-                rest = f.idiv(rest, size) if position else 0
+            names, sizes = zip(*self._digits(), strict=True)
+            digits = dict(zip(names, delinearize(f, number, sizes), strict=True))
             outer = [digits[i] for i in range(len(self.contraction.outer))]
             self._iteration(f, outer, digits["block"], digits["panel"])
 

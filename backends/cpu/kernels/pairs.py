@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.contraction import Operand, Source
-from stablehlo_py.backends.common.loops import if_any
+from stablehlo_py.backends.common.loops import delinearize, if_any
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
@@ -91,12 +91,9 @@ class _PairCopy:
 
         def row(number: Value) -> None:
             offset: Index = 0
-            rest: Index = number
             place: Index = 0  # of the pair
-            for position in reversed(range(len(self.order) - 1)):
-                axis, size = self.order[position], self.sizes[position]
-                digit = f.irem(rest, size) if position else rest
-                rest = f.idiv(rest, size) if position else 0
+            digits = delinearize(f, number, self.sizes[:-1])
+            for axis, digit in zip(self.order[:-1], digits, strict=True):
                 if axis is self.pair:
                     place = digit
                 offset = f.iadd(offset, f.imul(digit, axis.stride * (2 if axis is self.pair else 1)))
