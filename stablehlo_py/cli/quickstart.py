@@ -28,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     import stablehlo_py as shlo
     from stablehlo_py import suite
     from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, ShloError
+    from stablehlo_py.runtime.buffer import wait_for
     from stablehlo_py.suite.measure import interleaved
 
     try:
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
     buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
     ours, theirs, speedup = interleaved(
-        lambda: executable.call(buffers), lambda: jax.block_until_ready(jitted(*on_device)), options.rounds
+        lambda: wait_for(executable.call(buffers)), lambda: jax.block_until_ready(jitted(*on_device)), options.rounds
     )
     console.print(f"   stablehlo-py {1e3 * ours:.3g} ms, jax.jit {1e3 * theirs:.3g} ms: {speedup:.2f} times its speed")
 

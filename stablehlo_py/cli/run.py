@@ -243,12 +243,17 @@ def _save(path: str, results: Mapping[str, np.ndarray]) -> None:
 
 
 def _benchmark(executable: Executable | SymbolicExecutable, inputs: Sequence[np.ndarray], calls: int) -> None:
+    from stablehlo_py.runtime.buffer import wait_for
+
     buffers = [executable.put(array, number) for number, array in enumerate(inputs)]
     # A donated buffer serves one call: such a model is timed with its arguments' conversion.
     donates = bool(getattr(executable, "donations", ()))
 
-    def run() -> object:
-        return executable(*inputs) if donates else executable.call(buffers)
+    def run() -> None:
+        if donates:
+            executable(*inputs)
+        else:
+            wait_for(executable.call(buffers))
 
     for _ in range(max(1, calls // 10)):
         run()

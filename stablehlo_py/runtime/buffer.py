@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -180,6 +181,12 @@ class Buffer:
         state = self._gone or ("ready" if self.is_ready() else "not ready")
         described = Spec(self.spec.name, self.shape, self.dtype, self.spec.quantization)
         return f"<Buffer {described} in {self.memory_space} memory of {self.device}, {state}>"
+
+
+def wait_for(buffers: Iterable[Buffer]) -> None:
+    """Return when all of them are ready. Raises as `Buffer.wait`."""
+    for buffer in buffers:
+        buffer.wait()
 
 
 class Placement:

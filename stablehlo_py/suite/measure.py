@@ -103,6 +103,7 @@ def measure(name: str, request: Mapping[str, Any]) -> Measurement:
 
     import stablehlo_py as shlo
     from stablehlo_py import suite
+    from stablehlo_py.runtime.buffer import wait_for
 
     size, weights, rounds = request["size"], request["weights"], request["rounds"]
     model = suite.build(name, size, weights)
@@ -133,7 +134,7 @@ def measure(name: str, request: Mapping[str, Any]) -> Measurement:
     on_device = jax.block_until_ready(jax.device_put(model.arguments()))
     buffers = [executable.put(array, position) for position, array in enumerate(arrays)]
     result.seconds, result.xla_seconds, result.speedup = interleaved(
-        lambda: executable.call(buffers), lambda: jax.block_until_ready(compiled(*on_device)), rounds
+        lambda: wait_for(executable.call(buffers)), lambda: jax.block_until_ready(compiled(*on_device)), rounds
     )
     with tempfile.TemporaryDirectory() as folder:
         result.xla_compile_cached = _xla_cached(lower, folder)
