@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.elemental.core import TargetLike
-from stablehlo_py.codegen.index import Affine, Position, Probe, Variable
+from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, Variable
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.mlir import ir
 
@@ -17,12 +17,12 @@ MAX_LOOPS = 8
 
 @dataclass(frozen=True)
 class Space:
-    """Loops over the elements of a result, outermost first, and what a probe saw on them.
+    """Loops over the elements of a result, outermost first, and what a dry run saw on them.
 
     Attributes:
         sizes: trip counts; their product is the number of elements.
         origin: for every loop, the number of the loop that it was split from.
-        variables: the probe's loop variables.
+        variables: the dry run's loop variables.
         loads: (tensor, element number) of every access, in terms of `variables`.
     """
 
@@ -36,11 +36,11 @@ class Space:
         return next((factor for variable, factor in offset.terms if variable is self.variables[loop]), 0)
 
 
-def probe(
+def dry_run(
     fusion: Fusion, target: TargetLike, values: Sequence[ir.Value], sizes: Sequence[int], bound: Iterable[ir.Value] = ()
-) -> tuple[Space, Probe]:
+) -> tuple[Space, DryRun]:
     """Evaluate values over loops of these sizes without emitting anything. `bound` values count as known."""
-    f = Probe()
+    f = DryRun()
     e = Elemental(f, fusion, target, 1)
     for value in bound:
         e.bind(value, _unknown_value(f, element(value)))
@@ -56,7 +56,7 @@ def probe(
     return Space(tuple(sizes), tuple(range(len(sizes))), variables, tuple(f.loads)), f
 
 
-def _unknown_value(f: Probe, of: Element) -> Provider:
+def _unknown_value(f: DryRun, of: Element) -> Provider:
     one = f.unknown(of.compute)
     return lambda e, place: (one, one) if of.is_complex else one
 
@@ -69,7 +69,7 @@ def refine(
     """
     bound, origin = list(bound), list(range(len(sizes)))
     while True:
-        space, f = probe(fusion, target, values, sizes, bound)
+        space, f = dry_run(fusion, target, values, sizes, bound)
         splits: dict[int, int] = {}
         for dividend, divisor in f.inexact:
             for variable, factor in dividend.terms:
@@ -106,6 +106,6 @@ def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value
     order.append(value)
 
 
-def place_of(sizes: Sequence[int], indices: Sequence[Affine]) -> Position:
-    """A Position of loop indices, without loops of one iteration."""
+def place_of(sizes: Sequence[int], indices: Sequence[Affine]) -> Delinearized:
+    """A Delinearized of loop indices, without loops of one iteration."""
     return tuple((size, index) for size, index in zip(sizes, indices, strict=True) if size != 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.elemental import Elemental, Provider
-from stablehlo_py.codegen.index import Affine, flatten, same
+from stablehlo_py.codegen.index import Affine, linear_index, same
 from stablehlo_py.codegen.types import Element, Lanes, element, parts, splat
 from stablehlo_py.dialect.types import i64s, text
 from stablehlo_py.mlir import ir
@@ -53,7 +53,7 @@ def finish(e: Elemental, reduction: Reduction, total: Lanes) -> Lanes:
 
 def at_place(here: Affine, result: Lanes) -> Provider:
     """Provides a result at one element number; other places are computed."""
-    return lambda e, place: result if same(e.f, flatten(e.f, place), here) else None
+    return lambda e, place: result if same(e.f, linear_index(e.f, place), here) else None
 
 
 def reduction_levels(items: Sequence[Reduction]) -> list[list[Reduction]]:

@@ -71,7 +71,7 @@ def over_window(
 
         if window.base_dilation == 1 and window.dilation == 1:
             return inside(spot)
-        return _guarded(f, window, spot, inside, list(flat))
+        return _predicated(f, window, spot, inside, list(flat))
 
     low: Index = 0
     high: Index = window.width
@@ -82,7 +82,7 @@ def over_window(
     return unpack(f.loop(low, high, 1, step, pack(carries)), carries)
 
 
-def _guarded(
+def _predicated(
     f: Function, window: Window, spot: Index, inside: Callable[[Index], list[Value]], flat: list[Value]
 ) -> list[Value]:
     """Run `inside` where a dilated position falls on an operand element."""

@@ -4,9 +4,9 @@ An `Affine` is `constant + sum(coefficient * variable) + lane * (number of the l
 carry bounds and a known multiple, so that reshapes become exact splits and merges of affine expressions; where one is
 not exact, a division is emitted.
 
-A `Position` is a place in a tensor as mixed-radix digits of its row-major element number: `((size, index), ...)`, most
-significant first. It says nothing about the shape: a reshape keeps it, `regroup` brings it to the digits that an
-operation needs."""
+A `Delinearized` index is a row-major element number in mixed radix: `((size, index), ...)`, most significant digit
+first. It says nothing about the shape: a reshape keeps it, `delinearize` brings it to the digits that an operation
+needs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _ordered(a: int, b: int) -> tuple[int, int]:
     return (b, a) if is_known(a, b) else (minimum(a, b), maximum(a, b))
 
 
-Position: TypeAlias = tuple[tuple[int, Affine], ...]
+Delinearized: TypeAlias = tuple[tuple[int, Affine], ...]
 ZERO = Affine()
 
 
@@ -258,7 +258,7 @@ def divmod_(f: Function, a: Affine, divisor: int, lanes: int) -> tuple[Affine, A
     exact = divmod_exact(a, divisor, lanes)
     if exact is not None:
         return exact
-    if isinstance(f, Probe):
+    if isinstance(f, DryRun):
         f.inexact.append((a, divisor))
     low, high = a.bounds(lanes)
     if a.vector is None and always_at_most(0, a.lane):
@@ -309,7 +309,7 @@ def _divmod_lanes(f: Function, a: Affine, divisor: int, lanes: int, high: int) -
         quotient = f.binary("udiv", number, by)
         remainder = f.binary("sub", number, f.binary("mul", quotient, by))
         wide = [f.cast("sext", part, I64) for part in (quotient, remainder)] if narrow else [quotient, remainder]
-        if not narrow:  # guarded lanes may hold anything: keep what follows inside the tensor
+        if not narrow:  # predicated lanes may hold anything: keep what follows inside the tensor
             limits = (maximum(high // divisor, 0), divisor - 1)
             wide = [
                 f.intrinsic("umin", part, number_like(f, limit, part)) for part, limit in zip(wide, limits, strict=True)
@@ -321,26 +321,26 @@ def _divmod_lanes(f: Function, a: Affine, divisor: int, lanes: int, high: int) -
     return f.remember(key, results)
 
 
-# --- positions -------------------------------------------------------------------------------------------------------
+# --- delinearized indices --------------------------------------------------------------------------------------------
 
 
-def position(sizes: Sequence[int], indices: Sequence[Affine | Index]) -> Position:
-    """A Position from a shape and an index per dimension. Dimensions of size 1 vanish."""
+def delinearized(sizes: Sequence[int], indices: Sequence[Affine | Index]) -> Delinearized:
+    """A delinearized index from a shape and an index per dimension. Dimensions of size 1 vanish."""
     return tuple((size, affine(index, size)) for size, index in zip(sizes, indices, strict=True) if size != 1)
 
 
-def total(place: Position) -> int:
-    """Number of places that the digits span."""
+def total(place: Delinearized) -> int:
+    """How many element numbers the digits span."""
     return math.prod(size for size, _ in place)
 
 
-def flatten(f: Function | None, place: Position) -> Affine:
-    """The row-major element number."""
+def linear_index(f: Function | None, place: Delinearized) -> Affine:
+    """The row-major element number, linearized."""
     return linearize(f, [index for _, index in place], row_major_strides([size for size, _ in place]))
 
 
-def regroup(f: Function, place: Position, sizes: Sequence[int], lanes: int) -> list[Affine]:
-    """One index per entry of `sizes` (same product as the digits): digits are split and merged."""
+def delinearize(f: Function, place: Delinearized, sizes: Sequence[int], lanes: int) -> list[Affine]:
+    """An index for each dimension of a shape `sizes` (of as many elements): digits are split and merged."""
     digits = list(place)
     result: list[Affine] = []
     for number in range(len(sizes) - 1, -1, -1):
@@ -349,7 +349,7 @@ def regroup(f: Function, place: Position, sizes: Sequence[int], lanes: int) -> l
             result.append(ZERO)
             continue
         if all(other == 1 for other in sizes[:number]):
-            result.append(flatten(f, tuple(digits)))
+            result.append(linear_index(f, tuple(digits)))
             digits = []
             continue
         low_size, low = digits.pop()
@@ -428,10 +428,10 @@ def as_mask(f: Function, condition: Value, lanes: int) -> Value:
     return condition if condition.type.lanes == lanes else f.splat(condition, lanes)
 
 
-# --- probing ---------------------------------------------------------------------------------------------------------
+# --- dry runs --------------------------------------------------------------------------------------------------------
 
 
-class Probe(Function):
+class DryRun(Function):
     """A function that is thrown away: generators run on it to learn which splits of loop variables would make indices
     exact, and which addresses are read.
 
@@ -441,7 +441,7 @@ class Probe(Function):
     """
 
     def __init__(self) -> None:
-        super().__init__("probe", [])
+        super().__init__("dry_run", [])
         self.inexact: list[tuple[Affine, int]] = []
         self.loads: list[tuple[object, Affine]] = []
 

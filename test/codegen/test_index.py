@@ -10,13 +10,13 @@ from stablehlo_py.codegen.index import (
     add,
     affine_of,
     below,
+    delinearize,
     divmod_,
     divmod_exact,
-    flatten,
     inside,
     lane_index,
+    linear_index,
     linearize,
-    regroup,
     same,
     scalar,
     scale,
@@ -41,11 +41,11 @@ def test_merge_and_split_are_inverse() -> None:
     i, j = variable(f, "i", 64), variable(f, "j", 48)
     flat = linearize(f, [index(i), index(j)], row_major_strides((64, 48)))
     assert divmod_exact(flat, 48, 1) == (index(i), index(j))
-    assert regroup(f, ((64 * 48, flat),), (64, 48), 1) == [index(i), index(j)]
-    divided = regroup(f, ((64, index(i)), (48, index(j))), (32, 2 * 48), 1)  # 64 into 32 x 2: needs a division
+    assert delinearize(f, ((64 * 48, flat),), (64, 48), 1) == [index(i), index(j)]
+    divided = delinearize(f, ((64, index(i)), (48, index(j))), (32, 2 * 48), 1)  # 64 into 32 x 2: needs a division
     assert divided[0].bounds(1) == (0, 31)
     assert divided[1].bounds(1) == (0, 95)
-    assert same(f, flatten(f, ((64, index(i)), (48, index(j)))), flat)
+    assert same(f, linear_index(f, ((64, index(i)), (48, index(j)))), flat)
 
 
 def test_a_split_that_divides_stays_exact() -> None:

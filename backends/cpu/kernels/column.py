@@ -28,13 +28,13 @@ from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.elemental.shape import products, runs
 from stablehlo_py.codegen.index import (
     Affine,
-    Position,
+    Delinearized,
     add,
     affine,
     affine_of,
-    flatten,
+    delinearize,
     lane_index,
-    regroup,
+    linear_index,
     scalar,
 )
 from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element, lane_count, load, splat, store
@@ -106,7 +106,7 @@ class _Column:
             return _KeptLanes(self).emit()
         return _ReducedLanes(self).emit()
 
-    def place(self, kept: Sequence[Affine], reduced: Sequence[Affine]) -> Position:
+    def place(self, kept: Sequence[Affine], reduced: Sequence[Affine]) -> Delinearized:
         """The operands' position from the kept and the reduced loops' indices."""
         first, second = iter(kept), iter(reduced)
         return place_of(
@@ -122,13 +122,13 @@ class _Column:
         wanted = min(MOST_CHUNKS, self.count * self.total // CHUNK_ELEMENTS, split_size)
         return max(1, wanted)
 
-    def results(self, e: Elemental, place: Position, totals: Sequence[Lanes], mask: Value | None = None) -> None:
+    def results(self, e: Elemental, place: Delinearized, totals: Sequence[Lanes], mask: Value | None = None) -> None:
         """Bind the reductions at a place of the results, evaluate and store what is computed from them."""
-        here = flatten(e.f, place)
+        here = linear_index(e.f, place)
         for item, total in zip(self.items, totals, strict=True):
             result = finish(e, item, total)
             e.bind(item.result, at_place(here, result))
-        with e.guarded(mask):
+        with e.predicated(mask):
             values = [e.value(value, place) for value in self.fusion.outputs]
         lanes = max(lane_count(total) for total in totals)
         for number, (value, result) in enumerate(zip(self.fusion.outputs, values, strict=True)):
@@ -224,7 +224,7 @@ class _KeptLanes:
         c, lanes = self.c, self.c.lanes
         e = Elemental(f, c.fusion, c.target, lanes)
         outer_count = math.prod(self.outer)
-        outer = regroup(f, ((outer_count, affine_of(f.idiv(i, self.blocks), outer_count - 1)),), self.outer, 1)
+        outer = delinearize(f, ((outer_count, affine_of(f.idiv(i, self.blocks), outer_count - 1)),), self.outer, 1)
         start = f.imul(f.irem(i, self.blocks), self.block)
         known, mask = is_known(self.columns), None
         aligned = self.columns % self.block == 0 or not known
@@ -240,14 +240,14 @@ class _KeptLanes:
             # Chunk k takes [k n / chunks, (k + 1) n / chunks).
             low = f.idiv(f.imul(chunk, high), chunks)
             high = f.idiv(f.imul(f.iadd(chunk, 1), c.reduced[split]), chunks)
-        with e.guarded(mask):
+        with e.predicated(mask):
             totals = self._rows(e, outer, columns, split, low, high)
         for column, total in zip(columns, totals, strict=True):
             place = place_of(c.kept, [*outer, column])
             if partials is None:
                 c.results(e, place, total, mask)
             else:
-                offset = flatten(f, place)
+                offset = linear_index(f, place)
                 partials.store(f, chunk, scalar(f, offset), total)
 
     def _rows(
@@ -394,7 +394,7 @@ class _ReducedLanes:
     def _sweep(self, f: Function, result: Index) -> tuple[Elemental, Sweep]:
         c = self.c
         e = Elemental(f, c.fusion, c.target, c.lanes)
-        kept = regroup(f, ((c.count, affine_of(result, c.count - 1)),), c.kept, 1) if c.kept else []
+        kept = delinearize(f, ((c.count, affine_of(result, c.count - 1)),), c.kept, 1) if c.kept else []
         return e, Sweep(e, c.items, c.reduced, c.lanes, self.copies, lambda indices: c.place(kept, indices))
 
     def _result(self, f: Function, i: Index) -> None:

@@ -16,7 +16,7 @@ from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Position, add, lane_index, linearize, regroup
+from stablehlo_py.codegen.index import Affine, Delinearized, add, delinearize, lane_index, linearize
 from stablehlo_py.codegen.types import Lanes, constant, element, parts
 from stablehlo_py.dialect.index_map import Digits
 from stablehlo_py.dialect.ops import record_of
@@ -88,7 +88,7 @@ def _elementwise_phase(
     suffix: str,
     sizes: Sequence[int],
     lanes: int,
-    body: Callable[[Function, int], Callable[[Position, Value | None], None]],
+    body: Callable[[Function, int], Callable[[Delinearized, Value | None], None]],
 ) -> None:
     """A phase over the elements of a tensor: rows when they fill vectors, else its flat elements. `body(f, lanes)`
     gives the code of one place; it is called again for scalars."""
@@ -132,11 +132,11 @@ def emit_operand(builder: KernelBuilder, fusion: Fusion, value: ir.Value, room: 
     of = element(value)
     lanes = builder.target.lanes(max(of.compute.bits, of.storage.bits))
 
-    def body(f: Function, lanes: int) -> Callable[[Position, Value | None], None]:
+    def body(f: Function, lanes: int) -> Callable[[Delinearized, Value | None], None]:
         elemental = Elemental(f, fusion, builder.target, lanes)
         base = f.gep(getattr(f, room.pointer), room.offset, room.element.storage)
 
-        def place(position: Position, mask: Value | None) -> None:
+        def place(position: Delinearized, mask: Value | None) -> None:
             elemental.write(of, base, position, elemental.at(value, position, mask), mask)
 
         return place
@@ -166,20 +166,20 @@ def emit_outputs(
 
         def body(
             f: Function, lanes: int, number: int = number, output: ir.Value = output
-        ) -> Callable[[Position, Value | None], None]:
+        ) -> Callable[[Delinearized, Value | None], None]:
             elemental = Elemental(f, fusion, builder.target, lanes)
             base = f.gep(getattr(f, room.pointer), room.offset, room.element.storage) if room else None
 
-            def provide(elemental: Elemental, position: Position) -> Lanes:
+            def provide(elemental: Elemental, position: Delinearized) -> Lanes:
                 if base is None:
                     return arithmetic.finish(f, product, parts(constant(f, stored, 0)))
-                indices = regroup(f, position, shape(root.results[0]), lanes)
+                indices = delinearize(f, position, shape(root.results[0]), lanes)
                 at = add(f, linearize(f, indices, strides), start)
                 return arithmetic.finish(f, product, parts(elemental.read(stored, base, ((count, at),))))
 
             elemental.bind(root.results[0], provide)
 
-            def place(position: Position, mask: Value | None) -> None:
+            def place(position: Delinearized, mask: Value | None) -> None:
                 result = elemental.at(output, position, mask)
                 elemental.write(element(output), f.parameters[f"out{number}"], position, result, mask)
 

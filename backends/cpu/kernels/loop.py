@@ -20,7 +20,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Position, affine_of, lane_index, regroup
+from stablehlo_py.codegen.index import Affine, Delinearized, affine_of, delinearize, lane_index
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import num_elements, tensor_bytes
@@ -112,7 +112,7 @@ class _Loop:
         def body(i: Index) -> Callable[[bool], None]:
             def emit(nontemporal: bool) -> None:
                 row = affine_of(f.idiv(i, blocks), self.outer - 1)
-                indices = regroup(f, ((self.outer, row),), self.sizes[:-1], 1)
+                indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
                 low: Index = f.imul(f.irem(i, blocks), step)
                 high = f.imin(f.iadd(low, step), self.inner) if blocks > 1 else self.inner
                 f.loop(low, high, self.lanes, lambda j: self._vector(f, indices, j, nontemporal), nonempty=True)
@@ -134,7 +134,7 @@ class _Loop:
         place = place_of(self.sizes, [*outer, column])
         self.store(f, Elemental(f, self.fusion, self.target, lanes), place, mask, nontemporal)
 
-    def store(self, f: Function, e: Elemental, place: Position, mask: Value | None, nontemporal: bool) -> None:
+    def store(self, f: Function, e: Elemental, place: Delinearized, mask: Value | None, nontemporal: bool) -> None:
         """Evaluate every result, then store them all: an input that an output overwrites is read before."""
         results = [e.at(value, place, mask) for value in self.fusion.outputs]
         for number, (value, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):

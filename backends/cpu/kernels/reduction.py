@@ -13,7 +13,7 @@ from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I1, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Position, Variable, affine, lane_index
+from stablehlo_py.codegen.index import Affine, Delinearized, Variable, affine, lane_index
 from stablehlo_py.codegen.types import Lanes, select, splat
 from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.size import is_known
@@ -35,8 +35,8 @@ class Sweep:
     sizes: Sequence[int]
     lanes: int
     copies: int
-    place: Callable[[list[Affine]], Position]
-    after: Callable[[Position], None] = lambda place: None
+    place: Callable[[list[Affine]], Delinearized]
+    after: Callable[[Delinearized], None] = lambda place: None
 
     def run(self, low: Index = 0, high: Index | None = None, *, tail: bool = True) -> list[Lanes]:
         """Accumulators, one per reduction, combined over copies but not over lanes.
@@ -138,7 +138,7 @@ class Sweep:
         mask = f.tail_mask(f.isub(size, size // self.lanes * self.lanes), self.lanes)
         place = self.place([*indices, index])
         result = []
-        with e.guarded(mask):
+        with e.predicated(mask):
             for item, total in zip(self.items, totals, strict=True):
                 part = splat(f, e.value(item.operand, place), e.lanes)
                 part = select(f, mask, part, arith.identity(f, item.kind, item.of, e.lanes))

@@ -24,7 +24,17 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Position, affine, affine_of, flatten, lane_index, regroup, same, scalar
+from stablehlo_py.codegen.index import (
+    Affine,
+    Delinearized,
+    affine,
+    affine_of,
+    delinearize,
+    lane_index,
+    linear_index,
+    same,
+    scalar,
+)
 from stablehlo_py.codegen.types import Element, Lanes, element, scatter, splat
 from stablehlo_py.dialect.size import always_at_most, always_less, estimate, is_known
 from stablehlo_py.dialect.types import num_elements, shape
@@ -145,11 +155,11 @@ class _Row:
             start = f.imin(f.imul(i, self.lanes), self.rows - self.lanes)
             row = [lane_index(start, self.rows, self.lanes)]
         else:
-            row = regroup(f, ((self.rows, affine_of(i, self.rows - 1)),), self.row_sizes, 1)
+            row = delinearize(f, ((self.rows, affine_of(i, self.rows - 1)),), self.row_sizes, 1)
         row_place = place_of(self.row_sizes, row)
-        here = flatten(f, row_place)
+        here = linear_index(f, row_place)
 
-        def place(indices: list[Affine]) -> Position:
+        def place(indices: list[Affine]) -> Delinearized:
             return row_place + place_of(self.column_sizes, indices)
 
         for number, level in enumerate(self.levels):
@@ -165,9 +175,9 @@ class _Row:
         self,
         e: Elemental,
         level: Sequence[Reduction],
-        place: Callable[[list[Affine]], Position],
+        place: Callable[[list[Affine]], Delinearized],
         here: Affine,
-        after: Callable[[Position], None],
+        after: Callable[[Delinearized], None],
     ) -> None:
         copies = self._copies(level)
         lanes = 1 if self.across else self.lanes
@@ -187,7 +197,7 @@ class _Row:
         columns = self.column_sizes[-1]
         return max(1, min(most, columns // self.lanes)) if is_known(columns) else most
 
-    def _store_rows(self, e: Elemental, row_place: Position) -> None:
+    def _store_rows(self, e: Elemental, row_place: Delinearized) -> None:
         """Results with one element per row."""
         for number, value in enumerate(self.fusion.outputs):
             if value not in self.full:
@@ -196,7 +206,7 @@ class _Row:
                     result = splat(e.f, result, self.lanes)
                 e.write(element(value), e.f.parameters[f"out{number}"], row_place, result)
 
-    def _full_pass(self, e: Elemental, place: Callable[[list[Affine]], Position]) -> None:
+    def _full_pass(self, e: Elemental, place: Callable[[list[Affine]], Delinearized]) -> None:
         """Results with an element for every column."""
         f, size, lanes = e.f, self.column_sizes[-1], self.lanes
 
@@ -219,12 +229,12 @@ class _Row:
 
         nest(f, [(0, bound) for bound in self.column_sizes[:-1]], line)
 
-    def _write(self, e: Elemental, value: ir.Value, at: Position, result: Lanes, mask: Value | None) -> None:
+    def _write(self, e: Elemental, value: ir.Value, at: Delinearized, result: Lanes, mask: Value | None) -> None:
         for number, output in enumerate(self.fusion.outputs):
             if output == value:
                 base = e.f.parameters[f"out{number}"]
                 if self.across:
-                    start = flatten(e.f, at)
+                    start = linear_index(e.f, at)
                     scalar_start = Affine(start.constant, start.terms)
                     offset = e.f.index(scalar(e.f, scalar_start))
                     scatter(e.f, element(value), result, base, offset, start.lane)
@@ -236,14 +246,14 @@ class _Row:
     def _buffer(self, e: Elemental, value: ir.Value) -> Value:
         return e.f.gep(e.f.private, self.staged[value][1], I8)
 
-    def _stage(self, e: Elemental, values: Sequence[ir.Value], at: Position) -> None:
+    def _stage(self, e: Elemental, values: Sequence[ir.Value], at: Delinearized) -> None:
         for value in values:
             result = splat(e.f, e.value(value, at), self.lanes)
             e.write(element(value), self._buffer(e, value), self._stage_place(e, at), result)
 
-    def _stage_place(self, e: Elemental, at: Position) -> Position:
+    def _stage_place(self, e: Elemental, at: Delinearized) -> Delinearized:
         """Where a column is kept: by its number; when rows are in lanes, a vector per column."""
-        column_index = regroup(e.f, at, (self.rows, self.columns), self.lanes)[1]
+        column_index = delinearize(e.f, at, (self.rows, self.columns), self.lanes)[1]
         if not self.across:
             return ((self.columns, column_index),)
         return ((self.columns, column_index), (self.lanes, Affine(0, lane=1)))
@@ -251,8 +261,8 @@ class _Row:
     def _bind_staged(self, e: Elemental, value: ir.Value, here: Affine) -> None:
         of: Element = element(value)
 
-        def provide(e: Elemental, at: Position) -> Lanes | None:
-            row, _ = regroup(e.f, at, (self.rows, self.columns), self.lanes)
+        def provide(e: Elemental, at: Delinearized) -> Lanes | None:
+            row, _ = delinearize(e.f, at, (self.rows, self.columns), self.lanes)
             if not same(e.f, row, here):
                 return None
             return e.read(of, self._buffer(e, value), self._stage_place(e, at))

@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, affine_of, lane_index, regroup
+from stablehlo_py.codegen.index import Affine, affine_of, delinearize, lane_index
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import Number, estimate, select
 from stablehlo_py.mlir import ir
@@ -75,7 +75,7 @@ class _SymbolicLoop:
 
     def _block(self, f: Function, i: Index, blocks: int) -> None:
         row = affine_of(f.idiv(i, blocks), self.outer - 1)
-        indices = regroup(f, ((self.outer, row),), self.sizes[:-1], 1)
+        indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
         low = f.imul(f.irem(i, blocks), BLOCK)
         high = f.imin(f.iadd(low, BLOCK), self.inner)
         count = f.isub(high, low)

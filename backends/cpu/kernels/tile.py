@@ -19,7 +19,17 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Position, Variable, add, address, affine_of, flatten, lane_index, regroup
+from stablehlo_py.codegen.index import (
+    Affine,
+    Delinearized,
+    Variable,
+    add,
+    address,
+    affine_of,
+    delinearize,
+    lane_index,
+    linear_index,
+)
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.size import Number, always_less, estimate, is_known, less
 from stablehlo_py.mlir import ir
@@ -98,14 +108,14 @@ class _TileElemental(Elemental):
         start = Affine(self.row) if isinstance(self.row, int) else Affine(0, ((self.row, 1),))
         return add(None, start, Affine(self.inside) if isinstance(self.inside, int) else Affine(0, ((self.inside, 1),)))
 
-    def read(self, of: Element, base: Value, place: Position, source: object = None) -> Lanes:
-        offset = flatten(self.f, place)
+    def read(self, of: Element, base: Value, place: Delinearized, source: object = None) -> Lanes:
+        offset = linear_index(self.f, place)
         if self._is_transposed(of, offset):
             return self._from_tile(of, base, offset)
         return super().read(of, base, place, source)
 
     def _is_transposed(self, of: Element, offset: Affine) -> bool:
-        if offset.vector is not None or self.guard is not None or of.is_complex:
+        if offset.vector is not None or self.predicate is not None or of.is_complex:
             return False
         if is_known(offset.lane) and abs(offset.lane) < 2:
             return False
@@ -185,7 +195,9 @@ def emit(
             f.loop(0, lanes, 1, line)
 
     def strip(i: Index) -> None:
-        outer = regroup(f, ((math.prod(others), affine_of(f.idiv(i, row_tiles), math.prod(others) - 1)),), others, 1)
+        outer = delinearize(
+            f, ((math.prod(others), affine_of(f.idiv(i, row_tiles), math.prod(others) - 1)),), others, 1
+        )
         first = f.imul(f.irem(i, row_tiles), lanes)
         if rows % lanes:
             first = f.imin(first, rows - lanes)

@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.elemental.shape import start_indices
-from stablehlo_py.codegen.index import Affine, Position, add, affine_of, lane_index, regroup
+from stablehlo_py.codegen.index import Affine, Delinearized, add, affine_of, delinearize, lane_index
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import estimate
 from stablehlo_py.dialect.types import num_elements, shape, tensor_bytes
@@ -90,10 +90,12 @@ class _Update:
         sizes, update = shape(root), op.operands[1]
         window = shape(update)
 
-        def destination(f: Function, e: Elemental, place: Position) -> tuple[Value, Position]:
+        def destination(f: Function, e: Elemental, place: Delinearized) -> tuple[Value, Delinearized]:
             moved = []
             origin = start_indices(e, starts, sizes, window)
-            for size, part, first, index in zip(sizes, window, origin, regroup(f, place, window, e.lanes), strict=True):
+            for size, part, first, index in zip(
+                sizes, window, origin, delinearize(f, place, window, e.lanes), strict=True
+            ):
                 del part
                 if size != 1:
                     moved.append((size, add(f, index, first)))
@@ -105,7 +107,7 @@ class _Update:
         self,
         suffix: str,
         value: ir.Value,
-        destination: Callable[[Function, Elemental, Position], tuple[Value, Position]],
+        destination: Callable[[Function, Elemental, Delinearized], tuple[Value, Delinearized]],
         scratch: int | None = None,
         split: Sequence[int] = (),
     ) -> None:
@@ -147,7 +149,7 @@ class _Update:
         else:
 
             def row(i: Index) -> None:
-                outer = regroup(f, ((rows, affine_of(i, rows - 1)),), sizes[:-1], 1)
+                outer = delinearize(f, ((rows, affine_of(i, rows - 1)),), sizes[:-1], 1)
                 f.loop(0, inner, lanes, lambda start: vector(outer, start))
 
             f.loop(f.begin, f.end, 1, row, nonempty=True)

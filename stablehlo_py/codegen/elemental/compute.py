@@ -12,7 +12,7 @@ from stablehlo_py.codegen.builder import Function, ScalarType, Value, vector
 from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.elemental.shape import products, runs
-from stablehlo_py.codegen.index import Affine, Position, Probe, add, affine, regroup, scalar, scale, vector_of
+from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, affine, delinearize, scalar, scale, vector_of
 from stablehlo_py.codegen.types import (
     Element,
     Known,
@@ -33,8 +33,8 @@ from stablehlo_py.mlir import ir
 UNROLLED = 4  # reductions of up to this many elements are straight-line code
 
 
-def digits(pairs: Sequence[tuple[int, Affine]]) -> Position:
-    """A Position from (size, index) pairs, without the sizes of 1."""
+def digits(pairs: Sequence[tuple[int, Affine]]) -> Delinearized:
+    """A Delinearized from (size, index) pairs, without the sizes of 1."""
     return tuple(pair for pair in pairs if pair[0] != 1)
 
 
@@ -42,7 +42,7 @@ def digits(pairs: Sequence[tuple[int, Affine]]) -> Position:
 
 
 @RULES.rule("gather")
-def _gather(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     operand, starts = op.operands[0], op.operands[1]
     sizes, start_sizes, result = shape(operand), shape(starts), shape(op.results[0])
     offset_dims, collapsed = i64s(op, "offset_dims"), i64s(op, "collapsed_slice_dims")
@@ -64,7 +64,7 @@ def _gather(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         return False
 
     groups = runs(len(result), joined)
-    indices = regroup(e.f, place, products(result, groups), e.lanes)
+    indices = delinearize(e.f, place, products(result, groups), e.lanes)
     by_start: dict[int, tuple[int, Affine]] = {}
     by_operand: dict[int, tuple[int, Affine]] = {}  # first operand dimension of a run -> (inner elements, index)
     for group, index in zip(groups, indices, strict=True):
@@ -122,7 +122,7 @@ def loops(e: Elemental, counts: Sequence[int], start: Lanes, body: Callable[[lis
         for number in range(math.prod(counts)):
             result = body([Affine(index) for index in _unravel(number, counts)], result)
         return result
-    if isinstance(f, Probe):
+    if isinstance(f, DryRun):
         return body([affine(f.unknown(f.index(0).type), count) for count in counts], start)
     return _nest(f, counts, [], start, body)
 
@@ -155,7 +155,7 @@ def _unravel(number: int, counts: Sequence[int]) -> Iterator[int]:
 
 
 @RULES.rule("reduce")
-def _reduce(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _reduce(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     f, operand, kind = e.f, op.operands[0], text(op, "kind")
     of = element(operand)
     sizes, reduced = shape(operand), set(i64s(op, "dimensions"))
@@ -163,13 +163,13 @@ def _reduce(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     counts = products(sizes, groups)
     inner = [count for group, count in zip(groups, counts, strict=True) if group[0] in reduced]
     outer = [count for group, count in zip(groups, counts, strict=True) if group[0] not in reduced]
-    kept = regroup(f, place, outer, e.lanes)
+    kept = delinearize(f, place, outer, e.lanes)
     start = e.value(op.operands[1], ())
     if 0 in sizes:
         return start
     lanes = 1 if all(index.uniform for index in kept) else e.lanes
     level = max([f.safe_level, level_of(start), *(index.level for index in kept)])
-    with f.at_level(max(level, e.guard.level if e.guard else 0)):
+    with f.at_level(max(level, e.predicate.level if e.predicate else 0)):
 
         def step(indices: list[Affine], total: Lanes) -> Lanes:
             moving, fixed = iter(indices), iter(kept)
@@ -178,20 +178,20 @@ def _reduce(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
                 for group, count in zip(groups, counts, strict=True)
             ]
             part = splat(f, e.value(operand, digits(at)), lanes)
-            return total if isinstance(f, Probe) else arith.combine(f, kind, of, total, part)
+            return total if isinstance(f, DryRun) else arith.combine(f, kind, of, total, part)
 
         return arith.rounded(f, of, loops(e, inner, splat(f, start, lanes), step))
 
 
 @RULES.rule("dot")
-def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _dot(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     f = e.f
     lhs, rhs, of = op.operands[0], op.operands[1], element(op.results[0])
     batch, contract = i64s(op, "lhs_batch"), i64s(op, "lhs_contract")
     rhs_batch, rhs_contract = i64s(op, "rhs_batch"), i64s(op, "rhs_contract")
     left_free = [d for d in range(len(shape(lhs))) if d not in batch + contract]
     right_free = [d for d in range(len(shape(rhs))) if d not in rhs_batch + rhs_contract]
-    indices = regroup(f, place, shape(op.results[0]), e.lanes)
+    indices = delinearize(f, place, shape(op.results[0]), e.lanes)
     counts = [shape(lhs)[d] for d in contract]
     lanes = 1 if all(index.uniform for index in indices) else e.lanes
     if 0 in counts:
@@ -211,24 +211,24 @@ def _dot(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         b = e.value(rhs, digits([(size, right[d]) for d, size in enumerate(shape(rhs))]))
         a = splat(f, convert(f, element(lhs), of, a), lanes)
         b = splat(f, convert(f, element(rhs), of, b), lanes)
-        return a if isinstance(f, Probe) else arith.combine(f, "multiply", of, a, b)
+        return a if isinstance(f, DryRun) else arith.combine(f, "multiply", of, a, b)
 
     level = max([f.safe_level, *(index.level for index in indices)])
-    with f.at_level(max(level, e.guard.level if e.guard else 0)):
+    with f.at_level(max(level, e.predicate.level if e.predicate else 0)):
         zero = arith.identity(f, "add", of, lanes)
         total = loops(e, counts, zero, lambda moving, sum_: _accumulated(f, of, sum_, product(moving)))
         return arith.rounded(f, of, total)
 
 
 def _accumulated(f: Function, of: Element, total: Lanes, part: Lanes) -> Lanes:
-    return total if isinstance(f, Probe) else arith.combine(f, "add", of, total, part)
+    return total if isinstance(f, DryRun) else arith.combine(f, "add", of, total, part)
 
 
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 
 @RULES.rule("bitcast_convert")
-def _bitcast_convert(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _bitcast_convert(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     source, target = element(op.operands[0]), element(op.results[0])
     wide, narrow = _width(source), _width(target)
     if wide == narrow:
@@ -242,14 +242,14 @@ def _width(of: Element) -> int:
     return of.bits * (2 if of.is_complex else 1)
 
 
-def _bitcast_split(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> Lanes:
+def _bitcast_split(e: Elemental, op: ir.OpView, place: Delinearized, ratio: int) -> Lanes:
     """One element of `ratio` narrower ones: the last result dimension says which bits."""
     f, operand = e.f, op.operands[0]
     source, target = element(operand), element(op.results[0])
     count = math.prod(shape(operand))
-    above, which = regroup(f, place, (count, ratio), e.lanes)
+    above, which = delinearize(f, place, (count, ratio), e.lanes)
     whole: Known = e.value(operand, digits([(count, above)]))
-    if isinstance(f, Probe):
+    if isinstance(f, DryRun):
         part: Known = splat(f, parts(whole)[0], 1)
         return (part, part) if target.is_complex else part
     lanes = lane_count(whole) if which.uniform else e.lanes
@@ -290,15 +290,15 @@ def _piece(f: Function, whole: Sequence[Value], target: Element, number: Value) 
     return _from_bits(f, target, piece)
 
 
-def _bitcast_join(e: Elemental, op: ir.OpView, place: Position, ratio: int) -> Lanes:
+def _bitcast_join(e: Elemental, op: ir.OpView, place: Delinearized, ratio: int) -> Lanes:
     """One element out of the `ratio` narrower ones of the last operand dimension."""
     f, operand = e.f, op.operands[0]
     source, target = element(operand), element(op.results[0])
     count = math.prod(shape(op.results[0]))
-    place = digits([(count, regroup(f, place, (count,), e.lanes)[0])])
+    place = digits([(count, delinearize(f, place, (count,), e.lanes)[0])])
     values: list[Known] = [e.value(operand, (*place, (ratio, Affine(number)))) for number in range(ratio)]
     pieces = [part for value in values for part in parts(value)]
-    if isinstance(f, Probe):
+    if isinstance(f, DryRun):
         return (pieces[0], pieces[0]) if target.is_complex else pieces[0]
     if not target.is_complex:
         return _joined(f, source, target, pieces)

@@ -12,20 +12,20 @@ from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental.compute import digits, loops
 from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.elemental.shape import grid
-from stablehlo_py.codegen.index import Affine, Position, Probe, add, both, divmod_, regroup, scale
+from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, both, delinearize, divmod_, scale
 from stablehlo_py.codegen.types import Lanes, element, splat
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.mlir import ir
 
 
 @RULES.rule("convolution")
-def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     """Sum over kernel places and input features; the input is zero outside and between its dilated elements."""
     f, of = e.f, element(op.results[0])
     lhs, rhs = op.operands[0], op.operands[1]
     inputs, kernel, result = shape(lhs), shape(rhs), shape(op.results[0])
     input_dims, kernel_dims, output_dims = (i64s(op, f"{name}_dims") for name in ("input", "kernel", "output"))
-    at = regroup(f, place, result, e.lanes)
+    at = delinearize(f, place, result, e.lanes)
     batch, feature = at[output_dims[0]], at[output_dims[1]]
     features = kernel[kernel_dims[0]]
     first_feature = Affine(0)
@@ -48,7 +48,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
         outside = False
         for number, (window, tap) in enumerate(zip(windows, taps, strict=True), 2):
             index, holds = window.input_index(e, at[output_dims[number]], tap)
-            safe, inside, _ = e.confined(index, inputs[input_dims[number]])
+            safe, inside, _ = e.clamped(index, inputs[input_dims[number]])
             left[input_dims[number]] = safe
             right[kernel_dims[number]] = window.kernel_index(e, tap, kernel[kernel_dims[number]])
             outside = outside or inside is False
@@ -58,7 +58,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
             return zero
 
         def inner() -> Lanes:
-            with e.guarded(condition):
+            with e.predicated(condition):
                 sides = [
                     e.value(value, digits([(size, index[d]) for d, size in enumerate(sizes)]))
                     for value, sizes, index in ((lhs, inputs, left), (rhs, kernel, right))
@@ -67,16 +67,16 @@ def _convolution(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
                 splat(f, convert(f, element(value), of, side), lanes)
                 for value, side in zip((lhs, rhs), sides, strict=True)
             )
-            return a if isinstance(f, Probe) else arith.combine(f, "multiply", of, a, b)
+            return a if isinstance(f, DryRun) else arith.combine(f, "multiply", of, a, b)
 
-        return inner() if isinstance(f, Probe) or condition is None else e.choose(condition, inner, lambda: zero)
+        return inner() if isinstance(f, DryRun) or condition is None else e.choose(condition, inner, lambda: zero)
 
     def step(moving: list[Affine], total: Lanes) -> Lanes:
         part = product(moving)
-        return total if isinstance(f, Probe) else arith.combine(f, "add", of, total, splat(f, part, lanes))
+        return total if isinstance(f, DryRun) else arith.combine(f, "add", of, total, splat(f, part, lanes))
 
     level = max([f.safe_level, *(index.level for index in at)])
-    with f.at_level(max(level, e.guard.level if e.guard else 0)):
+    with f.at_level(max(level, e.predicate.level if e.predicate else 0)):
         return arith.rounded(f, of, loops(e, counts, zero, step))
 
 

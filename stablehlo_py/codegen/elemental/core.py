@@ -23,17 +23,17 @@ from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.index import (
     Affine,
-    Position,
-    Probe,
+    Delinearized,
+    DryRun,
     Variable,
     address,
     as_mask,
     both,
-    flatten,
+    delinearized,
     inside,
     known_multiple,
+    linear_index,
     number_like,
-    position,
     scalar,
     total,
     vector_of,
@@ -58,8 +58,8 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
 
 # Gets the Elemental that asks: one that held it would make a circle, which keeps all IR until Python collects garbage.
-Provider = Callable[["Elemental", Position], Lanes | None]
-Rule = Callable[["Elemental", ir.OpView, Position], Lanes]
+Provider = Callable[["Elemental", Delinearized], Lanes | None]
+Rule = Callable[["Elemental", ir.OpView, Delinearized], Lanes]
 RULES: Rules[Rule] = Rules()  # of ops that are not elementwise, by names without `hlo.`
 
 _serials = itertools.count()  # tells the remembered values of several Elementals in one function apart
@@ -99,10 +99,10 @@ class Elemental:
         bases: Mapping[ir.Value, Value] | None = None,
     ) -> None:
         self.f, self.target, self.lanes = f, target, lanes
-        self.guard: Value | None = None
+        self.predicate: Value | None = None
         self._bases: dict[ir.Value, Value] = {}
         for number, value in enumerate(fusion.inputs):
-            self._bases[value] = f.null() if isinstance(f, Probe) else f.parameters[f"in{number}"]
+            self._bases[value] = f.null() if isinstance(f, DryRun) else f.parameters[f"in{number}"]
         self._bases.update(bases or {})
         self._providers: dict[ir.Value, Provider] = {}
         self._numbers: dict[ir.Value, int] = {}
@@ -110,12 +110,12 @@ class Elemental:
 
     # --- public ------------------------------------------------------------------------------------------------------
 
-    def at(self, value: ir.Value, indices: Position | Sequence[Affine | Index], mask: Value | None = None) -> Lanes:
-        """The value at a Position, or at one index per dimension, as `lanes` lanes (a scalar for lanes=1).
+    def at(self, value: ir.Value, indices: Delinearized | Sequence[Affine | Index], mask: Value | None = None) -> Lanes:
+        """The value at a Delinearized, or at one index per dimension, as `lanes` lanes (a scalar for lanes=1).
 
         Lanes whose `mask` is off read nothing and hold anything.
         """
-        with self.guarded(mask):
+        with self.predicated(mask):
             return splat(self.f, self.value(value, self.place(value, indices)), self.lanes)
 
     def bind(self, value: ir.Value, provider: Provider | None) -> None:
@@ -128,17 +128,17 @@ class Elemental:
         else:
             self._providers[value] = provider
 
-    def place(self, value: ir.Value, indices: Position | Sequence[Affine | Index]) -> Position:
-        """A Position from indices, one per dimension of the value; Positions pass."""
+    def place(self, value: ir.Value, indices: Delinearized | Sequence[Affine | Index]) -> Delinearized:
+        """A Delinearized from indices, one per dimension of the value; Positions pass."""
         given: Any = indices
         if all(isinstance(index, tuple) for index in given):
             return tuple(given)
-        return position(shape(value), given)
+        return delinearized(shape(value), given)
 
-    def value(self, value: ir.Value, place: Position) -> Lanes:
+    def value(self, value: ir.Value, place: Delinearized) -> Lanes:
         """The value as it comes: a scalar where it is the same in every lane."""
         number = self._numbers.setdefault(value, len(self._numbers))
-        key = (self._serial, number, place, self.guard.ref if self.guard else None)
+        key = (self._serial, number, place, self.predicate.ref if self.predicate else None)
         known = self.f.recall(key)
         if known is not None:
             return known
@@ -159,7 +159,7 @@ class Elemental:
 
     # --- evaluation --------------------------------------------------------------------------------------------------
 
-    def _operation(self, value: ir.Value, place: Position) -> Lanes:
+    def _operation(self, value: ir.Value, place: Delinearized) -> Lanes:
         op = value.owner
         name = op.name.removeprefix("hlo.")
         rule = RULES.get(name)
@@ -177,44 +177,44 @@ class Elemental:
     def elementwise(self, op: ir.OpView | ir.Operation, operands: Sequence[Lanes]) -> Lanes:
         """An elementwise op on evaluated operands, emitted at the outermost level where they are available."""
         lanes = max(lane_count(operand) for operand in operands)
-        if isinstance(self.f, Probe):
+        if isinstance(self.f, DryRun):
             return self._unknown(self.f, element(op.results[0]), lanes)
         spread = [splat(self.f, operand, lanes) for operand in operands]
         with self.f.at_level(level_of(*spread)):
             return arith.apply(self.f, op, spread)
 
-    def _unknown(self, f: Probe, of: Element, lanes: int) -> Lanes:
+    def _unknown(self, f: DryRun, of: Element, lanes: int) -> Lanes:
         one = f.unknown(vector(lanes, of.compute))
         return (one, one) if of.is_complex else one
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
-    def read(self, of: Element, base: Value, place: Position, source: object = None) -> Lanes:
+    def read(self, of: Element, base: Value, place: Delinearized, source: object = None) -> Lanes:
         """Load from a dense row-major tensor: a scalar, consecutive lanes, or a gather."""
         f = self.f
-        offset = flatten(f, place)
+        offset = linear_index(f, place)
         lanes = 1 if offset.uniform else self.lanes
-        if isinstance(f, Probe):
+        if isinstance(f, DryRun):
             f.loads.append((source, offset))
             return self._unknown(f, of, lanes)
-        level = max(offset.level, self.guard.level if self.guard else 0, f.safe_level, base.level)
+        level = max(offset.level, self.predicate.level if self.predicate else 0, f.safe_level, base.level)
         with f.at_level(level):
             if offset.uniform:
                 return self._read_uniform(of, base, offset, total(place))
             narrow = of.storage.bits < 32 and self.target.vector_bits < 512
-            if abs(offset.lane) == 1 and offset.vector is None and not (self.guard and narrow):
+            if abs(offset.lane) == 1 and offset.vector is None and not (self.predicate and narrow):
                 return self._read_run(of, base, offset)
             offsets = vector_of(f, offset, self.lanes)
-            if self.guard is not None:
-                offsets = f.select(as_mask(f, self.guard, self.lanes), offsets, f.const(0, offsets.type))
+            if self.predicate is not None:
+                offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
             return gather(f, of, base, offsets)
 
     def _read_uniform(self, of: Element, base: Value, offset: Affine, count: int) -> Lanes:
         f = self.f
         low, high = offset.bounds(1)
         inside_always = always_at_most(0, low) and always_less(high, count)
-        if self.guard is not None and not inside_always:
-            # The guard may be off: stay inside the tensor.
+        if self.predicate is not None and not inside_always:
+            # The predicate may be off: stay inside the tensor.
             return load(f, of, base, f.imax(f.imin(scalar(f, offset), count - 1), 0))
         pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
         return load(f, of, pointer, rest // 2 if of.is_complex else rest)
@@ -222,7 +222,7 @@ class Elemental:
     def _read_run(self, of: Element, base: Value, offset: Affine) -> Lanes:
         f, lanes = self.f, self.lanes
         backwards = offset.lane < 0
-        mask = as_mask(f, self.guard, lanes) if self.guard is not None else None
+        mask = as_mask(f, self.predicate, lanes) if self.predicate is not None else None
         turned = list(range(lanes - 1, -1, -1))
         if backwards:
             offset = Affine(offset.constant - (lanes - 1), offset.terms, 1)
@@ -235,7 +235,7 @@ class Elemental:
         self,
         of: Element,
         base: Value,
-        place: Position,
+        place: Delinearized,
         value: Lanes,
         mask: Value | None = None,
         *,
@@ -243,7 +243,7 @@ class Elemental:
     ) -> None:
         """Store lanes, or a scalar, at a place; lanes that are not consecutive there are stored one by one."""
         f = self.f
-        offset = flatten(f, place)
+        offset = linear_index(f, place)
         if lane_count(value) > 1 and not offset.contiguous:
             self._write_lanes(of, base, offset, value, mask)
             return
@@ -267,22 +267,22 @@ class Elemental:
             else:
                 f.if_(f.extract(mask, lane), put)
 
-    # --- guards ------------------------------------------------------------------------------------------------------
+    # --- predicates --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def guarded(self, condition: Value | None) -> Iterator[None]:
+    def predicated(self, condition: Value | None) -> Iterator[None]:
         """Inside, loads touch memory only where the condition (scalar or per lane) holds."""
-        saved = self.guard
-        self.guard = both(self.f, saved, condition)
+        saved = self.predicate
+        self.predicate = both(self.f, saved, condition)
         try:
             yield
         finally:
-            self.guard = saved
+            self.predicate = saved
 
-    def confined(self, index: Affine, size: int) -> tuple[Affine, Value | bool, Value | None]:
-        """An index that may be outside [0, size): (safe index, whether it is inside, guard that its use needs).
+    def clamped(self, index: Affine, size: int) -> tuple[Affine, Value | bool, Value | None]:
+        """An index that may be outside [0, size): (safe index, whether it is inside, the predicate that its use needs).
 
-        Where all lanes agree the index is moved inside, which needs no guard; else the guard is the condition itself.
+        Where all lanes agree the index is moved inside, which needs no predicate; else that is the condition itself.
         """
         f = self.f
         condition = inside(f, index, size, self.lanes)
@@ -309,13 +309,13 @@ class Elemental:
         with f.at_level(max(condition.level, level_of(left, right))):
             return each(lambda x, y: f.select(condition, x, y), left, right)
 
-    def index_value(self, value: ir.Value, place: Position, low: int, high: int) -> Affine:
+    def index_value(self, value: ir.Value, place: Delinearized, low: int, high: int) -> Affine:
         """An integer value as an index, clamped to [low, high]."""
         f = self.f
         raw: Known = self.value(value, place)
         with f.at_level(raw.level):
             wide = as_index(f, element(value), raw)
-            if isinstance(f, Probe) or wide.type.lanes == 1:
+            if isinstance(f, DryRun) or wide.type.lanes == 1:
                 clamped = f.imin(f.imax(wide, low), high) if wide.type.lanes == 1 else wide
             else:
                 floor, ceiling = number_like(f, low, wide), number_like(f, high, wide)

@@ -16,13 +16,13 @@ from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.index import (
     Affine,
-    Position,
-    Probe,
+    Delinearized,
+    DryRun,
     add,
     both,
+    delinearize,
     divmod_,
-    flatten,
-    regroup,
+    linear_index,
     scalar,
     scale,
     vector_of,
@@ -61,12 +61,12 @@ def products(sizes: Sequence[int], groups: Sequence[range]) -> list[int]:
 
 
 @RULES.rule("reshape", "copy", "stablehlo.optimization_barrier")
-def _reshape(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _reshape(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     return e.value(op.operands[0], place)
 
 
 @RULES.rule("broadcast")
-def _broadcast(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _broadcast(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     sizes, dimensions = shape(op.results[0]), i64s(op, "dimensions")
     source = {dimension: number for number, dimension in enumerate(dimensions)}
     if not source:
@@ -78,7 +78,7 @@ def _broadcast(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
 
     groups = runs(len(sizes), joined)
     counts = products(sizes, groups)
-    indices = regroup(e.f, place, counts, e.lanes)
+    indices = delinearize(e.f, place, counts, e.lanes)
     kept = [
         (source[group[0]], count, index)
         for group, count, index in zip(groups, counts, indices, strict=True)
@@ -89,22 +89,22 @@ def _broadcast(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
 
 
 @RULES.rule("transpose")
-def _transpose(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _transpose(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     sizes, permutation = shape(op.results[0]), i64s(op, "permutation")
     groups = runs(len(sizes), lambda dimension: permutation[dimension] == permutation[dimension - 1] + 1)
     counts = products(sizes, groups)
-    indices = regroup(e.f, place, counts, e.lanes)
+    indices = delinearize(e.f, place, counts, e.lanes)
     moved = sorted(zip(groups, counts, indices, strict=True), key=lambda entry: permutation[entry[0][0]])
     return e.value(op.operands[0], tuple((count, index) for _, count, index in moved if count != 1))
 
 
 @RULES.rule("reverse")
-def _reverse(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _reverse(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     sizes, reversed_ = shape(op.results[0]), set(i64s(op, "dimensions"))
     groups = runs(len(sizes), lambda dimension: (dimension in reversed_) == (dimension - 1 in reversed_))
     counts = products(sizes, groups)
     turned = []
-    for group, count, index in zip(groups, counts, regroup(e.f, place, counts, e.lanes), strict=True):
+    for group, count, index in zip(groups, counts, delinearize(e.f, place, counts, e.lanes), strict=True):
         if group[0] in reversed_:
             index = add(e.f, scale(e.f, index, -1), count - 1)
         turned.append((count, index))
@@ -122,7 +122,7 @@ def _whole_suffix(sizes: Sequence[int], whole: Callable[[int], bool], steps: Cal
 
 
 @RULES.rule("slice")
-def _slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     source, result = shape(op.operands[0]), shape(op.results[0])
     start = i64s(op, "start")
     strides = [1 if size == 1 else stride for size, stride in zip(result, i64s(op, "strides"), strict=True)]
@@ -130,7 +130,7 @@ def _slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: strides[d] == 1)
     digits = []
     counts = products(result, groups)
-    for group, count, index in zip(groups, counts, regroup(e.f, place, counts, e.lanes), strict=True):
+    for group, count, index in zip(groups, counts, delinearize(e.f, place, counts, e.lanes), strict=True):
         first = group[0]
         inner = math.prod(source[dimension] for dimension in group[1:])
         moved = add(e.f, scale(e.f, index, strides[first]), start[first] * inner)
@@ -150,20 +150,20 @@ def start_indices(
 
 
 @RULES.rule("dynamic_slice")
-def _dynamic_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _dynamic_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     source, result = shape(op.operands[0]), shape(op.results[0])
     starts = start_indices(e, list(op.operands)[1:], source, result)
     groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: True)
     counts = products(result, groups)
     digits = []
-    for group, index in zip(groups, regroup(e.f, place, counts, e.lanes), strict=True):
+    for group, index in zip(groups, delinearize(e.f, place, counts, e.lanes), strict=True):
         inner = math.prod(source[dimension] for dimension in group[1:])
         digits.append((source[group[0]] * inner, add(e.f, index, scale(e.f, starts[group[0]], inner))))
     return e.value(op.operands[0], tuple(digit for digit in digits if digit[0] != 1))
 
 
 @RULES.rule("dynamic_update_slice")
-def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     operand, update = op.operands[0], op.operands[1]
     sizes, window = shape(operand), shape(update)
     if 0 in window:
@@ -171,27 +171,27 @@ def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Position) -> Lanes
     starts = start_indices(e, list(op.operands)[2:], sizes, window)
     groups = _whole_suffix(sizes, lambda d: sizes[d] == window[d], lambda d: True)
     counts = products(sizes, groups)
-    digits, condition, guard = [], None, None
-    for group, index in zip(groups, regroup(e.f, place, counts, e.lanes), strict=True):
+    digits, condition, predicate = [], None, None
+    for group, index in zip(groups, delinearize(e.f, place, counts, e.lanes), strict=True):
         inner = math.prod(sizes[dimension] for dimension in group[1:])
         size = window[group[0]] * inner
         shifted = add(e.f, index, scale(e.f, scale(e.f, starts[group[0]], inner), -1))
-        safe, holds, needs = e.confined(shifted, size)
+        safe, holds, needs = e.clamped(shifted, size)
         digits.append((size, safe))
         if not isinstance(holds, bool):
-            condition, guard = both(e.f, condition, holds), both(e.f, guard, needs)
+            condition, predicate = both(e.f, condition, holds), both(e.f, predicate, needs)
         elif not holds:
             return e.value(operand, place)
 
     def updated() -> Lanes:
-        with e.guarded(guard):
+        with e.predicated(predicate):
             return e.value(update, tuple(digit for digit in digits if digit[0] != 1))
 
     return e.choose(True if condition is None else condition, updated, lambda: e.value(operand, place))
 
 
 @RULES.rule("pad")
-def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     operand, padding = op.operands[0], op.operands[1]
     sizes, result = shape(operand), shape(op.results[0])
     interior = i64s(op, "interior")
@@ -208,23 +208,23 @@ def _pad(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
 
     groups = _whole_suffix(sizes, whole, lambda d: interior[d] == 0)
     counts = products(result, groups)
-    digits, condition, guard = [], None, None
-    for group, index in zip(groups, regroup(e.f, place, counts, e.lanes), strict=True):
+    digits, condition, predicate = [], None, None
+    for group, index in zip(groups, delinearize(e.f, place, counts, e.lanes), strict=True):
         first = group[0]
         inner = math.prod(sizes[dimension] for dimension in group[1:])
         shifted = add(e.f, index, -low[first] * inner)
         if interior[first]:
             shifted, on_grid = grid(e, shifted, interior[first] + 1)
-            condition, guard = both(e.f, condition, on_grid), both(e.f, guard, on_grid)
-        safe, holds, needs = e.confined(shifted, sizes[first] * inner)
+            condition, predicate = both(e.f, condition, on_grid), both(e.f, predicate, on_grid)
+        safe, holds, needs = e.clamped(shifted, sizes[first] * inner)
         digits.append((sizes[first] * inner, safe))
         if not isinstance(holds, bool):
-            condition, guard = both(e.f, condition, holds), both(e.f, guard, needs)
+            condition, predicate = both(e.f, condition, holds), both(e.f, predicate, needs)
         elif not holds:
             return e.value(padding, ())
 
     def unpadded() -> Lanes:
-        with e.guarded(guard):
+        with e.predicated(predicate):
             return e.value(operand, tuple(digit for digit in digits if digit[0] != 1))
 
     return e.choose(True if condition is None else condition, unpadded, lambda: e.value(padding, ()))
@@ -246,11 +246,11 @@ def grid(e: Elemental, index: Affine, step: int) -> tuple[Affine, Value | None]:
 
 
 @RULES.rule("stablehlo.concatenate")
-def _concatenate(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     sizes, dimension = shape(op.results[0]), i64(op, "dimension")
     inner = math.prod(sizes[dimension + 1 :])
     outer = math.prod(sizes[:dimension])
-    above, index = regroup(e.f, place, (outer, sizes[dimension] * inner), e.lanes)
+    above, index = delinearize(e.f, place, (outer, sizes[dimension] * inner), e.lanes)
     pieces = []
     offset = 0
     for operand in op.operands:
@@ -262,11 +262,11 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
     def chosen() -> Lanes:
         found: list[tuple[Value | bool, Lanes]] = []
         for number, (operand, count, start) in enumerate(pieces):
-            safe, holds, guard = e.confined(add(e.f, index, -start), count)
+            safe, holds, predicate = e.clamped(add(e.f, index, -start), count)
             if number == len(pieces) - 1:
                 holds = True
             if holds is not False:
-                with e.guarded(guard):
+                with e.predicated(predicate):
                     digits = tuple(digit for digit in ((outer, above), (count, safe)) if digit[0] != 1)
                     found.append((holds, e.value(operand, digits)))
             if holds is True:
@@ -298,7 +298,7 @@ def _mostly_whole(e: Elemental, op: ir.OpView, index: Affine, pieces: Pieces) ->
     """Do most vectors lie within one piece, and are the pieces cheap enough to be emitted twice?"""
     cheap = len(pieces) <= MAX_BRANCHES and all(_few_ops(e, operand, MAX_PIECE_OPS) >= 0 for operand, _, _ in pieces)
     long = not any(always_less(count, MIN_VECTORS * e.lanes) for _, count, _ in pieces)
-    return cheap and long and len(pieces) > 1 and e.lanes > 1 and index.contiguous and not isinstance(e.f, Probe)
+    return cheap and long and len(pieces) > 1 and e.lanes > 1 and index.contiguous and not isinstance(e.f, DryRun)
 
 
 def _few_ops(e: Elemental, value: ir.Value, budget: int) -> int:
@@ -351,10 +351,10 @@ def _branch(
 
 
 @RULES.rule("iota")
-def _iota(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _iota(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     sizes, dimension = shape(op.results[0]), i64(op, "dimension")
     split = (math.prod(sizes[:dimension]), sizes[dimension], math.prod(sizes[dimension + 1 :]))
-    index = regroup(e.f, place, split, e.lanes)[1]
+    index = delinearize(e.f, place, split, e.lanes)[1]
     return index_lanes(e, index, op.results[0])
 
 
@@ -383,15 +383,15 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
 
 
 @RULES.rule("size")
-def _size(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
-    sizes, index = i64s(op, "value"), flatten(e.f, place)
+def _size(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
+    sizes, index = i64s(op, "value"), linear_index(e.f, place)
     if len(sizes) > 1 and not index.is_constant:
         raise UnsupportedError("has elements that are not known before the call", op=op.name)
     return index_lanes(e, Affine(sizes[index.constant]), op.results[0])
 
 
 @RULES.rule("constant")
-def _constant(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def _constant(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     f, of, numbers = e.f, element(op.results[0]), constant_value(op)
     if not any(numbers.strides):  # a scalar or a splat
         return constant(f, of, _number(numbers[(0,) * numbers.ndim]))
@@ -403,7 +403,7 @@ def _constant(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
             location=user_location(op.location),
             remedy="large constants must be inputs of fusions: run constant-outlining before code generation",
         )
-    index = regroup(f, place, (numbers.size,), e.lanes)[0]
+    index = delinearize(f, place, (numbers.size,), e.lanes)[0]
     if index.is_constant:
         return constant(f, of, _number(numbers[index.constant]))
     lanes = 1 if index.uniform else e.lanes

@@ -99,7 +99,7 @@ def test_a_generic_target() -> None:
 
 
 def test_states_made_of_narrow_words() -> None:
-    """JAX keeps the state as ui32[4]: the bitcasts around the generator regroup bits."""
+    """JAX keeps the state as ui32[4]: the bitcasts around the generator delinearize bits."""
 
     def function(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         state, bits = lax.rng_bit_generator(key, (5, 3), jnp.uint32)
