@@ -1,12 +1,14 @@
-"""Loop nests and addresses over dense tensors, in the kernel language; and what loops carry."""
+"""Loop nests and addresses over dense tensors, in the kernel language; what loops carry, and how they end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
 from stablehlo_py.dialect.size import is_known
+
+ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops
 
 
 def nest(f: Function, bounds: Sequence[tuple[Index, Index]], body: Callable[[list[Index]], None]) -> None:
@@ -55,3 +57,20 @@ def unpack(values: Sequence[Value], like: Element | Iterable[Lanes | Element]) -
     rest = iter(values)
     pairs = (one.is_complex if isinstance(one, Element) else isinstance(one, tuple) for one in like)
     return [(next(rest), next(rest)) if pair else next(rest) for pair in pairs]
+
+
+def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None:
+    """Return `result` if what `block` belongs to is not to go on. At the end of a trip.
+
+    A program with loops takes the address of that block: an i32 which is not 0 when there is something to ask, and the
+    address of `i32 answer(block)`, which says whether to go on (0). That is a load and a branch that is never taken,
+    next to what any trip does. Sixteen zero bytes are a block that never ends a loop.
+    """
+    asked = f.atomic_load(I32, f.gep(block, ASKED, I8), ordering="monotonic")
+
+    def ask() -> None:
+        status = f.call_pointer(f.load(PTR, f.gep(block, ANSWER, I8)), [block], I32)
+        assert status is not None
+        f.ret_if(f.cmp("ne", status, f.const(0, I32)), result)
+
+    f.if_(f.cmp("ne", asked, f.const(0, I32)), ask, unlikely=True)

@@ -13,11 +13,12 @@ from dataclasses import replace
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, everywhere, is_grid
 from stablehlo_py.backends.common.fusion import fusions
+from stablehlo_py.backends.common.program import ENTRY, arena_bytes
 from stablehlo_py.backends.common.sizes import emit_sizes, size_table
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
-from stablehlo_py.backends.cpu.program import ENTRY, Program, arena_bytes, emit_program
+from stablehlo_py.backends.cpu.program import CpuProgram
 from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.symbols import outside
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
@@ -40,7 +41,7 @@ def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> 
 
     sizes = size_table(module)
     units, kernels = _kernels(module, target, sizes)
-    program = emit_program(module, kernels, target, options.thread_count, sizes)
+    program = CpuProgram(module, kernels, target, options.thread_count, sizes)
     units += _program_units(program)
     if sizes is not None:
         units.append(_sizes_unit(emit_sizes(module, sizes, program.arena_bytes, [])[0]))
@@ -67,7 +68,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     compiler = ObjectCompiler(options.thread_count)
     try:
         units, kernels = _kernels(module, target, sizes, compiler)
-        program = emit_program(module, kernels, target, options.thread_count, sizes)
+        program = CpuProgram(module, kernels, target, options.thread_count, sizes)
         entries = _program_units(program)
         if sizes is not None:
             checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
@@ -90,7 +91,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
 def _described(
     module: ir.Module,
     backend: str,
-    program: Program,
+    program: CpuProgram,
     layout: DynamicLayout | None,
     units: list[Unit],
     target: CpuTarget,
@@ -141,7 +142,7 @@ def _kernels(
     return units, kernels
 
 
-def _program_units(program: Program) -> list[Unit]:
+def _program_units(program: CpuProgram) -> list[Unit]:
     return [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
 
 
@@ -158,7 +159,7 @@ def _symbol(text: str) -> str:
 
 
 def _report(
-    module: ir.Module, kernels: dict[str, Kernel], program: Program, objects: list[bytes], options: Options
+    module: ir.Module, kernels: dict[str, Kernel], program: CpuProgram, objects: list[bytes], options: Options
 ) -> str:
     kinds = Counter(function.attributes[FUSION].value for function in fusions(module))
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))

@@ -12,7 +12,7 @@ ever go on (stablehlo_py/runtime/grid.py).
 
 from __future__ import annotations
 
-from stablehlo_py.backends.cpu.interrupt import ANSWER, ASKED
+from stablehlo_py.backends.common.loops import ANSWER, ASKED
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex, spin_then
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value

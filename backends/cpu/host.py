@@ -19,6 +19,7 @@ from threading import get_ident
 
 import llvmlite.binding as llvm
 
+from stablehlo_py.backends.common.loops import ANSWER, ASKED
 from stablehlo_py.backends.cpu import interrupt
 from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units, once
 from stablehlo_py.backends.cpu.target import host_target
@@ -157,10 +158,10 @@ class _Interrupts:
         self._main = threading.main_thread().ident
         for block in (self._block, self._quiet):
             ctypes.memset(block.address, 0, interrupt.SIGNALS_BYTES)
-        ctypes.c_void_p.from_address(self._block.address + interrupt.ANSWER).value = self._answer
+        ctypes.c_void_p.from_address(self._block.address + ANSWER).value = self._answer
         ctypes.c_int64.from_address(self._block.address + interrupt.PERIOD + 8).value = interrupt.PERIOD_NANOSECONDS
         # The first loop asks, and so starts the thread.
-        ctypes.c_int32.from_address(self._block.address + interrupt.ASKED).value = 1
+        ctypes.c_int32.from_address(self._block.address + ASKED).value = 1
 
     def of_this_thread(self) -> int:
         """The address of the block for a call of this thread."""

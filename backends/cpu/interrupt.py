@@ -1,9 +1,4 @@
-"""How a loop ends that is not to go on, emitted as native code by our own builder.
-
-A program with loops takes the address of a block of memory: an i32 which is not 0 when there is something to ask, and
-the address of `i32 answer(block)`, which says whether to go on (0). At the end of each trip a loop reads the i32. That
-is a load and a branch that is never taken, next to what any trip does. Sixteen zero bytes are a block that never ends
-a loop.
+"""Who ends a loop that is not to go on (`end_if_asked`), emitted as native code by our own builder.
 
 Processes of a grid have its header for a block, and end when it has failed. For calls of Python's main thread there is
 one block, which ends them when the handler of a signal raises, as Ctrl-C does. Python's own handlers only note that a
@@ -13,30 +8,19 @@ sets the i32 again a while after each answer, and only then: it sleeps where no 
 
 from __future__ import annotations
 
+from stablehlo_py.backends.common.loops import ASKED
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 
-ASKED, ANSWER = 0, 8
-# The block of the main thread goes on: how often the thread was asked to set ASKED, whether it is there, after which
-# time it does so (a timespec), and a word that nobody changes. ASKED, which loops read, has a cache line of its own.
+# The block of the main thread goes on behind ANSWER (`end_if_asked`): how often the thread was asked to set ASKED,
+# whether it is there, after which time it does so (a timespec), and a word that nobody changes. ASKED, which loops
+# read, has a cache line of its own.
 REQUESTS, STARTED, PERIOD, NEVER = 64, 68, 72, 88
 SIGNALS_BYTES = 128
 # Ctrl-C is answered within this time. Each answer takes 0.2 microseconds, or waits for the thread that has the GIL.
 PERIOD_NANOSECONDS = 100_000_000
 _SIG_SETMASK, _SIGNAL_WORDS = 2, 16
-
-
-def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None:
-    """Return `result` if what `block` belongs to is not to go on. At the end of a trip."""
-    asked = f.atomic_load(I32, f.gep(block, ASKED, I8), ordering="monotonic")
-
-    def ask() -> None:
-        status = f.call_pointer(f.load(PTR, f.gep(block, ANSWER, I8)), [block], I32)
-        assert status is not None
-        f.ret_if(f.cmp("ne", status, f.const(0, I32)), result)
-
-    f.if_(f.cmp("ne", asked, f.const(0, I32)), ask, unlikely=True)
 
 
 def _answer_function(target: CpuTarget) -> Function:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import pack, unpack
-from stablehlo_py.backends.cpu.interrupt import end_if_asked
+from stablehlo_py.backends.common.loops import end_if_asked, pack, unpack
 from stablehlo_py.backends.cpu.kernels import registers
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers

@@ -1,0 +1,279 @@
+"""A program as native code: one entry function that runs the kernels of a scheduled module in order.
+
+    int shlo_main(const shlo_call *call)
+
+The structure, and what is returned, are those of include/shlo_call.h. An operand is a pointer and a constant offset;
+loops and branches are native. How a kernel is started is the backend's business.
+
+A kernel that is called in many places (the layers of a transformer) is called through a function of its own, which
+reads where the operands lie from a row of a constant table. So a call has three arguments, whatever the kernel takes,
+and a sequence of kernels that repeats (those layers) becomes a loop over rows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stablehlo_py.backends.common.loops import end_if_asked
+from stablehlo_py.backends.common.walk import STEPS, Walk
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
+from stablehlo_py.codegen.emitter import Emitter
+from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.codegen.tables import constant_table
+from stablehlo_py.dialect.attributes import ARENA_BYTES
+from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, slices_of
+from stablehlo_py.dialect.types import byte_size, element_type, i64s
+from stablehlo_py.mlir import ir
+from stablehlo_py.runtime.entry import ENDED, OFFSETS, OK, OLD_CALL, Call
+
+ENTRY = "shlo_main"
+# LLVM takes as long for a function that reads the table as for about this many calls with a dozen operands.
+TABLED_CALLS = 4
+WORTH_LOOP = 3  # steps spared
+TABLE = "shlo_places"
+
+
+def arena_bytes(module: ir.Module) -> int:
+    """Bytes of the planned arena of a scheduled module, a Size where dimensions are dynamic."""
+    attribute = module.operation.attributes[ARENA_BYTES]
+    return i64s(module.operation, ARENA_BYTES)[0] if isinstance(attribute, ir.StringAttr) else attribute.value
+
+
+class NativeProgram(Walk[Value]):
+    """The entry function of a scheduled module under construction. With a table of sizes, a call brings one along.
+
+    Attributes:
+        emitter: gives what writes one function. f: the entry.
+        arena, tables: the address of the arena; those of the addresses of the other buffers, by space.
+        sizes: the address of the table of sizes, if there is one.
+        functions: once it is emitted, the entry and its helpers.
+        table: has rows of two numbers for every operand of a call: the byte at which the array of all buffers has the
+            address of its buffer, and its offset in that.
+        loops: whether it has loops, which may have to be ended.
+    """
+
+    def __init__(self, module: ir.Module, emitter: Callable[[], Emitter], sizes: SizeTable | None) -> None:
+        super().__init__(module)
+        self.emitter = emitter
+        self.f = Function(ENTRY, [("caller", PTR)], emitter(), result=I32)
+        size = self.f.load(I64, self._place("size"))
+        self.f.ret_if(self.f.cmp("ult", size, self.f.const(ctypes.sizeof(Call))), self.f.const(OLD_CALL, I32))
+        self.arena = self.given("workspace")
+        self.tables = {INPUT: self.given("inputs"), OUTPUT: self.given("outputs"), CONSTANT: self.given("constants")}
+        self.sizes: list[Value] = []
+        if sizes is not None:
+            address = self.given("sizes")
+            self.f.sizes, self.sizes = (sizes, address), [address]
+        self.functions: list[Function] = []
+        self.table: list[int] = []
+        self.loops = False
+        self._counts: Counter[str] = Counter()  # of steps, by name
+        self._tabled: dict[str, Function] = {}  # by name of the step
+        self._positions: dict[tuple[int, int], int] = {}  # of buffers in the array of all
+        self._bases = self.f.null()  # the array of all buffers' addresses, where there is one
+
+    def emit(self) -> None:
+        """Emit the functions."""
+        self._survey()
+        self.run()
+        self.f.ret(self.f.const(OK, I32))
+        self.functions = [*self.helpers(), *self._tabled.values(), self.f]
+
+    def text(self) -> str:
+        """Text of the functions and the table."""
+        table = [constant_table(TABLE, np.array(self.table), I64)] if self.table else []
+        return "\n".join([*table, *(function.text() for function in self.functions)])
+
+    def externals(self) -> dict[str, str]:
+        """What the functions call elsewhere: name -> declaration."""
+        return {name: text for function in self.functions for name, text in function.externals.items()}
+
+    # --- what a backend says -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
+        """Emit the start of a kernel, called by the name of its fusion function, on these operands and results: into
+        the entry, or a function of the program that has the `caller` too."""
+
+    def copy(self, f: Function, target: Value, source: Value, size: int) -> None:
+        """Emit a copy of so many bytes."""
+        f.copy_memory(target, source, size)
+
+    def helpers(self) -> Sequence[Function]:
+        """Functions that kernels are started with, once all are."""
+        return ()
+
+    # --- values ------------------------------------------------------------------------------------------------------
+
+    def given(self, field: str) -> Value:
+        """A pointer that the call brings along."""
+        return self.f.load(PTR, self._place(field))
+
+    def _place(self, field: str) -> Value:
+        return self.f.gep(self.f.caller, OFFSETS[field], I8)
+
+    def interrupt(self) -> Value:
+        """The address of the block that may end loops (`end_if_asked`)."""
+        self.loops = True
+        return self.given("interrupt")
+
+    def pointer(self, value: ir.Value) -> Value:
+        """The address of a tensor value."""
+        place, f = self.slices[value], self.f
+        if place.space == ARENA:
+            return f.gep(self.arena, place.offset, I8)
+        # Loaded anew for every use: values that live across calls make work for the register allocator.
+        return f.gep(f.load(PTR, self.tables[place.space], place.number), place.offset, I8)
+
+    def element(self, value: ir.Value) -> Value:
+        """The one element of a tensor, of a type that predicates and indices have."""
+        type_ = element_type(value)
+        stored = ScalarType(f"i{8 * byte_size(type_)}", 8 * byte_size(type_))
+        loaded = self.f.load(stored, self.pointer(value))
+        return self.f.cmp("ne", loaded, self.f.const(0, I8)) if type_.width == 1 else loaded
+
+    def index(self, scalar: Value, *, unsigned: bool) -> Value:
+        """An i64."""
+        return self.f.cast("zext" if unsigned else "sext", scalar, I64)
+
+    def equal(self, scalar: Value, number: int) -> Value:
+        """An i1."""
+        return self.f.cmp("eq", scalar, self.f.const(number))
+
+    # --- control flow ------------------------------------------------------------------------------------------------
+
+    def branch(self, condition: Value, then: Callable[[], None], otherwise: Callable[[], None] | None) -> None:
+        """A native branch."""
+        self.f.if_(condition, then, otherwise)
+
+    def loop(self, condition: Callable[[], Value], body: Callable[[], None]) -> None:
+        """A native loop, which ends the program at the end of a trip if that is asked for."""
+
+        def trip() -> list[Value]:
+            body()
+            end_if_asked(self.f, self.interrupt(), self.f.const(ENDED, I32))
+            return []
+
+        self.f.while_([], condition, trip)
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def steps(self, ops: Sequence[ir.OpView]) -> None:
+        """Kernels and copies, those of many calls by way of the table."""
+        for tabled, group in itertools.groupby(ops, lambda op: self._counts[step_name(op)] >= TABLED_CALLS):
+            if tabled:
+                self._rows(list(group))
+                continue
+            for op in group:
+                if op.operation.name == "hlo.copy":
+                    place = self.slices[op.results[0]]
+                    self.copy(self.f, self.pointer(op.results[0]), self.pointer(op.operands[0]), place.size)
+                else:
+                    self.start(self.f, step_name(op), [self.pointer(value) for value in _operands(op)], self.arena)
+
+    def _survey(self) -> None:
+        """Count the calls of each kernel and number the buffers; the arena comes first."""
+        used = {place.buffer for place in self.slices.values()}
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name in STEPS and not self.may_end(op):
+                self._counts[step_name(op)] += 1
+            used.update(place.buffer for place in slices_of(op))
+            return ir.WalkResult.ADVANCE
+
+        self.main.operation.walk(visit)
+        if self.sizes or all(count < TABLED_CALLS for count in self._counts.values()):
+            self._counts.clear()  # offsets that are known at run time are not in a constant table
+            return
+        self._positions[ARENA, 0] = 0
+        for space in self.tables:
+            start, count = len(self._positions), max((number + 1 for of, number in used if of == space), default=0)
+            self._positions |= {(space, number): start + number for number in range(count)}
+        self._gather_bases()
+
+    def _gather_bases(self) -> None:
+        """Copy the addresses of all buffers into one array."""
+        f = self.f
+        self._bases = f.alloca(len(self._positions), PTR)
+        f.store(self.arena, self._bases)
+        for space, table in self.tables.items():
+            count = sum(of == space for of, _ in self._positions)
+            if count:
+                f.copy_memory(f.gep(self._bases, self._positions[space, 0], PTR), table, 8 * count)
+
+    def _rows(self, ops: Sequence[ir.OpView]) -> None:
+        """Kernels and copies, their operands in rows of the table."""
+        start = len(self.table)
+        steps: list[tuple[str, int]] = []  # function, width of its row
+        for op in ops:
+            places = [self.slices[value] for value in _operands(op)]
+            for place in places:
+                self.table += [8 * self._positions[place.buffer], place.offset]
+            name = step_name(op)
+            if name not in self._tabled:
+                self._tabled[name] = self._with_table(op)
+            steps.append((self._tabled[name].name, 2 * len(places)))
+        self._sequence(steps, self.f.gep(self.f.address_of(TABLE), start, I64))
+
+    def _sequence(self, steps: Sequence[tuple[str, int]], row: Value) -> None:
+        """Call functions on successive rows, a sequence of them that repeats in a loop."""
+        f, done, offset = self.f, 0, 0
+        while done < len(steps):
+            period, times = repetition(steps, done)
+            unit, first = steps[done : done + period], f.gep(row, offset, I64)
+            width = sum(columns for _, columns in unit)
+            if times > 1:
+                self._repeat(unit, first, width, times)
+            else:
+                f.call(unit[0][0], [self._bases, first, f.caller])
+            done, offset = done + period * times, offset + width * times
+
+    def _repeat(self, unit: Sequence[tuple[str, int]], first: Value, width: int, times: int) -> None:
+        f = self.f
+        f.loop(0, times, 1, lambda index: self._sequence(unit, f.gep(first, f.imul(index, width), I64)))
+
+    def _with_table(self, op: ir.OpView) -> Function:
+        """call(bases, row, caller): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1], in bytes."""
+        parameters = [("bases", PTR), ("row", PTR), ("caller", PTR)]
+        f = Function(f"{step_name(op)}.call", parameters, self.emitter(), private=True)
+        pointers = []
+        for position in range(len(_operands(op))):
+            base = f.load(PTR, f.gep(f.bases, f.load(I64, f.row, 2 * position), I8))
+            pointers.append(f.gep(base, f.load(I64, f.row, 2 * position + 1), I8))
+        if op.operation.name == "hlo.copy":
+            self.copy(f, pointers[1], pointers[0], self.slices[op.results[0]].size)
+        else:
+            self.start(f, step_name(op), pointers, f.load(PTR, f.bases))
+        f.ret()
+        return f
+
+
+def step_name(op: ir.OpView | ir.Operation) -> str:
+    """Equal for kernels, and for copies, that differ in the places of their operands only."""
+    if op.operation.name == "hlo.copy":
+        return f"shlo_copy_{slices_of(op)[0].size}"
+    return op.attributes["callee"].value
+
+
+def repetition(steps: Sequence[object], start: int) -> tuple[int, int]:
+    """(period, times): the sequence that, repeating from `start` on, spares most steps; (1, 1) where none does."""
+    best = (1, 1)
+    for period in range(1, (len(steps) - start) // 2 + 1):
+        unit, times = steps[start : start + period], 1
+        while steps[start + period * times : start + period * (times + 1)] == unit:
+            times += 1
+        spared = period * (times - 1)
+        if spared >= WORTH_LOOP and spared > best[0] * (best[1] - 1):
+            best = (period, times)
+    return best
+
+
+def _operands(op: ir.OpView) -> list[ir.Value]:
+    """What a step reads, then what it writes."""
+    return [*op.operands, *op.results]
