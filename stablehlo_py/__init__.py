@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stablehlo_py.handlers import get_include
     from stablehlo_py.jitted import jit
     from stablehlo_py.options import Options
+    from stablehlo_py.runtime.buffer import Buffer
     from stablehlo_py.runtime.executable import Executable
     from stablehlo_py.runtime.grid import GridExecutable
     from stablehlo_py.runtime.loading import load_executable
@@ -51,6 +52,7 @@ _HOMES = {
     "register_custom_call": "custom_calls",
     "unregister_custom_call": "custom_calls",
     "get_include": "handlers",
+    "Buffer": "runtime.buffer",
     "CompiledModel": "runtime.model",
     "Executable": "runtime.executable",
     "GridExecutable": "runtime.grid",
@@ -77,6 +79,7 @@ _HOMES = {
 
 __all__ = [
     "ArgumentError",
+    "Buffer",
     "CacheWarning",
     "CallError",
     "CommunicationError",

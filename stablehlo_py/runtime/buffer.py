@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from stablehlo_py.boundary import public
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime.memory import ArrayMemory, address_of
 from stablehlo_py.runtime.program import Spec
@@ -83,44 +84,53 @@ class Buffer:
         self.shape = shape
 
     @property
+    @public
     def device(self) -> str:
         """The device that its memory belongs to."""
         return "cpu" if self._space is None else self._space.device
 
     @property
+    @public
     def memory_space(self) -> str:
         """Which of the device's memories it is in."""
         return "host" if self._space is None else self._space.name
 
     @property
+    @public
     def dtype(self) -> np.dtype:
         """Type of the elements, NumPy's or ml_dtypes'."""
         return self.spec.dtype
 
     @property
+    @public
     def layout(self) -> tuple[int, ...]:
         """Dimensions, from the one that varies slowest to the one that varies fastest."""
         return tuple(range(len(self.shape)))
 
     @property
+    @public
     def ndim(self) -> int:
         """How many dimensions it has."""
         return len(self.shape)
 
     @property
+    @public
     def size(self) -> int:
         """How many elements it has."""
         return math.prod(self.shape)
 
     @property
+    @public
     def nbytes(self) -> int:
         """How many bytes they take."""
         return self.size * self.dtype.itemsize
 
+    @public
     def is_ready(self) -> bool:
         """Whether the program that computes it has ended."""
         return self._event is None or self._event.is_ready()
 
+    @public
     def wait(self) -> Buffer:
         """Return the buffer when it is ready. Raises what ended the program that computes it."""
         if self._event is not None:
@@ -129,26 +139,28 @@ class Buffer:
         return self
 
     @property
+    @public
     def is_donated(self) -> bool:
         """Whether a call has taken its memory."""
         return self._gone == DONATED
 
+    @public
     def release(self) -> None:
         """Free the memory now, not when the last reference to the buffer goes."""
-        self.spend("released")
+        self._spend("released")
 
-    def spend(self, reason: str) -> None:
+    def _spend(self, reason: str) -> None:
         """Give the memory up; `reason` says to whom, in messages."""
         if self._gone is None:
             self._gone, self._owner = reason, None
 
-    def require(self) -> None:
+    def _require(self) -> None:
         """Raises ArgumentError: it has no memory any more."""
         if self._gone is not None:
             raise ArgumentError(f"the buffer of {self.spec.name} was {self._gone}", remedy="put() a new array")
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        self.require()
+        self._require()
         self.wait()
         if self._space is not None:
             if copy is False:
@@ -186,7 +198,8 @@ class Buffer:
 def wait_for(buffers: Iterable[Buffer]) -> None:
     """Return when all of them are ready. Raises as `Buffer.wait`."""
     for buffer in buffers:
-        buffer.wait()
+        if buffer._event is not None:
+            buffer.wait()
 
 
 class Placement:
@@ -234,7 +247,7 @@ class Placement:
 
     def check(self, buffer: Buffer, spec: Spec) -> None:
         """Refuse what is no buffer for this input. Raises ArgumentError."""
-        buffer.require()
+        buffer._require()
         if buffer._space is not self.space:
             raise ArgumentError(
                 f"the buffer of {buffer.spec.name} is in {buffer.memory_space} memory of {buffer.device}, where the "

@@ -158,7 +158,7 @@ class Executable(CompiledModel):
             for result in results:
                 result._event = event
         for input_ in self._donated.values():
-            buffers[input_].spend(DONATED)
+            buffers[input_]._spend(DONATED)
         return tuple(results)
 
     @property

@@ -102,7 +102,7 @@ class GridExecutable(Executable):
         """
         try:
             for buffer in buffers:
-                buffer.require()
+                buffer._require()
         except Exception as error:
             if is_expected(error):
                 raise

@@ -165,7 +165,7 @@ class SymbolicExecutable(CompiledModel):
         try:
             buffers = taken(buffers, self.inputs, self._leaves, "buffers")
             for buffer in buffers:
-                buffer.require()
+                buffer._require()
         except Exception as error:
             if is_expected(error):
                 raise
