@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, flag, is_complex, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Blocking, policy_of
@@ -76,10 +76,10 @@ def _middle(op: ir.Operation, blocking: Blocking) -> int | None:
     sizes = shape(op.operands[0])
     if not is_known(*sizes) or 0 in sizes or sizes[-1] < 2 * blocking.rows:
         return None
-    return -(-sizes[-1] // (2 * blocking.rows)) * blocking.rows
+    return -(-int(sizes[-1]) // (2 * blocking.rows)) * blocking.rows
 
 
-Span = tuple[int, int]  # rows or columns from..to
+Span = tuple[int, IntLike]  # rows or columns from..to
 Form = str  # NO_TRANSPOSE, TRANSPOSE or ADJOINT
 
 
@@ -148,7 +148,7 @@ def _triangular_solve(op: ir.Operation, blocks: _Blocks, middle: int) -> ir.Valu
     """One half of the unknowns, and the other from what that leaves of the right-hand sides."""
     (a, b), left, lower = op.operands, flag(op, "left_side"), flag(op, "lower")
     form, unit = text(op, "transpose_a"), flag(op, "unit_diagonal")
-    halves = [(0, middle), (middle, shape(a)[-1])]
+    halves: list[Span] = [(0, middle), (middle, shape(a)[-1])]
     # The system's matrix op(a) is lower triangular from the left where its first unknowns depend on no others.
     forward = (lower == (form == "NO_TRANSPOSE")) == left
     early, late = halves if forward else halves[::-1]

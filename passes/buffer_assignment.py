@@ -33,7 +33,7 @@ from stablehlo_py.dialect.attributes import (
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.memory import ARENA, slices_of
-from stablehlo_py.dialect.size import estimate, is_known
+from stablehlo_py.dialect.size import IntLike, is_known, size_hint
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
@@ -90,8 +90,8 @@ class Entry:
     """One value in the arena: where it is, and from which to which position of the program."""
 
     value: str
-    offset: int
-    size: int
+    offset: IntLike
+    size: IntLike
     first: int
     last: int
     source: str | None
@@ -113,7 +113,7 @@ def memory_plan(module: ir.Module) -> list[Entry]:
             name = step.op.attributes["callee"].value if step.name == "func.call" else step.name
             kind = f"{name} ({fusions[name].attributes[FUSION].value})" if name in fusions else name
             entries.append(Entry(kind, place.offset, place.size, value.first, value.last, describe(step.op.location)))
-    return sorted(entries, key=lambda entry: (-estimate(entry.size), entry.first))
+    return sorted(entries, key=lambda entry: (-size_hint(entry.size), entry.first))
 
 
 def functions(module: ir.Module) -> tuple[ir.Operation, dict[str, ir.Operation]]:
@@ -158,7 +158,7 @@ def _annotate(module: ir.Module, plan: Plan, share: bool) -> None:
     for step in program.ops:
         if not step.results or step.results[0] < 0:
             continue
-        numbers: list[int] = []
+        numbers: list[IntLike] = []
         for number in step.results:
             root = classes.of(number)
             space = classes.space[root]

@@ -20,7 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, splat
 from stablehlo_py.passes.canonicalize_dot import DotNumbers, make_dot
@@ -53,14 +54,14 @@ def _remake(
     lhs: ir.Value,
     rhs: ir.Value,
     result: ir.Type,
-    changes: Mapping[str, Sequence[int] | int],
+    changes: Mapping[str, Sequence[IntLike] | IntLike],
 ) -> ir.Value:
-    attributes: dict[str, Sequence[int] | int] = {name: i64s(op, name) for name in _ARRAYS}
+    attributes: dict[str, Sequence[IntLike] | IntLike] = {name: symints(op, name) for name in _ARRAYS}
     attributes |= {name: i64(op, name) for name in ("feature_groups", "batch_groups")}
     return rewriter.value("convolution", result, lhs, rhs, **{**attributes, **changes})
 
 
-def _spatial_sizes(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
+def _spatial_sizes(op: ir.Operation) -> tuple[list[IntLike], list[IntLike], list[IntLike]]:
     """Spatial sizes of input, kernel and output, in the order of their spatial dimensions."""
     values = ((op.operands[0], "input_dims"), (op.operands[1], "kernel_dims"), (op.result, "output_dims"))
     lists = ([shape(value)[dimension] for dimension in i64s(op, name)[2:]] for value, name in values)
@@ -71,7 +72,7 @@ def _spatial_sizes(op: ir.Operation) -> tuple[list[int], list[int], list[int]]:
 def _is_plain(op: ir.Operation) -> bool:
     """No padding, no groups, no dilation of the input."""
     return (
-        not any(i64s(op, "padding"))
+        not any(symints(op, "padding"))
         and set(i64s(op, "lhs_dilation")) <= {1}
         and i64(op, "feature_groups") == 1
         and i64(op, "batch_groups") == 1
@@ -96,7 +97,7 @@ def convolution_size_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     )
     changes = {}
     for name, sizes, none in neutral:
-        old = i64s(op, name)
+        old = symints(op, name)
         new = [none if size == 1 else value for value, size in zip(old, sizes, strict=True)]
         if new != list(old):
             changes[name] = new
@@ -113,11 +114,11 @@ def convolution_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     inner = defining(lhs, "hlo.pad")
     if inner is None or splat(inner.operands[1]) != 0 or not set(i64s(op, "lhs_dilation")) <= {1}:
         return None
-    low, high, interior = (i64s(inner, name) for name in ("low", "high", "interior"))
+    low, high, interior = (symints(inner, name) for name in ("low", "high", "interior"))
     batch, feature, *spatial = i64s(op, "input_dims")
     if any(edges[dimension] for edges in (low, high, interior) for dimension in (batch, feature)):
         return None
-    padding = list(i64s(op, "padding"))
+    padding = list(symints(op, "padding"))
     for k, dimension in enumerate(spatial):
         # Cropping first and padding then is not one amount.
         if min(low[dimension], high[dimension], padding[2 * k], padding[2 * k + 1]) < 0:
@@ -164,8 +165,8 @@ def convolution_pointwise(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         list(i64s(op, name)) for name in ("input_dims", "kernel_dims", "output_dims")
     )
     weights = _squeezed_kernel(rewriter, rhs, kernel_dims)
-    edges = [(0, size, 1) for size in shape(lhs)]
-    for dimension, stride, count in zip(input_dims[2:], i64s(op, "strides"), outputs, strict=True):
+    edges: list[tuple[IntLike, IntLike, IntLike]] = [(0, size, 1) for size in shape(lhs)]
+    for dimension, stride, count in zip(input_dims[2:], symints(op, "strides"), outputs, strict=True):
         edges[dimension] = (0, (count - 1) * stride + 1, stride)
     # Dimensions of the result in the order a dot makes: those of the input without its features, then the output
     # features.

@@ -22,6 +22,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.index_map import long, reshaped_roles
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use
@@ -208,7 +209,7 @@ def dot_batch_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.reshape(new, shape(op.result))
 
 
-def _leading_group(source: Sequence[int], target: Sequence[int]) -> int | None:
+def _leading_group(source: Sequence[IntLike], target: Sequence[IntLike]) -> int | None:
     """How many leading dimensions of `source` merge into target's first, when all others stay as they are."""
     count = len(source) - len(target) + 1
     return count if count >= 1 and tuple(source[count:]) == tuple(target[1:]) else None

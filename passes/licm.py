@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.ops import Work, records
-from stablehlo_py.dialect.size import estimate
+from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import is_tensor, num_elements
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining
@@ -61,7 +61,7 @@ class Licm(Pass):
                     _move(op, loop, variant)
 
     def _pays(self, op: ir.Operation, variant: set[ir.Value]) -> bool:
-        written = sum(estimate(num_elements(result)) for result in op.results)
+        written = sum(size_hint(num_elements(result)) for result in op.results)
         return written <= max(1, self.max_growth * _elements_read(op, variant))
 
 
@@ -102,7 +102,7 @@ def _elements_read(op: ir.Operation, variant: set[ir.Value]) -> int:
         if made is not None:
             total += _elements_read(made, variant)
         elif is_tensor(operand):
-            total += estimate(num_elements(operand))
+            total += size_hint(num_elements(operand))
     return total
 
 

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.size import always_at_most
+from stablehlo_py.dialect.size import IntLike, always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.graph import captured_values
@@ -67,7 +67,7 @@ class _Loop:
     def big(self, value: ir.Value) -> bool:
         return is_tensor(value) and not always_at_most(num_elements(value), self.limits.elements)
 
-    def cost(self) -> int:
+    def cost(self) -> IntLike:
         """Instructions of one trip; _TOO_MUCH when the template cannot hold the loop."""
         for region in self.op.regions:
             for number, argument in enumerate(region.blocks[0].arguments):
@@ -75,10 +75,10 @@ class _Loop:
                     return _TOO_MUCH
         return sum(self._block(region.blocks[0]) for region in self.op.regions)
 
-    def _block(self, block: ir.Block) -> int:
+    def _block(self, block: ir.Block) -> IntLike:
         return sum(self._op(view.operation) for view in block.operations)
 
-    def _op(self, op: ir.Operation) -> int:
+    def _op(self, op: ir.Operation) -> IntLike:
         name = op.name.removeprefix("hlo.")
         if op.name == "scf.while" and op != self.op:
             return _Loop(op, self.limits).cost()
@@ -139,7 +139,7 @@ class _Loop:
                 return False
             value = update.results[0]
 
-    def _chunks(self, value: ir.Value) -> int:
+    def _chunks(self, value: ir.Value) -> IntLike:
         return -(-num_elements(value) // self.limits.width)
 
 

@@ -16,6 +16,7 @@ from typing import Protocol, cast
 
 from stablehlo_py.dialect.index_map import Layout
 from stablehlo_py.dialect.ops import Record, Work
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import InPlaceRule
 from stablehlo_py.targets import DEFAULT_TARGET, find_backend
@@ -55,7 +56,7 @@ class Costs:
         """Must an op not be evaluated more than once for an element? Random reads count."""
         return record is not None and (record.random_access or record.flops >= self.expensive_flops)
 
-    def row_fusion_pays(self, rows: int, columns: int) -> bool:
+    def row_fusion_pays(self, rows: IntLike, columns: IntLike) -> bool:
         """May work on whole rows follow the reduction inside one fusion? Not when too few rows are left to share
         out."""
         return rows >= self.parallel_rows or rows * columns <= self.serial_elements

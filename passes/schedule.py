@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.size import estimate
+from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import updated_input
@@ -101,7 +101,7 @@ class _Graph:
         self.root.append(number if shown is None else shown)
         self.maker.append(maker)
         sized = maker >= 0 and shown is None and isinstance(value.type, ir.RankedTensorType)
-        self.size.append(estimate(tensor_bytes(value)) if sized and self.ops[maker].name not in _NO_MEMORY else 0)
+        self.size.append(size_hint(tensor_bytes(value)) if sized and self.ops[maker].name not in _NO_MEMORY else 0)
         self.readers.append([])
         return number
 

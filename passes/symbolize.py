@@ -34,7 +34,7 @@ from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.size import (
     MOST_ELEMENTS,
     SPECIALIZE,
-    Number,
+    IntLike,
     Size,
     always_at_most,
     always_less,
@@ -111,7 +111,7 @@ def _bounds_of(type_: ir.RankedTensorType) -> list[int | None]:
 
 
 def _check(
-    condition: Number, message: str, values: tuple[Number, ...], op: ir.Operation, kind: Kind = "argument"
+    condition: IntLike, message: str, values: tuple[IntLike, ...], op: ir.Operation, kind: Kind = "argument"
 ) -> Check:
     return Check(condition, kind, message, values, op.name, describe(op.location) or "")
 
@@ -127,7 +127,7 @@ class _Walk(Scope):
         self.needed: list[Check] = []  # by ops
         self.bounds: list[tuple[str, int]] = []
         self._op_now = main
-        self._shapes: dict[ir.Value, tuple[Number, ...]] = {}
+        self._shapes: dict[ir.Value, tuple[IntLike, ...]] = {}
         self._elements: dict[ir.Value, Elements] = {}
         self._asserting: list[ir.Operation] = []
         self._sizes: list[ir.Operation] = []  # with operands, or a result, that hold sizes
@@ -135,23 +135,23 @@ class _Walk(Scope):
 
     # --- what rules ask ----------------------------------------------------------------------------------------------
 
-    def shape(self, value: ir.Value) -> tuple[Number, ...]:
+    def shape(self, value: ir.Value) -> tuple[IntLike, ...]:
         """The shape of a value that was seen."""
         return tuple(map(self.equations.reduced, self._shapes[value]))
 
-    def elements(self, value: ir.Value) -> tuple[Number, ...]:
+    def elements(self, value: ir.Value) -> tuple[IntLike, ...]:
         """The elements of an integer tensor. Raises UnsupportedError where they are not known."""
         found = self._elements.get(value)
         if found is None:
             raise UnsupportedError("takes a shape that depends on data", remedy=SPECIALIZE)
         return tuple(map(self.equations.reduced, found))
 
-    def unite(self, a: Number, b: Number, *, unless_one: Number | None = None) -> Number:
+    def unite(self, a: IntLike, b: IntLike, *, unless_one: IntLike | None = None) -> IntLike:
         """Let two sizes be equal."""
         op = self._op_now
         return self.equations.unite(a, b, unless_one=unless_one, op=op.name, location=describe(op.location))
 
-    def require_at_most(self, a: Number, b: Number) -> None:
+    def require_at_most(self, a: IntLike, b: IntLike) -> None:
         """Let a size not exceed another, by a check of the call where that is not known."""
         op = self._op_now
         a, b = self.equations.reduced(a), self.equations.reduced(b)
@@ -163,7 +163,7 @@ class _Walk(Scope):
         if not always_at_most(a, b):
             self.needed.append(_check(1 - less(b, a), message, (a, b), op))
 
-    def require_equal(self, a: Number, b: Number) -> None:
+    def require_equal(self, a: IntLike, b: IntLike) -> None:
         """Let two sizes be equal, by a check of the call where that says nothing about a symbol."""
         a, b = self.equations.reduced(a), self.equations.reduced(b)
         if a == b:
@@ -182,7 +182,7 @@ class _Walk(Scope):
             type_ = argument.type
             if not isinstance(type_, ir.RankedTensorType):
                 continue
-            shape: list[Number] = list(type_.shape)
+            shape: list[IntLike] = list(type_.shape)
             for dimension, (size, bound) in enumerate(zip(type_.shape, _bounds_of(type_), strict=True)):
                 if size == DYNAMIC:
                     shape[dimension] = self.equations.reduced(symbol(f"d{number}_{dimension}"))
@@ -276,7 +276,7 @@ class _Walk(Scope):
     def representable(self) -> list[Check]:
         """No dimension of a result is negative, no result has more elements than any memory, and, which this program
         assumes, none is empty. That symbols are positive is checked in any case."""
-        found: dict[Number, list[Check]] = {}
+        found: dict[IntLike, list[Check]] = {}
         for value in self._shapes:
             op = value.owner
             if isinstance(op, ir.Block):  # arguments are there; those of loops come from outside

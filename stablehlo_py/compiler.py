@@ -258,7 +258,7 @@ def _constant_bytes(module: ir.Module) -> int:
             for block in region.blocks:
                 for op in block.operations:
                     if op.operation.name.endswith(".constant"):
-                        size = tensor_bytes(op.operation.result)
+                        size = int(tensor_bytes(op.operation.result))
                         splat = size > 1024 and 0 in constant_value(op).strides  # of which one element is stored
                         total += 0 if splat else size
     return total

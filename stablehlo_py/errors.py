@@ -30,7 +30,7 @@ def elided(names: Iterable[object], most: int = SHOWN_NAMES, separator: str = ",
     return separator.join(listed[:most]) + f" and {more} more" if more > 0 else separator.join(listed)
 
 
-def shape_text(sizes: Sequence[int | None]) -> str:
+def shape_text(sizes: Sequence[object]) -> str:
     """A shape, as Python writes it, with ? for None, a size that is not known yet: "(?, 4)"."""
     return str(tuple("?" if size is None else size for size in sizes)).replace("'?'", "?")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from stablehlo_py.codegen.types import Element
 from stablehlo_py.dialect.index_map import Digits, refine
-from stablehlo_py.dialect.size import estimate, is_known
+from stablehlo_py.dialect.size import IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import i64s, rank
 from stablehlo_py.mlir import ir
 
@@ -32,12 +32,12 @@ class Axis:
     anyway; who ignores it is still right.
     """
 
-    size: int
-    a: int = 0
-    b: int = 0
-    c: int = 0
+    size: IntLike
+    a: IntLike = 0
+    b: IntLike = 0
+    c: IntLike = 0
     tag: int = 0
-    long_from: int = 0
+    long_from: IntLike = 0
 
     def swapped(self) -> Axis:
         """The axis with A and B exchanged."""
@@ -45,7 +45,7 @@ class Axis:
 
     def typical(self) -> Axis:
         """The axis with typical numbers, and no empty one: plans divide by sizes."""
-        size, a, b, c = map(estimate, (self.size, self.a, self.b, self.c))
+        size, a, b, c = map(size_hint, (self.size, self.a, self.b, self.c))
         return replace(self, size=max(1, size), a=a, b=b, c=c)
 
 
@@ -58,7 +58,7 @@ class Operand:
     """Where an operand lies: a pointer parameter, an offset in scalars, and how its scalars are read."""
 
     pointer: str
-    offset: int
+    offset: IntLike
     element: Element
 
 
@@ -83,7 +83,7 @@ class Contraction:
     b: Operand
 
     @property
-    def depth(self) -> int:
+    def depth(self) -> IntLike:
         """Number of products summed for one element of the result."""
         return math.prod(axis.size for axis in self.k)
 
@@ -167,7 +167,11 @@ def shared_axes(order: str, *sides: Digits) -> list[Axis] | None:
     refined = refine(*sides)
     if refined is None:
         return None
-    return [Axis(size, **dict(zip(order, strides, strict=True))) for size, *strides in refined]
+    steps = [dict(zip(order, strides, strict=True)) for _, *strides in refined]
+    return [
+        Axis(size, step.get("a", 0), step.get("b", 0), step.get("c", 0))
+        for (size, *_), step in zip(refined, steps, strict=True)
+    ]
 
 
 def dot_axes(op: ir.OpView, a: Dimensions, b: Dimensions, c: Dimensions | None) -> Axes | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.common.contraction import Axes, Axis, Dimensions, shared_axes
 from stablehlo_py.dialect.index_map import Digits, regroup_digits
-from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
@@ -50,15 +51,15 @@ class OutputPhases:
 
     dilation: int
     shift: int
-    pixels: int  # places of q
-    taps: int  # places of j
+    pixels: IntLike  # places of q
+    taps: IntLike  # places of j
     low: int
-    high: int
-    padded_kernel: int
-    long_from: int  # phases before it have one tap less
+    high: IntLike
+    padded_kernel: IntLike
+    long_from: IntLike  # phases before it have one tap less
 
     @staticmethod
-    def of(window: SpatialWindow, size: int, kernel: int, output: int) -> OutputPhases:
+    def of(window: SpatialWindow, size: IntLike, kernel: IntLike, output: IntLike) -> OutputPhases:
         """For an input of `size` elements."""
         d = window.input_dilation
         shift = (d - 1 - window.low) % d
@@ -70,12 +71,12 @@ class OutputPhases:
 
 def spatial_windows(op: ir.OpView) -> list[SpatialWindow]:
     """The spatial dimensions of an `hlo.convolution`."""
-    padding, reversal = i64s(op, "padding"), i64s(op, "reversal")
+    padding, reversal = symints(op, "padding"), i64s(op, "reversal")
     columns = zip(
         i64s(op, "input_dims")[2:],
         i64s(op, "kernel_dims")[2:],
         i64s(op, "output_dims")[2:],
-        i64s(op, "strides"),
+        symints(op, "strides"),
         padding[::2],
         padding[1::2],
         i64s(op, "lhs_dilation"),
@@ -86,7 +87,7 @@ def spatial_windows(op: ir.OpView) -> list[SpatialWindow]:
     return [SpatialWindow(*column) for column in columns]
 
 
-def _split(digits: Digits, groups: int, size: int) -> tuple[Digits, Digits]:
+def _split(digits: Digits, groups: int, size: IntLike) -> tuple[Digits, Digits]:
     """A dimension as (group, place in the group)."""
     split = regroup_digits([digits], [groups, size // groups])
     if split is None:

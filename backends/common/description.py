@@ -23,7 +23,6 @@ from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.grid import grid_of_module
 from stablehlo_py.dialect.memory import CONSTANT, slices_of
 from stablehlo_py.dialect.quantized import quantized_of
-from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import element_type, i64s, shape, user_location
 from stablehlo_py.errors import Problem
 from stablehlo_py.frontend.jax_export import leaves_of
@@ -124,7 +123,7 @@ def _quantization(main: ir.OpView, attributes: str, number: int) -> Quantization
 
 
 def _shape_dtype(type_: ir.Type) -> tuple[tuple[int | None, ...], np.dtype]:
-    sizes = tuple(size if is_known(size) else None for size in shape(type_))
+    sizes = tuple(size if isinstance(size, int) else None for size in shape(type_))
     return sizes, numpy_dtype(element_type(type_))
 
 

@@ -10,6 +10,7 @@ from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.elemental.core import TargetLike
 from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, Variable
 from stablehlo_py.codegen.types import Element, element
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.mlir import ir
 
 MAX_LOOPS = 8
@@ -26,18 +27,22 @@ class Space:
         loads: (tensor, element number) of every access, in terms of `variables`.
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[IntLike, ...]
     origin: tuple[int, ...]
     variables: tuple[Variable, ...]
     loads: tuple[tuple[object, Affine], ...]
 
-    def coefficient(self, offset: Affine, loop: int) -> int:
+    def coefficient(self, offset: Affine, loop: int) -> IntLike:
         """The step of an element number along a loop."""
         return next((factor for variable, factor in offset.terms if variable is self.variables[loop]), 0)
 
 
 def dry_run(
-    fusion: Fusion, target: TargetLike, values: Sequence[ir.Value], sizes: Sequence[int], bound: Iterable[ir.Value] = ()
+    fusion: Fusion,
+    target: TargetLike,
+    values: Sequence[ir.Value],
+    sizes: Sequence[IntLike],
+    bound: Iterable[ir.Value] = (),
 ) -> tuple[Space, DryRun]:
     """Evaluate values over loops of these sizes without emitting anything. `bound` values count as known."""
     f = DryRun()
@@ -62,7 +67,11 @@ def _unknown_value(f: DryRun, of: Element) -> Provider:
 
 
 def refine(
-    fusion: Fusion, target: TargetLike, values: Sequence[ir.Value], sizes: Sequence[int], bound: Iterable[ir.Value] = ()
+    fusion: Fusion,
+    target: TargetLike,
+    values: Sequence[ir.Value],
+    sizes: Sequence[IntLike],
+    bound: Iterable[ir.Value] = (),
 ) -> Space:
     """Split loops of `sizes` until the indices of everything that `values` need are affine in them, as far as splitting
     helps.
@@ -70,7 +79,7 @@ def refine(
     bound, origin = list(bound), list(range(len(sizes)))
     while True:
         space, f = dry_run(fusion, target, values, sizes, bound)
-        splits: dict[int, int] = {}
+        splits: dict[int, IntLike] = {}
         for dividend, divisor in f.inexact:
             for variable, factor in dividend.terms:
                 if variable not in space.variables or divisor % abs(factor):
@@ -80,7 +89,7 @@ def refine(
                     splits.setdefault(loop, low)
         if not splits or len(sizes) + len(splits) > MAX_LOOPS:
             return replace(space, origin=tuple(origin))
-        finer: list[int] = []
+        finer: list[IntLike] = []
         for loop, size in enumerate(sizes):
             finer += [size // splits[loop], splits[loop]] if loop in splits else [size]
         origin = [number for loop, number in enumerate(origin) for _ in range(2 if loop in splits else 1)]
@@ -106,6 +115,6 @@ def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value
     order.append(value)
 
 
-def place_of(sizes: Sequence[int], indices: Sequence[Affine]) -> Delinearized:
+def place_of(sizes: Sequence[IntLike], indices: Sequence[Affine]) -> Delinearized:
     """A Delinearized of loop indices, without loops of one iteration."""
     return tuple((size, index) for size, index in zip(sizes, indices, strict=True) if size != 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 
 ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops
 
@@ -20,7 +20,7 @@ def nest(f: Function, bounds: Sequence[tuple[Index, Index]], body: Callable[[lis
     f.loop(low, high, 1, lambda i: nest(f, inner, lambda indices: body([i, *indices])))
 
 
-def if_any(f: Function, count: int, body: Callable[[Index], None]) -> None:
+def if_any(f: Function, count: IntLike, body: Callable[[Index], None]) -> None:
     """`body(count)` where the count, which may depend on the call, is not zero."""
     if not is_known(count):
         f.if_(f.cmp("ne", f.index(count), f.const(0)), lambda: body(count))
@@ -28,7 +28,7 @@ def if_any(f: Function, count: int, body: Callable[[Index], None]) -> None:
         body(count)
 
 
-def offset(f: Function, indices: Sequence[Index], strides: Sequence[int]) -> Index:
+def offset(f: Function, indices: Sequence[Index], strides: Sequence[IntLike]) -> Index:
     """sum(index * stride)."""
     total: Index = 0
     for index, stride in zip(indices, strides, strict=True):
@@ -36,7 +36,7 @@ def offset(f: Function, indices: Sequence[Index], strides: Sequence[int]) -> Ind
     return total
 
 
-def delinearize(f: Function, number: Index, sizes: Sequence[int]) -> list[Index]:
+def delinearize(f: Function, number: Index, sizes: Sequence[IntLike]) -> list[Index]:
     """Row-major digits of a number below the product of the sizes."""
     digits: list[Index] = []
     for position, size in reversed(list(enumerate(sizes))):

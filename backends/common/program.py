@@ -28,6 +28,7 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.dialect.attributes import ARENA_BYTES
 from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, slices_of
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type, i64s
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED, OFFSETS, OK, OLD_CALL, Call
@@ -101,7 +102,7 @@ class NativeProgram(Walk[Value]):
         """Emit the start of a kernel, called by the name of its fusion function, on these operands and results: into
         the entry, or a function of the program that has the `caller` too."""
 
-    def copy(self, f: Function, target: Value, source: Value, size: int) -> None:
+    def copy(self, f: Function, target: Value, source: Value, size: IntLike) -> None:
         """Emit a copy of so many bytes."""
         f.copy_memory(target, source, size)
 
@@ -214,7 +215,7 @@ class NativeProgram(Walk[Value]):
         for op in ops:
             places = [self.slices[value] for value in _operands(op)]
             for place in places:
-                self.table += [8 * self._positions[place.buffer], place.offset]
+                self.table += [8 * self._positions[place.buffer], int(place.offset)]
             name = step_name(op)
             if name not in self._tabled:
                 self._tabled[name] = self._with_table(op)

@@ -17,7 +17,7 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.polynomial import Atom
-from stablehlo_py.dialect.size import Number, Size, is_known, positive, symbols
+from stablehlo_py.dialect.size import IntLike, Size, is_known, positive, symbols
 from stablehlo_py.dialect.size_text import sizes_text
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.errors import InternalError
@@ -34,12 +34,12 @@ def size_table(module: ir.Module) -> SizeTable | None:
 
 
 def emit_sizes(
-    module: ir.Module, table: SizeTable, arena: Number, checks: Sequence[Check]
+    module: ir.Module, table: SizeTable, arena: IntLike, checks: Sequence[Check]
 ) -> tuple[Function, DynamicLayout]:
     """The function, and where the runtime finds what it needs: the module's results, and an arena of that many bytes.
     Nothing may be added to the table afterwards."""
 
-    def reference(number: Number) -> int:
+    def reference(number: IntLike) -> int:
         return -1 - table.slot(number) if isinstance(number, Size) else number
 
     shapes = tuple(tuple(map(reference, shape(type_))) for type_ in results_of(main_function(module)))
@@ -80,7 +80,7 @@ class SizeCode:
         self._symbols = symbols
         self._atoms: dict[Atom, Value] = {}
 
-    def number(self, number: Number) -> Value:
+    def number(self, number: IntLike) -> Value:
         """The value of a size."""
         if is_known(number):
             return self._known(number)
@@ -95,7 +95,7 @@ class SizeCode:
         assert total is not None
         return total
 
-    def _known(self, number: int) -> Value:
+    def _known(self, number: IntLike) -> Value:
         if -(1 << 63) <= number < 1 << 63:
             return self.f.const(number)
         self._note(self.f.cmp("eq", self.f.const(0), self.f.const(0)))

@@ -10,7 +10,7 @@ from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.index_map import VIEW_OPS, Digits, Layout, digits_of, merge_digits, regroup_digits, view
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.dialect.types import i64s, shape, symints
 from stablehlo_py.mlir import ir
 
 
@@ -48,7 +48,7 @@ def view_of(value: ir.Value, accumulator: Element) -> View | None:
         return None
     if name == "convert":
         return inner if _widens(inner.element, element(value), accumulator) else None
-    layout = view(inner.layout, name, {key: i64s(op, key) for key in VIEW_OPS[name]}, shape(value))
+    layout = view(inner.layout, name, {key: symints(op, key) for key in VIEW_OPS[name]}, shape(value))
     return None if layout is None else View(inner.argument, layout, inner.element)
 
 

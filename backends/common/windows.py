@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stablehlo_py.backends.common.loops import pack, unpack
 from stablehlo_py.codegen.builder import I1, Function, Index, Value
 from stablehlo_py.codegen.types import Lanes
-from stablehlo_py.dialect.size import always_at_most
+from stablehlo_py.dialect.size import IntLike, always_at_most
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.dialect.window import window_of
 from stablehlo_py.mlir import ir
@@ -44,7 +44,7 @@ def over_window(
     f: Function,
     windows: Sequence[Window],
     place: Sequence[Index],
-    strides: Sequence[int],
+    strides: Sequence[IntLike],
     carries: list[Lanes],
     body: Callable[[Index, list[Lanes]], list[Lanes]],
     at: Index = 0,

@@ -25,7 +25,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.size import SPECIALIZE, Number, is_known
+from stablehlo_py.dialect.size import SPECIALIZE, IntLike, is_known
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import ir
@@ -63,7 +63,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     if sizes is not None and is_grid(module):
         raise UnsupportedError("a grid of processes has no program for all shapes", remedy=SPECIALIZE)
     if sizes is None:
-        require(arena_bytes(module), "the arena of this model")
+        require(int(arena_bytes(module)), "the arena of this model")
     layout = None
     compiler = ObjectCompiler(options.thread_count)
     try:
@@ -101,7 +101,7 @@ def _described(
     made = describe(module, backend, target.name, options, program.sites)
     made.features = required_features(target)
     made.symbols = _outside_symbols(units)
-    made.arena_bytes = 0 if layout else program.arena_bytes
+    made.arena_bytes = 0 if layout else int(program.arena_bytes)
     made.uses_pool, made.loops, made.threads = program.uses_pool, program.loops, options.thread_count
     made.stages = {"kernels": render(units)}
     made.dynamic = layout
@@ -175,5 +175,5 @@ def _report(
     )
 
 
-def _mebibytes(size: Number) -> str:
+def _mebibytes(size: IntLike) -> str:
     return f"{size / 2**20:.2f} MiB" if is_known(size) else f"{size} bytes"

@@ -16,7 +16,7 @@ from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.memory import aligned
-from stablehlo_py.dialect.size import is_known, largest, maximum, minimum
+from stablehlo_py.dialect.size import IntLike, is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -109,7 +109,7 @@ class CpuProgram(NativeProgram):
             def alone(phase: Phase = phase, iterations: Value = iterations) -> None:
                 f.call(phase.symbol, [*values, f.const(0), iterations], external=True)
 
-            def shared(phase: Phase = phase, chunk: int | None = chunk, iterations: Value = iterations) -> None:
+            def shared(phase: Phase = phase, chunk: IntLike | None = chunk, iterations: Value = iterations) -> None:
                 task = f.address_of(self._task(phase.symbol, len(values)))
                 f.call(PARALLEL, [f.caller, task, self._contexts[f.name], iterations, f.index(chunk or 0)])
 
@@ -121,16 +121,18 @@ class CpuProgram(NativeProgram):
                 least = max(2 * phase.grain, math.ceil(COSTS.parallel_ns / phase.cost))
                 f.if_(f.cmp("sge", iterations, f.const(least)), shared, alone)
 
-    def _chunk(self, phase: Phase) -> int | None:
+    def _chunk(self, phase: Phase) -> IntLike | None:
         """Iterations of a chunk when the phase is worth threads, else None. Depends on shapes and the thread count
         only."""
-        if self.threads > 1 and not is_known(phase.iterations):
-            shares = minimum(CHUNKS_PER_THREAD * self.threads, phase.iterations // max(1, phase.grain))
-            return -(-phase.iterations // maximum(2, shares))
-        if self.threads == 1 or phase.iterations < 2 * phase.grain or phase.iterations * phase.cost < COSTS.parallel_ns:
+        iterations = phase.iterations
+        if self.threads == 1:
             return None
-        chunks = min(CHUNKS_PER_THREAD * self.threads, phase.iterations // max(1, phase.grain))
-        return -(-phase.iterations // max(2, chunks))
+        if isinstance(iterations, int) and (
+            iterations < 2 * phase.grain or iterations * phase.cost < COSTS.parallel_ns
+        ):
+            return None
+        shares = minimum(CHUNKS_PER_THREAD * self.threads, iterations // max(1, phase.grain))
+        return -(-iterations // maximum(2, shares))
 
     def _fill_context(self, f: Function, values: Sequence[Value]) -> None:
         """Store the operands of a kernel where its task functions find them."""

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.dialect.size import IntLike
 
 
 @dataclass(frozen=True)
 class Interval:
     """Memory of `bytes` needed from position `first` to `last`, both included."""
 
-    bytes: int
+    bytes: IntLike
     first: int
     last: int
 
@@ -59,12 +60,13 @@ def _best_gap(offsets: np.ndarray, sizes: np.ndarray, wanted: int) -> int:
     return int(ends[-1])
 
 
-def lower_bound(intervals: Sequence[Interval]) -> int:
+def lower_bound(intervals: Sequence[Interval]) -> IntLike:
     """The most bytes that are live at one position: no assignment needs less."""
     events = [(interval.first, interval.bytes) for interval in intervals] + [
         (interval.last + 1, -interval.bytes) for interval in intervals
     ]
-    live = most = 0
+    live: IntLike = 0
+    most: IntLike = 0
     for _, change in sorted(events):
         live += change
         most = max(most, live)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stablehlo_py.dialect.memory import CONSTANT, INPUT
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 
@@ -46,7 +47,7 @@ class Value:
     """A tensor value with memory of its own: live from `first` to `last`, both included."""
 
     value: ir.Value
-    bytes: int
+    bytes: IntLike
     block: BlockInfo
     first: int
     last: int

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect.memory import aligned
-from stablehlo_py.dialect.size import Number, always_at_most, estimate, is_known
+from stablehlo_py.dialect.size import IntLike, always_at_most, is_known, size_hint
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
 
 
-def assign_slots(intervals: Sequence[Interval]) -> tuple[list[Number], Number]:
+def assign_slots(intervals: Sequence[Interval]) -> tuple[list[IntLike], IntLike]:
     """(offset of every interval, bytes of the arena)."""
     known = [number for number, interval in enumerate(intervals) if is_known(interval.bytes)]
     offsets, total = assign_offsets([intervals[number] for number in known])
-    result: dict[int, Number] = dict(zip(known, offsets, strict=True))
+    result: dict[int, IntLike] = dict(zip(known, offsets, strict=True))
     slots: list[list[int]] = []  # the first is the largest
     others = [number for number in range(len(intervals)) if number not in result]
-    for number in sorted(others, key=lambda number: (-estimate(intervals[number].bytes), intervals[number].first)):
+    for number in sorted(others, key=lambda number: (-size_hint(intervals[number].bytes), intervals[number].first)):
         fitting = [slot for slot in slots if _fits(intervals, slot, number)]
         exact = [slot for slot in fitting if intervals[slot[0]].bytes == intervals[number].bytes]
         if fitting:
             (exact or fitting)[-1].append(number)
         else:
             slots.append([number])
-    end: Number = total
+    end: IntLike = total
     for slot in slots:
         result |= dict.fromkeys(slot, end)
         end = end + aligned(intervals[slot[0]].bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph
 from stablehlo_py.passes.policy import FusionPolicy
 
@@ -42,14 +43,15 @@ class Cluster:
         "shape",
     )
 
-    def __init__(self, kind: str, node: int, shape: tuple[int, ...], elements: int) -> None:
+    def __init__(self, kind: str, node: int, shape: tuple[IntLike, ...], elements: IntLike) -> None:
         self.kind = kind
-        self.members: dict[int, tuple[int, int]] = {node: (elements, elements)}
+        self.members: dict[int, tuple[IntLike, IntLike]] = {node: (elements, elements)}
         self.outputs = [node]
         self.shape = shape
         self.elements = elements
-        self.rows = self.columns = 0
-        self.reduced: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self.rows: IntLike = 0
+        self.columns: IntLike = 0
+        self.reduced: tuple[tuple[IntLike, ...], tuple[IntLike, ...]] | None = None
         self.reductions = 0
         self.hero = node
         self.last = node
@@ -79,7 +81,7 @@ class Clusters:
                 kind = "update"
             self.homes.append([Cluster(kind, node.index, node.shape, node.elements)])
 
-    def join(self, cluster: Cluster, node: int, evaluations: int, linear: int) -> None:
+    def join(self, cluster: Cluster, node: int, evaluations: IntLike, linear: IntLike) -> None:
         """Compute `node` inside `cluster` (too)."""
         cluster.members[node] = (evaluations, linear)
         cluster.last = max(cluster.last, node)

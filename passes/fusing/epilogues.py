@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from stablehlo_py.dialect.index_map import Layout, view
 from stablehlo_py.dialect.ops import Work
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
@@ -35,7 +36,7 @@ def is_view_chain(clusters: Clusters, node: int) -> bool:
 
 
 def is_cheap_from_outputs(
-    graph: Graph, members: Collection[int], outputs: Collection[int], node: Node, flops: int
+    graph: Graph, members: Collection[IntLike], outputs: Collection[int], node: Node, flops: int
 ) -> bool:
     """Can readers compute a member from the other outputs of its fusion, with few flops and nothing else to read?"""
     if not is_cheap(node, flops):

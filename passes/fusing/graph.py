@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.index_map import VIEW_OPS
 from stablehlo_py.dialect.ops import Work, record_of
-from stablehlo_py.dialect.types import byte_size, i64s, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import byte_size, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Costs, flops_per_element
 from stablehlo_py.passmanager.effects import CUSTOM_CALL, IMPURE, effect_kind
@@ -33,9 +34,9 @@ _LOOP_WORK = (Work.ELEMENTS, Work.INDICES, Work.MOVES)
 class TensorInfo:
     """What is read from a tensor type."""
 
-    shape: tuple[int, ...]
-    elements: int
-    bytes: int
+    shape: tuple[IntLike, ...]
+    elements: IntLike
+    bytes: IntLike
 
 
 class Node:
@@ -57,8 +58,8 @@ class Node:
         self.operands = operands
         self.outside = outside  # a constant expression of an enclosing block, cloned where it is used
         self.results: list[int] = []
-        self.shape: tuple[int, ...] = ()
-        self.elements = 0
+        self.shape: tuple[IntLike, ...] = ()
+        self.elements: IntLike = 0
         record = record_of(op.name)
         self.work = Work.OPAQUE if record is None else record.work
         self.flops = flops_per_element(record)
@@ -67,7 +68,7 @@ class Node:
         self.in_order = self.work is Work.ELEMENTS or name == "reshape"
         self.expensive = costs.is_expensive(record)
         self.stays = role == ALONE and effect_kind(op.name) in (CUSTOM_CALL, IMPURE)  # also without users
-        self.attributes: dict[str, tuple[int, ...]] = {}
+        self.attributes: dict[str, tuple[IntLike, ...]] = {}
 
 
 class Graph:
@@ -138,22 +139,22 @@ class Graph:
         if short in ("broadcast", "bitcast_convert"):
             node.in_order = self.elements(operands[0]) == node.elements
         for key in _ATTRIBUTES.get(short, ()):
-            node.attributes[key] = i64s(op, key)
+            node.attributes[key] = symints(op, key)
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def elements(self, value: int) -> int:
+    def elements(self, value: int) -> IntLike:
         """Number of elements of a value (0 when it is not a tensor)."""
         info = self.info[value]
         return info.elements if info else 0
 
-    def shape(self, value: int) -> tuple[int, ...]:
+    def shape(self, value: int) -> tuple[IntLike, ...]:
         """Shape of a tensor value."""
         info = self.info[value]
         assert info is not None
         return info.shape
 
-    def bytes(self, value: int) -> int:
+    def bytes(self, value: int) -> IntLike:
         """Bytes of a value (0 when it is not a tensor)."""
         info = self.info[value]
         return info.bytes if info else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import CONSTANT
 
@@ -66,7 +67,7 @@ def merge_followers(clusters: Clusters) -> None:
             clusters.merge(source, cluster)
 
 
-def _is_in_order(clusters: Clusters, cluster: Cluster, elements: int) -> bool:
+def _is_in_order(clusters: Clusters, cluster: Cluster, elements: IntLike) -> bool:
     """Does every member compute element i of `elements` from element i of what the cluster reads? What reads nothing
     (an iota, a constant's broadcast) may be evaluated anywhere."""
     nodes, producer = clusters.graph.nodes, clusters.graph.producer

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.passes.fusing.clusters import VIEW, Cluster, Clusters
 from stablehlo_py.passes.fusing.epilogues import is_cheap_from_outputs, is_view_chain
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE, UPDATE, Graph, Node
@@ -22,8 +23,8 @@ _FUSING = ("loop", "row", "column", "dot", "convolution", "update")
 class Place:
     """How a node would be computed in a cluster; `turn_into` says what the cluster becomes by that."""
 
-    evaluations: int
-    linear: int
+    evaluations: IntLike
+    linear: IntLike
     turn_into: str = ""
     split: Split | None = None
 
@@ -179,7 +180,9 @@ class Placement:
             return self._admit_constant(cluster, node)
         if cluster.kind not in _FUSING or len(cluster.members) >= self.policy.body_ops:
             return None
-        evaluations, linear, view, size = 0, 0, False, len(self.graph.nodes)
+        evaluations: IntLike = 0
+        linear: IntLike = 0
+        view, size = False, len(self.graph.nodes)
         for user in self.clusters.users[node.index]:
             if user not in cluster.members:
                 continue
@@ -213,7 +216,7 @@ class Placement:
                     return None
         return Place(cluster.elements, 0)
 
-    def _step(self, cluster: Cluster, user: Node, node: Node) -> tuple[int, int] | None:
+    def _step(self, cluster: Cluster, user: Node, node: Node) -> tuple[IntLike, IntLike] | None:
         """(evaluations, linear) of `node` as an operand of one member of the cluster; None where it must be read
         from memory."""
         evaluations, linear = cluster.members[user.index]
@@ -285,7 +288,7 @@ class Placement:
         becomes = cluster.kind == "loop" and "column" in self.policy.kinds
         return Place(node.elements, node.elements, "column", split) if becomes else None
 
-    def _row_place(self, cluster: Cluster, linear: int, split: Split) -> bool:
+    def _row_place(self, cluster: Cluster, linear: IntLike, split: Split) -> bool:
         """Can this loop become a row fusion of that split, with a row-shaped value at `linear`?"""
         if "row" not in self.policy.kinds or linear != split.rows:
             return False
@@ -316,7 +319,7 @@ class Placement:
             return False
         if node.name == "dynamic_slice":
             return True
-        read = 0
+        read: IntLike = 0
         for operand in set(node.operands):
             producer = self.graph.producer[operand]
             if producer < 0 or not (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.passes.fusing.graph import Node
 
 
@@ -13,12 +14,12 @@ class Split:
     """How a reduction sees its operand: `rows` results of `columns` elements each, adjacent in memory (`is_row`),
     or strided."""
 
-    rows: int
-    columns: int
+    rows: IntLike
+    columns: IntLike
     is_row: bool
 
 
-def reduction_split(operand: tuple[int, ...], dimensions: tuple[int, ...]) -> Split:
+def reduction_split(operand: tuple[IntLike, ...], dimensions: tuple[IntLike, ...]) -> Split:
     """The split of a reduction of `operand` over `dimensions`. Dimensions of size one fit anywhere."""
     reduced = {dimension for dimension in dimensions if operand[dimension] != 1}
     kept = [dimension for dimension, size in enumerate(operand) if size != 1 and dimension not in reduced]
@@ -27,7 +28,7 @@ def reduction_split(operand: tuple[int, ...], dimensions: tuple[int, ...]) -> Sp
     return Split(rows, columns, not kept or not reduced or max(kept) < min(reduced))
 
 
-def is_prefix_broadcast(node: Node, operand: tuple[int, ...]) -> bool:
+def is_prefix_broadcast(node: Node, operand: tuple[IntLike, ...]) -> bool:
     """True when a broadcast repeats every operand element over adjacent result elements: operand index = result
     index // repetitions."""
     mapped = [dimension for dimension, size in zip(node.attributes["dimensions"], operand, strict=True) if size != 1]

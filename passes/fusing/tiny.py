@@ -30,13 +30,13 @@ def tiny_cost(graph: Graph, cluster: Cluster, limits: TinyLimits) -> int:
             return too_much
         for position, operand in enumerate(node.operands):
             elements = graph.elements(operand)
-            if not is_known(elements):
+            if not isinstance(elements, int):
                 return too_much
             if elements > limits.elements and (node.name not in _PARTIAL_READS or position):
                 return too_much
             if node.name == "reduce":
                 cost += elements
-        cost += 0 if node.free else node.elements
+        cost += 0 if node.free else int(node.elements)
     return cost
 
 

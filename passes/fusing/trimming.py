@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stablehlo_py.dialect.ops import Work
+from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
 
@@ -87,7 +88,7 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
         hero=bit[cluster.hero],
         users=tuple(sum(bit[user] for user in clusters.users[index] if user in bit) for index in indices),
         producers=tuple(members),
-        bytes=tuple(graph.bytes(node.results[0]) for node in nodes),
+        bytes=tuple(size_hint(graph.bytes(node.results[0])) for node in nodes),
         flops=tuple(node.flops for node in nodes),
         read=read,
         fusable=fusable,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect.index_map import reshaped_roles
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import Rewriter
 
 
-def reshaped_dimensions(mapped: Sequence[int], sizes: tuple[int, ...], target: tuple[int, ...]) -> list[int] | None:
+def reshaped_dimensions(
+    mapped: Sequence[int], sizes: tuple[IntLike, ...], target: tuple[IntLike, ...]
+) -> list[int] | None:
     """Result dimensions (of size > 1) that a reshape of a broadcast maps, when the reshape of `sizes` to `target`
     splits and merges only dimensions that are all mapped or all free; else None."""
     roles = reshaped_roles(target, sizes, [dimension in mapped for dimension in range(len(sizes))])
@@ -17,7 +20,7 @@ def reshaped_dimensions(mapped: Sequence[int], sizes: tuple[int, ...], target: t
 
 
 def reshaped_broadcast(
-    rewriter: Rewriter, x: ir.Value, mapped: Sequence[int], sizes: tuple[int, ...], target: tuple[int, ...]
+    rewriter: Rewriter, x: ir.Value, mapped: Sequence[int], sizes: tuple[IntLike, ...], target: tuple[IntLike, ...]
 ) -> ir.Value | None:
     """reshape(broadcast(x, sizes, mapped), target) as a broadcast of a reshape of x; None when there is no such
     form."""

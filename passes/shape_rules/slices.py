@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect.ops.factors import Kind, factors_of
 from stablehlo_py.dialect.ops.indexing import slice_size
-from stablehlo_py.dialect.types import i64s, num_elements, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use
 from stablehlo_py.passes.shape_rules.through import made_again
@@ -14,7 +15,7 @@ from stablehlo_py.passes.simplify_rules.move import slice_of
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 SLICES = RuleSet("slices")
-Edge = tuple[int, int, int]  # start, limit, stride
+Edge = tuple[IntLike, IntLike, IntLike]  # start, limit, stride
 
 _FREE = ("hlo.broadcast", "hlo.reshape")
 # What does not fuse with its operands: slices of them may have to be copied before.
@@ -24,11 +25,11 @@ _FROM_MEMORY = frozenset(
 _SLICED = frozenset({*_FREE, *_FROM_MEMORY, *ELEMENTWISE_OPS, "hlo.bitcast_convert", "hlo.reduce", "hlo.transpose"})
 
 
-def _edges(op: ir.Operation) -> list[tuple[int, int, int]]:
-    return list(zip(i64s(op, "start"), i64s(op, "limit"), i64s(op, "strides"), strict=True))
+def _edges(op: ir.Operation) -> list[tuple[IntLike, IntLike, IntLike]]:
+    return list(zip(symints(op, "start"), symints(op, "limit"), symints(op, "strides"), strict=True))
 
 
-def slice_edges(rewriter: Rewriter, x: ir.Value, edges: Sequence[tuple[int, int, int]]) -> ir.Value:
+def slice_edges(rewriter: Rewriter, x: ir.Value, edges: Sequence[Edge]) -> ir.Value:
     """`hlo.slice` by one (start, limit, stride) per dimension."""
     start, limit, strides = ([edge[k] for edge in edges] for k in range(3))
     return slice_of(rewriter, x, start, limit, strides)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.index_map import reshaped_roles
 from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user
@@ -92,7 +93,7 @@ def elementwise_reshapes(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 
 def _takes_inverse(
-    operand: ir.Value, producer: ir.Operation | None, sizes: tuple[int, ...], others_fusible: bool
+    operand: ir.Value, producer: ir.Operation | None, sizes: tuple[IntLike, ...], others_fusible: bool
 ) -> bool:
     """True for such a reshape, for a broadcast that has the other shape too, and for what lies in memory (if the others
     do not)."""
@@ -103,7 +104,9 @@ def _takes_inverse(
     return others_fusible and (producer is None or producer.name not in _FUSIBLE)
 
 
-def _inverse(rewriter: Rewriter, operand: ir.Value, producer: ir.Operation | None, sizes: tuple[int, ...]) -> ir.Value:
+def _inverse(
+    rewriter: Rewriter, operand: ir.Value, producer: ir.Operation | None, sizes: tuple[IntLike, ...]
+) -> ir.Value:
     if producer is not None and producer.name == "hlo.reshape":
         return producer.operands[0]
     if producer is not None and producer.name == "hlo.broadcast":

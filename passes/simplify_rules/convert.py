@@ -7,6 +7,7 @@ import numpy as np
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.rounding import format_of, integer_info, is_integer_dtype
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, splat
@@ -75,11 +76,11 @@ def convert_iota(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.value("iota", op.result.type, dimension=dimension)
 
 
-def _holds(dtype: np.dtype, last: int) -> bool:
+def _holds(dtype: np.dtype, last: IntLike) -> bool:
     if is_integer_dtype(dtype):
         return last <= integer_info(dtype)[2]
     of = format_of(dtype)
-    return of is not None and of.holds_integers(0, last)
+    return of is not None and of.holds_integers(0, int(last))
 
 
 @CONVERT.rule("hlo.bitcast_convert")

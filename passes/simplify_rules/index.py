@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.ops.indexing import clamp_start
-from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, iota_step, is_scalar_broadcast, splat
 from stablehlo_py.passes.simplify_rules.move import slice_of
@@ -17,7 +18,7 @@ INDEX = RuleSet("index")
 def dynamic_slice_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "dynamic_slice(x, constants) -> slice(x), of everything -> x"
     x, *starts = op.operands
-    sizes, full = i64s(op, "sizes"), shape(x)
+    sizes, full = symints(op, "sizes"), shape(x)
     if sizes == full:
         return x
     begins = []
@@ -106,7 +107,7 @@ def gather_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         else:
             zero = zero if zero is not None else rewriter.splat(0, tensor([], element))
             starts.append(zero)
-    sizes = list(i64s(op, "slice_sizes"))
+    sizes = list(symints(op, "slice_sizes"))
     result = tensor(sizes, x.type.element_type)
     return rewriter.reshape(rewriter.value("dynamic_slice", result, x, *starts, sizes=sizes), shape(op.result))
 
@@ -125,7 +126,7 @@ def gather_sequence(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     first, step = progression
     if step < 1 or first < 0 or first + (count - 1) * step >= shape(x)[dimension]:
         return None
-    start, limit, strides = [0] * x.type.rank, list(i64s(op, "slice_sizes")), [1] * x.type.rank
+    start, limit, strides = [0] * x.type.rank, list(symints(op, "slice_sizes")), [1] * x.type.rank
     start[dimension], limit[dimension], strides[dimension] = first, first + (count - 1) * step + 1, step
     taken = slice_of(rewriter, x, start, limit, strides)
     # Result order: batch dimensions (one of them `count` long, in place of the indexed one) among the offset
@@ -143,7 +144,7 @@ def gather_sequence(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.reshape(rewriter.transpose(taken, [*others, *order]), shape(op.result))
 
 
-def _one_long_dimension(op: ir.Operation, indices: ir.Value) -> int | None:
+def _one_long_dimension(op: ir.Operation, indices: ir.Value) -> IntLike | None:
     """Size of the only batch dimension longer than 1, if the index vector has one entry."""
     vector_dim = i64(op, "index_vector_dim")
     sizes = [size for dimension, size in enumerate(shape(indices)) if dimension != vector_dim and size != 1]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stablehlo_py.dialect.build import tensor
-from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use, splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
@@ -22,7 +25,13 @@ def concatenate(rewriter: Rewriter, operands: list[ir.Value], dimension: int) ->
     return rewriter.create(_CONCATENATE, [result], operands, {"dimension": dimension}).result
 
 
-def slice_of(rewriter: Rewriter, operand: ir.Value, start: list[int], limit: list[int], strides: list[int]) -> ir.Value:
+def slice_of(
+    rewriter: Rewriter,
+    operand: ir.Value,
+    start: Sequence[IntLike],
+    limit: Sequence[IntLike],
+    strides: Sequence[IntLike],
+) -> ir.Value:
     """`hlo.slice`; the operand itself when everything is kept."""
     sizes = [-(-(high - low) // step) for low, high, step in zip(start, limit, strides, strict=True)]
     if tuple(sizes) == shape(operand):
@@ -78,7 +87,7 @@ def _join(rewriter: Rewriter, first: ir.Value, second: ir.Value, dimension: int)
     if one is None or two is None or one.operands[0] != two.operands[0]:
         return None
     (start, limit, strides), (begin, end, steps) = (
-        [list(i64s(each, name)) for name in ("start", "limit", "strides")] for each in (one, two)
+        [list(symints(each, name)) for name in ("start", "limit", "strides")] for each in (one, two)
     )
     if limit[dimension] != begin[dimension] or strides != steps or strides[dimension] != 1:
         return None
@@ -113,8 +122,10 @@ def slice_of_concatenate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if inner is None:
         return None
     dimension = i64(inner, "dimension")
-    start, limit, strides = (list(i64s(op, name)) for name in ("start", "limit", "strides"))
-    operands, offset, first = list(inner.operands), 0, 0
+    start, limit, strides = (list(symints(op, name)) for name in ("start", "limit", "strides"))
+    operands = list(inner.operands)
+    offset: IntLike = 0
+    first: IntLike = 0
     kept: list[ir.Value] = []
     for operand in operands:
         size = shape(operand)[dimension]
@@ -133,14 +144,14 @@ def slice_of_concatenate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def slice_of_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "pad(x)[inside] -> x[...]"
     inner = defining(op.operands[0], "hlo.pad")
-    if inner is None or any(i64s(inner, "interior")) or num_elements(op.result) == 0:
+    if inner is None or any(symints(inner, "interior")) or num_elements(op.result) == 0:
         return None
-    low, sizes = i64s(inner, "low"), shape(inner.operands[0])
-    start = [a - b for a, b in zip(i64s(op, "start"), low, strict=True)]
-    limit = [a - b for a, b in zip(i64s(op, "limit"), low, strict=True)]
+    low, sizes = symints(inner, "low"), shape(inner.operands[0])
+    start = [a - b for a, b in zip(symints(op, "start"), low, strict=True)]
+    limit = [a - b for a, b in zip(symints(op, "limit"), low, strict=True)]
     if any(a < 0 for a in start) or any(b > size for b, size in zip(limit, sizes, strict=True)):
         return None
-    return slice_of(rewriter, inner.operands[0], start, limit, list(i64s(op, "strides")))
+    return slice_of(rewriter, inner.operands[0], start, limit, list(symints(op, "strides")))
 
 
 @MOVE.rule("hlo.pad")
@@ -149,16 +160,16 @@ def pad_nothing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     x, c = op.operands
     if num_elements(x) == 0:
         return rewriter.broadcast(c, shape(op.result), [])
-    interior = any(inner for inner, size in zip(i64s(op, "interior"), shape(x), strict=True) if size > 1)
-    return None if interior or any(i64s(op, "low")) or any(i64s(op, "high")) else x
+    interior = any(inner for inner, size in zip(symints(op, "interior"), shape(x), strict=True) if size > 1)
+    return None if interior or any(symints(op, "low")) or any(symints(op, "high")) else x
 
 
 @MOVE.rule("hlo.pad", where="no interior padding")
 def pad_negative(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "pad(x) by negative amounts -> pad(x[...])"
     x, c = op.operands
-    low, high = i64s(op, "low"), i64s(op, "high")
-    if any(i64s(op, "interior")) or min((*low, *high), default=0) >= 0:
+    low, high = symints(op, "low"), symints(op, "high")
+    if any(symints(op, "interior")) or min((*low, *high), default=0) >= 0:
         return None
     sizes = shape(x)
     start = [max(-a, 0) for a in low]

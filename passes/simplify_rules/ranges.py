@@ -5,6 +5,7 @@ from __future__ import annotations
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.rounding import integer_info
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining
@@ -12,7 +13,7 @@ from stablehlo_py.passes._matchers import defining
 _MAX_DEPTH, _MAX_CONSTANT = 8, 4096
 
 
-def integer_range(value: ir.Value, depth: int = _MAX_DEPTH) -> tuple[int, int]:
+def integer_range(value: ir.Value, depth: int = _MAX_DEPTH) -> tuple[IntLike, IntLike]:
     """(low, high), both inclusive, that hold for every element of an integer tensor: at least the range of its element
     type."""
     _, low, high = (
@@ -26,7 +27,7 @@ def integer_range(value: ir.Value, depth: int = _MAX_DEPTH) -> tuple[int, int]:
     return found if found is not None and low <= found[0] and found[1] <= high else (low, high)
 
 
-def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[int, int] | None:
+def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[IntLike, IntLike] | None:
     name = op.name
     record = record_of(name)
     if record is not None and record.picks is not None:
@@ -53,7 +54,7 @@ _BINARY = frozenset(
 )
 
 
-def _binary(name: str, x: tuple[int, int], y: tuple[int, int]) -> tuple[int, int] | None:
+def _binary(name: str, x: tuple[IntLike, IntLike], y: tuple[IntLike, IntLike]) -> tuple[IntLike, IntLike] | None:
     if name == "hlo.add":
         return x[0] + y[0], x[1] + y[1]
     if name == "hlo.subtract":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stablehlo_py.dialect.attributes import CHECKS
-from stablehlo_py.dialect.size import Number, equal, less, minimum, symbol, symbols
+from stablehlo_py.dialect.size import IntLike, equal, less, minimum, symbol, symbols
 from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.equations import Equation
@@ -25,10 +25,10 @@ class Check:
         op, location: who needs it.
     """
 
-    condition: Number
+    condition: IntLike
     kind: Kind
     message: str
-    values: tuple[Number, ...]
+    values: tuple[IntLike, ...]
     op: str
     location: str
 
@@ -50,7 +50,7 @@ def solved(equation: Equation) -> list[Check]:
     ]
 
 
-def value_in_words(value: Number) -> str:
+def value_in_words(value: IntLike) -> str:
     """What a size is, for a person: the names of the symbols are spelled out where it is one."""
     text = str(value)
     return describe_symbol(text) if text in symbols(value) else text
@@ -58,7 +58,7 @@ def value_in_words(value: Number) -> str:
 
 def bounded(name: str, bound: int) -> Check:
     """The check that a bounded dimension asks for."""
-    size = symbol(name)
+    size: IntLike = symbol(name)
     message = f"{describe_symbol(name)} is {{0}}, and the model bounds it by {bound}"
     return Check(equal(minimum(size, bound), size), "argument", message, (size,), "", "")
 

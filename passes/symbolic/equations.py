@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.size import SPECIALIZE, Number, Size, is_known, substitute, symbol, symbols
+from stablehlo_py.dialect.size import SPECIALIZE, IntLike, Size, is_known, substitute, symbol, symbols
 from stablehlo_py.errors import UnsupportedError
 
 
@@ -15,8 +15,8 @@ class Equation:
     assumes it is not."""
 
     symbol: str
-    value: Number
-    unless_one: Number | None
+    value: IntLike
+    unless_one: IntLike | None
     op: str
     location: str | None
 
@@ -27,16 +27,16 @@ class Equations:
     def __init__(self) -> None:
         self.solved: list[Equation] = []
         self.changed = False
-        self._values: dict[str, Number] = {}
+        self._values: dict[str, IntLike] = {}
         # Elements of arguments that are dimensions or steps: the least that the first op takes, the op, where it is.
         self._positive: dict[str, tuple[int, str, str | None]] = {}
 
-    def value(self, argument: int, element: int) -> Number:
+    def value(self, argument: int, element: int) -> IntLike:
         """The symbol of an element of an integer argument: positive once it is known to be that."""
         name = f"{argument}_{element}"
         return self.reduced(symbol(("v" if name in self._positive else "x") + name))
 
-    def is_positive(self, size: Number, least: int, op: str, location: str | None) -> None:
+    def is_positive(self, size: IntLike, least: int, op: str, location: str | None) -> None:
         """Learn that an op takes `least` (0 or 1) or more for a size: an element of an argument is positive then, as
         far as one program goes."""
         text = str(size)
@@ -52,11 +52,11 @@ class Equations:
         """What was learned: symbols of any sign, the least value, the op and its location."""
         return [(f"x{name}", *said) for name, said in self._positive.items()]
 
-    def reduced(self, number: Number) -> Number:
+    def reduced(self, number: IntLike) -> IntLike:
         """The number with everything replaced that an equation was solved for."""
         return substitute(number, self._values) if self._values else number
 
-    def unite(self, a: Number, b: Number, *, unless_one: Number | None, op: str, location: str | None) -> Number:
+    def unite(self, a: IntLike, b: IntLike, *, unless_one: IntLike | None, op: str, location: str | None) -> IntLike:
         """Let two sizes be equal (see `Equation`); returns what both are.
 
         Raises:
@@ -77,20 +77,20 @@ class Equations:
         self.solved.append(Equation(*found, unless_one, op, location))
         return self.reduced(a)
 
-    def learn(self, a: Number, b: Number) -> None:
+    def learn(self, a: IntLike, b: IntLike) -> None:
         """Use that two sizes are equal, where that can be solved for a symbol. Who says so checks it."""
         a, b = self.reduced(a), self.reduced(b)
         found = solve(a - b) if a != b else None
         if found is not None:
             self._replace(*found)
 
-    def _replace(self, name: str, value: Number) -> None:
+    def _replace(self, name: str, value: IntLike) -> None:
         self._values = {known: substitute(old, {name: value}) for known, old in self._values.items()}
         self._values[name] = value
         self.changed = True
 
 
-def solve(zero: Number) -> tuple[str, Number] | None:
+def solve(zero: IntLike) -> tuple[str, IntLike] | None:
     """A symbol and its value, from an expression that is zero: one that occurs once, linearly, alone in its term."""
     if is_known(zero):
         return None
@@ -111,7 +111,7 @@ def solve(zero: Number) -> tuple[str, Number] | None:
     return max(candidates, key=lambda found: (is_known(found[1]), found[0][0] != "d", found[0]), default=None)
 
 
-def _divided(zero: Number) -> tuple[str, Number] | None:
+def _divided(zero: IntLike) -> tuple[str, IntLike] | None:
     """Of n == k * floordiv(n, k), as of a dimension "2*b": n is k times a symbol of its own."""
     assert isinstance(zero, Size)
     for atom in (atom for atoms, _ in zero.terms for atom in atoms if atom.function == "floordiv"):

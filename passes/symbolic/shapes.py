@@ -14,7 +14,7 @@ from stablehlo_py.dialect.call_signatures import check_call
 from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.ops.record import Shapes
-from stablehlo_py.dialect.size import Number, product
+from stablehlo_py.dialect.size import IntLike, product
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.errors import UnsupportedError
@@ -25,15 +25,15 @@ from stablehlo_py.rules import Rules
 class Scope(Conditions):
     """What a rule may ask."""
 
-    def shape(self, value: ir.Value) -> tuple[Number, ...]:
+    def shape(self, value: ir.Value) -> tuple[IntLike, ...]:
         """The shape of a value that is there."""
         raise NotImplementedError
 
-    def elements(self, value: ir.Value) -> tuple[Number, ...]:
+    def elements(self, value: ir.Value) -> tuple[IntLike, ...]:
         """The elements of an integer tensor. Raises UnsupportedError where they are not known."""
         raise NotImplementedError
 
-    def unite(self, a: Number, b: Number, *, unless_one: Number | None = None) -> Number:
+    def unite(self, a: IntLike, b: IntLike, *, unless_one: IntLike | None = None) -> IntLike:
         """Let two sizes be equal; a call where `unless_one` is 1 may differ, and is not for this program then."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from stablehlo_py.dialect import size
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.size import Number
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, is_integer, is_unsigned
 from stablehlo_py.mlir import ir
@@ -20,8 +20,8 @@ from stablehlo_py.rules import Rules
 
 MAX_ELEMENTS = 64  # of a value that is followed
 
-Elements: TypeAlias = "tuple[Number, ...] | None"
-Rule = Callable[[ir.Operation, Sequence["tuple[Number, ...]"]], Elements]
+Elements: TypeAlias = "tuple[IntLike, ...] | None"
+Rule = Callable[[ir.Operation, Sequence["tuple[IntLike, ...]"]], Elements]
 RULES: Rules[Rule] = Rules("stablehlo.")
 
 
@@ -47,11 +47,11 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def _elementwise(name: str, function: Callable[..., Number]) -> None:
+def _elementwise(name: str, function: Callable[..., IntLike]) -> None:
     RULES.enter(lambda op, operands: tuple(map(function, *operands)), name)
 
 
-_ARITHMETIC: dict[str, Callable[..., Number]] = {
+_ARITHMETIC: dict[str, Callable[..., IntLike]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
@@ -67,8 +67,8 @@ for _name, _function in _ARITHMETIC.items():
     _elementwise(_name, _function)
 
 
-def _logical(name: str, function: Callable[..., Number]) -> None:
-    def rule(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _logical(name: str, function: Callable[..., IntLike]) -> None:
+    def rule(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
         return tuple(map(function, *operands)) if is_bool(element_type(op.results[0])) else None
 
     RULES.enter(rule, name)
@@ -79,7 +79,7 @@ _logical("or", lambda a, b: a + b - a * b)
 _logical("xor", lambda a, b: a + b - 2 * a * b)
 _logical("not", lambda a: 1 - a)
 
-_COMPARISONS: dict[str, Callable[[Number, Number], Number]] = {
+_COMPARISONS: dict[str, Callable[[IntLike, IntLike], IntLike]] = {
     "EQ": size.equal,
     "NE": lambda a, b: 1 - size.equal(a, b),
     "LT": size.less,
@@ -90,28 +90,28 @@ _COMPARISONS: dict[str, Callable[[Number, Number], Number]] = {
 
 
 @RULES.rule("compare")
-def _compare(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _compare(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     if is_unsigned(element_type(op.operands[0])) and not is_bool(element_type(op.operands[0])):
         return None
     return tuple(map(_COMPARISONS[keyword(op.attributes["comparison_direction"])], *operands))
 
 
 @RULES.rule("select")
-def _select(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _select(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     condition, on_true, on_false = operands
     conditions = condition * len(on_true) if len(condition) == 1 else condition
     return tuple(map(size.select, conditions, on_true, on_false))
 
 
 @RULES.rule("clamp")
-def _clamp(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _clamp(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     low, x, high = operands
     lows, highs = (side * len(x) if len(side) == 1 else side for side in (low, high))
     return tuple(size.minimum(size.maximum(each, a), b) for a, each, b in zip(lows, x, highs, strict=True))
 
 
 @RULES.rule("convert")
-def _convert(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _convert(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     """Sizes fit any integer type that holds them."""
     if is_bool(element_type(op.results[0])) and not is_bool(element_type(op.operands[0])):
         return tuple(1 - size.equal(each, 0) for each in operands[0])
@@ -122,17 +122,17 @@ def _convert(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elemen
 
 
 @RULES.rule("constant")
-def _constant(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _constant(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     return tuple(int(each) for each in constant_value(op).reshape(-1))
 
 
 @RULES.rule("reshape", "dynamic_reshape", "optimization_barrier")
-def _same(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _same(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     return operands[0]
 
 
 @RULES.rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
-def _broadcast(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _broadcast(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     source, dimensions = _shape(op.operands[0]), i64s(op, "broadcast_dimensions")
     result = []
     for place in itertools.product(*map(range, _shape(op.results[0]))):
@@ -144,12 +144,12 @@ def _broadcast(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elem
 
 
 @RULES.rule("concatenate")
-def _concatenate(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _concatenate(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     return tuple(itertools.chain(*operands)) if i64(op, "dimension") == 0 or len(operands) == 1 else None
 
 
 @RULES.rule("slice")
-def _slice(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _slice(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     if len(_shape(op.results[0])) != 1:
         return None
     bounds = (i64s(op, f"{name}")[0] for name in ("start_indices", "limit_indices", "strides"))
@@ -157,13 +157,13 @@ def _slice(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements
 
 
 @RULES.rule("iota")
-def _iota(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _iota(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     dimension = i64(op, "iota_dimension")
     return tuple(place[dimension] for place in itertools.product(*map(range, _shape(op.results[0]))))
 
 
 @RULES.rule("reduce")
-def _reduce(op: ir.Operation, operands: Sequence[tuple[Number, ...]]) -> Elements:
+def _reduce(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     """Of a whole value, by one arithmetic op."""
     if len(operands) != 2 or len(_shape(op.results[0])) or len(op.regions[0].blocks[0].operations) != 2:
         return None

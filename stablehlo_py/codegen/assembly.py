@@ -22,7 +22,7 @@ from stablehlo_py.codegen.values import (
     VectorType,
     float_bits,
 )
-from stablehlo_py.dialect.size import Size
+from stablehlo_py.dialect.size import IntLike, Size
 from stablehlo_py.errors import InternalError
 
 
@@ -181,7 +181,7 @@ class Assembly:
 
     # --- constants ---------------------------------------------------------------------------------------------------
 
-    def const(self, number: float | int | bool, type_: Type = I64) -> Value:
+    def const(self, number: float | IntLike | bool, type_: Type = I64) -> Value:
         """A constant of a scalar type, or splat over a vector type. Floats may be NaN or infinite."""
         element = type_.element
         if element.is_float:
@@ -199,7 +199,7 @@ class Assembly:
             value = self._constants[key] = Value(ref, type_, number if type_.lanes == 1 else None)
         return value
 
-    def const_lanes(self, numbers: Sequence[float | int], element: ScalarType) -> Value:
+    def const_lanes(self, numbers: Sequence[float], element: ScalarType) -> Value:
         """A vector constant with one number per lane."""
         type_ = VectorType(len(numbers), element)
         lanes = [float_bits(number, element) if element.is_float else int(number) for number in numbers]

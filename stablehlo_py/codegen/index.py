@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Type, Value, VectorType
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import Size, always_at_most, always_less, content, is_known, maximum, minimum
+from stablehlo_py.dialect.size import IntLike, Size, always_at_most, always_less, content, is_known, maximum, minimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,8 @@ class Variable:
 
     value: Value
     low: int
-    high: int
-    multiple: int = 1
+    high: IntLike
+    multiple: IntLike = 1
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Affine:
     bounds.
     """
 
-    constant: int = 0
-    terms: tuple[tuple[Variable, int], ...] = ()
-    lane: int = 0
+    constant: IntLike = 0
+    terms: tuple[tuple[Variable, IntLike], ...] = ()
+    lane: IntLike = 0
     vector: Value | None = None
-    vector_bounds: tuple[int, int] = (0, 0)
+    vector_bounds: tuple[IntLike, IntLike] = (0, 0)
 
     @property
     def uniform(self) -> bool:
@@ -62,7 +62,7 @@ class Affine:
         level = max((variable.value.level for variable, _ in self.terms), default=0)
         return level if self.vector is None else max(level, self.vector.level)
 
-    def bounds(self, lanes: int) -> tuple[int, int]:
+    def bounds(self, lanes: int) -> tuple[IntLike, IntLike]:
         """Smallest and largest value over all lanes."""
         low, high = self.constant + self.vector_bounds[0], self.constant + self.vector_bounds[1]
         for variable, coefficient in self.terms:
@@ -72,18 +72,18 @@ class Affine:
         return low + before, high + after
 
 
-def _ordered(a: int, b: int) -> tuple[int, int]:
+def _ordered(a: IntLike, b: IntLike) -> tuple[IntLike, IntLike]:
     """The smaller and the larger one."""
     if always_at_most(a, b):
         return a, b
     return (b, a) if is_known(a, b) else (minimum(a, b), maximum(a, b))
 
 
-Delinearized: TypeAlias = tuple[tuple[int, Affine], ...]
+Delinearized: TypeAlias = tuple[tuple[IntLike, Affine], ...]
 ZERO = Affine()
 
 
-def affine(index: Affine | Index, size: int | None = None) -> Affine:
+def affine(index: Affine | Index, size: IntLike | None = None) -> Affine:
     """An index from a Python int or an i64 value (0 <= value < size; unbounded without a size)."""
     if isinstance(index, Affine):
         return index
@@ -94,7 +94,7 @@ def affine(index: Affine | Index, size: int | None = None) -> Affine:
     return Affine(0, ((Variable(index, 0, (size or 1 << 62) - 1), 1),))
 
 
-def lane_index(start: Index, size: int, lanes: int, multiple: int = 1) -> Affine:
+def lane_index(start: Index, size: IntLike, lanes: int, multiple: int = 1) -> Affine:
     """`start + lane`, where all lanes are inside [0, size); `multiple`: of what the start is known to be a multiple."""
     if not isinstance(start, Value):
         return Affine(start, lane=1 if lanes > 1 else 0)
@@ -105,14 +105,14 @@ def lane_index(start: Index, size: int, lanes: int, multiple: int = 1) -> Affine
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def _merge(terms: Iterable[tuple[Variable, int]]) -> tuple[tuple[Variable, int], ...]:
-    merged: dict[Variable, int] = {}
+def _merge(terms: Iterable[tuple[Variable, IntLike]]) -> tuple[tuple[Variable, IntLike], ...]:
+    merged: dict[Variable, IntLike] = {}
     for variable, coefficient in terms:
         merged[variable] = merged.get(variable, 0) + coefficient
     return tuple((variable, coefficient) for variable, coefficient in merged.items() if coefficient)
 
 
-def add(f: Function | None, a: Affine, b: Affine | int) -> Affine:
+def add(f: Function | None, a: Affine, b: Affine | IntLike) -> Affine:
     """a + b."""
     if not isinstance(b, Affine):
         return Affine(a.constant + b, a.terms, a.lane, a.vector, a.vector_bounds) if b else a
@@ -124,7 +124,7 @@ def add(f: Function | None, a: Affine, b: Affine | int) -> Affine:
     return Affine(a.constant + b.constant, _merge(a.terms + b.terms), a.lane + b.lane, vector, bounds)
 
 
-def scale(f: Function | None, a: Affine, factor: int) -> Affine:
+def scale(f: Function | None, a: Affine, factor: IntLike) -> Affine:
     """a * factor."""
     if factor == 1:
         return a
@@ -147,7 +147,7 @@ def same(f: Function | None, a: Affine, b: Affine) -> bool:
     return add(f, left, scale(f, right, -1)) == ZERO
 
 
-def linearize(f: Function | None, indices: Sequence[Affine], strides: Sequence[int]) -> Affine:
+def linearize(f: Function | None, indices: Sequence[Affine], strides: Sequence[IntLike]) -> Affine:
     """sum(index * stride)."""
     total = ZERO
     for index, stride in zip(indices, strides, strict=True):
@@ -191,7 +191,7 @@ def vector_of(f: Function, a: Affine, lanes: int) -> Value:
         return f.remember(key, total)
 
 
-def address(f: Function, base: Value, a: Affine, scalar_type: ScalarType, factor: int = 1) -> tuple[Value, int]:
+def address(f: Function, base: Value, a: Affine, scalar_type: ScalarType, factor: int = 1) -> tuple[Value, IntLike]:
     """Pointer and remaining constant offset (elements) of lane 0: the variable parts added outermost level first, so
     hoisted.
     """
@@ -205,17 +205,17 @@ def address(f: Function, base: Value, a: Affine, scalar_type: ScalarType, factor
     return pointer, a.constant * factor
 
 
-def number_like(f: Function, number: int, like: Value) -> Value:
+def number_like(f: Function, number: IntLike, like: Value) -> Value:
     """A number in every lane of a vector of integers like `like` (or as a scalar)."""
     if is_known(number):
         return f.const(number, like.type)
     return f.splat(f.cast("trunc", f.index(number), like.type.element), like.type.lanes)
 
 
-def _lane_steps(f: Function, step: int, lanes: int) -> Value:
+def _lane_steps(f: Function, step: IntLike, lanes: int) -> Value:
     """<0, step, 2 step, ...>."""
     if is_known(step):
-        return f.const_lanes([step * lane for lane in range(lanes)], I64)
+        return f.const_lanes([int(step * lane) for lane in range(lanes)], I64)
     ids = f.lane_ids(lanes)
     return f.binary("mul", ids, number_like(f, step, ids))
 
@@ -223,7 +223,7 @@ def _lane_steps(f: Function, step: int, lanes: int) -> Value:
 # --- division --------------------------------------------------------------------------------------------------------
 
 
-def divmod_exact(a: Affine, divisor: int, lanes: int) -> tuple[Affine, Affine] | None:
+def divmod_exact(a: Affine, divisor: IntLike, lanes: int) -> tuple[Affine, Affine] | None:
     """(a // divisor, a % divisor) as affine expressions, where the bounds prove them, else None."""
     low, high = a.bounds(lanes)
     if always_at_most(0, low) and always_less(high, divisor):
@@ -251,7 +251,7 @@ def known_multiple(a: Affine) -> int:
     return result
 
 
-def divmod_(f: Function, a: Affine, divisor: int, lanes: int) -> tuple[Affine, Affine]:
+def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affine, Affine]:
     """(a // divisor, a % divisor) for non-negative a; emits a division only where the bounds do not give the result."""
     if divisor == 1:
         return a, ZERO
@@ -275,11 +275,11 @@ def divmod_(f: Function, a: Affine, divisor: int, lanes: int) -> tuple[Affine, A
     return _divmod_lanes(f, a, divisor, lanes, high)
 
 
-def _divmod_constants(f: Function, a: Affine, divisor: int, lanes: int, high: int) -> tuple[Affine, Affine]:
+def _divmod_constants(f: Function, a: Affine, divisor: IntLike, lanes: int, high: IntLike) -> tuple[Affine, Affine]:
     """divmod_ where the scalar part is a multiple of the divisor: what lanes add is known. (LLVM 22 would find out
     too, in some lanes at a time, and takes part of the masks that follow from registers that it never set.)"""
     pairs = [divmod(a.lane * lane, divisor) for lane in range(lanes)]
-    over, under = ([pair[side] for pair in pairs] for side in (0, 1))
+    over, under = ([int(pair[side]) for pair in pairs] for side in (0, 1))
     quotient = affine_of(f.idiv(scalar(f, a), divisor), maximum(high // divisor - max(over), 0))
     return (
         Affine(quotient.constant, quotient.terms, 0, f.const_lanes(over, I64), (0, max(over))),
@@ -287,14 +287,14 @@ def _divmod_constants(f: Function, a: Affine, divisor: int, lanes: int, high: in
     )
 
 
-def affine_of(value: Index, high: int, multiple: int = 1) -> Affine:
+def affine_of(value: Index, high: IntLike, multiple: IntLike = 1) -> Affine:
     """An index from a value with 0 <= value <= high."""
     if not isinstance(value, Value):
         return Affine(value)
     return Affine(0, ((Variable(value, 0, high, multiple), 1),))
 
 
-def _divmod_lanes(f: Function, a: Affine, divisor: int, lanes: int, high: int) -> tuple[Affine, Affine]:
+def _divmod_lanes(f: Function, a: Affine, divisor: IntLike, lanes: int, high: IntLike) -> tuple[Affine, Affine]:
     key = ("divmod", a, divisor, lanes)
     known = f.recall(key)
     if known is not None:
@@ -324,12 +324,12 @@ def _divmod_lanes(f: Function, a: Affine, divisor: int, lanes: int, high: int) -
 # --- delinearized indices --------------------------------------------------------------------------------------------
 
 
-def delinearized(sizes: Sequence[int], indices: Sequence[Affine | Index]) -> Delinearized:
+def delinearized(sizes: Sequence[IntLike], indices: Sequence[Affine | Index]) -> Delinearized:
     """A delinearized index from a shape and an index per dimension. Dimensions of size 1 vanish."""
     return tuple((size, affine(index, size)) for size, index in zip(sizes, indices, strict=True) if size != 1)
 
 
-def total(place: Delinearized) -> int:
+def total(place: Delinearized) -> IntLike:
     """How many element numbers the digits span."""
     return math.prod(size for size, _ in place)
 
@@ -339,7 +339,7 @@ def linear_index(f: Function | None, place: Delinearized) -> Affine:
     return linearize(f, [index for _, index in place], row_major_strides([size for size, _ in place]))
 
 
-def delinearize(f: Function, place: Delinearized, sizes: Sequence[int], lanes: int) -> list[Affine]:
+def delinearize(f: Function, place: Delinearized, sizes: Sequence[IntLike], lanes: int) -> list[Affine]:
     """An index for each dimension of a shape `sizes` (of as many elements): digits are split and merged."""
     digits = list(place)
     result: list[Affine] = []
@@ -380,7 +380,7 @@ def delinearize(f: Function, place: Delinearized, sizes: Sequence[int], lanes: i
 # --- comparisons -----------------------------------------------------------------------------------------------------
 
 
-def below(f: Function, a: Affine, bound: int, lanes: int) -> Value | bool:
+def below(f: Function, a: Affine, bound: IntLike, lanes: int) -> Value | bool:
     """a < bound: a Python bool where the bounds decide, i1 where all lanes agree for sure, else a vector of i1."""
     low, high = a.bounds(lanes)
     if always_less(high, bound):
@@ -398,7 +398,7 @@ def below(f: Function, a: Affine, bound: int, lanes: int) -> Value | bool:
         return f.cmp("slt", places, number_like(f, bound, places))
 
 
-def inside(f: Function, a: Affine, size: int, lanes: int) -> Value | bool:
+def inside(f: Function, a: Affine, size: IntLike, lanes: int) -> Value | bool:
     """0 <= a < size, as `below`."""
     high = below(f, a, size, lanes)
     negative = below(f, a, 0, lanes)
@@ -442,7 +442,7 @@ class DryRun(Function):
 
     def __init__(self) -> None:
         super().__init__("dry_run", [])
-        self.inexact: list[tuple[Affine, int]] = []
+        self.inexact: list[tuple[Affine, IntLike]] = []
         self.loads: list[tuple[object, Affine]] = []
 
     def _size(self, size: Size) -> Value:

@@ -17,7 +17,7 @@ from stablehlo_py.codegen.values import (
     VectorType,
     vector,
 )
-from stablehlo_py.dialect.size import maximum, minimum
+from stablehlo_py.dialect.size import IntLike, maximum, minimum
 
 
 class Operations(Assembly):
@@ -271,7 +271,7 @@ class Operations(Assembly):
         """Hint that base + offset elements will be used."""
         self.emit.prefetch(self.gep(base, offset, element), write=write, locality=locality)
 
-    def alloca(self, count: int, element: ScalarType, align: int = 64) -> Value:
+    def alloca(self, count: IntLike, element: ScalarType, align: int = 64) -> Value:
         """Stack memory for `count` elements, allocated once at the entry."""
         return Value(self.emit.alloca(self.const(count), element, align), PTR)
 

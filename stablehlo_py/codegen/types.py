@@ -227,7 +227,7 @@ def select(f: Function, condition: Value, a: Lanes, b: Lanes) -> Lanes:
     return each(lambda left, right: f.select(condition, left, right), a, b)
 
 
-def constant(f: Function, of: Element, number: complex | float | int | bool, lanes: int = 1) -> Lanes:
+def constant(f: Function, of: Element, number: complex | float | bool, lanes: int = 1) -> Lanes:
     """A constant of the compute type, splat over the lanes."""
     if of.is_complex:
         number = complex(number)

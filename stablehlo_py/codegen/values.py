@@ -8,6 +8,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from stablehlo_py.dialect.size import IntLike
+
 
 class Space(enum.Enum):
     """Where what a pointer points to lies. Machines with one memory have GENERIC pointers only."""
@@ -93,7 +95,7 @@ class Value:
 
     __slots__ = ("constant", "level", "ref", "type")
 
-    def __init__(self, ref: str, type_: Type, constant: int | float | None = None, level: int = 0) -> None:
+    def __init__(self, ref: str, type_: Type, constant: IntLike | float | None = None, level: int = 0) -> None:
         self.ref = ref
         self.type = type_
         self.constant = constant
@@ -103,7 +105,7 @@ class Value:
         return f"{self.ref}: {self.type}"
 
 
-Index: TypeAlias = Value | int  # or a Size: a number that a call brings along
+Index: TypeAlias = Value | IntLike
 
 _FLOAT_BITS = {"f16": ("<e", "<H"), "f32": ("<f", "<I"), "f64": ("<d", "<Q")}
 

@@ -15,7 +15,7 @@ from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.ops import Rounds, records
 from stablehlo_py.dialect.rounding import cast
-from stablehlo_py.dialect.types import i64s, shape, text
+from stablehlo_py.dialect.types import i64s, static_shape, text
 from stablehlo_py.mlir import ir
 
 Array = np.ndarray
@@ -86,11 +86,11 @@ def terms_of_sum(op: ir.Operation) -> int:
     name = op.name.partition(".")[2]
     if name not in SUMS:
         return 0
-    sizes = shape(op.operands[0])
+    sizes = static_shape(op.operands[0])
     if name == "dot":
         return math.prod(sizes[d] for d in i64s(op, "lhs_contract"))
     if name == "convolution":
-        kernel = shape(op.operands[1])
+        kernel = static_shape(op.operands[1])
         return math.prod(kernel) // max(1, kernel[i64s(op, "kernel_dims")[1]])
     if "kind" in op.attributes and text(op, "kind") not in ("add", "multiply"):
         return 0

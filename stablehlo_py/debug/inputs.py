@@ -18,7 +18,16 @@ from stablehlo_py.debug.engines import at_stage
 from stablehlo_py.debug.random_arrays import Role, random_array
 from stablehlo_py.debug.settings import Source
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.types import element_type, i64s, is_integer, is_tensor, num_elements, rank, shape
+from stablehlo_py.dialect.types import (
+    element_type,
+    i64s,
+    is_integer,
+    is_tensor,
+    num_elements,
+    rank,
+    shape,
+    static_shape,
+)
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, stablehlo
 from stablehlo_py.options import Options
@@ -115,14 +124,14 @@ class _Walk:
     def _limits(self, value: ir.Value) -> Iterator[int]:
         """How many indices there are for each use of a value as one."""
         for op, position in _uses(value):
-            sizes = shape(op.operands[0]) if len(op.operands) and is_tensor(op.operands[0]) else ()
+            sizes = static_shape(op.operands[0]) if len(op.operands) and is_tensor(op.operands[0]) else ()
             if op.name == "hlo.gather" and position == 1:
                 taken = i64s(op, "slice_sizes")
                 yield min((sizes[d] - taken[d] + 1 for d in i64s(op, "start_index_map")), default=1)
             elif op.name == "hlo.dynamic_slice" and position >= 1:
                 yield sizes[position - 1] - i64s(op, "sizes")[position - 1] + 1
             elif op.name == "hlo.dynamic_update_slice" and position >= 2:
-                yield sizes[position - 2] - shape(op.operands[1])[position - 2] + 1
+                yield sizes[position - 2] - static_shape(op.operands[1])[position - 2] + 1
             elif op.name == "stablehlo.scatter" and position == (len(op.operands) - 1) // 2:
                 numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
                 yield min((sizes[d] for d in numbers.scattered_dims_to_operand_dims), default=1)

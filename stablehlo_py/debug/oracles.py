@@ -51,7 +51,7 @@ def _operations(block: ir.Block) -> int:
     total = 0
     for view in block.operations:
         op = view.operation
-        elements = sum(num_elements(result) for result in op.results if is_tensor(result))
+        elements = sum(int(num_elements(result)) for result in op.results if is_tensor(result))
         inside = sum(_operations(inner) for region in op.regions for inner in region.blocks)
         total += _trips(op) * inside if op.name.startswith("scf.") else elements * max(1, terms_of_sum(op), inside)
     return total

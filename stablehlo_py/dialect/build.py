@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stablehlo_py.dialect.constants import from_numpy
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.size_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, element_type, shape
 from stablehlo_py.mlir import ir
 
 
-def tensor(sizes: Sequence[int], element: ir.Type) -> ir.RankedTensorType:
+def tensor(sizes: Sequence[IntLike], element: ir.Type) -> ir.RankedTensorType:
     """The type `tensor<sizes x element>`; Sizes among the sizes become its encoding."""
     if is_known(*sizes):
         return ir.RankedTensorType.get(list(sizes), element)
@@ -25,7 +25,7 @@ def tensor(sizes: Sequence[int], element: ir.Type) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(known, element, ir.StringAttr.get(sizes_text(sizes)))
 
 
-def attribute(value: bool | int | str | Sequence[int] | ir.Attribute) -> ir.Attribute:
+def attribute(value: bool | int | str | Sequence[IntLike] | ir.Attribute) -> ir.Attribute:
     """The house form of an attribute: bool, i64, string, or `array<i64>` (text where it holds Sizes)."""
     if isinstance(value, ir.Attribute):
         return value
@@ -43,7 +43,7 @@ def op(
     name: str,
     results: Sequence[ir.Type],
     operands: Sequence[ir.Value],
-    attributes: Mapping[str, bool | int | str | Sequence[int] | ir.Attribute] | None = None,
+    attributes: Mapping[str, bool | int | str | Sequence[IntLike] | ir.Attribute] | None = None,
     *,
     loc: ir.Location | None = None,
     ip: ir.InsertionPoint | None = None,
@@ -57,14 +57,14 @@ def op(
 
 
 def value(
-    name: str, result: ir.Type, *operands: ir.Value, **attributes: bool | int | str | Sequence[int] | ir.Attribute
+    name: str, result: ir.Type, *operands: ir.Value, **attributes: bool | int | str | Sequence[IntLike] | ir.Attribute
 ) -> ir.Value:
     """Create `hlo.<name>` with one result and return it: `value("slice", type, x, start=..., limit=...,
     strides=...)`."""
     return op(f"hlo.{name}", [result], operands, attributes).result
 
 
-def like(name: str, *operands: ir.Value, **attributes: bool | int | str | Sequence[int] | ir.Attribute) -> ir.Value:
+def like(name: str, *operands: ir.Value, **attributes: bool | int | str | Sequence[IntLike] | ir.Attribute) -> ir.Value:
     """An op whose result has the first operand's type: `like("add", x, y)`."""
     return value(name, operands[0].type, *operands, **attributes)
 
@@ -75,7 +75,7 @@ def constant(array: np.ndarray | np.generic, element: ir.Type) -> ir.Value:
     return value("constant", tensor(array.shape, element), value=from_numpy(array, element))
 
 
-def broadcast(operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
+def broadcast(operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence[int]) -> ir.Value:
     """`hlo.broadcast`; returns the operand itself when nothing changes."""
     if tuple(sizes) == shape(operand):
         return operand
@@ -90,7 +90,7 @@ def splat(number: float | int | bool | complex, type_: ir.RankedTensorType) -> i
     return broadcast(scalar, shape(type_), [])
 
 
-def reshape(operand: ir.Value, sizes: Sequence[int]) -> ir.Value:
+def reshape(operand: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
     """`hlo.reshape`; returns the operand itself when nothing changes."""
     if tuple(sizes) == shape(operand):
         return operand

@@ -9,10 +9,12 @@ altogether (TypeError when such an attribute is read from an op), so **the norma
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 
-from stablehlo_py.dialect.types import num_elements, shape
+from stablehlo_py.dialect.types import static_shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import bytecode, capi, ir
 
@@ -124,14 +126,14 @@ def _complex_view(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _elements(handle: int, attribute: ir.Attribute, type_: ir.RankedTensorType) -> np.ndarray:
-    sizes, dtype = shape(type_), numpy_dtype(type_.element_type)
+    sizes, dtype = static_shape(type_), numpy_dtype(type_.element_type)
     if 0 in sizes:
         return np.zeros(sizes, dtype)
     if not capi().is_dense(handle):
-        flat = np.frombuffer(_resource_bytes(attribute, num_elements(type_) * dtype.itemsize), dtype)
+        flat = np.frombuffer(_resource_bytes(attribute, math.prod(sizes) * dtype.itemsize), dtype)
         return flat.reshape(sizes)
     splat = capi().dense_is_splat(handle)
-    count = 1 if splat else num_elements(type_)
+    count = 1 if splat else math.prod(sizes)
     flat = np.asarray(_Elements(attribute, capi().dense_raw_data(handle), count * dtype.itemsize)).view(dtype)
     return np.broadcast_to(flat.reshape(()), sizes) if splat else flat.reshape(sizes)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.call_signatures import CALLS, RESULT, Source, shape_operands
-from stablehlo_py.dialect.size import Number, is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.stablehlo import keyword, optional_i64s, optional_pairs
 from stablehlo_py.dialect.types import rank
 from stablehlo_py.mlir import ir, stablehlo
@@ -131,7 +131,7 @@ def name_of(op: ir.OpView | ir.Operation) -> str:
     )
 
 
-def form_of(op: ir.OpView | ir.Operation, elements: Callable[[ir.Value], Sequence[Number]]) -> Form | None:
+def form_of(op: ir.OpView | ir.Operation, elements: Callable[[ir.Value], Sequence[IntLike]]) -> Form | None:
     """An op of `FORMS` as hlo has it, None for any other; `elements` says what an operand that is an attribute there
     holds."""
     name, sources = FORMS.get(name_of(op), ("", {}))

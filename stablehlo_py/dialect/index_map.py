@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from stablehlo_py.dialect.size import always_less, content
+from stablehlo_py.dialect.size import IntLike, IntT, always_less, content
 
-Digits = tuple[tuple[int, int], ...]
+Digits = tuple[tuple[IntLike, IntLike], ...]
 Group = tuple[list[int], list[int]]
 T = TypeVar("T")
 
 
-def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+def row_major_strides(sizes: Sequence[IntT]) -> tuple[IntT, ...]:
     """Elements per step of each dimension of a dense row-major shape."""
-    strides = [1] * len(sizes)
+    strides: list[IntT] = [1] * len(sizes)
     for dimension in range(len(sizes) - 2, -1, -1):
         strides[dimension] = strides[dimension + 1] * sizes[dimension + 1]
     return tuple(strides)
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
     """A part of a shape that a reshape keeps, of a dimension of the source and one of the target. Either is None for a
     part that the other side has no border for, and for a dimension of size 1."""
 
-    size: int
+    size: IntLike
     source: int | None
     target: int | None
 
@@ -93,7 +93,8 @@ def reshape_groups(source: tuple[int, ...], target: tuple[int, ...]) -> tuple[Gr
         return None
     sides, groups = (source, target), list[Group]()
     run: Group = ([], [])
-    rest, total = [1, 1], [1, 1]  # of the dimension that a side is in; of the run
+    rest: list[IntLike] = [1, 1]  # of the dimension that a side is in
+    total: list[IntLike] = [1, 1]  # of the run
     for size, *places in reshape_pieces(source, target):
         for side, dimension in enumerate(places):
             if dimension is not None:
@@ -107,12 +108,14 @@ def reshape_groups(source: tuple[int, ...], target: tuple[int, ...]) -> tuple[Gr
     return tuple(groups if run == ([], []) else [*groups, run])
 
 
-def long(dimensions: Sequence[int], sizes: Sequence[int]) -> list[int]:
+def long(dimensions: Sequence[int], sizes: Sequence[IntLike]) -> list[int]:
     """Those dimensions whose size is not 1."""
     return [dimension for dimension in dimensions if sizes[dimension] != 1]
 
 
-def reshaped_roles(source: tuple[int, ...], target: tuple[int, ...], roles: Sequence[T]) -> list[T | None] | None:
+def reshaped_roles(
+    source: tuple[IntLike, ...], target: tuple[IntLike, ...], roles: Sequence[T]
+) -> list[T | None] | None:
     """What each dimension of the source of a reshape is to an op to which those of the target are `roles`; None for one
     of size 1. None where a run of dimensions has several roles."""
     found: list[T | None] = [None] * len(source)
@@ -126,7 +129,7 @@ def reshaped_roles(source: tuple[int, ...], target: tuple[int, ...], roles: Sequ
     return None if groups is None else found
 
 
-def is_degenerate(source: Sequence[int], target: Sequence[int]) -> bool:
+def is_degenerate(source: Sequence[IntLike], target: Sequence[IntLike]) -> bool:
     """True when a reshape only adds and drops dimensions of size 1."""
     return [size for size in source if size != 1] == [size for size in target if size != 1]
 
@@ -134,7 +137,7 @@ def is_degenerate(source: Sequence[int], target: Sequence[int]) -> bool:
 # --- digits ----------------------------------------------------------------------------------------------------------
 
 
-def digits_of(sizes: Sequence[int]) -> tuple[Digits, ...]:
+def digits_of(sizes: Sequence[IntLike]) -> tuple[Digits, ...]:
     """The digits of a dense row-major tensor."""
     return tuple(
         ((size, stride),) if size != 1 else () for size, stride in zip(sizes, row_major_strides(sizes), strict=True)
@@ -143,7 +146,7 @@ def digits_of(sizes: Sequence[int]) -> tuple[Digits, ...]:
 
 def merge_digits(digits: Digits) -> Digits:
     """Neighbouring digits that step evenly become one."""
-    result: list[tuple[int, int]] = []
+    result: list[tuple[IntLike, IntLike]] = []
     for size, stride in digits:
         if size == 1:
             continue
@@ -153,12 +156,12 @@ def merge_digits(digits: Digits) -> Digits:
     return tuple(result)
 
 
-def regroup_digits(dimensions: Sequence[Digits], sizes: Sequence[int]) -> tuple[Digits, ...] | None:
+def regroup_digits(dimensions: Sequence[Digits], sizes: Sequence[IntLike]) -> tuple[Digits, ...] | None:
     """The digits under another shape; None where a new dimension cuts a digit unevenly."""
     if 0 in sizes:
         return tuple(() for _ in sizes)
     digits = merge_digits(tuple(digit for digits in dimensions for digit in digits))
-    result: list[list[tuple[int, int]]] = [[] for _ in sizes]
+    result: list[list[tuple[IntLike, IntLike]]] = [[] for _ in sizes]
     rest = [size for size, _ in digits]
     for size, source, target in reshape_pieces(tuple(rest), tuple(sizes)):
         if source is None or target is None:
@@ -170,11 +173,11 @@ def regroup_digits(dimensions: Sequence[Digits], sizes: Sequence[int]) -> tuple[
     return tuple(merge_digits(tuple(each)) for each in result)
 
 
-def refine(*sides: Digits) -> list[tuple[int, ...]] | None:
+def refine(*sides: Digits) -> list[tuple[IntLike, ...]] | None:
     """Common digits of several readings of one dimension: (size, stride of each side ...), slowest first; None if they
     do not fit."""
     stacks = [list(merge_digits(side)) for side in sides]
-    result: list[tuple[int, ...]] = []
+    result: list[tuple[IntLike, ...]] = []
     while all(stacks):
         size = min(stack[-1][0] for stack in stacks)
         strides = []
@@ -196,11 +199,11 @@ def refine(*sides: Digits) -> list[tuple[int, ...]] | None:
 class Layout:
     """Where the elements of a tensor lie: at `offset`, and what the digits of its dimensions add."""
 
-    offset: int
+    offset: IntLike
     dimensions: tuple[Digits, ...]
 
     @classmethod
-    def dense(cls, sizes: Sequence[int]) -> Layout:
+    def dense(cls, sizes: Sequence[IntLike]) -> Layout:
         """A row-major tensor."""
         return cls(0, digits_of(sizes))
 
@@ -216,7 +219,9 @@ VIEW_OPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def view(layout: Layout, name: str, attributes: Mapping[str, tuple[int, ...]], sizes: tuple[int, ...]) -> Layout | None:
+def view(
+    layout: Layout, name: str, attributes: Mapping[str, tuple[IntLike, ...]], sizes: tuple[IntLike, ...]
+) -> Layout | None:
     """The layout of the result, of shape `sizes`, of a view op on an operand of that layout; None where digits cannot
     say it. `attributes`: those of VIEW_OPS."""
     dimensions = layout.dimensions
@@ -233,7 +238,9 @@ def view(layout: Layout, name: str, attributes: Mapping[str, tuple[int, ...]], s
     return _reverse(layout, attributes["dimensions"])
 
 
-def _slice(layout: Layout, start: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> Layout | None:
+def _slice(
+    layout: Layout, start: Sequence[IntLike], steps: Sequence[IntLike], sizes: Sequence[IntLike]
+) -> Layout | None:
     offset, dimensions = layout.offset, []
     for digits, first, step, size in zip(layout.dimensions, start, steps, sizes, strict=True):
         whole = math.prod(count for count, _ in digits)
@@ -248,7 +255,7 @@ def _slice(layout: Layout, start: Sequence[int], steps: Sequence[int], sizes: Se
     return Layout(offset, tuple(dimensions))
 
 
-def _reverse(layout: Layout, reversed_: Sequence[int]) -> Layout:
+def _reverse(layout: Layout, reversed_: Sequence[IntLike]) -> Layout:
     offset, dimensions = layout.offset, list(layout.dimensions)
     for dimension in reversed_:
         offset += sum((size - 1) * stride for size, stride in dimensions[dimension])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import SLICES
-from stablehlo_py.dialect.types import i64s
+from stablehlo_py.dialect.size import IntLike, IntT
+from stablehlo_py.dialect.types import symints
 from stablehlo_py.mlir import ir
 
 ARENA, INPUT, OUTPUT, CONSTANT = range(4)  # spaces
@@ -18,8 +19,8 @@ class Slice:
 
     space: int
     number: int
-    offset: int
-    size: int
+    offset: IntLike
+    size: IntLike
 
     @property
     def buffer(self) -> tuple[int, int]:
@@ -35,10 +36,13 @@ class Slice:
 
 def slices_of(op: ir.OpView | ir.Operation) -> list[Slice]:
     """The slices of an op's results, as `buffer-assignment` wrote them; none for an op without."""
-    numbers = i64s(op, SLICES) if SLICES in op.attributes else ()
-    return [Slice(*numbers[begin : begin + 4]) for begin in range(0, len(numbers), 4)]
+    numbers = symints(op, SLICES) if SLICES in op.attributes else ()
+    return [
+        Slice(int(space), int(number), offset, size)
+        for space, number, offset, size in zip(*(numbers[field::4] for field in range(4)), strict=True)
+    ]
 
 
-def aligned(size: int) -> int:
+def aligned(size: IntT) -> IntT:
     """A number of bytes, rounded up to the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT

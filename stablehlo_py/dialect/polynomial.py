@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 INFINITE = math.inf
 
@@ -21,7 +21,7 @@ class Atom:
 
     text: str
     function: str = ""  # of `arguments`; "" for a symbol
-    arguments: tuple[int, ...] = ()  # or Sizes
+    arguments: tuple[Any, ...] = ()
     low: float = 1
     high: float = INFINITE
 

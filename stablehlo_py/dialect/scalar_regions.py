@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, rank
 from stablehlo_py.mlir import ir
 
@@ -27,7 +28,7 @@ def _is_elementwise(op: ir.Operation) -> bool:
     return record is not None and record.elementwise
 
 
-def on_tensors(block: ir.Block, operands: Sequence[ir.Value], sizes: Sequence[int]) -> list[ir.Value]:
+def on_tensors(block: ir.Block, operands: Sequence[ir.Value], sizes: Sequence[IntLike]) -> list[ir.Value]:
     """What a block returns, whose ops work element by element, for every element of `operands`, one tensor of these
     sizes for each of its arguments. A value from outside is one number for all elements."""
     values: dict[ir.Value, ir.Value] = dict(zip(block.arguments, operands, strict=True))

@@ -8,19 +8,18 @@ An atom is a symbol (a dimension of an argument) or a function that no polynomia
     (4 * b) // 4 == b;  (b * 4 + 8) % 4 == 0;  str(b * 3 + 1) == "3*d0_0+1"
 
 An order is a bool only where it holds, or fails, for every value that the symbols may take: `b > 0` is True, `b < 16`
-raises `UndecidedSize`. `always_less` asks without raising; `estimate` gives a number to decide about costs by.
+raises `UndecidedSize`. `always_less` asks without raising; `size_hint` gives a number to decide about costs by.
 
 polynomial.py has the normal form, size_text.py reads and writes sizes.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 from stablehlo_py.dialect.polynomial import (
     CONSTANT,
@@ -38,7 +37,6 @@ from stablehlo_py.dialect.polynomial import (
 )
 from stablehlo_py.errors import UnsupportedError
 
-Number: TypeAlias = int  # or a Size
 # Of a tensor: more than any memory holds, and few enough to calculate with their bytes in i64.
 MOST_ELEMENTS = 1 << 44
 TYPICAL = 100  # the value of a symbol where only costs depend on it
@@ -55,14 +53,7 @@ class UndecidedSize(UnsupportedError):
         )
 
 
-# To the type checker a Size is an int: it stands where one does. At run time it is none, so that C++ refuses it.
-if TYPE_CHECKING:
-    _Integer = int
-else:
-    _Integer = object
-
-
-class Size(_Integer):
+class Size:
     """A polynomial over atoms that is no constant."""
 
     __slots__ = ("_hash", "terms", "text")
@@ -98,24 +89,24 @@ class Size(_Integer):
 
     # --- arithmetic --------------------------------------------------------------------------------------------------
 
-    def __add__(self, other: Number) -> Number:
+    def __add__(self, other: IntLike) -> IntLike:
         return self._combine(other, 1)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Number) -> Number:
+    def __sub__(self, other: IntLike) -> IntLike:
         return self._combine(other, -1)
 
-    def __rsub__(self, other: Number) -> Number:
+    def __rsub__(self, other: IntLike) -> IntLike:
         return (-self) + other
 
-    def __neg__(self) -> Number:
+    def __neg__(self) -> IntLike:
         return self * -1
 
-    def __pos__(self) -> Number:
+    def __pos__(self) -> IntLike:
         return self
 
-    def __mul__(self, other: Number) -> Number:
+    def __mul__(self, other: IntLike) -> IntLike:
         if isinstance(other, float):
             return _typical(self) * other  # type: ignore[return-value]
         if not _is_number(other):
@@ -124,7 +115,7 @@ class Size(_Integer):
 
     __rmul__ = __mul__
 
-    def __abs__(self) -> Number:
+    def __abs__(self) -> IntLike:
         return self if self >= 0 else -self
 
     def __truediv__(self, other: float) -> float:
@@ -136,25 +127,25 @@ class Size(_Integer):
     def __float__(self) -> float:
         return _typical(self)
 
-    def __floordiv__(self, other: Number) -> Number:
+    def __floordiv__(self, other: IntLike) -> IntLike:
         return floordiv(self, other) if _is_number(other) else NotImplemented
 
-    def __rfloordiv__(self, other: Number) -> Number:
+    def __rfloordiv__(self, other: IntLike) -> IntLike:
         return floordiv(other, self) if _is_number(other) else NotImplemented
 
-    def __mod__(self, other: Number) -> Number:
+    def __mod__(self, other: IntLike) -> IntLike:
         return mod(self, other) if _is_number(other) else NotImplemented
 
-    def __rmod__(self, other: Number) -> Number:
+    def __rmod__(self, other: IntLike) -> IntLike:
         return mod(other, self) if _is_number(other) else NotImplemented
 
-    def __divmod__(self, other: Number) -> tuple[Number, Number]:
+    def __divmod__(self, other: IntLike) -> tuple[IntLike, IntLike]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Number) -> tuple[Number, Number]:
+    def __rdivmod__(self, other: IntLike) -> tuple[IntLike, IntLike]:
         return other // self, other % self
 
-    def _combine(self, other: Number, sign: int) -> Number:
+    def _combine(self, other: IntLike, sign: int) -> IntLike:
         if isinstance(other, float):
             return _typical(self) + sign * other  # type: ignore[return-value]
         if not _is_number(other):
@@ -163,17 +154,31 @@ class Size(_Integer):
 
     # --- order -------------------------------------------------------------------------------------------------------
 
-    def __lt__(self, other: Number) -> bool:
+    def __lt__(self, other: IntLike) -> bool:
         return _decided(self, "<", other, _sign(other - self, strict=True))
 
-    def __gt__(self, other: Number) -> bool:
+    def __gt__(self, other: IntLike) -> bool:
         return _decided(self, ">", other, _sign(self - other, strict=True))
 
-    def __le__(self, other: Number) -> bool:
+    def __le__(self, other: IntLike) -> bool:
         return _decided(self, "<=", other, _sign(other - self, strict=False))
 
-    def __ge__(self, other: Number) -> bool:
+    def __ge__(self, other: IntLike) -> bool:
         return _decided(self, ">=", other, _sign(self - other, strict=False))
+
+
+IntLike: TypeAlias = int | Size
+IntT = TypeVar("IntT", int, IntLike)
+
+
+class _Arithmetic(Protocol):
+    """A function of two numbers: an int of ints, else what may be a Size."""
+
+    def __call__(self, a: IntT, b: IntT, /) -> IntT: ...
+
+
+def _arithmetic(function: Callable[[IntLike, IntLike], IntLike]) -> _Arithmetic:
+    return cast(_Arithmetic, function)
 
 
 def symbol(name: str) -> Size:
@@ -186,7 +191,7 @@ def positive(name: str) -> str:
     return name.replace("x", "v", 1)
 
 
-def is_known(*numbers: Number) -> bool:
+def is_known(*numbers: IntLike) -> bool:
     """Whether all numbers are plain ints."""
     return not any(isinstance(number, Size) for number in numbers)
 
@@ -198,17 +203,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, Size))
 
 
-def _terms(number: Number) -> Terms:
+def _terms(number: IntLike) -> Terms:
     if isinstance(number, Size):
         return dict(number.terms)
     return {CONSTANT: int(number)} if number else {}
 
 
-def _number(terms: Terms) -> Number:
+def _number(terms: Terms) -> IntLike:
     return terms.get(CONSTANT, 0) if is_constant(terms) else Size(terms)
 
 
-def _call(function: str, arguments: Sequence[Number], low: float, high: float) -> Number:
+def _call(function: str, arguments: Sequence[IntLike], low: float, high: float) -> IntLike:
     if low == high:
         return int(low)
     text = f"{function}({','.join(map(str, arguments))})"
@@ -218,12 +223,12 @@ def _call(function: str, arguments: Sequence[Number], low: float, high: float) -
 # --- bounds and order ------------------------------------------------------------------------------------------------
 
 
-def bounds(number: Number) -> tuple[float, float]:
+def bounds(number: IntLike) -> tuple[float, float]:
     """Numbers that the value is between; infinite where there is none."""
     return bounds_of(_terms(number)) if isinstance(number, Size) else (number, number)
 
 
-def _sign(difference: Number, strict: bool) -> bool | None:
+def _sign(difference: IntLike, strict: bool) -> bool | None:
     """Whether a number is positive (strict) or not negative, for all values of the symbols; None where that depends."""
     if isinstance(difference, float):  # of estimates: see typical_order
         return difference > 0 if strict else difference >= 0
@@ -252,24 +257,24 @@ def typical_order() -> Iterator[None]:
 def _typical(size: Size) -> float:
     if not _by_estimate.get():
         raise UndecidedSize(f"a fraction of {size} matters")
-    return float(estimate(size)) or 1.0  # costs are divided by it
+    return float(size_hint(size)) or 1.0  # costs are divided by it
 
 
-def _decided(a: Number, relation: str, b: Number, answer: bool | None) -> bool:
+def _decided(a: IntLike, relation: str, b: IntLike, answer: bool | None) -> bool:
     if answer is None and _by_estimate.get():
-        left, right = estimate(a), estimate(b)
+        left, right = size_hint(a), size_hint(b)
         return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[relation]
     if answer is None:
         raise UndecidedSize(f"{a} {relation} {b}")
     return answer
 
 
-def always_less(a: Number, b: Number) -> bool:
+def always_less(a: IntLike, b: IntLike) -> bool:
     """a < b for all values of the symbols. False says only that it is not known."""
     return a < b if is_known(a, b) else _sign(b - a, strict=True) is True
 
 
-def always_at_most(a: Number, b: Number) -> bool:
+def always_at_most(a: IntLike, b: IntLike) -> bool:
     """a <= b for all values of the symbols. False says only that it is not known."""
     return a <= b if is_known(a, b) else _sign(b - a, strict=False) is True
 
@@ -277,7 +282,8 @@ def always_at_most(a: Number, b: Number) -> bool:
 # --- functions -------------------------------------------------------------------------------------------------------
 
 
-def floordiv(a: Number, b: Number) -> Number:
+@_arithmetic
+def floordiv(a: IntLike, b: IntLike) -> IntLike:
     """a // b, rounded towards minus infinity."""
     if is_known(a, b):
         return a // b if b else _call("floordiv", (a, b), -INFINITE, INFINITE)
@@ -297,7 +303,8 @@ def _floor(quotient: float) -> float:
     return math.floor(quotient) if quotient or math.copysign(1, quotient) > 0 else -1  # -0.0: a little below zero
 
 
-def mod(a: Number, b: Number) -> Number:
+@_arithmetic
+def mod(a: IntLike, b: IntLike) -> IntLike:
     """a - b * floordiv(a, b)."""
     if is_known(a, b):
         return a % b if b else 0
@@ -312,13 +319,13 @@ def mod(a: Number, b: Number) -> Number:
     return _call("mod", (rest, b), 0 if least > 0 else -INFINITE, most - 1 if least > 0 else INFINITE)
 
 
-def _divide(a: Number, b: Number) -> tuple[Number, Number]:
+def _divide(a: IntLike, b: IntLike) -> tuple[IntLike, IntLike]:
     """(q, r) with a == q * b + r: what of a the leading term of b divides goes into q."""
     quotient, rest = divided(_terms(a), _terms(b))
     return _number(quotient), _number(rest)
 
 
-def truncdiv(a: Number, b: Number) -> Number:
+def truncdiv(a: IntLike, b: IntLike) -> IntLike:
     """a / b, rounded towards zero (StableHLO's divide)."""
     if is_known(a, b):
         return (
@@ -330,14 +337,15 @@ def truncdiv(a: Number, b: Number) -> Number:
     return exact if rest == 0 else _call("truncdiv", (a, b), -INFINITE, INFINITE)
 
 
-def remainder(a: Number, b: Number) -> Number:
+def remainder(a: IntLike, b: IntLike) -> IntLike:
     """a - b * truncdiv(a, b) (StableHLO's remainder)."""
     if always_at_most(0, a) and always_less(0, b):
         return mod(a, b)
     return a - b * truncdiv(a, b)
 
 
-def maximum(a: Number, b: Number) -> Number:
+@_arithmetic
+def maximum(a: IntLike, b: IntLike) -> IntLike:
     """The larger one."""
     if always_at_most(a, b):
         return b
@@ -347,7 +355,8 @@ def maximum(a: Number, b: Number) -> Number:
     return _call("max", sorted((a, b), key=str), max(low, least), max(high, most))
 
 
-def minimum(a: Number, b: Number) -> Number:
+@_arithmetic
+def minimum(a: IntLike, b: IntLike) -> IntLike:
     """The smaller one."""
     if always_at_most(a, b):
         return a
@@ -357,7 +366,7 @@ def minimum(a: Number, b: Number) -> Number:
     return _call("min", sorted((a, b), key=str), min(low, least), min(high, most))
 
 
-def equal(a: Number, b: Number) -> Number:
+def equal(a: IntLike, b: IntLike) -> IntLike:
     """1 where a == b, else 0."""
     if a == b:
         return 1
@@ -366,7 +375,7 @@ def equal(a: Number, b: Number) -> Number:
     return _call("eq", sorted((a, b), key=str), 0, 1)
 
 
-def sides_of(condition: Number) -> tuple[Number, Number] | None:
+def sides_of(condition: IntLike) -> tuple[IntLike, IntLike] | None:
     """(a, b) of a condition that `equal` made of them, and that depends on the call; None for any other."""
     if not isinstance(condition, Size) or len(condition.terms) != 1:
         return None
@@ -377,14 +386,14 @@ def sides_of(condition: Number) -> tuple[Number, Number] | None:
     return a, b
 
 
-def less(a: Number, b: Number) -> Number:
+def less(a: IntLike, b: IntLike) -> IntLike:
     """1 where a < b, else 0."""
     if always_less(a, b):
         return 1
     return 0 if always_at_most(b, a) else _call("lt", (a, b), 0, 1)
 
 
-def select(condition: Number, a: Number, b: Number) -> Number:
+def select(condition: IntLike, a: IntLike, b: IntLike) -> IntLike:
     """a where the condition (0 or 1) holds, else b."""
     if is_known(condition):
         return a if condition else b
@@ -397,7 +406,7 @@ def select(condition: Number, a: Number, b: Number) -> Number:
     return _call("select", (condition, a, b), min(low, least), max(high, most))
 
 
-def _rounded_down(condition: Number, a: Number, b: Number) -> Number | None:
+def _rounded_down(condition: IntLike, a: IntLike, b: IntLike) -> IntLike | None:
     """The floordiv or mod that exporters of JAX write as a choice between what rounding towards zero gives, `b`, and a
     correction of it, `a`, for quotients below zero that are not whole."""
     quotients = {atom for atoms in _terms(b) for atom in atoms if atom.function == "truncdiv"}
@@ -413,22 +422,28 @@ def _rounded_down(condition: Number, a: Number, b: Number) -> Number | None:
     return None
 
 
-def content(number: Number) -> int:
+def content(number: IntLike) -> int:
     """The largest int that is known to divide a number: the greatest common divisor of its coefficients."""
-    return abs(number) if is_known(number) else math.gcd(*_terms(number).values())
+    return math.gcd(*_terms(number).values())
 
 
-def largest(numbers: Iterable[Number], default: int = 0) -> Number:
+def largest(numbers: Iterable[IntT], default: int = 0) -> IntT:
     """The maximum of several numbers."""
-    return functools.reduce(maximum, numbers, default)
+    result: IntT = default
+    for number in numbers:
+        result = maximum(result, number)
+    return result
 
 
-def product(numbers: Iterable[Number]) -> Number:
+def product(numbers: Iterable[IntT]) -> IntT:
     """The product of several numbers."""
-    return functools.reduce(lambda a, b: a * b, numbers, 1)
+    result: IntT = 1
+    for number in numbers:
+        result = result * number
+    return result
 
 
-FUNCTIONS: dict[str, Callable[..., Number]] = {
+FUNCTIONS: dict[str, Callable[..., IntLike]] = {
     "floordiv": floordiv,
     "mod": mod,
     "truncdiv": truncdiv,
@@ -443,13 +458,13 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def substitute(number: Number, values: Mapping[str, Number]) -> Number:
+def substitute(number: IntLike, values: Mapping[str, IntLike]) -> IntLike:
     """The number with symbols replaced; it is an int where no symbol is left."""
     if not isinstance(number, Size):
         return number
-    total: Number = 0
+    total: IntLike = 0
     for atoms, coefficient in number.terms:
-        term: Number = coefficient
+        term: IntLike = coefficient
         for atom in atoms:
             if atom.function:
                 arguments = [substitute(argument, values) for argument in atom.arguments]
@@ -460,7 +475,7 @@ def substitute(number: Number, values: Mapping[str, Number]) -> Number:
     return total
 
 
-def symbols(number: Number) -> dict[str, Atom]:
+def symbols(number: IntLike) -> dict[str, Atom]:
     """The symbols in a number, by name."""
     found: dict[str, Atom] = {}
     for atoms in _terms(number):
@@ -472,7 +487,7 @@ def symbols(number: Number) -> dict[str, Atom]:
     return found
 
 
-def estimate(number: Number) -> int:
+def size_hint(number: IntLike) -> int:
     """A typical value, for decisions about cost."""
     if not isinstance(number, Size):
         return number

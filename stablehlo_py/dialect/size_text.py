@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stablehlo_py.dialect.size import FUNCTIONS, Number, symbol
+from stablehlo_py.dialect.size import FUNCTIONS, IntLike, symbol
 
 _SYMBOL = re.compile(r"[duvx]\d+_\d+(_\d+)?")
 
 
-def sizes_text(numbers: Sequence[Number]) -> str:
+def sizes_text(numbers: Sequence[IntLike]) -> str:
     """Several numbers as the text that types and attributes hold."""
     return ", ".join(map(str, numbers))
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def parse_sizes(text: str) -> tuple[Number, ...]:
+def parse_sizes(text: str) -> tuple[IntLike, ...]:
     """The numbers of a text that `sizes_text` wrote.
 
     Raises:
@@ -35,7 +35,7 @@ def parse_sizes(text: str) -> tuple[Number, ...]:
         raise TypeError(f"'{text}' holds no sizes") from error
 
 
-def _read(node: Any) -> Number:
+def _read(node: Any) -> IntLike:
     if isinstance(node, ast.Constant):
         return int(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.Name) and _SYMBOL.fullmatch(node.id):
@@ -48,7 +48,7 @@ def _read(node: Any) -> Number:
     return _OPERATORS[type(node.op)](_read(node.left), _read(node.right))
 
 
-_OPERATORS: dict[type, Callable[[Number, Number], Number]] = {
+_OPERATORS: dict[type, Callable[[IntLike, IntLike], IntLike]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, quant
@@ -12,7 +13,7 @@ from stablehlo_py.mlir import ir, quant
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
-def shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
+def shape(value: ir.Value | ir.Type) -> tuple[IntLike, ...]:
     """The shape of a ranked tensor value or type. A dynamic dimension is the `Size` that the type's encoding says
     (docs/dynamic-shapes.md), which behaves like an int.
 
@@ -20,9 +21,9 @@ def shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
         UnsupportedError: a dynamic dimension without an encoding (`symbolize` has not run).
     """
     type_ = _tensor(value)
-    sizes = tuple(type_.shape)
-    if DYNAMIC not in sizes:
-        return sizes
+    static = tuple(type_.shape)
+    if DYNAMIC not in static:
+        return static
     if not isinstance(type_.encoding, ir.StringAttr):
         raise UnsupportedError(
             f"the size of a dimension is not known: {type_}",
@@ -30,6 +31,15 @@ def shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
             remedy="load the module with concrete shapes",
         )
     return parse_sizes(type_.encoding.value)
+
+
+def static_shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
+    """The shape of a tensor, for code that only static sizes have.
+
+    Raises:
+        UndecidedSize: a dimension is dynamic.
+    """
+    return tuple(map(int, shape(value)))
 
 
 def rank(value: ir.Value | ir.Type) -> int:
@@ -42,7 +52,7 @@ def element_type(value: ir.Value | ir.Type) -> ir.Type:
     return _tensor(value).element_type
 
 
-def num_elements(value: ir.Value | ir.Type) -> int:
+def num_elements(value: ir.Value | ir.Type) -> IntLike:
     """Product of the dimensions (1 for rank 0)."""
     return math.prod(shape(value))
 
@@ -64,15 +74,23 @@ def _tensor(value: ir.Value | ir.Type) -> ir.RankedTensorType:
 
 
 def i64s(op: ir.OpView | ir.Operation, name: str) -> tuple[int, ...]:
-    """An `array<i64>` attribute as a tuple; where it depends on dynamic dimensions it is text, and holds Sizes."""
+    """An `array<i64>` attribute as a tuple of ints, such as numbers of dimensions."""
+    return tuple(op.attributes[name])
+
+
+def symints(op: ir.OpView | ir.Operation, name: str) -> tuple[IntLike, ...]:
+    """An `array<i64>` attribute that depends on sizes: where they are dynamic, it is text, and holds Sizes."""
     attribute = op.attributes[name]
-    if isinstance(attribute, ir.StringAttr):
-        return parse_sizes(attribute.value)
-    return tuple(attribute)
+    return parse_sizes(attribute.value) if isinstance(attribute, ir.StringAttr) else tuple(attribute)
 
 
 def i64(op: ir.OpView | ir.Operation, name: str) -> int:
-    """An integer attribute; where it depends on dynamic dimensions it is text, and a Size."""
+    """An integer attribute, such as the number of a dimension."""
+    return op.attributes[name].value
+
+
+def symint(op: ir.OpView | ir.Operation, name: str) -> IntLike:
+    """An integer attribute that depends on sizes: where they are dynamic, it is text, and holds a Size."""
     value = op.attributes[name].value
     return parse_sizes(value)[0] if isinstance(value, str) else value
 
@@ -125,7 +143,7 @@ def byte_size(type_: ir.Type) -> int:
     return max(1, -(-type_.width // 8))
 
 
-def tensor_bytes(value: ir.Value | ir.Type) -> int:
+def tensor_bytes(value: ir.Value | ir.Type) -> IntLike:
     """Bytes of a dense row-major tensor."""
     return num_elements(value) * byte_size(element_type(value))
 

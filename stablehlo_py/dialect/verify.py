@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from stablehlo_py.dialect.size import Number, UndecidedSize, always_less
+from stablehlo_py.dialect.size import IntLike, UndecidedSize, always_less
 from stablehlo_py.dialect.types import (
     element_type,
     is_bool,
@@ -70,7 +70,7 @@ def require(condition: bool, reason: str) -> None:
         raise Malformed(reason)
 
 
-def require_shape(op: ir.OpView, expected: Sequence[int], result: int = 0) -> None:
+def require_shape(op: ir.OpView, expected: Sequence[IntLike], result: int = 0) -> None:
     """A result has this shape."""
     require(shape(op.results[result]) == tuple(expected), f"result shape must be {tuple(expected)}")
 
@@ -78,26 +78,26 @@ def require_shape(op: ir.OpView, expected: Sequence[int], result: int = 0) -> No
 class Conditions:
     """What a rule for result shapes asks of sizes: here, that nothing is known to be wrong."""
 
-    def unite(self, a: Number, b: Number) -> Number:
+    def unite(self, a: IntLike, b: IntLike) -> IntLike:
         """Let two sizes be equal; returns what both are."""
         require(a == b, f"needs sizes with {a} == {b}")
         return a
 
-    def require_equal(self, a: Number, b: Number) -> None:
+    def require_equal(self, a: IntLike, b: IntLike) -> None:
         """Let two sizes be equal, where that says nothing about others."""
         self.unite(a, b)
 
-    def require_at_most(self, a: Number, b: Number) -> None:
+    def require_at_most(self, a: IntLike, b: IntLike) -> None:
         """Let a size not exceed another."""
         require(not always_less(b, a), f"needs sizes with {a} <= {b}")
 
-    def require_within(self, sizes: Sequence[Number], whole: Sequence[Number]) -> None:
+    def require_within(self, sizes: Sequence[IntLike], whole: Sequence[IntLike]) -> None:
         """Let every size be one of a part of the whole."""
         for size, bound in zip(sizes, whole, strict=True):
             self.require_at_most(0, size)
             self.require_at_most(size, bound)
 
-    def united(self, shapes: Sequence[Sequence[Number]]) -> tuple[Number, ...]:
+    def united(self, shapes: Sequence[Sequence[IntLike]]) -> tuple[IntLike, ...]:
         """Let all shapes be equal; returns what they are."""
         return tuple(functools.reduce(self.unite, along) for along in zip(*shapes, strict=True))
 

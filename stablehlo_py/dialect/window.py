@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect.attributes import WINDOW
-from stablehlo_py.dialect.size import Number, always_at_most, floordiv, maximum
-from stablehlo_py.dialect.types import i64s, rank
+from stablehlo_py.dialect.size import IntLike, always_at_most, floordiv, maximum
+from stablehlo_py.dialect.types import rank, symints
 from stablehlo_py.mlir import ir
 
-Shape = Sequence[Number]
+Shape = Sequence[IntLike]
 
 
-def dilated(size: Number, dilation: Number) -> Number:
+def dilated(size: IntLike, dilation: IntLike) -> IntLike:
     """Size with `dilation - 1` holes between elements."""
     return (size - 1) * dilation + 1 if size else 0
 
 
 def window_shape(
     sizes: Shape, window: Shape, strides: Shape, padding: Shape, base_dilation: Shape, window_dilation: Shape
-) -> tuple[Number, ...]:
+) -> tuple[IntLike, ...]:
     """Number of window positions per dimension (spec, section reduce_window, C15). `padding` is low, high per
     dimension."""
     result = []
@@ -38,17 +38,17 @@ NAMES = ("window", "strides", "base_dilation", "window_dilation", "padding")
 STABLEHLO_NAMES = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding")
 
 
-def window_of(op: ir.OpView | ir.Operation) -> dict[str, tuple[int, ...]]:
+def window_of(op: ir.OpView | ir.Operation) -> dict[str, tuple[IntLike, ...]]:
     """By the names that hlo has: dimensions, strides and dilations, R numbers each, and low, high padding of each
     dimension. What the op does not say has its default."""
     count = rank(op.operands[0])
     if WINDOW in op.attributes:
-        numbers = i64s(op, WINDOW)
+        numbers = symints(op, WINDOW)
         ends = [count, 2 * count, 3 * count, 4 * count, 6 * count]
         return {name: numbers[begin:end] for name, begin, end in zip(NAMES, [0, *ends], ends, strict=False)}
     found = {}
     for name, other in zip(NAMES, STABLEHLO_NAMES, strict=True):
         present = next((each for each in (name, other) if each in op.attributes), None)
         default = (0,) * (2 * count) if name == "padding" else (1,) * count
-        found[name] = i64s(op, present) if present else default
+        found[name] = symints(op, present) if present else default
     return found

@@ -19,8 +19,8 @@ from stablehlo_py.dialect.call_signatures import CALLS, check_call
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.forms import Form, form_of, name_of, size_operands
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.size import Number, is_known
-from stablehlo_py.dialect.types import DYNAMIC, i64s, shape
+from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.types import DYNAMIC, shape, symints
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.dialect.window import NAMES, STABLEHLO_NAMES
 from stablehlo_py.errors import UnsupportedError
@@ -33,10 +33,10 @@ _CALLED = "called_computations"
 class _Unchecked(Conditions):
     """The verifier of the static op looks at its sizes."""
 
-    def unite(self, a: Number, b: Number) -> Number:
+    def unite(self, a: IntLike, b: IntLike) -> IntLike:
         return a
 
-    def require_at_most(self, a: Number, b: Number) -> None:
+    def require_at_most(self, a: IntLike, b: IntLike) -> None:
         pass
 
 
@@ -94,7 +94,7 @@ def static_op(op: ir.Operation, form: Form, types: Sequence[ir.Type]) -> ir.Oper
 def _window(op: ir.Operation, form: Form) -> dict[str, Any]:
     """The attributes of a `reduce_window`. They cannot hold Sizes: then `hlo.window` counts, and they are those of a
     window of one element, padded or cut to the shape of the result, since the op's verifier computes with them."""
-    window = {name: i64s(form, name) for name in NAMES}
+    window = {name: symints(form, name) for name in NAMES}
     flat = [number for name in NAMES for number in window[name]]
     if is_known(*flat):
         found: dict[str, Any] = dict(zip(STABLEHLO_NAMES, window.values(), strict=True))

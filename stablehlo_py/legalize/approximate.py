@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.custom_call import configuration
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.legalize.elementwise import compare
 from stablehlo_py.legalize.regions import called_computation
@@ -48,7 +49,7 @@ def _order(op: ir.OpView) -> ir.OpView:
     raise Unsupported("has an order that is not one comparison", "use jax.lax.top_k")
 
 
-def _first(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
+def _first(value: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
     zeros, ones = [0] * len(sizes), [1] * len(sizes)
     result = build.tensor(sizes, element_type(value))
     return build.value("slice", result, value, start=zeros, limit=list(sizes), strides=ones)

@@ -53,7 +53,7 @@ class _Normalization:
 
     def mean(self, value: ir.Value) -> ir.Value:
         total = self.sum(value)
-        return build.like("divide", total, self.number_like(self.count, total))
+        return build.like("divide", total, self.number_like(int(self.count), total))
 
     def centered(self, mean: ir.Value) -> ir.Value:
         return build.like("subtract", self.operand, self.wide(mean))
@@ -92,14 +92,16 @@ def batch_norm_grad(op: ir.OpView) -> Sequence[ir.Value]:
     _, scale, mean, variance, grad_output = norm.operands
     centered = norm.centered(mean)
     deviation = norm.wide(norm.deviation(variance))
-    per_element = build.like("multiply", grad_output, norm.number_like(norm.count, grad_output))
+    per_element = build.like("multiply", grad_output, norm.number_like(int(norm.count), grad_output))
     i2 = norm.wide(norm.sum(grad_output))
     i3 = norm.wide(norm.sum(build.like("multiply", grad_output, centered)))
     i4 = build.like("multiply", i3, centered)
     wide_variance = norm.wide(build.like("add", variance, norm.number_like(norm.epsilon, variance)))
     i5 = build.like("divide", i4, wide_variance)
     i6 = build.like("subtract", build.like("subtract", per_element, i2), i5)
-    factor = build.like("divide", build.like("divide", norm.wide(scale), deviation), norm.number_like(norm.count, i6))
+    factor = build.like(
+        "divide", build.like("divide", norm.wide(scale), deviation), norm.number_like(int(norm.count), i6)
+    )
     grad_operand = build.like("multiply", factor, i6)
     grad_scale = norm.sum(build.like("multiply", grad_output, build.like("divide", centered, deviation)))
     return norm.results(grad_operand, grad_scale, norm.sum(grad_output))

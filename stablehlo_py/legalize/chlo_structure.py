@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, is_bool, is_complex, is_float, is_integer, rank, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, block_of, dimension_of, rule, terminator
@@ -77,7 +77,7 @@ def _check_elements(name: str, op: ir.OpView) -> None:
         raise Unsupported(f"is not defined for elements of type {elements[0]}", f"pass {words}")
 
 
-def _sizes(op: ir.OpView) -> tuple[int, ...]:
+def _sizes(op: ir.OpView) -> tuple[IntLike, ...]:
     """The result's shape. Open sizes are those of the operands, where these agree or are 1. Raises Unsupported."""
     type_ = op.results[0].type
     if type_.has_static_shape:
@@ -89,7 +89,7 @@ def _sizes(op: ir.OpView) -> tuple[int, ...]:
     return tuple(others[0] for others in sizes)
 
 
-def _broadcast(operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int] | None) -> ir.Value:
+def _broadcast(operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence[int] | None) -> ir.Value:
     own = rank(operand)
     if dimensions is None or own == len(sizes):
         dimensions = range(len(sizes) - own, len(sizes))

@@ -16,6 +16,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import ZEROS
 from stablehlo_py.dialect.grid import Groups, grid_of, padded
 from stablehlo_py.dialect.scalar_regions import not_elementwise
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, i64, is_bool, shape
 from stablehlo_py.legalize.elementwise import ON_BOOLEANS
 from stablehlo_py.legalize.grid import (
@@ -171,7 +172,7 @@ def _moved(
     return build.value(name, type_, operand, **attributes, **_attributes(op, groups))
 
 
-def _split(sizes: Sequence[int], dimension: int, count: int) -> list[int]:
+def _split(sizes: Sequence[IntLike], dimension: int, count: int) -> list[IntLike]:
     """The sizes of one of `count` blocks along a dimension."""
     if sizes[dimension] % count:
         raise Unsupported(f"splits a dimension of {sizes[dimension]} into {count} blocks", "make it divisible")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops.contraction import dot_shape
-from stablehlo_py.dialect.types import element_type, i64s, is_complex, is_float, is_integer, rank, shape
+from stablehlo_py.dialect.types import element_type, is_complex, is_float, is_integer, rank, shape, symints
 from stablehlo_py.legalize.indexing import in_hlo
 from stablehlo_py.legalize.rules import Unsupported, rule
 from stablehlo_py.mlir import ir
@@ -72,7 +72,7 @@ def dot_general(op: ir.OpView) -> ir.Value:
 def convolution(op: ir.OpView) -> ir.Value:
     """The same; absent attributes get their defaults."""
     form = in_hlo(op)
-    strides, spatial = len(i64s(form, "strides")), rank(op.operands[0]) - 2
+    strides, spatial = len(symints(form, "strides")), rank(op.operands[0]) - 2
     if strides != spatial:
         raise Unsupported(f"has {strides} strides for {spatial} spatial dimensions", "give one for each")
     return product(form.name, op.results[0].type, *form.operands, **form.attributes)

@@ -8,6 +8,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, is_bool, rank, shape, text
 from stablehlo_py.legalize.contraction import dot
 from stablehlo_py.legalize.rules import Unsupported, rule
@@ -76,7 +77,7 @@ def _equation(op: ir.OpView) -> tuple[list[str], str]:
 
 def _check_sizes(equation: str, op: ir.OpView, labels: list[str]) -> None:
     """One label, one size: upstream's verifier does not look."""
-    sizes: dict[str, int] = {}
+    sizes: dict[str, IntLike] = {}
     for value, each in zip((*op.operands, op.results[0]), labels, strict=True):
         for label, size in zip(each, shape(value), strict=True):
             if sizes.setdefault(label, size) != size:

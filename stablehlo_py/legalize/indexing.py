@@ -8,7 +8,8 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.forms import Form, form_of
 from stablehlo_py.dialect.scatter_windows import mark_windows
-from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape, static_shape, symints
 from stablehlo_py.errors import shape_text
 from stablehlo_py.legalize.captures import close_scatter, kept
 from stablehlo_py.legalize.regions import combined, promote
@@ -45,7 +46,7 @@ def gather(op: ir.OpView) -> ir.Value:
     """The dimension numbers become attributes of their own. `indices_are_sorted` is a promise that nothing here
     needs."""
     form = in_hlo(op)
-    if any(i64s(form, "slice_sizes")[dimension] == 0 for dimension in i64s(form, "collapsed_slice_dims")):
+    if any(symints(form, "slice_sizes")[dimension] == 0 for dimension in i64s(form, "collapsed_slice_dims")):
         raise Unsupported("collapses a dimension of slices that has size 0", "use slices of size 1 there")
     return build.value(form.name, op.results[0].type, *form.operands, **form.attributes)
 
@@ -63,10 +64,10 @@ def constant_operand(value: ir.Value, name: str) -> np.ndarray:
     """The value of an operand that must be a constant; of an `hlo.size` an array of sizes. Raises Unsupported."""
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.name == "hlo.size":
-        return np.array(i64s(owner, "value"), object).reshape(shape(value))
+        return np.array(symints(owner, "value"), object).reshape(shape(value))
     if isinstance(owner, ir.Block) or owner.name not in ("hlo.constant", "stablehlo.constant"):
         if not isinstance(owner, ir.Block) and owner.name == "hlo.broadcast":
-            return np.broadcast_to(constant_operand(owner.operands[0], name), shape(value))
+            return np.broadcast_to(constant_operand(owner.operands[0], name), static_shape(value))
         raise Unsupported(f"has {name} that are no constant", "export the model with static shapes")
     return constant_value(owner)
 
@@ -123,7 +124,7 @@ def scatter(op: ir.OpView) -> Results:
     return kept(op, close_scatter(op))
 
 
-def static_result(op: ir.OpView) -> tuple[int, ...]:
+def static_result(op: ir.OpView) -> tuple[IntLike, ...]:
     type_ = op.results[0].type
     if not type_.has_static_shape and not isinstance(type_.encoding, ir.StringAttr):
         raise Unsupported(f"has a result of dynamic shape, {type_}", "load the module with concrete argument shapes")

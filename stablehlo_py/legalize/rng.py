@@ -13,6 +13,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import RANDOM_SITES
 from stablehlo_py.dialect.grid import function_of, process
 from stablehlo_py.dialect.ops.grid import STATE_WORDS
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, is_float, is_unsigned, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
@@ -53,7 +54,7 @@ class _Draw:
         state = build.tensor([STATE_WORDS], word)
         self.state = build.value("random_state", state, process(op), site=site)
 
-    def bits(self, sizes: tuple[int, ...], width: int) -> ir.Value:
+    def bits(self, sizes: tuple[IntLike, ...], width: int) -> ir.Value:
         """Random words of `width` bits."""
         types = [self.state.type, build.tensor(sizes, ir.IntegerType.get_unsigned(width))]
         return build.op("hlo.rng_bit_generator", types, [self.state], {"algorithm": "PHILOX"}).results[1]

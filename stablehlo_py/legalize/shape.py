@@ -6,7 +6,8 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.types import element_type, i64s, num_elements, rank, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import element_type, i64s, num_elements, rank, shape, symints
 from stablehlo_py.legalize.rules import Unsupported, as_dimension, dimension_of, rule
 from stablehlo_py.mlir import ir
 
@@ -37,7 +38,7 @@ def iota(op: ir.OpView) -> ir.Value:
     return build.value("iota", type_, dimension=dimension_of(op, "iota_dimension", type_.rank))
 
 
-def broadcast_in_dim(operand: ir.Value, sizes: tuple[int, ...], dimensions: tuple[int, ...]) -> ir.Value:
+def broadcast_in_dim(operand: ir.Value, sizes: tuple[IntLike, ...], dimensions: tuple[int, ...]) -> ir.Value:
     """StableHLO's broadcast_in_dim in normal form: a transpose where the mapped dimensions do not increase, a reshape
     that takes away the dimensions of size 1 that expand, an `hlo.broadcast`; each only where needed. Raises Unsupported
     where the shapes do not fit, which upstream's verifiers of CHLO ops and dynamic ops do not look at."""
@@ -66,7 +67,7 @@ def broadcast_in_dim_op(op: ir.OpView) -> ir.Value:
 @rule("stablehlo.broadcast")
 def broadcast(op: ir.OpView) -> ir.Value:
     """The old broadcast, which adds leading dimensions."""
-    new = len(i64s(op, "broadcast_sizes"))
+    new = len(symints(op, "broadcast_sizes"))
     return build.broadcast(op.operands[0], shape(op.results[0]), range(new, new + rank(op.operands[0])))
 
 

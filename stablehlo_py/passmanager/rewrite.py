@@ -46,7 +46,7 @@ from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.build import attribute, tensor
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
-from stablehlo_py.dialect.size import UndecidedSize
+from stablehlo_py.dialect.size import IntLike, UndecidedSize
 from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir
@@ -242,20 +242,20 @@ class Rewriter:
         array = np.asarray(array)
         return self.value("constant", tensor(array.shape, element), value=from_numpy(array, element))
 
-    def splat(self, number: float | int | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
+    def splat(self, number: float | IntLike | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
         """A scalar constant broadcast to a tensor type (the normal form of a splat)."""
         from stablehlo_py.dialect.constants import numpy_dtype
 
         scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
         return self.broadcast(scalar, shape(type_), [])
 
-    def broadcast(self, operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
+    def broadcast(self, operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence[int]) -> ir.Value:
         """`hlo.broadcast`; returns the operand itself when nothing changes."""
         if tuple(sizes) == shape(operand):
             return operand
         return self.value("broadcast", tensor(sizes, element_type(operand)), operand, dimensions=list(dimensions))
 
-    def reshape(self, operand: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    def reshape(self, operand: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
         """`hlo.reshape`; returns the operand itself when nothing changes."""
         if tuple(sizes) == shape(operand):
             return operand

@@ -13,7 +13,7 @@ from typing import NoReturn, cast
 import numpy as np
 
 from stablehlo_py.backends.base import SizedCode, backend_of
-from stablehlo_py.dialect.size import Number, is_known, substitute
+from stablehlo_py.dialect.size import IntLike, is_known, substitute
 from stablehlo_py.dialect.size_text import parse_sizes
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
 from stablehlo_py.runtime.buffer import Buffer, Placement
@@ -148,7 +148,7 @@ class DynamicProgram:
         raise NotServed("the program for all shapes does not serve these", problems=problems)
 
 
-def _problem(check: DynamicCheck, condition: Number, values: Sequence[Number]) -> Problem:
+def _problem(check: DynamicCheck, condition: IntLike, values: Sequence[IntLike]) -> Problem:
     message = check.message
     for position, value in enumerate(values):
         message = message.replace(f"{{{position}}}", str(value))

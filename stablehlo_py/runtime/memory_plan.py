@@ -64,7 +64,9 @@ def arena_entries(program: CompiledProgram, symbols: Mapping[str, int]) -> tuple
         return ()
     with make_context():
         entries = [
-            PlanEntry(e.value, substitute(e.offset, symbols), substitute(e.size, symbols), e.first, e.last, e.source)
+            PlanEntry(
+                e.value, int(substitute(e.offset, symbols)), int(substitute(e.size, symbols)), e.first, e.last, e.source
+            )
             for e in memory_plan(ir.Module.parse(stage))
         ]
     return tuple(sorted(entries, key=lambda entry: (-entry.size, entry.first)))

@@ -148,11 +148,15 @@ def _dynamic(layout: DynamicLayout, program: CompiledProgram) -> Findings:
     names = {name for symbol in layout.symbols for name in (symbol.name, symbol.name.replace("v", "x", 1))}
     for check in layout.checks:
         try:
-            sizes = parse_sizes(check.sizes)
+            expressions = parse_sizes(check.sizes)
         except TypeError as error:
             yield str(error)
             continue
-        if not sizes or check.kind not in _KINDS or not {name for size in sizes for name in symbols(size)} <= names:
+        if (
+            not expressions
+            or check.kind not in _KINDS
+            or not {name for size in expressions for name in symbols(size)} <= names
+        ):
             yield f"a check of the {check.kind} says {check.sizes!r}"
 
 

@@ -11,7 +11,7 @@ from stablehlo_py.dialect.size import (
     always_at_most,
     always_less,
     content,
-    estimate,
+    size_hint,
     substitute,
     symbol,
     typical_order,
@@ -99,7 +99,7 @@ def test_costs_are_decided_by_typical_values():
     with typical_order():
         assert B < 1000
         assert B * 0.5 == 50.0
-    assert estimate(2 * B + 1) == 201
+    assert size_hint(2 * B + 1) == 201
     assert content(12 * B + 8 * C) == 4
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.passes.symbolic.checks import Check
 
 
@@ -19,8 +20,8 @@ class Phase:
     """
 
     symbol: str
-    iterations: int = 1
-    grain: int = 1
+    iterations: IntLike = 1
+    grain: IntLike = 1
     cost: float = 0.0
 
 
@@ -40,8 +41,8 @@ class Kernel:
 
     functions: tuple[str, ...]
     phases: tuple[Phase, ...]
-    shared_bytes: int = 0
-    private_bytes: int = 0
+    shared_bytes: IntLike = 0
+    private_bytes: IntLike = 0
     externals: tuple[str, ...] = ()
     communicates: str | None = None
     may_fail: bool = False

@@ -18,7 +18,7 @@ from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import subtract_product
 from stablehlo_py.codegen.types import Element, Lanes, each, element
-from stablehlo_py.dialect.size import estimate, is_known
+from stablehlo_py.dialect.size import IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import flag, shape
 
 MOST_VECTORS = 4  # vectors of a row that share the loads of multipliers
@@ -41,7 +41,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         factor = _Factor(f, of, n, flag(op, "lower"), lanes, operand(f, fusion, op.operands[0]), f.parameters["out0"])
         f.loop(f.begin, f.end, 1, factor.matrix)
     f.ret()
-    typical = float(estimate(n))
+    typical = float(size_hint(n))
     phase = Phase(fusion.name, batch if n else 0, 1, 20.0 * typical + typical**3 / 30.0)
     return Kernel((f.text(),), (phase,))
 
@@ -49,7 +49,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 class _Factor:
     """Code for one matrix."""
 
-    def __init__(self, f: Function, of: Element, n: int, lower: bool, lanes: int, source: Value, out: Value) -> None:
+    def __init__(
+        self, f: Function, of: Element, n: IntLike, lower: bool, lanes: int, source: Value, out: Value
+    ) -> None:
         self.f, self.of, self.n, self.lower, self.lanes = f, of, n, lower, lanes
         self.source, self.out = source, out
 

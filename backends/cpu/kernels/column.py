@@ -38,7 +38,7 @@ from stablehlo_py.codegen.index import (
     scalar,
 )
 from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element, lane_count, load, splat, store
-from stablehlo_py.dialect.size import estimate, is_known, maximum
+from stablehlo_py.dialect.size import IntLike, is_known, maximum, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 
@@ -71,7 +71,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 @dataclass(frozen=True)
 class _Loop:
-    size: int
+    size: IntLike
     reduced: bool
 
 
@@ -113,14 +113,14 @@ class _Column:
             [one.size for one in self.loops], [next(second if one.reduced else first) for one in self.loops]
         )
 
-    def chunks(self, iterations: int, split_size: int) -> int:
+    def chunks(self, iterations: IntLike, split_size: IntLike) -> int:
         """Into how many chunks the split loop is divided (1: not split). Depends on shapes only."""
-        if not is_known(iterations, self.count * self.total, split_size):
+        elements = self.count * self.total
+        if not isinstance(elements, int) or not isinstance(split_size, int) or not is_known(iterations):
             return 1
-        if iterations >= ENOUGH_ITERATIONS or self.count * self.total < SPLIT_ELEMENTS:
+        if iterations >= ENOUGH_ITERATIONS or elements < SPLIT_ELEMENTS:
             return 1
-        wanted = min(MOST_CHUNKS, self.count * self.total // CHUNK_ELEMENTS, split_size)
-        return max(1, wanted)
+        return max(1, min(MOST_CHUNKS, elements // CHUNK_ELEMENTS, split_size))
 
     def results(self, e: Elemental, place: Delinearized, totals: Sequence[Lanes], mask: Value | None = None) -> None:
         """Bind the reductions at a place of the results, evaluate and store what is computed from them."""
@@ -140,10 +140,10 @@ class _Column:
 class _Partials:
     """Accumulators in shared memory: [reduction][chunk][result], in the registers' precision."""
 
-    def __init__(self, column: _Column, chunks: int, width: int) -> None:
+    def __init__(self, column: _Column, chunks: int, width: IntLike) -> None:
         self.items, self.chunks, self.width = column.items, chunks, width
-        self.offsets: list[int] = []
-        offset = 0
+        self.offsets: list[IntLike] = []
+        offset: IntLike = 0
         for item in self.items:
             self.offsets.append(offset)
             offset += -(-chunks * width * _wide(item.of).bytes // 64) * 64
@@ -187,20 +187,20 @@ class _KeptLanes:
         widest = WIDEST_BLOCK if column.cost < COSTS.bound_ns else 2
         wanted = max(1, widest // len(column.items))
         known = is_known(self.columns)  # else there is one vector, masked at the end of the columns
-        self.vectors = min(wanted, power_of_two(max(1, self.columns // column.lanes))) if known else 1
+        self.vectors = min(wanted, power_of_two(max(1, int(self.columns // column.lanes)))) if known else 1
         self.block = self.vectors * column.lanes
         self.blocks = -(-self.columns // self.block)
         # A single vector of columns waits for its sum: several rows at once then.
-        rows = column.reduced[-1] if is_known(column.reduced[-1]) else 4
+        rows = column.reduced[-1] if isinstance(column.reduced[-1], int) else 4
         self.rows_at_once = max(1, min(4 // self.vectors, rows)) if column.cost < COSTS.bound_ns else 1
 
     def emit(self) -> Kernel:
         c, target = self.c, self.c.target
         iterations = math.prod(self.outer) * self.blocks
-        split = c.reduced.index(max(c.reduced, key=estimate))
+        split = c.reduced.index(max(c.reduced, key=size_hint))
         chunks = c.chunks(iterations, c.reduced[split])
         f = start_function(c.fusion, c.target)
-        cost = c.cost * self.vectors * estimate(c.total) / chunks + 5.0
+        cost = c.cost * self.vectors * size_hint(c.total) / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
             f.ret()
@@ -313,7 +313,7 @@ class _KeptLanes:
     def _innermost(
         self,
         f: Function,
-        size: int,
+        size: IntLike,
         low: Index,
         high: Index,
         carries: list[Value],
@@ -352,12 +352,12 @@ class _ReducedLanes:
         cheap = column.cost < COSTS.bound_ns
         copies = max(1, 4 // len(column.items)) if cheap else 1
         columns = column.reduced[-1]
-        self.copies = max(1, min(copies, columns // column.lanes)) if is_known(columns) else copies
+        self.copies = max(1, min(copies, columns // column.lanes)) if isinstance(columns, int) else copies
 
     def emit(self) -> Kernel:
         c = self.c
         f = start_function(c.fusion, c.target)
-        vectors = estimate(math.prod(c.reduced[:-1]) * -(-c.reduced[-1] // c.lanes))
+        vectors = size_hint(math.prod(c.reduced[:-1]) * -(-c.reduced[-1] // c.lanes))
         unit = c.lanes * self.copies if len(c.reduced) == 1 else 1
         chunks = c.chunks(c.count, maximum(1, c.reduced[0] // unit))
         cost = c.cost * vectors / chunks + 5.0
@@ -386,7 +386,7 @@ class _ReducedLanes:
             [f, g], [phase(c.fusion.name, c.count * chunks, cost), second], c.target, shared_bytes=partials.bytes
         )
 
-    def _range(self, f: Function, chunk: Index, chunks: int, unit: int) -> tuple[Index, Index]:
+    def _range(self, f: Function, chunk: Index, chunks: int, unit: IntLike) -> tuple[Index, Index]:
         units = self.c.reduced[0] // unit
         low = f.imul(f.idiv(f.imul(chunk, units), chunks), unit)
         return low, f.imul(f.idiv(f.imul(f.iadd(chunk, 1), units), chunks), unit)
@@ -420,7 +420,7 @@ class _ReducedLanes:
 def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = None) -> tuple[Function, Phase]:
     """The second phase: partial results in the order of chunks, then the epilogue."""
     f = start_function(c.fusion, c.target, ".combine")
-    lanes = 1 if rest else min(c.lanes, power_of_two(c.count))
+    lanes = 1 if rest else min(c.lanes, power_of_two(int(c.count)))
     vectors = -(-c.count // lanes)
 
     def one(i: Index) -> None:

@@ -24,7 +24,7 @@ from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Frame, NoLoops, Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.index_map import Digits, digits_of
-from stablehlo_py.dialect.size import UndecidedSize, typical_order
+from stablehlo_py.dialect.size import IntLike, UndecidedSize, typical_order
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.mlir import ir
 
@@ -67,8 +67,8 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
         for window in windows
         if window.phased and may_phase
     }
-    edges: dict[int, tuple[int, int, int]] = {}
-    kernel_edges: dict[int, tuple[int, int, int]] = {}
+    edges: dict[int, tuple[IntLike, IntLike, IntLike]] = {}
+    kernel_edges: dict[int, tuple[IntLike, IntLike, IntLike]] = {}
     frame, origin = list(result), [0] * len(result)
     for window in windows:
         if window in phases:
@@ -106,7 +106,11 @@ def _pairs(op: ir.OpView, rooted: Rooted) -> bool:
 
 
 def _padded(
-    rooted: Rooted, source: Source, sizes: Sequence[int], edges: Mapping[int, tuple[int, int, int]], name: str
+    rooted: Rooted,
+    source: Source,
+    sizes: Sequence[IntLike],
+    edges: Mapping[int, tuple[IntLike, IntLike, IntLike]],
+    name: str,
 ) -> Source:
     """An operand copied to scratch with its `edges` (low, high, dilation by dimension) written out; the copy keeps the
     order in which memory holds the dimensions."""

@@ -20,7 +20,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes, element
-from stablehlo_py.dialect.size import always_at_most, always_less, estimate
+from stablehlo_py.dialect.size import always_at_most, always_less, size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 
@@ -80,6 +80,6 @@ def emit_cumulative(
 
     f.loop(f.begin, f.end, 1, walk)
     f.ret()
-    cost = STEP_COST * estimate(length)
+    cost = STEP_COST * size_hint(length)
     phase = Phase(fusion.name, math.prod(sizes[:dimension]) * blocks, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(),), (phase,))

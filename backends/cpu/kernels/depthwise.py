@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import Split, row_axis
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of
-from stablehlo_py.dialect.size import TYPICAL, is_known
+from stablehlo_py.dialect.size import TYPICAL, IntLike, is_known
 
 UNROLLED = 128  # multiply-adds in one straight line
 
@@ -60,14 +60,14 @@ class SharedLanes:
             lanes //= 2
         self.lanes = lanes
         self.vector = vector(lanes, arithmetic.accumulator)
-        self.vectors = min(2, -(-contraction.n.size // lanes))
+        self.vectors = int(min(2, -(-contraction.n.size // lanes)))
         height = min(8, target.registers // 2 - 2) if self.vectors == 1 else target.registers // 4 - 1
         self.rows = _rows(contraction.m.size, height)
         self.panel = lanes * self.vectors
         self.panels = -(-contraction.n.size // self.panel)
 
     @property
-    def iterations(self) -> int:
+    def iterations(self) -> IntLike:
         return self.panels * math.prod(axis.size for axis in self.contraction.outer)
 
     @property
@@ -87,7 +87,7 @@ class SharedLanes:
                 self._panel(f, outer, panel, self.panel)
 
             def last() -> None:
-                self._panel(f, outer, whole, remainder)
+                self._panel(f, outer, whole, int(remainder))
 
             if not remainder:
                 full()
@@ -150,7 +150,7 @@ class SharedLanes:
         def products(a_at: Value, b_at: Value, sums: Sequence[Value]) -> list[Value]:
             result, known = list(sums), {}
 
-            def load(operand: Operand, base: Value, offset: int, v: int) -> Value:
+            def load(operand: Operand, base: Value, offset: IntLike, v: int) -> Value:
                 key = (operand is contraction.a, offset, v)
                 if key not in known:
                     known[key] = self.arithmetic.load(f, operand, base, offset + v * lanes, lanes, masks[v])
@@ -206,16 +206,16 @@ class SharedLanes:
         f.loop(skip or 0, height, 1, row_loop)
 
 
-def _rows(size: int, height: int) -> Split | TallTiles:
+def _rows(size: IntLike, height: int) -> Split | TallTiles:
     """Tiles of up to `height` rows; the lower ones of a number that comes with the call leave few rows to do twice."""
-    if is_known(size):
+    if isinstance(size, int):
         return Split(size, -(-size // height))
     return TallTiles(size, (height, *(lower for lower in (4, 2, 1) if lower < height)), TYPICAL)
 
 
-def _places(axes: Sequence[Axis]) -> list[tuple[int, int]]:
+def _places(axes: Sequence[Axis]) -> list[tuple[IntLike, IntLike]]:
     """Offsets in A and B of every combination of indices."""
-    places = [(0, 0)]
+    places: list[tuple[IntLike, IntLike]] = [(0, 0)]
     for axis in axes or (UNIT,):
         places = [(a + i * axis.a, b + i * axis.b) for a, b in places for i in range(axis.size)]
     return places

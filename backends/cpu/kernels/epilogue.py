@@ -6,6 +6,7 @@ phases that write an operand, or the outputs computed from a raw product, elemen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
@@ -20,7 +21,7 @@ from stablehlo_py.codegen.index import Affine, Delinearized, add, delinearize, l
 from stablehlo_py.codegen.types import Lanes, constant, element, parts
 from stablehlo_py.dialect.index_map import Digits
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.size import UndecidedSize, is_known
+from stablehlo_py.dialect.size import IntLike, UndecidedSize, is_known, size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import flops_per_element
@@ -73,7 +74,7 @@ def _by_step(axes: Sequence[Axis]) -> list[int]:
     if is_known(*(axes[i].c for i in used)):
         return sorted(used, key=lambda i: axes[i].c, reverse=True)
     order: list[int] = []
-    step = 1
+    step: IntLike = 1
     while len(order) < len(used):  # steps that come with the call: each is the product of the sizes that follow
         following = next((i for i in used if axes[i].c == step), None)
         if following is None:
@@ -86,15 +87,13 @@ def _by_step(axes: Sequence[Axis]) -> list[int]:
 def _elementwise_phase(
     builder: KernelBuilder,
     suffix: str,
-    sizes: Sequence[int],
+    sizes: Sequence[IntLike],
     lanes: int,
     body: Callable[[Function, int], Callable[[Delinearized, Value | None], None]],
 ) -> None:
     """A phase over the elements of a tensor: rows when they fill vectors, else its flat elements. `body(f, lanes)`
     gives the code of one place; it is called again for scalars."""
-    total = 1
-    for size in sizes:
-        total *= size
+    total = math.prod(sizes)
     width = sizes[-1] if sizes and sizes[-1] >= lanes else total
     rows = total // width
     several = not is_known(rows) or rows > 1  # no typical number of rows decides which elements there are
@@ -124,7 +123,7 @@ def _elementwise_phase(
         f.loop(f.begin, f.end, 1, iteration)
         f.ret()
 
-    builder.phase(suffix, rows * chunks, chunk * 0.5, emit)
+    builder.phase(suffix, rows * chunks, size_hint(chunk) * 0.5, emit)
 
 
 def emit_operand(builder: KernelBuilder, fusion: Fusion, value: ir.Value, room: Operand, suffix: str) -> None:

@@ -21,6 +21,7 @@ from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Value
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.dialect.grid import groups_of
 from stablehlo_py.dialect.ops.grid import NOBODY
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64, i64s, tensor_bytes, text
 from stablehlo_py.mlir import ir
 
@@ -74,7 +75,7 @@ def _sources(op: ir.OpView) -> Callable[[Sequence[int], int], list[tuple[int, in
     return lambda group, member: [(sources[member], 0)]
 
 
-def _table(op: ir.OpView, blocks: int, size: int) -> np.ndarray:
+def _table(op: ir.OpView, blocks: int, size: IntLike) -> np.ndarray:
     sources, processes = _sources(op), i64(op, "processes")
     rows = np.zeros((processes, BLOCKS + 2 * blocks), np.int64)
     for group in groups_of(op):
@@ -87,7 +88,7 @@ def _table(op: ir.OpView, blocks: int, size: int) -> np.ndarray:
     return rows
 
 
-def _copy(f: Function, process: Value, entry: Value, block: Value, size: int) -> None:
+def _copy(f: Function, process: Value, entry: Value, block: Value, size: IntLike) -> None:
     """Block `block` of the result, which the table's `entry` describes."""
     record = grid.read(f, process, grid.RECORD, PTR)
     records = grid.read(f, grid.read(f, record, grid.HEADER, PTR), grid.RECORDS, PTR)

@@ -31,7 +31,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     elif kind in ("FFT", "IFFT"):
         plan.axes(source, out, sizes, len(length), kind == "IFFT", 1.0 / math.prod(length))
     elif kind == "RFFT":
-        rows, n = math.prod(sizes[:-1]), sizes[-1]
+        rows, n = math.prod(sizes[:-1]), int(sizes[-1])
         spectra = out if n > 1 else plan.room(rows)  # nothing is done in place without neighbours
         spectrum.forward(plan, source, spectra, rows, n)
         plan.axes(spectra, out, shape(result), len(length), False, 1.0, skip=1)

@@ -20,6 +20,7 @@ from stablehlo_py.codegen.builder import I8, Function, Index, Value, vector
 from stablehlo_py.codegen.math import muladd
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.errors import UnsupportedError
 
 Pair = tuple[Value, Value]
@@ -31,7 +32,7 @@ MOST_FACTORS = 1 << 24  # entries of a table: seconds of compilation, and 128 MB
 _LINE = 64
 
 
-def require_table(entries: int, n: int) -> None:
+def require_table(entries: IntLike, n: int) -> None:
     """Raise UnsupportedError where a transform of length n needs a table of too many factors."""
     if entries > MOST_FACTORS:
         raise UnsupportedError(
@@ -178,7 +179,7 @@ class Array:
     """Complex numbers in memory: a pointer parameter of the phase, and how many scalars in they begin."""
 
     pointer: str
-    start: int = 0
+    start: IntLike = 0
 
     def address(self, f: Function, of: Element) -> Value:
         """Where they begin."""
@@ -205,8 +206,8 @@ class LaneTransform:
     name: str
     of: Element
     n: int
-    outer: int
-    width: int
+    outer: IntLike
+    width: IntLike
     lanes: int
     registers: int
     source: Array
@@ -227,7 +228,7 @@ class LaneTransform:
         self.buffer_bytes = -(-size // _LINE) * _LINE
 
     @property
-    def iterations(self) -> int:
+    def iterations(self) -> IntLike:
         """Groups of lanes."""
         return self.outer * self.blocks
 

@@ -23,7 +23,7 @@ from stablehlo_py.backends.cpu.kernels.fourier import (
     roots,
 )
 from stablehlo_py.backends.cpu.kernels.fourier_phases import Phases, chirp_in, chirp_out, copy, product
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 
 SCRATCH = 1 << 19  # bytes of scratch that a group of lanes should not exceed: half of a usual L2 cache
 
@@ -35,7 +35,7 @@ class Transforms(Phases):
         self,
         source: Array,
         target: Array,
-        sizes: tuple[int, ...],
+        sizes: tuple[IntLike, ...],
         count: int,
         inverse: bool,
         scale: float,
@@ -49,13 +49,13 @@ class Transforms(Phases):
         chosen = [axis for axis in range(len(sizes) - 1 - skip, len(sizes) - count - 1, -1) if sizes[axis] > 1]
         for axis in chosen:
             outer, inner = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
-            self.along(source, target, outer, sizes[axis], inner, inverse, scale)
+            self.along(source, target, outer, int(sizes[axis]), inner, inverse, scale)
             source, scale = target, 1.0
         if source != target:
             copy(self, source, target, math.prod(sizes), scale)
 
     def along(
-        self, source: Array, target: Array, outer: int, n: int, inner: int, inverse: bool, scale: float = 1.0
+        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, inverse: bool, scale: float = 1.0
     ) -> None:
         """Transforms of length n > 1; element j of one lies at (o n + j) inner + i. In place only where inner > 1."""
         if prime_factors(n)[-1] > LARGEST_RADIX:
@@ -83,7 +83,7 @@ class Transforms(Phases):
         return lanes
 
     def _four_steps(
-        self, source: Array, target: Array, rows: int, halves: tuple[int, int], inverse: bool, scale: float
+        self, source: Array, target: Array, rows: IntLike, halves: tuple[int, int], inverse: bool, scale: float
     ) -> None:
         n1, n2 = halves
         between = self.room(rows * n1 * n2)
@@ -92,7 +92,15 @@ class Transforms(Phases):
         self._transform("rows", between, target, n2, rows, n1, second, source_rows=True, inverse=inverse, scale=scale)
 
     def _transform(
-        self, suffix: str, source: Array, target: Array, n: int, outer: int, width: int, lanes: int, **options: Any
+        self,
+        suffix: str,
+        source: Array,
+        target: Array,
+        n: int,
+        outer: IntLike,
+        width: IntLike,
+        lanes: int,
+        **options: Any,
     ) -> None:
         transform = LaneTransform(
             self.name(suffix),
@@ -111,7 +119,7 @@ class Transforms(Phases):
         self.phase(suffix, transform.iterations, transform.cost, transform.emit)
 
     def _bluestein(
-        self, source: Array, target: Array, outer: int, n: int, inner: int, inverse: bool, scale: float
+        self, source: Array, target: Array, outer: IntLike, n: int, inner: IntLike, inverse: bool, scale: float
     ) -> None:
         # With c_j = exp(-pi i j^2 / n): X_k = c_k sum_j (x_j c_j) conj(c_{k-j}), a cyclic convolution of length m.
         m, rows = 1 << (2 * n - 2).bit_length(), outer * inner

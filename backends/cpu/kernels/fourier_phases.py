@@ -16,6 +16,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, element
+from stablehlo_py.dialect.size import IntLike, size_hint
 
 CHUNK = 4096  # elements of an iteration
 Body = Callable[[Function, Index, Index, int, Value | None], None]  # (f, row, first element, lanes, mask)
@@ -38,7 +39,7 @@ class Phases:
         self.tables: list[str] = []
         self._functions: list[str] = []
         self._phases: list[Phase] = []
-        self._scalars = 0
+        self._scalars: IntLike = 0
         self._private = 0
 
     def kernel(self) -> Kernel:
@@ -56,13 +57,13 @@ class Phases:
         self.tables.append(constant_table(name, numbers, self.part.storage))
         return lambda f: f.address_of(name)
 
-    def room(self, count: int) -> Array:
+    def room(self, count: IntLike) -> Array:
         """Shared scratch for complex numbers."""
         start = self._scalars
         self._scalars += -(-2 * count // 16) * 16
         return Array("shared", start)
 
-    def phase(self, suffix: str, iterations: int, cost: float, body: Callable[[Function], None]) -> None:
+    def phase(self, suffix: str, iterations: IntLike, cost: float, body: Callable[[Function], None]) -> None:
         """Add a phase; `body` emits the loop over begin..end."""
         symbol = self.name(suffix)
         f = phase_function(self.fusion, self.target, symbol)
@@ -73,7 +74,9 @@ class Phases:
         self._phases.append(Phase(symbol, iterations, grain, cost))
 
 
-def sweep(plan: Phases, suffix: str, rows: int, low: int, high: int, body: Body, lanes: int | None = None) -> None:
+def sweep(
+    plan: Phases, suffix: str, rows: IntLike, low: int, high: IntLike, body: Body, lanes: int | None = None
+) -> None:
     """A phase that does elements low <= k < high of every row, `lanes` at a time, the last ones under a mask."""
     lanes = lanes or plan.lanes
     chunks = max(1, -(-(high - low) // CHUNK))
@@ -91,7 +94,7 @@ def sweep(plan: Phases, suffix: str, rows: int, low: int, high: int, body: Body,
 
         f.loop(f.begin, f.end, 1, chunk)
 
-    plan.phase(suffix, rows * chunks, min(high - low, CHUNK) * 0.5, emit)
+    plan.phase(suffix, rows * chunks, min(size_hint(high) - low, CHUNK) * 0.5, emit)
 
 
 def table_load(f: Function, plan: Phases, base: Value, count: int, k: Index, lanes: int, mask: Value | None) -> Pair:
@@ -109,7 +112,7 @@ def _scaled(f: Function, value: Pair, scale: float) -> Pair:
     return f.fmul(value[0], factor), f.fmul(value[1], factor)
 
 
-def copy(plan: Phases, source: Array, target: Array, count: int, scale: float) -> None:
+def copy(plan: Phases, source: Array, target: Array, count: IntLike, scale: float) -> None:
     """target = scale * source."""
 
     def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
@@ -125,7 +128,15 @@ Table = Callable[[Function], Value]
 
 
 def chirp_in(
-    plan: Phases, source: Array, target: Array, chirp: Table, n: int, m: int, outer: int, inner: int, inverse: bool
+    plan: Phases,
+    source: Array,
+    target: Array,
+    chirp: Table,
+    n: int,
+    m: int,
+    outer: IntLike,
+    inner: IntLike,
+    inverse: bool,
 ) -> None:
     """Rows of m: n numbers times the chirp, then zeros."""
     lanes = plan.lanes if inner == 1 else 1
@@ -143,7 +154,7 @@ def chirp_in(
     sweep(plan, "zeros", outer * inner, n, m, rest)
 
 
-def product(plan: Phases, array: Array, table: Table, rows: int, m: int) -> None:
+def product(plan: Phases, array: Array, table: Table, rows: IntLike, m: int) -> None:
     """Every row times the table."""
 
     def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
@@ -162,8 +173,8 @@ def chirp_out(
     chirp: Table,
     n: int,
     m: int,
-    outer: int,
-    inner: int,
+    outer: IntLike,
+    inner: IntLike,
     inverse: bool,
     scale: float,
 ) -> None:
@@ -179,7 +190,7 @@ def chirp_out(
     sweep(plan, "chirped", outer * inner, 0, n, body, lanes)
 
 
-def _place(f: Function, row: Index, k: Index, n: int, inner: int) -> Index:
+def _place(f: Function, row: Index, k: Index, n: int, inner: IntLike) -> Index:
     """Element k of transform `row` at (o n + k) inner + i."""
     outer, i = f.idiv(row, inner), f.irem(row, inner)
     return f.iadd(f.imul(f.iadd(f.imul(outer, n), k), inner), i)

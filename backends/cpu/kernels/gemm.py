@@ -31,7 +31,7 @@ from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
-from stablehlo_py.dialect.size import Number, is_known
+from stablehlo_py.dialect.size import IntLike, is_known, size_hint
 
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
 
@@ -87,7 +87,7 @@ def widen_mask(f: Function, mask: Value, parts: int) -> Value:
 
 
 #: (function, address of B, panel, where to, steps of the slowest contracted axis or None for all)
-PackPanel = Callable[[Function, "Gemm", Value, Index, Value, int | None], None]
+PackPanel = Callable[[Function, "Gemm", Value, Index, Value, IntLike | None], None]
 #: (row, the same as an index of m, height, rows that another tile has already or None)
 _Tile = Callable[[Index, Affine, int, Index | None], None]
 
@@ -121,7 +121,7 @@ class Gemm:
         self.packed_a: Operand | None = None
         self.packed_b: Operand | None = None
         # Where `inside` is 1, `own_panel` holds one panel of B, made by the iteration that uses it.
-        self.inside: Number = 0
+        self.inside: IntLike = 0
         self.own_panel: Operand | None = None
         self.pack_panel: PackPanel | None = None
         self.sums: Operand | None = None  # the buffer of unfinished sums
@@ -138,25 +138,25 @@ class Gemm:
         return is_known(self.plan.chunk) and self.plan.chunk < self.contraction.k[0].size
 
     @property
-    def sums_size(self) -> int:
+    def sums_size(self) -> IntLike:
         """Scalars of the buffer for unfinished sums of a block of rows."""
         assert isinstance(self.plan.rows, Split)
         return self.plan.block * (self.plan.rows.base + bool(self.plan.rows.extra)) * self.width
 
     # --- the range ---------------------------------------------------------------------------------------------------
 
-    def _digits(self) -> list[tuple[int | str, int]]:
+    def _digits(self) -> list[tuple[int | str, IntLike]]:
         """The iteration number's digits, slowest first: outer axes by position, "block", "panel"."""
         outer = list(enumerate(self.contraction.outer))
-        both: list[tuple[int | str, int]] = [(i, axis.size) for i, axis in outer if axis.a and axis.b]
-        rows: list[tuple[int | str, int]] = [(i, axis.size) for i, axis in outer if not axis.b]
+        both: list[tuple[int | str, IntLike]] = [(i, axis.size) for i, axis in outer if axis.a and axis.b]
+        rows: list[tuple[int | str, IntLike]] = [(i, axis.size) for i, axis in outer if not axis.b]
         rows.append(("block", self.blocks))
-        lanes: list[tuple[int | str, int]] = [(i, axis.size) for i, axis in outer if axis.b and not axis.a]
+        lanes: list[tuple[int | str, IntLike]] = [(i, axis.size) for i, axis in outer if axis.b and not axis.a]
         lanes.append(("panel", self.panels))
         return both + (lanes + rows if self.plan.panels_outside else rows + lanes)
 
     @property
-    def iterations(self) -> int:
+    def iterations(self) -> IntLike:
         return math.prod(size for _, size in self._digits())
 
     @property
@@ -166,9 +166,9 @@ class Gemm:
         if isinstance(tall, TallTiles):
             rows: float = min(tall.typical, self.plan.block * tall.height) * self.arithmetic.parts
         else:
-            rows = self.contraction.m.size / self.blocks * self.arithmetic.parts
-        vectors = self.contraction.n.size / self.step / self.panels
-        return (rows * vectors * (self.contraction.depth + 3) + 30) / 3.0
+            rows = size_hint(self.contraction.m.size) / size_hint(self.blocks) * self.arithmetic.parts
+        vectors = size_hint(self.contraction.n.size) / self.step / size_hint(self.panels)
+        return (rows * vectors * (size_hint(self.contraction.depth) + 3) + 30) / 3.0
 
     def emit(self, f: Function) -> None:
         """The body of the phase function."""
@@ -200,7 +200,7 @@ class Gemm:
             self._rows(f, outer, block, panel, vectors, None)
 
         def last() -> None:
-            used = -(-remainder // self.step)
+            used = int(-(-remainder // self.step))
             tail = remainder - (used - 1) * self.step
             mask = None if tail == self.step else tail
             self._rows(f, outer, block, whole, used, mask)  # a constant panel number: the last one
@@ -272,7 +272,7 @@ class Gemm:
             for v in range(strip.vectors):
                 f.store(zero, buffer, at(row, v))
 
-        def chunk(start: Index, steps: int) -> None:
+        def chunk(start: Index, steps: IntLike) -> None:
             a, b = self._addresses(f, strip, start, steps)
             sizes: list[Index] = [steps, *(axis.size for axis in self.contraction.k[1:])]
 
@@ -319,7 +319,7 @@ class Gemm:
             tiles(rows.base + 1, 0, first, f.imin(last, rows.extra))
         tiles(rows.base, rows.extra, f.imax(first, rows.extra) if rows.extra else first, last)
 
-    def _addresses(self, f: Function, strip: _Strip, start: Index, steps: int | None) -> tuple[Value, Value]:
+    def _addresses(self, f: Function, strip: _Strip, start: Index, steps: IntLike | None) -> tuple[Value, Value]:
         """Where A and the strip's panel of B begin, at step `start` of the slowest contracted axis. A panel that only
         this iteration uses is packed now: `steps` of that axis, None: all."""
         contraction, outer = self.contraction, strip.outer
@@ -361,7 +361,7 @@ class Gemm:
             offset = f.iadd(offset, f.imul(index, stride))
         return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
 
-    def packed_size(self, side: str) -> int:
+    def packed_size(self, side: str) -> IntLike:
         """Scalars of a packed operand at one place of the outer axes."""
         if side == "a":
             tall = self.plan.rows
@@ -370,13 +370,14 @@ class Gemm:
         return self.panels * self.panel_size
 
     @property
-    def panel_size(self) -> int:
+    def panel_size(self) -> IntLike:
         """Scalars of a packed panel of B."""
         return self.contraction.depth * self.width
 
-    def packed_strides(self, side: str) -> list[int]:
+    def packed_strides(self, side: str) -> list[IntLike]:
         """Steps of the outer axes in a packed operand: copies along axes that the operand lacks are not made."""
-        strides, step = [], self.packed_size(side)
+        strides: list[IntLike] = []
+        step = self.packed_size(side)
         for axis in reversed(self.contraction.outer):
             strides.append(step if getattr(axis, side) else 0)
             step *= axis.size if getattr(axis, side) else 1
@@ -402,7 +403,8 @@ class Gemm:
         contraction, parts, vectors, tail = self.contraction, self.arithmetic.parts, strip.vectors, strip.tail
         if self.packed_a:
             operand_a = self.packed_a
-            row_stride, steps_a = parts, dense_steps(contraction.k, height * parts)
+            row_stride: IntLike = parts
+            steps_a = dense_steps(contraction.k, height * parts)
             offset = f.iadd(f.imul(row, contraction.depth * parts), f.imul(start, steps_a[0]))
             a = f.gep(a, offset, operand_a.element.storage)
         else:
@@ -507,16 +509,17 @@ def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:
     return real, imaginary
 
 
-def dense_steps(axes: Sequence[Axis], innermost: int) -> list[int]:
+def dense_steps(axes: Sequence[Axis], innermost: int) -> list[IntLike]:
     """Steps of nested axes stored densely, the last one `innermost` apart."""
-    steps, step = [], innermost
+    steps: list[IntLike] = []
+    step: IntLike = innermost
     for axis in reversed(axes):
         steps.append(step)
         step *= axis.size
     return steps[::-1]
 
 
-Side = tuple[Value, Sequence[int], Operand]
+Side = tuple[Value, Sequence[IntLike], Operand]
 
 
 def contract(

@@ -18,6 +18,7 @@ from stablehlo_py.backends.cpu.kernels.packing import exchange_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of
+from stablehlo_py.dialect.size import IntLike
 
 STREAMED_ROWS = 8
 BLOCK_BYTES = 8 << 10
@@ -40,7 +41,7 @@ def _outer_address(
 class _FewRows:
     """What both phases share: iterations are (outer places) x (blocks of columns)."""
 
-    block: int
+    block: IntLike
 
     def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
         self.contraction = contraction
@@ -50,11 +51,11 @@ class _FewRows:
         self.vector = vector(self.lanes, arithmetic.accumulator)
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> IntLike:
         return -(-self.contraction.n.size // self.block)
 
     @property
-    def iterations(self) -> int:
+    def iterations(self) -> IntLike:
         return self.blocks * math.prod(axis.size for axis in self.contraction.outer)
 
     @property
@@ -113,7 +114,7 @@ class RowStream(_FewRows):
         sums = f.alloca(self.block, self.arithmetic.accumulator)
         zero = f.const(0, self.vector)
         f.loop(0, whole, lanes, lambda j: f.store(zero, sums, j))
-        depth, step = self.contraction.depth, STREAMED_ROWS
+        depth, step = int(self.contraction.depth), STREAMED_ROWS
 
         def rows(count: int) -> Callable[[Index], None]:
             return lambda k: self._add_rows(f, a, b, sums, whole, k, count)
@@ -149,7 +150,7 @@ class RowStream(_FewRows):
 
         f.loop(0, whole, self.lanes, columns)
 
-    def _tail(self, f: Function, a: Value, b: Value, place: list[Affine], last: int) -> None:
+    def _tail(self, f: Function, a: Value, b: Value, place: list[Affine], last: IntLike) -> None:
         """The columns after the last full vector, in one masked vector. `b` points at the block."""
         n, lanes, axis = self.contraction.n.size, self.lanes, self.contraction.k[0]
         first = n // lanes * lanes
@@ -185,8 +186,8 @@ class LaneSums(_FewRows):
     def __init__(self, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, target: CpuTarget) -> None:
         super().__init__(contraction, arithmetic, epilogue, target)
         most = 3 * target.registers // 4
-        groups = -(-contraction.m.size // 6)
-        self.rows = -(-contraction.m.size // groups)
+        rows = int(contraction.m.size)
+        self.rows = -(-rows // -(-rows // 6))
         self.columns = 1
         while self.columns * 2 * self.rows <= most and self.columns < min(self.lanes, contraction.n.size):
             self.columns *= 2
@@ -205,8 +206,8 @@ class LaneSums(_FewRows):
         mask = None if full else f.tail_mask(n.size if n.size < width else valid, width)
         column = affine_of(start, (self.blocks - 1) * width if full else n.size - 1, width)
         lanes = Affine(0, lane=1 if width > 1 else 0)
-        for row in range(0, m.size, self.rows):
-            height = min(self.rows, m.size - row)
+        for row in range(0, int(m.size), self.rows):
+            height = min(self.rows, int(m.size) - row)
             a_at = f.gep(a, row * m.a, self.contraction.a.element.storage)
 
             def group(j: Index, a_at: Value = a_at, height: int = height) -> None:

@@ -12,18 +12,18 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.size import always_less, is_known
+from stablehlo_py.dialect.size import IntLike, always_less, is_known
 from stablehlo_py.mlir import ir
 
 
-def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: int) -> int:
+def lanes_for(target: CpuTarget, values: Iterable[ir.Value], limit: IntLike) -> int:
     """Lanes for values: full vectors of the widest element computed, at most the power of two in `limit`."""
     bits = [element(value).compute.bits for value in values]
     widest = max((width for width in bits if width > 1), default=8)
-    return min(target.lanes(widest), power_of_two(limit)) if is_known(limit) else target.lanes(widest)
+    return min(target.lanes(widest), power_of_two(limit)) if isinstance(limit, int) else target.lanes(widest)
 
 
-def merge_short(sizes: Sequence[int], lanes: int) -> list[int]:
+def merge_short(sizes: Sequence[IntLike], lanes: int) -> list[IntLike]:
     """Loops whose innermost is long enough for vectors: short ones are merged with the loop around them, at the price
     of divisions by lane.
     """
@@ -39,7 +39,7 @@ def power_of_two(number: int) -> int:
     return 1 << (max(1, number).bit_length() - 1)
 
 
-def phase(symbol: str, iterations: int, cost: float) -> Phase:
+def phase(symbol: str, iterations: IntLike, cost: float) -> Phase:
     """A phase whose grain is worth a thread. `cost`: nanoseconds of one iteration."""
     grain = COSTS.grain(cost, COSTS.grain_ns)
     return Phase(symbol, iterations, min(grain, max(iterations, 1)) if is_known(iterations) else grain, cost)
@@ -55,8 +55,8 @@ def kernel(
     phases: Sequence[Phase],
     target: CpuTarget,
     *,
-    shared_bytes: int = 0,
-    private_bytes: int = 0,
+    shared_bytes: IntLike = 0,
+    private_bytes: IntLike = 0,
 ) -> Kernel:
     """The kernel of finished functions."""
     externals: dict[str, str] = {}

@@ -46,7 +46,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Element
 from stablehlo_py.dialect.custom_call import read_call
-from stablehlo_py.dialect.size import is_known, largest, less, minimum, select
+from stablehlo_py.dialect.size import IntLike, is_known, largest, less, minimum, select
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.passes.symbolic.checks import Check
 
@@ -113,7 +113,7 @@ class _Calls:
         self.outputs = [f.parameters[f"out{number}"] for number in range(len(routine.results))]
         self.copies = list(routine.copies)
         self.empty = 0 in routine.operands[0].shape
-        self.scratch_bytes = 0
+        self.scratch_bytes: IntLike = 0
         self.fixed: dict[int, Value] = {}  # pointers of arguments that are the same for every matrix
         if self.empty:
             return
@@ -150,7 +150,7 @@ class _Calls:
             return one
         return None
 
-    def _room(self, count: int, kind: str) -> Value:
+    def _room(self, count: IntLike, kind: str) -> Value:
         """Scratch memory for so many elements."""
         place = self.f.gep(self.scratch, self.scratch_bytes, I8)
         self.scratch_bytes += -(-count * self._element(kind).bytes // CACHE_LINE) * CACHE_LINE
@@ -271,10 +271,10 @@ class _Calls:
         if array.kind != INTEGER:
             fill_nan(self.f, of, self._result(output, number), self._size(array) // (of.storage.bits // 8))
 
-    def _bytes(self, output: int) -> int:
+    def _bytes(self, output: int) -> IntLike:
         return self._size(self.routine.results[output])
 
-    def _size(self, array: Array) -> int:
+    def _size(self, array: Array) -> IntLike:
         return math.prod(array.shape) * self._element(array.kind).bytes
 
     def _element(self, kind: str) -> Element:
@@ -303,7 +303,7 @@ def workspace_count(routine: Routine, letter: str) -> int:
             pointers.append(argument.value.encode())
         elif isinstance(argument, Number | WorkspaceCount):
             value = argument.value if isinstance(argument, Number) else -1
-            pointers.append(ctypes.byref(ctypes.c_int32(value)))
+            pointers.append(ctypes.byref(ctypes.c_int32(int(value))))
         elif isinstance(argument, Workspace):
             pointers.append(answer.ctypes.data)
         else:

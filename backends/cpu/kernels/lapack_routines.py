@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stablehlo_py.dialect.custom_call import Buffer, CustomCall
-from stablehlo_py.dialect.size import estimate, maximum, minimum
+from stablehlo_py.dialect.size import IntLike, maximum, minimum, size_hint
 from stablehlo_py.errors import UnsupportedError
 
 # Element kinds of an array, relative to the element type of the matrix: the same, its real part, its complex type, i32.
@@ -28,7 +28,7 @@ class Array:
     """What one matrix of the batch needs of an operand or result: element kind and shape."""
 
     kind: str
-    shape: tuple[int, ...]
+    shape: tuple[IntLike, ...]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Text:
 class Number:
     """An integer."""
 
-    value: int
+    value: IntLike
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Scratch:
     """Memory for the routine alone: `count` elements. It begins as a copy of an operand where that is named."""
 
     kind: str
-    count: int
+    count: IntLike
     copy_of: int | None = None
 
 
@@ -82,7 +82,7 @@ class Workspace:
     than the least that the routine's documentation allows, and as much as it asks for with blocks of `BLOCK` rows.
     """
 
-    enough: int
+    enough: IntLike
 
 
 @dataclass(frozen=True)
@@ -143,20 +143,20 @@ class Problem:
         self.is_complex = letter in "cz"
         self.factor = 4.0 if self.is_complex else 1.0
 
-    def matrix(self, number: int = 0) -> tuple[int, int]:
+    def matrix(self, number: int = 0) -> tuple[IntLike, IntLike]:
         """Rows and columns of an operand."""
         return self._last_two(self.call.operands, number)
 
-    def result_matrix(self, number: int) -> tuple[int, int]:
+    def result_matrix(self, number: int) -> tuple[IntLike, IntLike]:
         """Rows and columns of a result."""
         return self._last_two(self.call.results, number)
 
-    def _last_two(self, buffers: Sequence[Buffer], number: int) -> tuple[int, int]:
+    def _last_two(self, buffers: Sequence[Buffer], number: int) -> tuple[IntLike, IntLike]:
         self.require(len(buffers) > number and len(buffers[number].shape) >= 2, "lacks a matrix among its arguments")
         rows, columns = buffers[number].shape[-2:]
         return rows, columns
 
-    def order(self) -> int:
+    def order(self) -> IntLike:
         """Rows of the first operand, which is square."""
         rows, columns = self.matrix()
         self.require(rows == columns, f"takes square matrices, not {rows} x {columns}")
@@ -174,9 +174,9 @@ class Problem:
         return int(self.call.configuration[name].value)
 
     @staticmethod
-    def typical(*sizes: int) -> float:
+    def typical(*sizes: IntLike) -> float:
         """The product of sizes, for costs."""
-        return float(math.prod(map(estimate, sizes)))
+        return float(math.prod(map(size_hint, sizes)))
 
     def require(self, holds: bool, otherwise: str) -> None:
         """Raises UnsupportedError."""
@@ -207,11 +207,11 @@ class Problem:
         )
 
 
-def _same(*shape: int) -> Array:
+def _same(*shape: IntLike) -> Array:
     return Array(SAME, shape)
 
 
-def _leading(rows: int) -> Number:
+def _leading(rows: IntLike) -> Number:
     """A leading dimension, at least 1 also for a matrix without rows."""
     return Number(maximum(1, rows))
 
@@ -536,7 +536,7 @@ def routine_of(call: CustomCall) -> Routine:
     return routine
 
 
-def batch_of(call: CustomCall, routine: Routine) -> tuple[int, ...]:
+def batch_of(call: CustomCall, routine: Routine) -> tuple[IntLike, ...]:
     """The batch dimensions: what stands before the matrix in the first operand."""
     sizes = call.operands[0].shape
     return sizes[: len(sizes) - len(routine.operands[0].shape)]

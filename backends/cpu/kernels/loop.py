@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         return symbolic_loop.emit(fusion, target, space, values)
     if tile.applies(fusion, target, space):
         return tile.emit(fusion, target, space, values, tile.lanes_of(target, space, values))
-    sizes = tuple(merge_short(space.sizes, lanes_for(target, values or fusion.outputs, count)))
+    sizes = tuple(map(int, merge_short(space.sizes, lanes_for(target, values or fusion.outputs, count))))
     lanes = lanes_for(target, values or fusion.outputs, sizes[-1])
     return _Loop(fusion, target, sizes, lanes).emit(COSTS.vector_ns(values, len(space.loads), len(fusion.outputs)))
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 
 RUN = 8
 Before = Callable[[Sequence[Lanes], Sequence[Lanes]], Value]
 
 
-def merge_passes(size: int) -> int:
+def merge_passes(size: IntLike) -> int:
     """How many merge passes sort `size` records."""
     passes, run = 0, RUN
     while run < size:
@@ -42,7 +42,7 @@ class Sorter:
         for of, column, value in zip(self.elements, columns, record, strict=True):
             types.store(self.f, of, value, column, at)
 
-    def sort(self, size: int) -> list[Value]:
+    def sort(self, size: IntLike) -> list[Value]:
         """Emit the sort; returns the columns that hold the result (`columns` or `spare`)."""
         f = self.f
         f.loop(0, size, RUN, lambda start: self._insertion(start, f.imin(f.iadd(start, RUN), size)))
@@ -59,7 +59,7 @@ class Sorter:
             source, target, run = target, source, 2 * run
         return source
 
-    def _passes(self, size: int) -> list[Value]:
+    def _passes(self, size: IntLike) -> list[Value]:
         """The merge passes of a number of records that a call brings along: two at a time, so that the result is where
         the records were."""
         f = self.f

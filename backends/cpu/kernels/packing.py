@@ -17,10 +17,10 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Gemm, dense_steps
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 
 
-def pack_iterations(gemm: Gemm, side: str) -> int:
+def pack_iterations(gemm: Gemm, side: str) -> IntLike:
     """Panels that the packing of A ("a") or B ("b") makes, over all outer places."""
     outer = math.prod(axis.size for axis in gemm.contraction.outer if getattr(axis, side))
     return outer * (gemm.panels if side == "b" else gemm.plan.rows.tiles)
@@ -37,7 +37,9 @@ def emit_pack_b(f: Function, gemm: Gemm, number: Value, destination: Operand) ->
     emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target)
 
 
-def emit_panel(f: Function, gemm: Gemm, source: Value, panel: Index, target: Value, steps: int | None = None) -> None:
+def emit_panel(
+    f: Function, gemm: Gemm, source: Value, panel: Index, target: Value, steps: IntLike | None = None
+) -> None:
     """Pack one panel of the B that begins at `source`; only the first `steps` of the slowest contracted axis."""
     contraction, plan = gemm.contraction, gemm.plan
     axes = contraction.k
@@ -144,8 +146,8 @@ class _Panels:
         arithmetic: Arithmetic,
         operand: Operand,
         axes: Sequence[Axis],
-        steps: Sequence[int],
-        across: int,
+        steps: Sequence[IntLike],
+        across: IntLike,
         lanes: int,
     ) -> None:
         self.f = f
@@ -166,9 +168,10 @@ class _Panels:
         """One panel: `valid` elements for every k, `width` scalars apart in the target; lanes past `valid` are zero
         where written."""
         levels = len(self.axes)
-        if self.across == self.arithmetic.parts:
+        parts = self.arithmetic.parts
+        if self.across == parts:
             assert isinstance(valid, int)
-            self._nest(source, target, width, levels, lambda at, to: self._row(at, to, valid * self.across, width))
+            self._nest(source, target, width, levels, lambda at, to: self._row(at, to, valid * parts, width))
         else:
             self._nest(source, target, width, levels, lambda at, to: self._elements(at, to, valid))
 

@@ -12,7 +12,7 @@ from stablehlo_py.backends.common.loops import delinearize, if_any
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
-from stablehlo_py.dialect.size import is_known, maximum, minimum
+from stablehlo_py.dialect.size import IntLike, is_known, maximum, minimum, size_hint
 
 
 @dataclass(frozen=True)
@@ -20,35 +20,35 @@ class PaddedDimension:
     """A dimension of `size` elements, `stride` scalars apart; `low` and `high` zeros at the edges (negative: cut off),
     dilation - 1 zeros between elements."""
 
-    size: int
-    stride: int
-    low: int
-    high: int
-    dilation: int
+    size: IntLike
+    stride: IntLike
+    low: IntLike
+    high: IntLike
+    dilation: IntLike
 
     @property
-    def spread(self) -> int:
+    def spread(self) -> IntLike:
         """Size with what is between elements."""
         return _spread(self.size, self.dilation)
 
     @property
-    def padded(self) -> int:
+    def padded(self) -> IntLike:
         """Size with padding."""
         return maximum(0, self.low + self.spread + self.high)
 
     @property
-    def first(self) -> int:
+    def first(self) -> IntLike:
         """The first source index whose element is inside the padded dimension."""
         return maximum(0, -(self.low // self.dilation))
 
     @property
-    def count(self) -> int:
+    def count(self) -> IntLike:
         """How many are, from the first on."""
         last = minimum(self.size, (self.padded - 1 - self.low) // self.dilation + 1)
         return maximum(0, last - self.first)
 
     @property
-    def start(self) -> int:
+    def start(self) -> IntLike:
         """The place of the first of them; where there are none, a place that is not past the end."""
         return minimum(self.low + self.first * self.dilation, self.padded)
 
@@ -57,7 +57,7 @@ class PaddedDimension:
         return self.low == self.high == 0 and self.dilation == 1
 
 
-def _spread(count: int, dilation: int) -> int:
+def _spread(count: IntLike, dilation: IntLike) -> IntLike:
     """Places from the first of `count` elements to the last one."""
     return maximum(0, (count - 1) * dilation + 1)
 
@@ -110,7 +110,7 @@ def emit_padded_copy(
         f.loop(f.begin, f.end, 1, iteration)
         f.ret()
 
-    builder.phase(name, math.prod(d.padded for d in outer), row * 0.15 + 5, emit)
+    builder.phase(name, math.prod(d.padded for d in outer), size_hint(row) * 0.15 + 5, emit)
 
 
 class _Copier:
@@ -150,14 +150,14 @@ class _Copier:
 
     @staticmethod
     def _dense(dims: Sequence[PaddedDimension]) -> bool:
-        step = 1
+        step: IntLike = 1
         for d in reversed(dims):
             if not d.plain or (d.stride != step and d.size != 1):
                 return False
             step *= d.size
         return True
 
-    def _run(self, f: Function, at: Value, to: Value, count: int) -> None:
+    def _run(self, f: Function, at: Value, to: Value, count: IntLike) -> None:
         whole = count // self.lanes * self.lanes
         f.loop(0, whole, self.lanes, lambda i: self._vector(f, at, to, i, None))
         if_any(f, count - whole, lambda rest: self._vector(f, at, to, whole, f.tail_mask(rest, self.lanes)))
@@ -170,7 +170,7 @@ class _Copier:
         else:
             f.masked_store(value, to, i, mask)
 
-    def zero(self, f: Function, to: Value, count: int) -> None:
+    def zero(self, f: Function, to: Value, count: IntLike) -> None:
         """Zeros in `count` scalars."""
         lanes, scalar = self.lanes, self.arithmetic.accumulator
         zero = f.const(0, vector(lanes, scalar))

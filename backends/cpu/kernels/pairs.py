@@ -20,6 +20,7 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
 from stablehlo_py.dialect.index_map import Digits, digits_of
+from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 FEW = 8  # with fewer rows or columns the copies cost more than they save
 
 
-def pairs_pay(operands: Sequence[ir.Value], arithmetic: Arithmetic, rows: int, columns: int, depth: int) -> bool:
+def pairs_pay(
+    operands: Sequence[ir.Value], arithmetic: Arithmetic, rows: IntLike, columns: IntLike, depth: IntLike
+) -> bool:
     """Whether a product, sums in i32 of integers that 16 bits hold, is better done in pairs."""
     sums_i32 = arithmetic.accumulator == I32 and not arithmetic.complex and not arithmetic.boolean
     of = [element(operand) for operand in operands]
@@ -49,8 +52,8 @@ class _Axis:
     """A loop of the copy: the dimension it belongs to, its size and its step in the source."""
 
     dimension: int
-    size: int
-    stride: int
+    size: IntLike
+    stride: IntLike
 
 
 def _paired(rooted: Rooted, source: Source, dimension: int, name: str) -> Source:
@@ -65,7 +68,7 @@ def _paired(rooted: Rooted, source: Source, dimension: int, name: str) -> Source
     order = sorted(axes, key=lambda axis: abs(axis.stride), reverse=True)
     copy = _PairCopy(rooted, source.operand, order, pair)
     room = rooted.builder.scratch.take(math.prod(copy.sizes), ELEMENTS["i32"])
-    rooted.builder.phase(name, copy.rows, copy.sizes[-1] * 0.3 + 5, lambda f: copy.emit(f, room))
+    rooted.builder.phase(name, copy.rows, size_hint(copy.sizes[-1]) * 0.3 + 5, lambda f: copy.emit(f, room))
     dense = dict(zip(map(id, order), digits_of(copy.sizes), strict=True))
     dimensions: list[Digits] = [()] * len(source.dimensions)
     for axis in axes:

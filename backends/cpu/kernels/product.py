@@ -19,7 +19,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.types import Element
-from stablehlo_py.dialect.size import TYPICAL, Number, bounds, equal, estimate, is_known, less, select
+from stablehlo_py.dialect.size import TYPICAL, IntLike, bounds, equal, is_known, less, select, size_hint
 
 # Where the number of rows comes with the call there is code for one row, for few, such as 8, and for more than 28, the
 # tallest tile, such as 4096. Packing B pays for the latter: it is read often.
@@ -31,9 +31,9 @@ class Scratch:
 
     def __init__(self, pointer: str) -> None:
         self.pointer = pointer
-        self.bytes = 0
+        self.bytes: IntLike = 0
 
-    def take(self, count: int, element: Element) -> Operand:
+    def take(self, count: IntLike, element: Element) -> Operand:
         """Room for `count` scalars."""
         size = element.storage.bits // 8
         start = self.bytes
@@ -54,10 +54,11 @@ class KernelBuilder:
         self.phases: list[Phase] = []
         self.scratch = Scratch("shared")
         self.private = Scratch("private")
-        self._variant, self._condition = "", 1
+        self._variant = ""
+        self._condition: IntLike = 1
 
     @contextmanager
-    def only(self, variant: str, condition: Number) -> Iterator[None]:
+    def only(self, variant: str, condition: IntLike) -> Iterator[None]:
         """Within it, phases have iterations only in calls where `condition` is 1, not 0. `variant` is in their
         names."""
         before = self._variant, self._condition
@@ -67,13 +68,13 @@ class KernelBuilder:
         finally:
             self._variant, self._condition = before
 
-    def phase(self, suffix: str, iterations: int, cost: float, emit: Callable[[Function], None]) -> None:
+    def phase(self, suffix: str, iterations: IntLike, cost: float, emit: Callable[[Function], None]) -> None:
         """Add a phase: `emit` writes the whole body, with its loop over begin..end and its return."""
         symbol = "_".join(filter(None, (self.name, self._variant, suffix)))
         f = self.make(symbol)
         emit(f)
         self.functions.append(f)
-        grain = max(1, min(estimate(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
+        grain = max(1, min(size_hint(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
         self.phases.append(Phase(symbol, select(self._condition, iterations, 0), grain, cost))
 
 
@@ -128,7 +129,7 @@ def _emit_by_rows(builder: KernelBuilder, contraction: Contraction, arithmetic: 
 
     m = contraction.m
     least, _ = bounds(m.size)
-    one = 0
+    one: IntLike = 0
     if least <= 1:
         single = replace(contraction, m=replace(m, size=1))
         with builder.only("one", equal(m.size, 1)):
@@ -153,8 +154,8 @@ def _emit_gemm(
 def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
     """Add the phase that packs what the plan says, panels of B first, but those that each have one user; tell `gemm`
     where they are."""
-    emitters: list[tuple[int, Callable[[Function, Value], None]]] = []
-    elements = 0
+    emitters: list[tuple[IntLike, Callable[[Function, Value], None]]] = []
+    elements: IntLike = 0
 
     def room(side: str) -> Operand:
         nonlocal elements
@@ -192,4 +193,4 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
         f.ret()
 
     iterations = first + sum(count for count, _ in emitters[1:])
-    builder.phase("pack", iterations, 0.3 * elements / panels, emit)
+    builder.phase("pack", iterations, 0.3 * size_hint(elements) / size_hint(panels), emit)

@@ -22,7 +22,7 @@ from stablehlo_py.codegen.commuting import Commutes, commutes
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import always_at_most, estimate
+from stablehlo_py.dialect.size import IntLike, always_at_most, size_hint
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
 
@@ -51,9 +51,9 @@ class _Reduction:
         plain = all(not of.is_complex for of in self.elements)
         self.lanes = target.lanes(wide) if plain else 1
 
-    def emit(self) -> tuple[int, float]:
+    def emit(self) -> tuple[IntLike, float]:
         """Returns (iterations, nanoseconds of one)."""
-        inner = estimate(math.prod(self.sizes[d] for d in self.reduced))
+        inner = size_hint(math.prod(self.sizes[d] for d in self.reduced))
         last = len(self.sizes) - 1
         if self.kept and self.kept[-1] == last and always_at_most(4, self.sizes[last]) and self.lanes > 1:
             width = self.sizes[last]
@@ -74,7 +74,7 @@ class _Reduction:
             for of, value in zip(self.elements, self.op.operands, strict=False)
         ]
 
-    def _over_kept_lanes(self, outer: list[int], blocks: int, width: int) -> None:
+    def _over_kept_lanes(self, outer: list[IntLike], blocks: IntLike, width: IntLike) -> None:
         f, lanes = self.f, self.lanes
 
         def block(i: Value) -> None:
@@ -172,7 +172,7 @@ class _Reduction:
             carries = self.combine([*carries, *one])
         return self._tail(base, [], part * lanes, carries)
 
-    def _vector_part(self, base: Index, outer: list[int], whole: int, carries: list[Lanes]) -> list[Lanes]:
+    def _vector_part(self, base: Index, outer: list[int], whole: IntLike, carries: list[Lanes]) -> list[Lanes]:
         f, lanes = self.f, self.lanes
         if outer:
             first, *rest = outer
@@ -188,7 +188,7 @@ class _Reduction:
 
         return unpack(f.loop(0, whole, lanes, step, pack(carries)), carries)
 
-    def _tail(self, base: Index, outer: list[int], whole: int, carries: list[Lanes]) -> list[Lanes]:
+    def _tail(self, base: Index, outer: list[int], whole: IntLike, carries: list[Lanes]) -> list[Lanes]:
         f, last = self.f, len(self.sizes) - 1
         if outer:
             first, *rest = outer

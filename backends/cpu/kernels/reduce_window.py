@@ -25,7 +25,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import estimate, is_known
+from stablehlo_py.dialect.size import is_known, size_hint
 from stablehlo_py.dialect.types import shape, text
 from stablehlo_py.mlir import ir
 
@@ -80,7 +80,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     f.loop(f.begin, f.end, 1, position)
     f.ret()
-    cost = 1.0 * estimate(math.prod(window.width for window in windows)) + 2
+    cost = 1.0 * size_hint(math.prod(window.width for window in windows)) + 2
     iterations = math.prod(outer) * blocks
     phase = Phase(fusion.name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(),), (phase,))

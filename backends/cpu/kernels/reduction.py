@@ -16,7 +16,7 @@ from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Delinearized, Variable, affine, lane_index
 from stablehlo_py.codegen.types import Lanes, select, splat
 from stablehlo_py.dialect.ops import combiner
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sweep:
 
     e: Elemental
     items: Sequence[Reduction]
-    sizes: Sequence[int]
+    sizes: Sequence[IntLike]
     lanes: int
     copies: int
     place: Callable[[list[Affine]], Delinearized]
@@ -94,7 +94,7 @@ class Sweep:
         if self.lanes == 1:
             return affine(start, self.sizes[-1])
         size, lanes = self.sizes[-1], self.lanes
-        if isinstance(start, int):
+        if not isinstance(start, Value):
             return Affine(start, lane=1)
         return Affine(0, ((Variable(start, copy * lanes, size - lanes, lanes), 1),), 1)
 
@@ -116,7 +116,7 @@ class Sweep:
             sets[-1] = self._step(indices, lane_index(size - lanes, size, lanes), sets[-1], lanes - (size - vectors))
         return pack([value for one in sets for value in one])
 
-    def _step(self, indices: list[Affine], index: Affine, totals: list[Lanes], skip: int = 0) -> list[Lanes]:
+    def _step(self, indices: list[Affine], index: Affine, totals: list[Lanes], skip: IntLike = 0) -> list[Lanes]:
         """Combine one vector of every operand into the accumulators, without its first `skip` lanes."""
         e, f = self.e, self.e.f
         place = self.place([*indices, index])

@@ -21,6 +21,7 @@ from stablehlo_py.dialect.attributes import SITE
 from stablehlo_py.dialect.constants import element_name, numpy_dtype, to_numpy
 from stablehlo_py.dialect.custom_call import Buffer, read_call
 from stablehlo_py.dialect.index_map import row_major_strides
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import is_tensor, tensor_bytes
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -105,7 +106,7 @@ class _Table:
         """The address of a copy with a zero behind it."""
         return self.add(data + b"\0")
 
-    def numbers(self, values: tuple[int, ...]) -> Value:
+    def numbers(self, values: tuple[IntLike, ...]) -> Value:
         """The address of an array of i64."""
         return self.add(np.array(values, "<i8").tobytes())
 

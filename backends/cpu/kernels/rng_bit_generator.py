@@ -19,6 +19,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, shape, text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -84,16 +85,16 @@ class _Layout:
             (o half + h) inner + i are its elements (o, 2h, i) and (o, 2h + 1, i).
     """
 
-    counters: int
+    counters: IntLike
     words: int
-    kept: int | None
-    outer: int = 1
-    size: int = 1
-    half: int = 1
-    inner: int = 1
+    kept: IntLike | None
+    outer: IntLike = 1
+    size: IntLike = 1
+    half: IntLike = 1
+    inner: IntLike = 1
 
     @staticmethod
-    def of(sizes: tuple[int, ...], bits: int, words: int) -> _Layout:
+    def of(sizes: tuple[IntLike, ...], bits: int, words: int) -> _Layout:
         """XLA's layout (xla/hlo/builder/lib/prng.cc): ThreeFry halves the first even dimension, else the largest."""
         count = math.prod(sizes)
         kept = count * (2 if bits == 64 else 1)
@@ -114,7 +115,7 @@ def _load_state(f: Function, state: Value, number: int) -> Value:
     return value
 
 
-def _emit_state(f: Function, state: Value, out: Value, op: ir.OpView, counters: int) -> None:
+def _emit_state(f: Function, state: Value, out: Value, op: ir.OpView, counters: IntLike) -> None:
     key, low = _load_state(f, state, 0), _load_state(f, state, 1)
     grown = f.binary("add", low, f.index(counters))
     f.store(key, out, 0)

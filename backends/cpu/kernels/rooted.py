@@ -26,6 +26,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.index_map import Digits, digits_of
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -35,7 +36,7 @@ from stablehlo_py.mlir import ir
 class Frame:
     """A tensor of `sizes` that holds the result of the root from `origin` on."""
 
-    sizes: tuple[int, ...]
+    sizes: tuple[IntLike, ...]
     origin: tuple[int, ...]
 
 
@@ -43,7 +44,7 @@ class NoLoops(InternalError):
     """No layout of the result gives the contraction a contiguous axis for its lanes."""
 
 
-def scratch_layouts(sizes: Sequence[int]) -> Iterator[tuple[Digits, ...]]:
+def scratch_layouts(sizes: Sequence[IntLike]) -> Iterator[tuple[Digits, ...]]:
     """Dense layouts of a result: row-major, then those with another dimension innermost."""
     for innermost in reversed(range(len(sizes))):
         order = [d for d in range(len(sizes)) if d != innermost] + [innermost]

@@ -36,7 +36,7 @@ from stablehlo_py.codegen.index import (
     scalar,
 )
 from stablehlo_py.codegen.types import Element, Lanes, element, scatter, splat
-from stablehlo_py.dialect.size import always_at_most, always_less, estimate, is_known
+from stablehlo_py.dialect.size import IntLike, always_at_most, always_less, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -72,7 +72,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 class _Row:
     def __init__(
-        self, fusion: Fusion, target: CpuTarget, rows: int, columns: int, levels: list[list[Reduction]]
+        self, fusion: Fusion, target: CpuTarget, rows: IntLike, columns: IntLike, levels: list[list[Reduction]]
     ) -> None:
         self.fusion, self.target, self.rows, self.columns, self.levels = fusion, target, rows, columns, levels
         results = [item.result for level in levels for item in level]
@@ -98,7 +98,7 @@ class _Row:
 
     # --- what is kept between passes ---------------------------------------------------------------------------------
 
-    def _staged(self, results: Sequence[ir.Value]) -> dict[ir.Value, tuple[int, int]]:
+    def _staged(self, results: Sequence[ir.Value]) -> dict[ir.Value, tuple[IntLike, IntLike]]:
         """Values kept in scratch memory: value -> (pass that computes it, byte offset)."""
         stop = set(results).__contains__
         cones = [set(cone(root, stop)) for root in self.roots]
@@ -109,8 +109,8 @@ class _Row:
                 costs[value] = COSTS.vector_ns([one for one in cone([value], stop) if one not in results], 0, 0)
             return costs[value]
 
-        staged: dict[ir.Value, tuple[int, int]] = {}
-        used: int = 0
+        staged: dict[ir.Value, tuple[IntLike, IntLike]] = {}
+        used: IntLike = 0
         room = self.columns * self.lanes if self.across else self.columns
         if not is_known(room):  # the last vector of a row may reach past its end
             room += self.lanes
@@ -142,7 +142,7 @@ class _Row:
         groups = -(-self.rows // self.lanes) if self.across else self.rows
         f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
         f.ret()
-        vectors = estimate(self.columns if self.across else -(-self.columns // self.lanes))
+        vectors = size_hint(self.columns if self.across else -(-self.columns // self.lanes))
         cost = (
             COSTS.vector_ns(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
             + 5.0
@@ -195,7 +195,7 @@ class _Row:
         copies = 4 if COSTS.vector_ns(work, 0, 0) < COSTS.bound_ns else 1
         most = copies // len(level) or 1
         columns = self.column_sizes[-1]
-        return max(1, min(most, columns // self.lanes)) if is_known(columns) else most
+        return max(1, min(most, columns // self.lanes)) if isinstance(columns, int) else most
 
     def _store_rows(self, e: Elemental, row_place: Delinearized) -> None:
         """Results with one element per row."""

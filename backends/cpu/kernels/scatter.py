@@ -24,7 +24,7 @@ from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import estimate
+from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir, stablehlo
 
@@ -33,16 +33,16 @@ from stablehlo_py.mlir import ir, stablehlo
 class _Layout:
     """Where things stand: shapes, and for every operand dimension what moves along it."""
 
-    operand: tuple[int, ...]
-    indices: tuple[int, ...]
-    updates: tuple[int, ...]
+    operand: tuple[IntLike, ...]
+    indices: tuple[IntLike, ...]
+    updates: tuple[IntLike, ...]
     update_scatter_dims: tuple[int, ...]
     window_of: dict[int, int]  # operand dimension -> updates dimension of its window
     index_of: dict[int, int]  # operand dimension -> component of the index vector
     batch_of: dict[int, int]  # operand dimension -> indices dimension that it is paired with
     index_vector_dim: int
 
-    def window(self, dimension: int) -> int:
+    def window(self, dimension: int) -> IntLike:
         """Size of the window along an operand dimension."""
         return self.updates[self.window_of[dimension]] if dimension in self.window_of else 1
 
@@ -89,7 +89,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 def _emit_updates(
     f: Function, fusion: Fusion, op: ir.OpView, count: int, layout: _Layout, target: CpuTarget
-) -> tuple[int, float]:
+) -> tuple[IntLike, float]:
     rank = len(layout.operand)
     operand_strides, update_strides = row_major_strides(layout.operand), row_major_strides(layout.updates)
     index_strides = row_major_strides(layout.indices)
@@ -173,4 +173,4 @@ def _emit_updates(
             types.store(f, element(op.operands[n]), value, f.parameters[f"out{n}"], to, mask)
 
     nest(f, [(0, layout.updates[d]) for d in layout.update_scatter_dims], one)
-    return blocks, 2.0 * estimate(num_elements(op.operands[count + 1])) / estimate(blocks) / max(1, lanes // 4)
+    return blocks, 2.0 * size_hint(num_elements(op.operands[count + 1])) / size_hint(blocks) / max(1, lanes // 4)

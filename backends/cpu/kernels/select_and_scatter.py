@@ -20,7 +20,7 @@ from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import estimate
+from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 
@@ -47,8 +47,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
     f.ret()
     functions.append(f.text())
-    visits = estimate(math.prod(source_sizes[parallel:])) * math.prod(window.width for window in windows)
-    cost = 3.0 * visits + estimate(slice_elements)
+    visits = size_hint(math.prod(source_sizes[parallel:])) * math.prod(window.width for window in windows)
+    cost = 3.0 * visits + size_hint(slice_elements)
     phases.append(Phase(symbol, iterations, 1, cost / (4 if not of.is_complex else 1)))
     return Kernel(tuple(functions), tuple(phases))
 

@@ -15,12 +15,13 @@ from stablehlo_py.backends.common.windows import Window
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
+from stablehlo_py.dialect.size import IntLike
 
 Combine = Callable[[list[Lanes]], list[Lanes]]
 MIN_LANES = 4
 
 
-def sliding_lanes(window: Window, outputs: int, lanes: int) -> int:
+def sliding_lanes(window: Window, outputs: IntLike, lanes: int) -> int:
     """How many output positions go into a vector; 1 where scalar code is better."""
     while lanes > outputs:
         lanes //= 2

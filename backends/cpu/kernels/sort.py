@@ -16,11 +16,11 @@ from stablehlo_py.codegen.builder import I8, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import estimate
+from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.dialect.types import i64, shape
 
 
-def _aligned(size: int) -> int:
+def _aligned(size: IntLike) -> IntLike:
     return -(-size // 64) * 64
 
 
@@ -45,7 +45,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     columns: list[Value] = []
     spare: list[Value] = []
-    used = 0
+    used: IntLike = 0
     for group in (columns, spare):
         for of in elements:
             group.append(f.gep(f.private, used, I8))
@@ -73,7 +73,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if size:
         f.loop(f.begin, f.end, 1, row)
     f.ret()
-    records = estimate(size)
+    records = size_hint(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
     phase = Phase(fusion.name, rows if size else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(),), (phase,), private_bytes=used)

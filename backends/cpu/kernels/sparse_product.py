@@ -14,6 +14,7 @@ from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.custom_call import read_call
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.errors import UnsupportedError
 
 TARGET = "cpu_csr_sparse_dense_ffi"
@@ -59,7 +60,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         pointers = [operand(f, fusion, value) for value in op.operands]
         f.loop(f.begin, f.end, 1, lambda row: product.row(row, pointers, f.parameters["out0"]))
     f.ret()
-    cost = 10.0 + 2.0 * numbers.shape[0] / max(1, rows[0]) * -(-width // 4)
+    cost = 10.0 + 2.0 * int(numbers.shape[0]) / max(1, int(rows[0])) * -(-int(width) // 4)
     phase = Phase(fusion.name, rows[0] if width else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     return Kernel((f.text(),), (phase,))
 
@@ -68,7 +69,14 @@ class _Product:
     """Code for one row: it is summed up in runs of lanes of the dense matrix's rows."""
 
     def __init__(
-        self, f: Function, of: Element, position: Element, count: int, inner: int, width: int, target: CpuTarget
+        self,
+        f: Function,
+        of: Element,
+        position: Element,
+        count: IntLike,
+        inner: IntLike,
+        width: IntLike,
+        target: CpuTarget,
     ) -> None:
         self.f, self.of, self.position = f, of, position
         self.count, self.inner, self.width = count, inner, width

@@ -10,9 +10,10 @@ from stablehlo_py.backends.cpu.kernels.fourier_phases import sweep, table_load
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes
+from stablehlo_py.dialect.size import IntLike
 
 
-def forward(plan: Transforms, source: Array, target: Array, rows: int, n: int) -> None:
+def forward(plan: Transforms, source: Array, target: Array, rows: IntLike, n: int) -> None:
     """Rows of n reals to rows of n // 2 + 1 complex numbers."""
     if n % 2 or n < 4:
         _forward_odd(plan, source, target, rows, n)
@@ -44,7 +45,7 @@ def forward(plan: Transforms, source: Array, target: Array, rows: int, n: int) -
     sweep(plan, "ends", rows, 0, 1, ends, lanes=1)
 
 
-def inverse(plan: Transforms, source: Array, target: Array, rows: int, n: int, scale: float) -> None:
+def inverse(plan: Transforms, source: Array, target: Array, rows: IntLike, n: int, scale: float) -> None:
     """Rows of n // 2 + 1 complex numbers to rows of n reals. Imaginary parts that must be zero are not read."""
     if n % 2 or n < 4:
         _inverse_odd(plan, source, target, rows, n, scale)
@@ -99,7 +100,7 @@ def _even_odd(f: Function, one: Pair, other: Pair) -> tuple[Pair, Pair]:
     return even, (f.fsub(one[0], other[0]), f.fadd(one[1], other[1]))
 
 
-def _forward_odd(plan: Transforms, source: Array, target: Array, rows: int, n: int) -> None:
+def _forward_odd(plan: Transforms, source: Array, target: Array, rows: IntLike, n: int) -> None:
     """As complex numbers without imaginary parts; the first half of the result."""
     count = n // 2 + 1
     wide = plan.room(rows * n)
@@ -122,7 +123,7 @@ def _forward_odd(plan: Transforms, source: Array, target: Array, rows: int, n: i
     sweep(plan, "narrow", rows, 0, count, narrow)
 
 
-def _inverse_odd(plan: Transforms, source: Array, target: Array, rows: int, n: int, scale: float) -> None:
+def _inverse_odd(plan: Transforms, source: Array, target: Array, rows: IntLike, n: int, scale: float) -> None:
     """As a complex transform of the whole, Hermitian spectrum."""
     count = n // 2 + 1
     wide = plan.room(rows * n)

@@ -24,7 +24,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, affine_of, delinearize, lane_index
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.size import Number, estimate, select
+from stablehlo_py.dialect.size import IntLike, select, size_hint
 from stablehlo_py.mlir import ir
 
 BLOCK = 8192  # elements of one iteration, at most
@@ -38,7 +38,7 @@ def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Va
         return _SymbolicLoop(fusion, target, sizes).emit(cost)
     lanes = tile.lanes_of(target, space, values)
     kernels: list[Kernel] = []
-    left: Number = 1
+    left: IntLike = 1
     for number in sorted({lanes, tile.SMALLEST}, reverse=True):
         fits = tile.fits(space, number)
         kernels.append(_only(left * fits, tile.emit(fusion, target, space, values, number, f"_tiles{number}")))
@@ -51,14 +51,14 @@ def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Va
     )
 
 
-def _only(condition: Number, kernel: Kernel) -> Kernel:
+def _only(condition: IntLike, kernel: Kernel) -> Kernel:
     """The kernel without iterations in calls where the condition is 0, not 1."""
     phases = (replace(phase, iterations=select(condition, phase.iterations, 0)) for phase in kernel.phases)
     return replace(kernel, phases=tuple(phases))
 
 
 class _SymbolicLoop:
-    def __init__(self, fusion: Fusion, target: CpuTarget, sizes: Sequence[int], suffix: str = "") -> None:
+    def __init__(self, fusion: Fusion, target: CpuTarget, sizes: Sequence[IntLike], suffix: str = "") -> None:
         self.fusion, self.target, self.sizes, self.suffix = fusion, target, sizes, suffix
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
         self.lanes = lanes_for(target, [*_computed(fusion), *fusion.outputs], self.inner)
@@ -68,12 +68,12 @@ class _SymbolicLoop:
         blocks = -(-self.inner // BLOCK)
         f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks))
         f.ret()
-        vectors = -(-min(estimate(self.inner), BLOCK) // self.lanes)
+        vectors = -(-min(size_hint(self.inner), BLOCK) // self.lanes)
         return kernel(
             [f], [phase(self.fusion.name + self.suffix, self.outer * blocks, cost * vectors + 2.0)], self.target
         )
 
-    def _block(self, f: Function, i: Index, blocks: int) -> None:
+    def _block(self, f: Function, i: Index, blocks: IntLike) -> None:
         row = affine_of(f.idiv(i, blocks), self.outer - 1)
         indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
         low = f.imul(f.irem(i, blocks), BLOCK)

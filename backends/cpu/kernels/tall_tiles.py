@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stablehlo_py.codegen.builder import I64, Function, Index
-from stablehlo_py.dialect.size import always_at_most
+from stablehlo_py.dialect.size import IntLike, always_at_most
 
 TileBody = Callable[[Index, int, "Index | None"], None]
 
@@ -20,7 +20,7 @@ class TallTiles:
     """`size` rows in tiles of `heights[0]`; `heights`, from the tallest, also serve the rest, and fewer rows than that.
     `typical` is how many rows there may be, for estimates of cost."""
 
-    size: int
+    size: IntLike
     heights: tuple[int, ...]
     typical: int
 
@@ -30,7 +30,7 @@ class TallTiles:
         return self.heights[0]
 
     @property
-    def tiles(self) -> int:
+    def tiles(self) -> IntLike:
         """Tiles of full height, and one for the rest."""
         return -(-self.size // self.height)
 

@@ -31,7 +31,7 @@ from stablehlo_py.codegen.index import (
     linear_index,
 )
 from stablehlo_py.codegen.types import Element, Lanes, element
-from stablehlo_py.dialect.size import Number, always_less, estimate, is_known, less
+from stablehlo_py.dialect.size import IntLike, always_less, is_known, less, size_hint
 from stablehlo_py.mlir import ir
 
 SMALLEST = 4  # tiles of fewer lanes do not pay
@@ -56,7 +56,7 @@ def _transposed_loop(space: Space) -> int | None:
     return None
 
 
-def _extents(space: Space) -> tuple[int, int, int]:
+def _extents(space: Space) -> tuple[IntLike, IntLike, IntLike]:
     """The loop that rows of tiles are of, its size, that of the innermost one."""
     loop = _transposed_loop(space)
     assert loop is not None
@@ -66,10 +66,10 @@ def _extents(space: Space) -> tuple[int, int, int]:
 def lanes_of(target: CpuTarget, space: Space, values: Sequence[ir.Value]) -> int:
     """Lanes, and rows, of a tile: full vectors, fewer where a loop is known to be shorter."""
     known = [size for size in _extents(space)[1:] if is_known(size)]
-    return lanes_for(target, values, min(map(power_of_two, known), default=target.lanes(8)))
+    return lanes_for(target, values, min((power_of_two(int(size)) for size in known), default=target.lanes(8)))
 
 
-def fits(space: Space, lanes: int) -> Number:
+def fits(space: Space, lanes: int) -> IntLike:
     """1 where both loops have as many iterations as a tile has lanes, else 0."""
     _, rows, columns = _extents(space)
     return (1 - less(rows, lanes)) * (1 - less(columns, lanes))
@@ -140,7 +140,7 @@ class _TileElemental(Elemental):
             stored = f.load(VectorType(lanes, of.storage), tile, f.imul(self.inside.value, lanes))
         return of.decode(f, stored) if of.decode else stored
 
-    def _load_tile(self, of: Element, base: Value, start: Affine, stride: int) -> list[Value] | Value:
+    def _load_tile(self, of: Element, base: Value, start: Affine, stride: IntLike) -> list[Value] | Value:
         f, lanes = self.f, self.lanes
         type_ = VectorType(lanes, of.storage)
         pointer, rest = address(f, base, start, of.storage)
@@ -179,7 +179,7 @@ def emit(
         column = lane_index(column_start, columns, lanes, 1 if columns % lanes else lanes)
 
         def line(inside: Index) -> None:
-            at = inside if isinstance(inside, int) else Variable(inside, 0, lanes - 1)
+            at = Variable(inside, 0, lanes - 1) if isinstance(inside, Value) else int(inside)
             e = _TileElemental(f, fusion, target, lanes, row, at)
             indices = list(outer)
             indices.insert(row_loop, e.row_index())
@@ -201,10 +201,10 @@ def emit(
         first = f.imul(f.irem(i, row_tiles), lanes)
         if rows % lanes:
             first = f.imin(first, rows - lanes)
-        row = first if isinstance(first, int) else Variable(first, 0, rows - lanes, 1 if rows % lanes else lanes)
+        row = Variable(first, 0, rows - lanes, 1 if rows % lanes else lanes) if isinstance(first, Value) else int(first)
         f.loop(0, column_tiles, 1, lambda number: tile(outer, row, number))
 
     f.loop(f.begin, f.end, 1, strip, nonempty=is_known(rows, columns))
     f.ret()
-    cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * estimate(column_tiles)
+    cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * size_hint(column_tiles)
     return kernel([f], [phase(fusion.name + suffix, math.prod(others) * row_tiles, cost)], target)

@@ -14,7 +14,7 @@ from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Op
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.size import Number, is_known, less
+from stablehlo_py.dialect.size import IntLike, is_known, less
 
 PAGE = 4096
 TALLEST = 28  # rows of a register tile
@@ -66,8 +66,8 @@ class Plan:
     panels_outside: bool
     pack_a: bool
     pack_b: bool
-    pack_inside: Number
-    chunk: int
+    pack_inside: IntLike
+    chunk: IntLike
     prefetch: bool
 
     def panel(self, arithmetic: Arithmetic) -> int:
@@ -80,7 +80,7 @@ def row_axis(axes: Iterable[Axis]) -> Axis:
     are pages apart share cache sets), else the longest. One whose size comes with the call may have a single row."""
 
     def filled(axis: Axis) -> float:
-        return min(axis.size, FULL_ROWS) if is_known(axis.size) else SOME_ROWS - 0.5
+        return min(axis.size, FULL_ROWS) if isinstance(axis.size, int) else SOME_ROWS - 0.5
 
     return max(axes, key=lambda axis: (filled(axis), -abs(axis.a or axis.b), axis.size), default=UNIT)
 
@@ -96,7 +96,7 @@ def _lane_axis(m_axes: list[Axis], n_axes: list[Axis]) -> Axis | None:
     return max(long, key=lambda axis: axis.size, default=unit)
 
 
-def _elements(axes: Iterable[Axis]) -> int:
+def _elements(axes: Iterable[Axis]) -> IntLike:
     return math.prod(axis.size for axis in axes)
 
 
@@ -197,9 +197,9 @@ def _packs_b(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget
         return False
     if b.bits != arithmetic.accumulator.bits:
         return True
-    row_bytes = max(abs(axis.b) for axis in contraction.k) * b.bits // 8
+    row_bytes = max(abs(int(axis.b)) for axis in contraction.k) * b.bits // 8
     whole = contraction.depth * n.size * arithmetic.parts * size
-    strided = _conflicts(row_bytes, contraction.depth, 64) or whole > target.l2
+    strided = _conflicts(row_bytes, int(contraction.depth), 64) or whole > target.l2
     return contraction.depth > 64 and strided and n.size * arithmetic.parts > width
 
 
@@ -207,7 +207,7 @@ def choose_chunk(contraction: Contraction, tiles: int) -> int:
     """Steps of the slowest contracted axis between visits to the sums' buffer: all of them, where the depth is no
     problem or the buffer's cost not repaid by many tiles."""
     slowest, *others = contraction.k
-    steps, inner = slowest.size, math.prod(axis.size for axis in others)
+    steps, inner = int(slowest.size), int(math.prod(axis.size for axis in others))
     if tiles < 4 or contraction.depth < 2 * CHUNK_DEPTH or any(axis.tag for axis in contraction.k):
         return steps
     ideal = max(1, CHUNK_DEPTH // inner)
@@ -249,10 +249,10 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     """Decide tile, blocking and packing of a contraction."""
     parts, bytes_ = arithmetic.parts, arithmetic.accumulator.bits // 8
     lanes = vector_lanes(contraction, arithmetic, target)
-    m, n, depth = contraction.m.size, contraction.n.size * parts, contraction.depth
+    m, n, depth = int(contraction.m.size), int(contraction.n.size) * parts, int(contraction.depth)
     height, vectors = choose_tile(m, n, depth, lanes, target, parts)
     stored_a = contraction.a.element.storage
-    a_row = abs(contraction.m.a) * stored_a.bits // 8
+    a_row = abs(int(contraction.m.a)) * stored_a.bits // 8
     conflicting = depth > 64 and _conflicts(a_row, height, 8)
     a_uses = -(-n // (lanes * vectors)) * math.prod(axis.size for axis in contraction.outer if axis.a == 0)
     # An A that overlaps itself (a convolution's) is never unfolded into panels.
@@ -261,10 +261,10 @@ def make_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarge
     if conflicting and not pack_a:
         height, vectors = choose_tile(m, n, depth, lanes, target, parts, tallest=8 if a_row % PAGE == 0 else 16)
     rows, width = Split(m, -(-m // height)), lanes * vectors
-    b_uses = rows.tiles * math.prod(axis.size for axis in contraction.outer if axis.b == 0)
+    b_uses = rows.tiles * int(math.prod(axis.size for axis in contraction.outer if axis.b == 0))
     pack_b = _packs_b(contraction, arithmetic, target, b_uses, width)
     b_bytes = depth * n * bytes_
-    slowest = contraction.k[0].size
+    slowest = int(contraction.k[0].size)
     chunk = slowest if arithmetic.complex else choose_chunk(contraction, rows.tiles)
     block = max(1, (target.l2 // 2) // max(1, depth * chunk // slowest * bytes_ * parts * height))
     block = -(-rows.tiles // -(-rows.tiles // block))

@@ -26,8 +26,8 @@ from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import always_at_most
-from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, text, user_location
+from stablehlo_py.dialect.size import IntLike, IntT, always_at_most
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -39,7 +39,7 @@ MAX_REGISTERS = 256
 class Memory:
     """A value held in memory, dense and row-major."""
 
-    shape: tuple[int, ...]
+    shape: tuple[IntLike, ...]
     element: Element
     pointer: Value
 
@@ -87,7 +87,7 @@ class _Emitter:
             if not always_at_most(num_elements(value), MAX_REGISTERS):
                 self.held[value] = Memory(shape(value), of, pointer)
             else:
-                self.held[value] = registers.load(self.f, shape(value), of, num_elements(value), pointer)
+                self.held[value] = registers.load(self.f, static_shape(value), of, int(num_elements(value)), pointer)
         for op in self.fusion.ops:
             self._op(op)
         for number, value in enumerate(self.fusion.outputs):
@@ -106,7 +106,7 @@ class _Emitter:
             result = op.results[0]
             operands = [self.registers(operand) for operand in op.operands]
             self.held[result] = registers.elementwise(
-                shape(result), element(result), operands, lambda row: apply(self.f, op, row)
+                static_shape(result), element(result), operands, lambda row: apply(self.f, op, row)
             )
         else:
             raise UnsupportedError(f"a tiny kernel cannot hold '{name}'", op=name, location=user_location(op.location))
@@ -136,7 +136,8 @@ class _Emitter:
         held = self.holding(value)
         if isinstance(held, Registers):
             return held
-        return registers.load(self.f, held.shape, held.element, math.prod(held.shape), held.pointer)
+        sizes = tuple(map(int, held.shape))
+        return registers.load(self.f, sizes, held.element, math.prod(sizes), held.pointer)
 
     def scalar(self, value: ir.Value) -> Lanes:
         """The one element of a value."""
@@ -144,13 +145,13 @@ class _Emitter:
 
     def _collect(self, op: ir.OpView, picks: Sequence[Pick]) -> None:
         result = op.results[0]
-        self.held[result] = registers.collect(self.f, shape(result), element(result), picks)
+        self.held[result] = registers.collect(self.f, static_shape(result), element(result), picks)
 
     # --- ops ---------------------------------------------------------------------------------------------------------
 
     def _constant(self, op: ir.OpView) -> None:
         result = op.results[0]
-        of, array, count = element(result), constant_value(op).reshape(-1), num_elements(result)
+        of, array, count = element(result), constant_value(op).reshape(-1), int(num_elements(result))
         width = registers.chunk_width(count)
         chunks = []
         for start in range(0, count, width):
@@ -164,15 +165,15 @@ class _Emitter:
                 chunks.append(
                     registers.collect(self.f, (len(part),), of, [(held, i) for i in range(len(part))]).chunks[0]
                 )
-        self.held[result] = Registers(shape(result), of, count, tuple(chunks))
+        self.held[result] = Registers(static_shape(result), of, count, tuple(chunks))
 
     def _iota(self, op: ir.OpView) -> None:
         result = op.results[0]
         of, dimension = element(result), i64(op, "dimension")
-        size = shape(result)[dimension]
+        size = static_shape(result)[dimension]
         scalars = [rounded(self.f, of, types.constant(self.f, of, i)) for i in range(size)]
         counts = [Registers((), of, 1, (scalar,)) for scalar in scalars]
-        self._collect(op, [(counts[place[dimension]], 0) for place in _places(shape(result))])
+        self._collect(op, [(counts[place[dimension]], 0) for place in _places(static_shape(result))])
 
     def _broadcast(self, op: ir.OpView) -> None:
         result = op.results[0]
@@ -182,10 +183,12 @@ class _Emitter:
             return
         source, dimensions = self.registers(op.operands[0]), i64s(op, "dimensions")
         if source.elements == 1:
-            self.held[result] = registers.splat(self.f, shape(result), source.element, count, source.chunks[0])
+            self.held[result] = registers.splat(
+                self.f, static_shape(result), source.element, int(count), source.chunks[0]
+            )
             return
         strides = row_major_strides(source.shape)
-        picks = [(source, _dot([place[d] for d in dimensions], strides)) for place in _places(shape(result))]
+        picks = [(source, _dot([place[d] for d in dimensions], strides)) for place in _places(static_shape(result))]
         self._collect(op, picks)
 
     def _fill(self, op: ir.OpView) -> None:
@@ -197,33 +200,33 @@ class _Emitter:
         self.held[result] = Memory(shape(result), of, pointer)
 
     def _reshape(self, op: ir.OpView) -> None:
-        self.held[op.results[0]] = replace(self.holding(op.operands[0]), shape=shape(op.results[0]))
+        self.held[op.results[0]] = _shaped(self.holding(op.operands[0]), shape(op.results[0]))
 
     def _transpose(self, op: ir.OpView) -> None:
         permutation = i64s(op, "permutation")
         source = self.registers(op.operands[0])
         strides = row_major_strides(source.shape)
         moved = [strides[dimension] for dimension in permutation]
-        self._collect(op, [(source, _dot(place, moved)) for place in _places(shape(op.results[0]))])
+        self._collect(op, [(source, _dot(place, moved)) for place in _places(static_shape(op.results[0]))])
 
     def _slice(self, op: ir.OpView) -> None:
         start, strides, held = i64s(op, "start"), i64s(op, "strides"), self.holding(op.operands[0])
-        sizes, distances = shape(op.results[0]), row_major_strides(held.shape)
+        sizes, distances = static_shape(op.results[0]), row_major_strides(held.shape)
         offsets = [
             _dot([low + i * step for low, i, step in zip(start, place, strides, strict=True)], distances)
             for place in _places(sizes)
         ]
         self._pick_offsets(op, held, 0, offsets)
 
-    def _pick_offsets(self, op: ir.OpView, held: Held, base: Index, offsets: Sequence[int]) -> None:
+    def _pick_offsets(self, op: ir.OpView, held: Held, base: Index, offsets: Sequence[IntLike]) -> None:
         """The elements at base + offsets of a value; registers need a base of 0."""
         result = op.results[0]
         if isinstance(held, Registers):
-            self._collect(op, [(held, offset) for offset in offsets])
+            self._collect(op, [(held, int(offset)) for offset in offsets])
             return
         if offsets and list(offsets) == list(range(offsets[0], offsets[0] + len(offsets))):
             self.held[result] = registers.load(
-                self.f, shape(result), held.element, len(offsets), held.pointer, self.f.iadd(base, offsets[0])
+                self.f, static_shape(result), held.element, len(offsets), held.pointer, self.f.iadd(base, offsets[0])
             )
             return
         ones = [
@@ -237,7 +240,7 @@ class _Emitter:
         low, interior = i64s(op, "low"), i64s(op, "interior")
         strides = row_major_strides(source.shape)
         picks = []
-        for place in _places(shape(op.results[0])):
+        for place in _places(static_shape(op.results[0])):
             shifted = [(i - edge, step + 1) for i, edge, step in zip(place, low, interior, strict=True)]
             position = [i // step for i, step in shifted]
             inside = all(
@@ -260,7 +263,7 @@ class _Emitter:
         dimension = i64(op, "dimension")
         sources = [self.registers(operand) for operand in op.operands]
         picks = []
-        for place in _places(shape(op.results[0])):
+        for place in _places(static_shape(op.results[0])):
             at = list(place)
             for source in sources:
                 if at[dimension] < source.shape[dimension]:
@@ -269,7 +272,7 @@ class _Emitter:
                 at[dimension] -= source.shape[dimension]
         self._collect(op, picks)
 
-    def _base(self, values: Sequence[ir.Value], sizes: Sequence[int], window: Sequence[int]) -> Index:
+    def _base(self, values: Sequence[ir.Value], sizes: Sequence[IntLike], window: Sequence[int]) -> Index:
         """Element offset of clamped start indices."""
         base: Index = 0
         for value, size, width, stride in zip(values, sizes, window, row_major_strides(sizes), strict=True):
@@ -290,7 +293,7 @@ class _Emitter:
         return Memory(held.shape, held.element, pointer)
 
     def _dynamic_slice(self, op: ir.OpView) -> None:
-        held, sizes = self.holding(op.operands[0]), shape(op.results[0])
+        held, sizes = self.holding(op.operands[0]), static_shape(op.results[0])
         base = self._base(list(op.operands)[1:], held.shape, sizes)
         strides = row_major_strides(held.shape)
         offsets = [_dot(place, strides) for place in _places(sizes)]
@@ -327,20 +330,22 @@ class _Emitter:
 
         if num_elements(result) == 1:
             total = registers.reduce_all(self.f, source, start, rule)
-            self.held[result] = Registers(shape(result), of, 1, (rounded(self.f, of, total),))
+            self.held[result] = Registers(static_shape(result), of, 1, (rounded(self.f, of, total),))
             return
         strides = row_major_strides(source.shape)
         kept = [d for d in range(len(source.shape)) if d not in dimensions]
-        layers = [registers.splat(self.f, shape(result), of, num_elements(result), start)]
+        layers = [registers.splat(self.f, static_shape(result), of, int(num_elements(result)), start)]
         for inner in _places([source.shape[d] for d in dimensions]):
             base = _dot(inner, [strides[d] for d in dimensions])
-            picks = [(source, base + _dot(place, [strides[d] for d in kept])) for place in _places(shape(result))]
-            layers.append(registers.collect(self.f, shape(result), of, picks))
+            picks = [
+                (source, base + _dot(place, [strides[d] for d in kept])) for place in _places(static_shape(result))
+            ]
+            layers.append(registers.collect(self.f, static_shape(result), of, picks))
         chunks = [
             rounded(self.f, of, registers.tree(list(column), rule))
             for column in zip(*(layer.chunks for layer in layers), strict=True)
         ]
-        self.held[result] = Registers(shape(result), of, num_elements(result), tuple(chunks))
+        self.held[result] = Registers(static_shape(result), of, int(num_elements(result)), tuple(chunks))
 
     def _dot(self, op: ir.OpView) -> None:
         sides = [self.registers(operand) for operand in op.operands]
@@ -351,7 +356,7 @@ class _Emitter:
             for i, side in enumerate(sides)
         ]
         result = op.results[0]
-        of, sizes = element(result), shape(result)
+        of, sizes = element(result), static_shape(result)
         total: Registers | None = None
         for inner in _places([sides[0].shape[d] for d in contract[0]]):
             factors = []
@@ -370,7 +375,7 @@ class _Emitter:
             else:
                 total = registers.elementwise(sizes, of, [total, product], lambda row: ARITH["add"](self.f, op, row))
         if total is None:
-            total = registers.splat(self.f, sizes, of, num_elements(result), types.constant(self.f, of, 0))
+            total = registers.splat(self.f, sizes, of, int(num_elements(result)), types.constant(self.f, of, 0))
         self.held[result] = replace(total, chunks=tuple(rounded(self.f, of, chunk) for chunk in total.chunks))
 
     # --- control flow ------------------------------------------------------------------------------------------------
@@ -410,7 +415,7 @@ class _Emitter:
             bind(after, scalars)
             yielded = self._yielded(after)
             for before_trip, after_trip in zip(initial, yielded, strict=True):
-                if isinstance(before_trip, Memory) and before_trip != replace(after_trip, shape=before_trip.shape):
+                if isinstance(before_trip, Memory) and before_trip != _shaped(after_trip, before_trip.shape):
                     raise InternalError("a carry in memory changes its place", location=user_location(op.location))
             assert self.block is not None
             end_if_asked(self.f, self.block)
@@ -485,7 +490,13 @@ def _followed(owner: ir.OpView, operand: int) -> ir.Value:
     return owner.results[operand if owner.operation.name == "scf.while" else 0]
 
 
-def _dot(place: Sequence[int], strides: Sequence[int]) -> int:
+def _shaped(held: Held, sizes: tuple[IntLike, ...]) -> Held:
+    if isinstance(held, Memory):
+        return replace(held, shape=sizes)
+    return replace(held, shape=tuple(map(int, sizes)))
+
+
+def _dot(place: Sequence[int], strides: Sequence[IntT]) -> IntT:
     return sum(i * stride for i, stride in zip(place, strides, strict=True))
 
 

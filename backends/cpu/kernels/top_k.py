@@ -19,7 +19,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.formats import FORMATS, Specials
-from stablehlo_py.dialect.types import i64, shape
+from stablehlo_py.dialect.types import shape, symint
 
 SMALL_K = 32
 MIN_CANDIDATES = 64
@@ -45,8 +45,8 @@ def _ordered(f: Function, a: Value) -> Value:
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over rows."""
     op = fusion.op("hlo.top_k")
-    sizes, k = shape(op.operands[0]), i64(op, "k")
-    size, rows = sizes[-1], math.prod(sizes[:-1])
+    sizes, k = shape(op.operands[0]), int(symint(op, "k"))
+    size, rows = int(sizes[-1]), math.prod(sizes[:-1])
     of, indices = element(op.operands[0]), element(op.results[1])
     f = phase_function(fusion, target, fusion.name)
     source = operand(f, fusion, op.operands[0])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, each
-from stablehlo_py.dialect.size import always_at_most, always_less, is_known
+from stablehlo_py.dialect.size import IntLike, always_at_most, always_less, is_known
 
 
 def transposed(f: Function, rows: list[Value]) -> list[Value]:
@@ -34,7 +34,7 @@ def _square(f: Function, rows: list[Lanes]) -> list[Lanes]:
 
 
 def load_rows(
-    f: Function, of: Element, pointer: Value, n: int, lanes: int, put: Callable[[Index, Lanes], None]
+    f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, put: Callable[[Index, Lanes], None]
 ) -> None:
     """put(j, vector) for every j < n, where lane l is element j of the row at pointer + l n elements."""
 
@@ -44,7 +44,7 @@ def load_rows(
             put(j, types.load(f, of, at, 0))
         else:
             steps = f.binary("mul", f.lane_ids(lanes), f.splat(f.index(n), lanes)) if not is_known(n) else None
-            put(j, types.gather(f, of, at, steps or f.const_lanes([lane * n for lane in range(lanes)], I64)))
+            put(j, types.gather(f, of, at, steps or f.const_lanes([int(lane * n) for lane in range(lanes)], I64)))
 
     def square(block: Index) -> None:
         j = f.imin(f.imul(block, lanes), n - lanes)
@@ -55,7 +55,7 @@ def load_rows(
     _sweep(f, n, lanes, single, square)
 
 
-def store_rows(f: Function, of: Element, pointer: Value, n: int, lanes: int, get: Callable[[Index], Lanes]) -> None:
+def store_rows(f: Function, of: Element, pointer: Value, n: IntLike, lanes: int, get: Callable[[Index], Lanes]) -> None:
     """The opposite of `load_rows`: get(j) gives the vectors."""
 
     def single(j: Index) -> None:
@@ -72,7 +72,9 @@ def store_rows(f: Function, of: Element, pointer: Value, n: int, lanes: int, get
     _sweep(f, n, lanes, single, square)
 
 
-def _sweep(f: Function, n: int, lanes: int, single: Callable[[Index], None], square: Callable[[Index], None]) -> None:
+def _sweep(
+    f: Function, n: IntLike, lanes: int, single: Callable[[Index], None], square: Callable[[Index], None]
+) -> None:
     """Squares that are transposed in registers, the last one overlapping; short rows element by element."""
 
     def singles() -> None:

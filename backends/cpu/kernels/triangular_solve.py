@@ -23,7 +23,7 @@ from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic, subtract_product
 from stablehlo_py.codegen.types import Element, Lanes, element
-from stablehlo_py.dialect.size import estimate, is_known, less, maximum, select
+from stablehlo_py.dialect.size import IntLike, less, maximum, select, size_hint
 from stablehlo_py.dialect.types import flag, shape, text
 
 MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients
@@ -40,9 +40,9 @@ class _Systems:
     """
 
     of: Element
-    n: int
-    sides: int
-    batch: int
+    n: IntLike
+    sides: IntLike
+    batch: IntLike
     left: bool
     transposed: bool
     conjugated: bool
@@ -70,7 +70,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     )
     most = target.lanes(of.compute.bits)
     functions: list[str] = []
-    phases, private = [], 0
+    phases: list[Phase] = []
+    private: IntLike = 0
     for lanes, vectors, served in _widths(sides, most, left):
         name = f"{fusion.name}.{lanes * vectors}" if functions else fusion.name
         f = phase_function(fusion, target, name)
@@ -84,19 +85,20 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             private = maximum(private, 0 if left else n * lanes * of.bytes)
         f.ret()
         functions.append(f.text())
-        cost = estimate(n) ** 2 * 0.5 * vectors
+        cost = size_hint(n) ** 2 * 0.5 * vectors
         iterations = select(served, systems.batch * groups, 0) if n else 0
         phases.append(Phase(name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost))
     return Kernel(tuple(functions), tuple(phases), private_bytes=private)
 
 
-def _widths(sides: int, most: int, left: bool) -> list[tuple[int, int, int]]:
+def _widths(sides: IntLike, most: int, left: bool) -> list[tuple[int, int, IntLike]]:
     """(lanes, vectors of them, whether this serves a call) for groups of right-hand sides. Of a dynamic number of sides
     a call has one of several widths: none that is wider than all sides."""
-    if is_known(sides):
+    if isinstance(sides, int):
         lanes = min(most, 1 << max(0, sides.bit_length() - 1))
         return [(lanes, min(MOST_VECTORS, sides // lanes) if left and sides else 1, 1)]
-    widths, taken = [], 0
+    widths: list[tuple[int, int, IntLike]] = []
+    taken: IntLike = 0
     for lanes, vectors in ((most, MOST_VECTORS), (most, 1), (1, 1))[not left :]:
         fits = 1 - less(sides, lanes * vectors)
         widths.append((lanes, vectors, fits - taken))
@@ -113,7 +115,7 @@ class _Group:
         sums = vectors * (2 if systems.of.is_complex else 1)  # of an unknown
         self.rows = max(1, min(MOST_ROWS, (registers - OTHER_REGISTERS) // sums)) if vectors > 1 else 1
 
-    def solve(self, number: Value, groups: int, known: Value, out: Value) -> None:
+    def solve(self, number: Value, groups: IntLike, known: Value, out: Value) -> None:
         """Group number: system * groups + group."""
         f, s, of = self.f, self.systems, self.systems.of
         system, width = f.idiv(number, groups), self.lanes * self.vectors
@@ -170,7 +172,7 @@ class _Group:
         def row_of(step: Index) -> Index:
             return step if s.forward else f.isub(s.n - 1, step)
 
-        def unknowns(first: Index, count: int) -> None:
+        def unknowns(first: Index, count: IntLike) -> None:
             rows = [row_of(f.iadd(first, position)) for position in range(count)]
 
             def eliminate(totals: Sequence[Lanes], row: Index, other: Index, values: Sequence[Lanes]) -> list[Lanes]:

@@ -24,6 +24,7 @@ from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.custom_call import read_call
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.errors import UnsupportedError
 
 TARGET = "tridiagonal_solve_perturbed_ffi"
@@ -55,7 +56,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         code = _System(f, of, n, sides, f.gep(f.private, row_bytes, I8))
         f.loop(f.begin, f.end, 1, lambda number: code.solve(number, pointers, f.parameters["out0"]))
     f.ret()
-    cost = 40.0 * n * (sides + 1)
+    cost = 40.0 * int(n) * int(sides + 1)
     phase = Phase(fusion.name, systems if n and sides else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
     private = row_bytes + 3 * n * of.bytes
     return Kernel(
@@ -69,7 +70,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 class _System:
     """Code for one system. `u` holds the diagonal of U and the two above it, row by row."""
 
-    def __init__(self, f: Function, of: Element, n: int, sides: int, u: Value) -> None:
+    def __init__(self, f: Function, of: Element, n: IntLike, sides: IntLike, u: Value) -> None:
         self.f, self.of, self.n, self.sides, self.u = f, of, n, sides, u
         self.row = f.private  # one row of right-hand sides
         self.zero = types.constant(f, of, 0)

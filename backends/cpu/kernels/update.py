@@ -20,7 +20,7 @@ from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.elemental.shape import start_indices
 from stablehlo_py.codegen.index import Affine, Delinearized, add, affine_of, delinearize, lane_index
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.size import estimate
+from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -42,7 +42,7 @@ class _Update:
         self.fusion, self.target = fusion, target
         self.functions: list[Function] = []
         self.phases: list[Phase] = []
-        self.shared_bytes = 0
+        self.shared_bytes: IntLike = 0
 
     def output(self, number: int, shared_inputs: set[int]) -> None:
         """The phases of one result."""
@@ -84,7 +84,7 @@ class _Update:
             return True
         return any(operand == source for one in cone([value]) for operand in one.owner.operands)
 
-    def _write(self, number: int, root: ir.Value, starts: Sequence[ir.Value], scratch: int | None) -> None:
+    def _write(self, number: int, root: ir.Value, starts: Sequence[ir.Value], scratch: IntLike | None) -> None:
         """Write the update to its place in the result."""
         op = root.owner
         sizes, update = shape(root), op.operands[1]
@@ -108,8 +108,8 @@ class _Update:
         suffix: str,
         value: ir.Value,
         destination: Callable[[Function, Elemental, Delinearized], tuple[Value, Delinearized]],
-        scratch: int | None = None,
-        split: Sequence[int] = (),
+        scratch: IntLike | None = None,
+        split: Sequence[IntLike] = (),
     ) -> None:
         """A phase that evaluates a value everywhere and stores it where `destination` says; `scratch`: where it lies
         already.
@@ -142,10 +142,10 @@ class _Update:
             pointer, to = destination(f, e, place)
             e.write(element(value), pointer, to, result, mask)
 
-        rows = math.prod(sizes[:-1])
+        rows, vectors = math.prod(sizes[:-1]), -(-inner // lanes)
         if rows == 1:
             f.loop(f.begin, f.end, 1, lambda i: vector((), f.imul(i, lanes)), nonempty=True)
-            iterations, vectors = -(-inner // lanes), 1
+            iterations, vectors = vectors, 1
         else:
 
             def row(i: Index) -> None:
@@ -153,7 +153,7 @@ class _Update:
                 f.loop(0, inner, lanes, lambda start: vector(outer, start))
 
             f.loop(f.begin, f.end, 1, row, nonempty=True)
-            iterations, vectors = rows, -(-inner // lanes)
+            iterations = rows
         f.ret()
         self.functions.append(f)
-        self.phases.append(phase(f.name, iterations, COSTS.vector_ns(values, 1, 1) * estimate(vectors) + 1.0))
+        self.phases.append(phase(f.name, iterations, COSTS.vector_ns(values, 1, 1) * size_hint(vectors) + 1.0))

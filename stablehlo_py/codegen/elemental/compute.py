@@ -26,14 +26,14 @@ from stablehlo_py.codegen.types import (
     splat,
     to_bits,
 )
-from stablehlo_py.dialect.size import always_at_most
-from stablehlo_py.dialect.types import i64, i64s, shape, text
+from stablehlo_py.dialect.size import IntLike, always_at_most
+from stablehlo_py.dialect.types import i64, i64s, shape, symints, text
 from stablehlo_py.mlir import ir
 
 UNROLLED = 4  # reductions of up to this many elements are straight-line code
 
 
-def digits(pairs: Sequence[tuple[int, Affine]]) -> Delinearized:
+def digits(pairs: Sequence[tuple[IntLike, Affine]]) -> Delinearized:
     """A Delinearized from (size, index) pairs, without the sizes of 1."""
     return tuple(pair for pair in pairs if pair[0] != 1)
 
@@ -47,7 +47,7 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     sizes, start_sizes, result = shape(operand), shape(starts), shape(op.results[0])
     offset_dims, collapsed = i64s(op, "offset_dims"), i64s(op, "collapsed_slice_dims")
     batching, start_batching = i64s(op, "operand_batching_dims"), i64s(op, "start_indices_batching_dims")
-    index_map, vector_dim, window = i64s(op, "start_index_map"), i64(op, "index_vector_dim"), i64s(op, "slice_sizes")
+    index_map, vector_dim, window = i64s(op, "start_index_map"), i64(op, "index_vector_dim"), symints(op, "slice_sizes")
     batch_dims = [d for d in range(len(result)) if d not in offset_dims]
     start_dims = [d for d in range(len(start_sizes)) if d != vector_dim]
     owner = dict(zip(batch_dims, start_dims, strict=True))  # result dimension -> dimension of the start indices
@@ -65,8 +65,8 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 
     groups = runs(len(result), joined)
     indices = delinearize(e.f, place, products(result, groups), e.lanes)
-    by_start: dict[int, tuple[int, Affine]] = {}
-    by_operand: dict[int, tuple[int, Affine]] = {}  # first operand dimension of a run -> (inner elements, index)
+    by_start: dict[int, tuple[IntLike, Affine]] = {}
+    by_operand: dict[int, tuple[IntLike, Affine]] = {}  # first operand dimension of a run -> (inner elements, index)
     for group, index in zip(groups, indices, strict=True):
         if group[0] in owner:
             count = math.prod(result[d] for d in group)
@@ -75,7 +75,7 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
             first = offsets[group[0]]
             by_operand[first] = (math.prod(sizes[offsets[d]] for d in group[1:]), index)
     merged = {offsets[d] for group in groups if group[0] in offsets for d in group[1:]}
-    places: list[tuple[int, Affine]] = []
+    places: list[tuple[IntLike, Affine]] = []
     for dimension, size in enumerate(sizes):
         if dimension in merged:
             continue
@@ -93,11 +93,11 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 def _start(
     e: Elemental,
     starts: ir.Value,
-    by_start: dict[int, tuple[int, Affine]],
+    by_start: dict[int, tuple[IntLike, Affine]],
     vector_dim: int,
-    start_sizes: Sequence[int],
+    start_sizes: Sequence[IntLike],
     number: int,
-    highest: int,
+    highest: IntLike,
 ) -> Affine:
     """Component `number` of the start index vector of this place, clamped to [0, highest]."""
     if highest == 0:
@@ -112,7 +112,7 @@ def _start(
 # --- reductions and contractions -------------------------------------------------------------------------------------
 
 
-def loops(e: Elemental, counts: Sequence[int], start: Lanes, body: Callable[[list[Affine], Lanes], Lanes]) -> Lanes:
+def loops(e: Elemental, counts: Sequence[IntLike], start: Lanes, body: Callable[[list[Affine], Lanes], Lanes]) -> Lanes:
     """Nested loops over `counts` with one accumulator; few iterations are unrolled."""
     f = e.f
     if not counts:
@@ -129,7 +129,7 @@ def loops(e: Elemental, counts: Sequence[int], start: Lanes, body: Callable[[lis
 
 def _nest(
     f: Function,
-    counts: Sequence[int],
+    counts: Sequence[IntLike],
     indices: list[Affine],
     carried: Lanes,
     body: Callable[[list[Affine], Lanes], Lanes],
@@ -147,7 +147,7 @@ def _nest(
     return (results[0], results[1]) if len(results) > 1 else results[0]
 
 
-def _unravel(number: int, counts: Sequence[int]) -> Iterator[int]:
+def _unravel(number: int, counts: Sequence[IntLike]) -> Iterator[IntLike]:
     stride = math.prod(counts)
     for count in counts:
         stride //= count

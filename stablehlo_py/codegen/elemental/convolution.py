@@ -14,7 +14,8 @@ from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.elemental.shape import grid
 from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, both, delinearize, divmod_, scale
 from stablehlo_py.codegen.types import Lanes, element, splat
-from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.mlir import ir
 
 
@@ -84,8 +85,8 @@ class _Window:
     """How the window moves along one spatial dimension."""
 
     def __init__(self, op: ir.OpView, number: int) -> None:
-        self.stride = i64s(op, "strides")[number]
-        self.low = i64s(op, "padding")[2 * number]
+        self.stride = symints(op, "strides")[number]
+        self.low = symints(op, "padding")[2 * number]
         self.input_dilation = i64s(op, "lhs_dilation")[number]
         self.kernel_dilation = i64s(op, "rhs_dilation")[number]
         self.reversed = bool(i64s(op, "reversal")[number])
@@ -97,6 +98,6 @@ class _Window:
         moved = add(f, moved, -self.low)
         return grid(e, moved, self.input_dilation) if self.input_dilation != 1 else (moved, None)
 
-    def kernel_index(self, e: Elemental, tap: Affine, size: int) -> Affine:
+    def kernel_index(self, e: Elemental, tap: Affine, size: IntLike) -> Affine:
         """The place in the kernel, which may be read backwards."""
         return add(e.f, scale(e.f, tap, -1), size - 1) if self.reversed else tap

@@ -51,7 +51,7 @@ from stablehlo_py.codegen.types import (
     splat,
     store,
 )
-from stablehlo_py.dialect.size import always_at_most, always_less
+from stablehlo_py.dialect.size import IntLike, always_at_most, always_less
 from stablehlo_py.dialect.types import shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -209,7 +209,7 @@ class Elemental:
                 offsets = f.select(as_mask(f, self.predicate, self.lanes), offsets, f.const(0, offsets.type))
             return gather(f, of, base, offsets)
 
-    def _read_uniform(self, of: Element, base: Value, offset: Affine, count: int) -> Lanes:
+    def _read_uniform(self, of: Element, base: Value, offset: Affine, count: IntLike) -> Lanes:
         f = self.f
         low, high = offset.bounds(1)
         inside_always = always_at_most(0, low) and always_less(high, count)
@@ -279,7 +279,7 @@ class Elemental:
         finally:
             self.predicate = saved
 
-    def clamped(self, index: Affine, size: int) -> tuple[Affine, Value | bool, Value | None]:
+    def clamped(self, index: Affine, size: IntLike) -> tuple[Affine, Value | bool, Value | None]:
         """An index that may be outside [0, size): (safe index, whether it is inside, the predicate that its use needs).
 
         Where all lanes agree the index is moved inside, which needs no predicate; else that is the condition itself.
@@ -309,7 +309,7 @@ class Elemental:
         with f.at_level(max(condition.level, level_of(left, right))):
             return each(lambda x, y: f.select(condition, x, y), left, right)
 
-    def index_value(self, value: ir.Value, place: Delinearized, low: int, high: int) -> Affine:
+    def index_value(self, value: ir.Value, place: Delinearized, low: int, high: IntLike) -> Affine:
         """An integer value as an index, clamped to [low, high]."""
         f = self.f
         raw: Known = self.value(value, place)

@@ -29,8 +29,8 @@ from stablehlo_py.codegen.index import (
 )
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, element, level_of, parts, select, splat
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.size import always_at_most, always_less, is_known, maximum, minimum
-from stablehlo_py.dialect.types import i64, i64s, shape, user_location
+from stablehlo_py.dialect.size import IntLike, always_at_most, always_less, is_known, maximum, minimum
+from stablehlo_py.dialect.types import i64, i64s, shape, symints, user_location
 from stablehlo_py.dialect.window import dilated
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -52,7 +52,7 @@ def runs(count: int, joined: Callable[[int], bool]) -> list[range]:
     return result
 
 
-def products(sizes: Sequence[int], groups: Sequence[range]) -> list[int]:
+def products(sizes: Sequence[IntLike], groups: Sequence[range]) -> list[IntLike]:
     """Elements of each run of dimensions."""
     return [math.prod(sizes[dimension] for dimension in group) for group in groups]
 
@@ -114,7 +114,7 @@ def _reverse(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 # --- windows ---------------------------------------------------------------------------------------------------------
 
 
-def _whole_suffix(sizes: Sequence[int], whole: Callable[[int], bool], steps: Callable[[int], bool]) -> list[range]:
+def _whole_suffix(sizes: Sequence[IntLike], whole: Callable[[int], bool], steps: Callable[[int], bool]) -> list[range]:
     """Runs in which only the first dimension may be partial: what follows it is taken whole, so the run is one range of
     memory.
     """
@@ -124,8 +124,8 @@ def _whole_suffix(sizes: Sequence[int], whole: Callable[[int], bool], steps: Cal
 @RULES.rule("slice")
 def _slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     source, result = shape(op.operands[0]), shape(op.results[0])
-    start = i64s(op, "start")
-    strides = [1 if size == 1 else stride for size, stride in zip(result, i64s(op, "strides"), strict=True)]
+    start = symints(op, "start")
+    strides = [1 if size == 1 else stride for size, stride in zip(result, symints(op, "strides"), strict=True)]
     # The dimension before a whole one must step by 1, and so must all of the run: a whole dimension always does.
     groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: strides[d] == 1)
     digits = []
@@ -140,7 +140,7 @@ def _slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 
 
 def start_indices(
-    e: Elemental, values: Sequence[ir.Value], sizes: Sequence[int], window: Sequence[int]
+    e: Elemental, values: Sequence[ir.Value], sizes: Sequence[IntLike], window: Sequence[IntLike]
 ) -> list[Affine]:
     """Scalar start indices, clamped so that the window fits."""
     return [
@@ -194,13 +194,13 @@ def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> L
 def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     operand, padding = op.operands[0], op.operands[1]
     sizes, result = shape(operand), shape(op.results[0])
-    interior = i64s(op, "interior")
+    interior = symints(op, "interior")
     if 0 in sizes:
         return e.value(padding, ())
     # Beyond the operand's far end an edge makes no difference, but index arithmetic might leave i64.
     low = [
         minimum(maximum(edge, -dilated(size, step + 1)), extent)
-        for edge, size, step, extent in zip(i64s(op, "low"), sizes, interior, result, strict=True)
+        for edge, size, step, extent in zip(symints(op, "low"), sizes, interior, result, strict=True)
     ]
 
     def whole(d: int) -> bool:
@@ -230,7 +230,7 @@ def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     return e.choose(True if condition is None else condition, unpadded, lambda: e.value(padding, ()))
 
 
-def grid(e: Elemental, index: Affine, step: int) -> tuple[Affine, Value | None]:
+def grid(e: Elemental, index: Affine, step: IntLike) -> tuple[Affine, Value | None]:
     """(index // step, whether index is a multiple of step and not negative) for interior padding."""
     f = e.f
     low, _ = index.bounds(e.lanes)
@@ -252,7 +252,7 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     outer = math.prod(sizes[:dimension])
     above, index = delinearize(e.f, place, (outer, sizes[dimension] * inner), e.lanes)
     pieces = []
-    offset = 0
+    offset: IntLike = 0
     for operand in op.operands:
         count = shape(operand)[dimension] * inner
         if count:
@@ -291,7 +291,7 @@ def _either(e: Elemental, condition: Value | bool, value: Lanes, other: Lanes) -
     return e.choose(condition, lambda: value, lambda: other)
 
 
-Pieces = Sequence[tuple[ir.Value, int, int]]  # operand, its share of the row, where that begins
+Pieces = Sequence[tuple[ir.Value, IntLike, IntLike]]  # operand, its share of the row, where that begins
 
 
 def _mostly_whole(e: Elemental, op: ir.OpView, index: Affine, pieces: Pieces) -> bool:
@@ -363,7 +363,7 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
     f, of = e.f, element(like)
     low, high = index.bounds(e.lanes)
     if index.is_constant and is_known(index.constant):
-        return arith.rounded(f, of, constant(f, of, index.constant))
+        return arith.rounded(f, of, constant(f, of, int(index.constant)))
     if not always_at_most(-(1 << 31), low) or not always_less(high, 1 << 31):
         number, source = vector_of(f, index, 1 if index.uniform else e.lanes), ELEMENTS["i64"]
     else:
@@ -374,7 +374,7 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
             if not index.uniform:
                 number = f.splat(number, e.lanes)
                 if index.lane:
-                    steps = f.const_lanes([index.lane * lane for lane in range(e.lanes)], I32)
+                    steps = f.const_lanes([int(index.lane * lane) for lane in range(e.lanes)], I32)
                     number = f.binary("add", number, steps)
                 if index.vector is not None:
                     number = f.binary("add", number, f.cast("trunc", index.vector, I32))
@@ -384,7 +384,7 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
 
 @RULES.rule("size")
 def _size(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
-    sizes, index = i64s(op, "value"), linear_index(e.f, place)
+    sizes, index = symints(op, "value"), linear_index(e.f, place)
     if len(sizes) > 1 and not index.is_constant:
         raise UnsupportedError("has elements that are not known before the call", op=op.name)
     return index_lanes(e, Affine(sizes[index.constant]), op.results[0])

@@ -23,6 +23,7 @@ from stablehlo_py.dialect.types import (
     is_integer,
     rank,
     shape,
+    symint,
     text,
 )
 from stablehlo_py.dialect.verify import Conditions, require, same_elements, verifier
@@ -165,7 +166,7 @@ def _check_top_k(op: ir.OpView) -> None:
 
 
 def _top_k_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
-    k = i64(op, "k")
+    k = symint(op, "k")
     c.require_within([k], x[-1:])
     return [(*x[:-1], k)] * 2
 

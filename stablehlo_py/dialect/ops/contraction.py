@@ -15,7 +15,7 @@ from stablehlo_py.dialect.ops.factors import Builder, Kind, others
 from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Shape, Shapes, check_shapes, op
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast
-from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape, symints
 from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, verifier
 from stablehlo_py.dialect.window import window_shape
 from stablehlo_py.mlir import ext, ir
@@ -119,7 +119,7 @@ def _check_convolution(op: ir.OpView) -> None:
     for name in _DIMENSIONS:
         require(sorted(i64s(op, name)) == list(range(rank_)), f"{name} must hold every dimension once")
     for name in (*_WINDOW, "reversal"):
-        each = i64s(op, name)
+        each = symints(op, name)
         require(len(each) == (rank_ - 2) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
         require(name in ("padding", "reversal") or all(entry > 0 for entry in each), f"{name} must be positive")
     groups = min(i64(op, "feature_groups"), i64(op, "batch_groups"))
@@ -133,7 +133,7 @@ def _convolution_shape(c: Conditions, op: ir.Operation, lhs: Shape, rhs: Shape) 
     c.unite(lhs[inputs[1]], rhs[kernel[0]] * feature_groups)
     for size, groups in ((batch, batch_groups), (features, batch_groups), (features, feature_groups)):
         c.require_equal(size, groups * (size // groups))
-    window = (i64s(op, name) for name in _WINDOW)
+    window = (symints(op, name) for name in _WINDOW)
     spatial = window_shape([lhs[i] for i in inputs[2:]], [rhs[i] for i in kernel[2:]], *window)
     sizes = dict(zip(outputs, (batch // batch_groups, features, *spatial), strict=True))
     return [[sizes[dimension] for dimension in range(len(outputs))]]
@@ -147,7 +147,7 @@ def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
     sizes = [shape(op.result)[d] for d in output_dims]
     if 0 in sizes:  # padding may even crop more than there is
         return np.zeros(shape(op.result), numpy_dtype(element_type(op.result)))
-    padding, strides, dilation = i64s(op, "padding"), i64s(op, "strides"), i64s(op, "rhs_dilation")
+    padding, strides, dilation = symints(op, "padding"), symints(op, "strides"), i64s(op, "rhs_dilation")
     low, high = [0, 0, *padding[0::2]], [0, 0, *padding[1::2]]
     x = pad_array(x, np.zeros((), x.dtype), low, high, [0, 0, *(d - 1 for d in i64s(op, "lhs_dilation"))])
     kernel = np.flip(kernel, tuple(i + 2 for i, flipped in enumerate(i64s(op, "reversal")) if flipped))
@@ -180,8 +180,8 @@ def _convolution_factors(b: Builder, op: ir.Operation) -> None:
     b.add(sizes[inputs[0]] // batches, {0: inputs[0]}, {0: outputs[0]})
     b.add(weights[kernel[1]] // (features * batches), {1: kernel[1]}, {0: outputs[1]})
     b.add(weights[kernel[0]], {0: inputs[1], 1: kernel[0]}, kind=Kind.REDUCED)
-    window = [i64s(op, name) for name in ("strides", "lhs_dilation")]
-    edges = i64s(op, "padding")
+    window = [symints(op, name) for name in ("strides", "lhs_dilation")]
+    edges = symints(op, "padding")
     for number, (source, tap, result) in enumerate(zip(inputs[2:], kernel[2:], outputs[2:], strict=True)):
         steps = (weights[tap], *(each[number] for each in window), *edges[2 * number : 2 * number + 2])
         kind = Kind.PARALLEL if steps == (1, 1, 1, 0, 0) else Kind.WINDOWED

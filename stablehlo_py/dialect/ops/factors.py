@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stablehlo_py.dialect.ops.record import record_of
-from stablehlo_py.dialect.size import product
-from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.dialect.size import IntLike, product
+from stablehlo_py.dialect.types import shape, symints
 from stablehlo_py.mlir import ir
 
 Dimension = tuple[int, ...]  # numbers of factors, major to minor
@@ -39,7 +39,7 @@ class Kind(enum.Enum):
 class Factor:
     """A loop of an op: how often it runs, and its kind."""
 
-    size: int
+    size: IntLike
     kind: Kind = Kind.PARALLEL
 
 
@@ -68,14 +68,14 @@ class Factors:
         """Numbers of the factors of a kind."""
         return [number for number, factor in enumerate(self.factors) if factor.kind is kind]
 
-    def with_sizes(self, sizes: Mapping[int, int]) -> Factors:
+    def with_sizes(self, sizes: Mapping[int, IntLike]) -> Factors:
         """The same op over other sizes of some factors."""
         factors = tuple(
             Factor(sizes.get(number, factor.size), factor.kind) for number, factor in enumerate(self.factors)
         )
         return Factors(factors, self.operands, self.results, self.attributes, self.combiner, self.initial)
 
-    def size(self, dimension: Dimension) -> int:
+    def size(self, dimension: Dimension) -> IntLike:
         """Elements along a dimension, windowed ones aside."""
         return product(self.factors[number].size for number in dimension)
 
@@ -84,14 +84,14 @@ class Factors:
         numbers = [number for number in dimension if self.factors[number].size != 1]
         return numbers[0] if len(numbers) == 1 else None
 
-    def attributes_of(self, op: Op) -> dict[str, int | list[int]]:
+    def attributes_of(self, op: Op) -> dict[str, IntLike | list[IntLike]]:
         """The attributes of an op that hold sizes, for these sizes."""
-        found: dict[str, int | list[int]] = {}
+        found: dict[str, IntLike | list[IntLike]] = {}
         for name, entries in self.attributes:
             if isinstance(op.attributes[name], ir.IntegerAttr):
                 found[name] = self.size(entries[0])
             else:
-                numbers = zip(entries, i64s(op, name), strict=True)
+                numbers = zip(entries, symints(op, name), strict=True)
                 found[name] = [self.size(entry) if entry else number for entry, number in numbers]
         return found
 
@@ -149,7 +149,7 @@ class Builder:
 
     def add(
         self,
-        size: int,
+        size: IntLike,
         operands: Mapping[int, int],
         results: Mapping[int, int] | None = None,
         kind: Kind = Kind.PARALLEL,
@@ -209,6 +209,6 @@ def at(tensors: Iterable[int], dimension: int) -> dict[int, int]:
     return dict.fromkeys(tensors, dimension)
 
 
-def others(rank: int, *removed: Sequence[int]) -> list[int]:
+def others(rank: int, *removed: Sequence[IntLike]) -> list[int]:
     """Dimensions of a tensor that none of the lists names."""
     return [dimension for dimension in range(rank) if not any(dimension in each for each in removed)]

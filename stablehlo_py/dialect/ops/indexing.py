@@ -11,8 +11,8 @@ import numpy as np
 
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
 from stablehlo_py.dialect.ops.record import FIRST, PURE, Array, Hlo, Shape, Shapes, Work, always, check_shapes, op
-from stablehlo_py.dialect.size import Number
-from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape, static_shape, symints
 from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, same_elements, verifier
 from stablehlo_py.mlir import ext, ir
 
@@ -25,25 +25,25 @@ _EDGES = ("start", "limit", "strides")
 
 def _check_slice(op: ir.OpView) -> None:
     """slice."""
-    entries = {len(i64s(op, name)) for name in _EDGES}
+    entries = {len(symints(op, name)) for name in _EDGES}
     require(entries == {rank(op.operands[0])}, f"{', '.join(_EDGES)} need one entry per dimension")
 
 
 def _slice_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
-    edges = list(zip(*(i64s(op, name) for name in _EDGES), strict=True))
+    edges = list(zip(*(symints(op, name) for name in _EDGES), strict=True))
     for (start, limit, stride), size in zip(edges, x, strict=True):
         for low, high in ((0, start), (start, limit), (limit, size), (1, stride)):
             c.require_at_most(low, high)
     return [[slice_size(*edge) for edge in edges]]
 
 
-def slice_size(start: Number, limit: Number, stride: Number) -> Number:
+def slice_size(start: IntLike, limit: IntLike, stride: IntLike) -> IntLike:
     """How many elements `start + i * stride < limit` there are."""
     return -(-(limit - start) // stride)
 
 
 def _slice(op: ir.Operation, x: Array) -> Array:
-    return x[tuple(slice(*edge) for edge in zip(*(i64s(op, name) for name in _EDGES), strict=True))]
+    return x[tuple(slice(*edge) for edge in zip(*(symints(op, name) for name in _EDGES), strict=True))]
 
 
 def _slice_factors(b: Builder, op: ir.Operation) -> None:
@@ -75,7 +75,7 @@ def _starts(op: ir.OpView, first: int) -> None:
     require(scalars, "start indices must be integer scalars")
 
 
-def clamp_start(start: int, size: int, full: int) -> int:
+def clamp_start(start: int, size: IntLike, full: IntLike) -> IntLike:
     """The start of a dynamic slice of `size` out of `full`, moved so that it fits."""
     return max(0, min(start, full - size))
 
@@ -86,12 +86,12 @@ def _check_dynamic_slice(op: ir.OpView) -> None:
 
 
 def _dynamic_slice_shape(c: Conditions, op: ir.Operation, x: Shape, *starts: Shape) -> Shapes:
-    c.require_within(i64s(op, "sizes"), x)
-    return [i64s(op, "sizes")]
+    c.require_within(symints(op, "sizes"), x)
+    return [symints(op, "sizes")]
 
 
 def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
-    sizes = i64s(op, "sizes")
+    sizes = symints(op, "sizes")
     begins = [clamp_start(int(start), size, full) for start, size, full in zip(starts, sizes, x.shape, strict=True)]
     return x[tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))]
 
@@ -168,7 +168,7 @@ def _check_gather(op: ir.OpView) -> None:
     source, places = shape(operand), shape(indices)
     collapsed, batching = i64s(op, "collapsed_slice_dims"), i64s(op, "operand_batching_dims")
     index_batching, index_map = i64s(op, "start_indices_batching_dims"), i64s(op, "start_index_map")
-    sizes, vector = i64s(op, "slice_sizes"), i64(op, "index_vector_dim")
+    sizes, vector = symints(op, "slice_sizes"), i64(op, "index_vector_dim")
     require(is_integer(element_type(indices)), "start_indices must be integers")
     require(0 <= vector <= len(places), "index_vector_dim is outside the rank of start_indices")
     require(len(sizes) == len(source), "slice_sizes needs one entry per operand dimension")
@@ -184,7 +184,7 @@ def _check_gather(op: ir.OpView) -> None:
 
 
 def _gather_shape(c: Conditions, op: ir.Operation, x: Shape, indices: Shape) -> Shapes:
-    sizes, offset_dims = i64s(op, "slice_sizes"), i64s(op, "offset_dims")
+    sizes, offset_dims = symints(op, "slice_sizes"), i64s(op, "offset_dims")
     c.require_within(sizes, x)
     batch = others(len(indices), [i64(op, "index_vector_dim")])
     window = others(len(sizes), i64s(op, "collapsed_slice_dims"), i64s(op, "operand_batching_dims"))
@@ -195,8 +195,8 @@ def _gather_shape(c: Conditions, op: ir.Operation, x: Shape, indices: Shape) -> 
 def _gather(op: ir.Operation, x: Array, indices: Array) -> Array:
     """Spec section `gather`, for all result elements at once: one index array per operand dimension."""
     offset_dims, index_vector_dim = i64s(op, "offset_dims"), i64(op, "index_vector_dim")
-    sizes = i64s(op, "slice_sizes")
-    result_shape = shape(op.result)
+    sizes = symints(op, "slice_sizes")
+    result_shape = static_shape(op.result)
     grids = np.indices(result_shape, sparse=True) if result_shape else []
     batch_grids = [grids[d] for d in range(len(result_shape)) if d not in offset_dims]
 
@@ -225,7 +225,7 @@ def _gather(op: ir.Operation, x: Array, indices: Array) -> Array:
 
 
 def _gather_factors(b: Builder, op: ir.Operation) -> None:
-    (sizes, places), window, vector = b.shapes, i64s(op, "slice_sizes"), i64(op, "index_vector_dim")
+    (sizes, places), window, vector = b.shapes, symints(op, "slice_sizes"), i64(op, "index_vector_dim")
     offsets, batching = i64s(op, "offset_dims"), i64s(op, "operand_batching_dims")
     batched = dict(zip(i64s(op, "start_indices_batching_dims"), batching, strict=True))
     rank = len(b.result_shapes[0])

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from stablehlo_py.dialect.size import Number
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.dialect.verify import Conditions, declared, require_shape
 from stablehlo_py.mlir import ext, ir
@@ -28,7 +28,7 @@ Array = np.ndarray
 Value = Callable[..., Any]
 #: True where NumPy's result, of these operands, has the bits that any correct implementation gives at run time.
 Exact = Callable[[ir.Operation, Sequence[Array]], bool]
-Shape: TypeAlias = Sequence[Number]
+Shape: TypeAlias = Sequence[IntLike]
 Shapes: TypeAlias = Sequence[Shape]
 #: The shapes of the results, of the op (or its form) and the shapes of its operands; what sizes have to fulfil is asked
 #: of the first argument.

@@ -25,7 +25,8 @@ from stablehlo_py.dialect.ops.record import (
 )
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast, is_float_dtype, widened
-from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, rank, shape, text
+from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, rank, shape, symints, text
 from stablehlo_py.dialect.verify import (
     Conditions,
     require,
@@ -139,7 +140,7 @@ class Reduce(Hlo.Operation, name="reduce", traits=PURE):
     verify_invariants = verifier(same_elements, _check_reduce, check_shapes)
 
 
-def windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[int]) -> list[Array]:
+def windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[IntLike]) -> list[Array]:
     """For every position of the window, in row-major order, the elements that stand there in all windows."""
     window = window_of(op)
     low, high = window["padding"][0::2], window["padding"][1::2]
@@ -177,7 +178,7 @@ def _check_reduce_window(op: ir.OpView) -> None:
     reduction_kind(op)
     require_scalar_like(op, 1, "init")
     for name in NAMES:
-        entries = len(i64s(op, name))
+        entries = len(symints(op, name))
         require(entries == rank(op.operands[0]) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
 
 

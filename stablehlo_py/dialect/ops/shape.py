@@ -26,7 +26,7 @@ from stablehlo_py.dialect.ops.record import (
     op,
 )
 from stablehlo_py.dialect.rounding import cast
-from stablehlo_py.dialect.size import maximum
+from stablehlo_py.dialect.size import IntLike, maximum
 from stablehlo_py.dialect.types import (
     element_type,
     i64,
@@ -37,6 +37,7 @@ from stablehlo_py.dialect.types import (
     num_elements,
     rank,
     shape,
+    symints,
 )
 from stablehlo_py.dialect.verify import (
     Conditions,
@@ -87,7 +88,7 @@ def _check_iota(op: ir.OpView) -> None:
 
 def _iota(op: ir.Operation) -> Array:
     sizes, dimension = shape(op.result), i64(op, "dimension")
-    numbers = cast(np.arange(sizes[dimension]), numpy_dtype(element_type(op.result)))
+    numbers = cast(np.arange(int(sizes[dimension])), numpy_dtype(element_type(op.result)))
     return broadcast_array(numbers, sizes, [dimension])
 
 
@@ -110,7 +111,7 @@ def _check_size(op: ir.OpView) -> None:
     """size."""
     # Of any rank before legalization, which reads the operands of dynamic twins (paddings are a matrix).
     require(is_integer(element_type(op.results[0])), "must be integers")
-    require(len(i64s(op, "value")) == num_elements(op.results[0]), "value must have one entry per element")
+    require(len(symints(op, "value")) == num_elements(op.results[0]), "value must have one entry per element")
 
 
 @op(work=Work.INDICES, factors="its elements are data")
@@ -133,12 +134,12 @@ def _check_broadcast(op: ir.OpView) -> None:
         require(size == target[dimension], f"result dimension {dimension} must have the operand's size {size}")
 
 
-def broadcast_array(x: Array, sizes: Sequence[int], dimensions: Sequence[int]) -> Array:
+def broadcast_array(x: Array, sizes: Sequence[IntLike], dimensions: Sequence[int]) -> Array:
     """Operand dimension i becomes result dimension `dimensions[i]`; the result is a view."""
     placed = [1] * len(sizes)
     for size, dimension in zip(x.shape, dimensions, strict=True):
         placed[dimension] = size
-    return np.broadcast_to(x.reshape(placed), sizes)
+    return np.broadcast_to(x.reshape(placed), tuple(map(int, sizes)))
 
 
 def _broadcast(op: ir.Operation, x: Array) -> Array:
@@ -223,20 +224,22 @@ _EDGES = ("low", "high", "interior")
 
 def _check_pad(op: ir.OpView) -> None:
     """pad."""
-    entries = {len(i64s(op, name)) for name in _EDGES}
+    entries = {len(symints(op, name)) for name in _EDGES}
     require(entries == {rank(op.operands[0])}, f"{', '.join(_EDGES)} need one entry per dimension")
     require_scalar_like(op, 1, "padding_value")
 
 
 def _pad_shape(c: Conditions, op: ir.Operation, x: Shape, value: Shape) -> Shapes:
     sizes = []
-    for size, low, high, interior in zip(x, *(i64s(op, name) for name in _EDGES), strict=True):
+    for size, low, high, interior in zip(x, *(symints(op, name) for name in _EDGES), strict=True):
         c.require_at_most(0, interior)
         sizes.append(low + size + maximum(size - 1, 0) * interior + high)
     return [sizes]
 
 
-def pad_array(x: Array, value: Array, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Array:
+def pad_array(
+    x: Array, value: Array, low: Sequence[IntLike], high: Sequence[IntLike], interior: Sequence[IntLike]
+) -> Array:
     """Pads with a scalar; negative edges crop after interior padding, as the spec says."""
     spread = [size + max(size - 1, 0) * inner for size, inner in zip(x.shape, interior, strict=True)]
     dilated = np.full(spread, value, x.dtype)
@@ -252,11 +255,11 @@ def pad_array(x: Array, value: Array, low: Sequence[int], high: Sequence[int], i
 
 
 def _pad(op: ir.Operation, x: Array, value: Array) -> Array:
-    return pad_array(x, value, *(i64s(op, name) for name in _EDGES))
+    return pad_array(x, value, *(symints(op, name) for name in _EDGES))
 
 
 def _pad_factors(b: Builder, op: ir.Operation) -> None:
-    b.windows([not any(edge) for edge in zip(*(i64s(op, name) for name in _EDGES), strict=True)])
+    b.windows([not any(edge) for edge in zip(*(symints(op, name) for name in _EDGES), strict=True)])
 
 
 @op(work=Work.MOVES, picks=slice(0, 2), value=_pad, exact=always, shapes=_pad_shape, factors=_pad_factors)

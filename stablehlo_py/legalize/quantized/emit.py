@@ -8,6 +8,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
@@ -38,7 +39,7 @@ def literal(array: np.ndarray, element: ir.Type) -> ir.Value:
     return value("constant", build.tensor(array.shape, element), value=from_numpy(array, element))
 
 
-def constant(array: np.ndarray, sizes: Sequence[int], element: ir.Type) -> ir.Value:
+def constant(array: np.ndarray, sizes: Sequence[IntLike], element: ir.Type) -> ir.Value:
     """A tensor of shape `sizes` from an array that broadcasts to it as in NumPy: of shape (), or of the same rank.
 
     Raises Unsupported for a dynamic shape.

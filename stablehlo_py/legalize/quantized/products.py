@@ -22,6 +22,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.quantized import Quantized
+from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.quantized import emit
 from stablehlo_py.legalize.quantized.affine import center, round_to_storage, saturate, wide_integer
@@ -66,7 +67,7 @@ def convolution(op: ir.OpView, of: Reading) -> Results:
     return _product(op, of, depth, {features: numbers.output_feature_dimension})
 
 
-def _product(op: ir.OpView, of: Reading, depth: int, places: dict[int, int]) -> Results:
+def _product(op: ir.OpView, of: Reading, depth: IntLike, places: dict[int, int]) -> Results:
     """`depth` products are summed; dimension d of rhs is dimension `places[d]` of the result."""
     lhs, rhs, *others = op.operands
     left, right, result = of(lhs), of(rhs), of(op.results[0])
