@@ -1,4 +1,4 @@
-"""Kernel templates: `kernels/<kind>.py` generates the code of fusions of that kind."""
+"""Kernel templates: `kernels/<kind>.py`, or the file that `KINDS` says, generates the code of fusions of that kind."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.mlir import ir
 
-#: What there is a template for. The other files are parts of these.
-KINDS = frozenset(
-    """cholesky column convolution custom_call dot exchange fft infeed loop outfeed
-    random_state recv reduce_general reduce_window reduce_window_general rng_bit_generator row scatter
-    select_and_scatter send sort sparse_product tiny tiny_loop top_k triangular_solve tridiagonal_perturbed
-    update""".split()
-)
+#: What there is a template for, and its file. The other files are parts of these.
+KINDS = {
+    kind: kind
+    for kind in """cholesky column convolution custom_call dot exchange fft loop random_state reduce_general
+    reduce_window rng_bit_generator row scatter select_and_scatter sort sparse_product tiny top_k triangular_solve
+    tridiagonal_perturbed update""".split()
+} | {
+    **dict.fromkeys(("infeed", "outfeed", "recv", "send"), "transfer"),
+    "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
+    "tiny_loop": "tiny",  # a kind by itself, as its cost is per trip
+}
 
 
 def template(kind: str) -> Template | None:
     """The `emit` function of a kind, or None when there is no template for it."""
-    return import_module(f"{__name__}.{kind}").emit if kind in KINDS else None
+    return import_module(f"{__name__}.{KINDS[kind]}").emit if kind in KINDS else None
 
 
 def emit_kernel(function: ir.OpView, target: CpuTarget, sizes: SizeTable | None = None) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -48,6 +48,20 @@ class Kernel:
     may_fail: bool = False
     loops: bool = False
     checks: tuple[Check, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        functions: Sequence[Function],
+        phases: Sequence[Phase],
+        *,
+        shared_bytes: IntLike = 0,
+        private_bytes: IntLike = 0,
+    ) -> Kernel:
+        """Of finished functions."""
+        externals = {name: text for function in functions for name, text in function.declarations().items()}
+        texts = tuple(function.text() for function in functions)
+        return cls(texts, tuple(phases), shared_bytes, private_bytes, tuple(externals.values()))
 
 
 Template = Callable[[Fusion, CpuTarget], Kernel]

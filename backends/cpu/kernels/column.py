@@ -18,7 +18,7 @@ from stablehlo_py.backends.common.loops import pack, unpack
 from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reductions
 from stablehlo_py.backends.cpu.kernels import loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
-from stablehlo_py.backends.cpu.kernels.iteration import empty, kernel, lanes_for, phase, power_of_two, start_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, phase, power_of_two, start_function
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -195,7 +195,7 @@ class _KeptLanes:
         self.rows_at_once = max(1, min(4 // self.vectors, rows)) if column.cost < COSTS.bound_ns else 1
 
     def emit(self) -> Kernel:
-        c, target = self.c, self.c.target
+        c = self.c
         iterations = math.prod(self.outer) * self.blocks
         split = c.reduced.index(max(c.reduced, key=size_hint))
         chunks = c.chunks(iterations, c.reduced[split])
@@ -204,7 +204,7 @@ class _KeptLanes:
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
             f.ret()
-            return kernel([f], [phase(c.fusion.name, iterations, cost)], target)
+            return Kernel.of([f], [phase(c.fusion.name, iterations, cost)])
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
@@ -213,9 +213,7 @@ class _KeptLanes:
         f.loop(f.begin, f.end, 1, one, nonempty=True)
         f.ret()
         g, second = combine_phase(c, partials)
-        return kernel(
-            [f, g], [phase(c.fusion.name, iterations * chunks, cost), second], target, shared_bytes=partials.bytes
-        )
+        return Kernel.of([f, g], [phase(c.fusion.name, iterations * chunks, cost), second], shared_bytes=partials.bytes)
 
     def _block(
         self, f: Function, i: Index, partials: _Partials | None, split: int, chunks: int, chunk: Index = 0
@@ -364,7 +362,7 @@ class _ReducedLanes:
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._result(f, i), nonempty=True)
             f.ret()
-            return kernel([f], [phase(c.fusion.name, c.count, cost)], c.target)
+            return Kernel.of([f], [phase(c.fusion.name, c.count, cost)])
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
@@ -382,9 +380,7 @@ class _ReducedLanes:
         f.loop(f.begin, f.end, 1, one, nonempty=True)
         f.ret()
         g, second = combine_phase(c, partials, self if len(c.reduced) == 1 else None)
-        return kernel(
-            [f, g], [phase(c.fusion.name, c.count * chunks, cost), second], c.target, shared_bytes=partials.bytes
-        )
+        return Kernel.of([f, g], [phase(c.fusion.name, c.count * chunks, cost), second], shared_bytes=partials.bytes)
 
     def _range(self, f: Function, chunk: Index, chunks: int, unit: IntLike) -> tuple[Index, Index]:
         units = self.c.reduced[0] // unit

@@ -50,24 +50,8 @@ def start_function(fusion: Fusion, target: CpuTarget, suffix: str = "") -> Funct
     return phase_function(fusion, target, fusion.name + suffix, aliased=fusion.aliased)
 
 
-def kernel(
-    functions: Sequence[Function],
-    phases: Sequence[Phase],
-    target: CpuTarget,
-    *,
-    shared_bytes: IntLike = 0,
-    private_bytes: IntLike = 0,
-) -> Kernel:
-    """The kernel of finished functions."""
-    externals: dict[str, str] = {}
-    for function in functions:
-        externals.update(function.declarations())
-    texts = tuple(function.text() for function in functions)
-    return Kernel(texts, tuple(phases), shared_bytes, private_bytes, tuple(externals.values()))
-
-
 def empty(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The kernel of a fusion without elements."""
     f = start_function(fusion, target)
     f.ret()
-    return kernel([f], [Phase(fusion.name, 0)], target)
+    return Kernel.of([f], [Phase(fusion.name, 0)])

@@ -15,7 +15,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone, place_of, refine
 from stablehlo_py.backends.cpu.kernels import symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import empty, kernel, lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
@@ -66,7 +66,7 @@ class _Loop:
             description = phase(self.fusion.name, self.outer * blocks, cost * -(-vectors // blocks) + 2.0)
         self._streamed(f, body)
         f.ret()
-        return kernel([f], [description], self.target)
+        return Kernel.of([f], [description])
 
     def _streamed(self, f: Function, body: Callable[[Index], Callable[[bool], None]]) -> None:
         """The loop over [begin, end), in a version with non-temporal stores too where the results are large."""

@@ -88,14 +88,8 @@ class Rooted:
 
     def kernel(self) -> Kernel:
         """The finished kernel."""
-        externals = {text: None for f in self.builder.functions for text in f.declarations().values()}
-        return Kernel(
-            tuple(f.text() for f in self.builder.functions),
-            tuple(self.builder.phases),
-            shared_bytes=self.builder.scratch.bytes,
-            private_bytes=self.builder.private.bytes,
-            externals=tuple(externals),
-        )
+        made = self.builder
+        return Kernel.of(made.functions, made.phases, shared_bytes=made.scratch.bytes, private_bytes=made.private.bytes)
 
     def emit(
         self,

@@ -17,7 +17,7 @@ from stablehlo_py.backends.common.loops import nest
 from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reduction_levels, reductions
 from stablehlo_py.backends.cpu.kernels import column, loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import empty, kernel, lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -147,7 +147,7 @@ class _Row:
             COSTS.vector_ns(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
             + 5.0
         )
-        return kernel([f], [phase(self.fusion.name, groups, cost)], self.target, private_bytes=self.private_bytes)
+        return Kernel.of([f], [phase(self.fusion.name, groups, cost)], private_bytes=self.private_bytes)
 
     def _row(self, f: Function, i: Index) -> None:
         e = Elemental(f, self.fusion, self.target, self.lanes)

@@ -17,7 +17,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, place_of
 from stablehlo_py.backends.cpu.kernels import tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import kernel, lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -69,9 +69,7 @@ class _SymbolicLoop:
         f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks))
         f.ret()
         vectors = -(-min(size_hint(self.inner), BLOCK) // self.lanes)
-        return kernel(
-            [f], [phase(self.fusion.name + self.suffix, self.outer * blocks, cost * vectors + 2.0)], self.target
-        )
+        return Kernel.of([f], [phase(self.fusion.name + self.suffix, self.outer * blocks, cost * vectors + 2.0)])
 
     def _block(self, f: Function, i: Index, blocks: IntLike) -> None:
         row = affine_of(f.idiv(i, blocks), self.outer - 1)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, place_of
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import kernel, lanes_for, phase, power_of_two, start_function
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
@@ -207,4 +207,4 @@ def emit(
     f.loop(f.begin, f.end, 1, strip, nonempty=is_known(rows, columns))
     f.ret()
     cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * size_hint(column_tiles)
-    return kernel([f], [phase(fusion.name + suffix, math.prod(others) * row_tiles, cost)], target)
+    return Kernel.of([f], [phase(fusion.name + suffix, math.prod(others) * row_tiles, cost)])

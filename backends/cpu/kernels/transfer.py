@@ -19,7 +19,16 @@ from stablehlo_py.dialect.types import i64, i64s, tensor_bytes, text
 Body = Callable[[Function, Value, Value], None]
 
 
-def transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Sequence[str] = ()) -> Kernel:
+def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
+    """At a port, or out of this process's own channel, or into that of its target."""
+    if fusion.kind == "recv":
+        return _through_channel(fusion, target, "sources", "shlo_grid_recv")
+    if fusion.kind == "send":
+        return _through_channel(fusion, target, "targets", "shlo_grid_send")
+    return _at_port(fusion, target)
+
+
+def _transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Sequence[str] = ()) -> Kernel:
     """A kernel whose body takes the process and the address of the tensor: the operand after the token, else the first
     result."""
     op = fusion.ops[0]
@@ -33,7 +42,7 @@ def transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Sequence[str
     return Kernel(functions, (Phase(fusion.name),), externals=externals, communicates=text(op, "origin"))
 
 
-def at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
+def _at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
     """Let the runtime read or write the tensor."""
     port = i64(fusion.ops[0], "port")
 
@@ -50,10 +59,10 @@ def at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
         assert status is not None
         f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: grid.fail(f, process, grid.STOPPED))
 
-    return transfer(fusion, target, body)
+    return _transfer(fusion, target, body)
 
 
-def through_channel(fusion: Fusion, target: CpuTarget, others: str, function: str) -> Kernel:
+def _through_channel(fusion: Fusion, target: CpuTarget, others: str, function: str) -> Kernel:
     """Call `function` on the channel of the receiver; `others` names the attribute that says who the other one is. A
     process without one sends nothing, and receives zeros."""
     op = fusion.ops[0]
@@ -79,4 +88,4 @@ def through_channel(fusion: Fusion, target: CpuTarget, others: str, function: st
 
         f.if_(f.cmp("eq", offset, f.const(NOBODY)), nothing, call)
 
-    return transfer(fusion, target, body, [constant_table(table, offsets, I64)])
+    return _transfer(fusion, target, body, [constant_table(table, offsets, I64)])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone, place_of, refine
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
-from stablehlo_py.backends.cpu.kernels.iteration import kernel, lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -34,7 +34,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         emitter.output(output, {source for source, result in pairs if result == output})
     if not emitter.phases:
         emitter.nothing()
-    return kernel(emitter.functions, emitter.phases, target, shared_bytes=emitter.shared_bytes)
+    return Kernel.of(emitter.functions, emitter.phases, shared_bytes=emitter.shared_bytes)
 
 
 class _Update:

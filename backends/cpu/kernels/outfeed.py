@@ -1,5 +1,0 @@
-"""hlo.outfeed."""
-
-from stablehlo_py.backends.cpu.kernels.transfer import at_port as emit
-
-__all__ = ["emit"]
