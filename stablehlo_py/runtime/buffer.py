@@ -14,8 +14,8 @@ from stablehlo_py.runtime.memory import ArrayMemory, address_of
 from stablehlo_py.runtime.program import Spec
 
 # Of an array of DLPack: its device, by type and number (dlpack.h).
-_DLPACK_CPU = (1, 0)
-DONATED = "donated to an earlier call"
+_DLPACK_HOST = (1, 0)
+DONATED, HOST = "donated to an earlier call", "host"
 
 
 class Event(Protocol):
@@ -86,14 +86,14 @@ class Buffer:
     @property
     @public
     def device(self) -> str:
-        """The device that its memory belongs to."""
-        return "cpu" if self._space is None else self._space.device
+        """The device that its memory belongs to: "host", or as its backend calls it."""
+        return HOST if self._space is None else self._space.device
 
     @property
     @public
     def memory_space(self) -> str:
         """Which of the device's memories it is in."""
-        return "host" if self._space is None else self._space.name
+        return HOST if self._space is None else self._space.name
 
     @property
     @public
@@ -183,7 +183,7 @@ class Buffer:
         return (array if self._space is not None else self._owner).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _DLPACK_CPU
+        return _DLPACK_HOST
 
     def __reduce__(self) -> str:
         # A copy would share memory that a call may give away, or hold the address of memory that is freed.
@@ -192,7 +192,10 @@ class Buffer:
     def __repr__(self) -> str:
         state = self._gone or ("ready" if self.is_ready() else "not ready")
         described = Spec(self.spec.name, self.shape, self.dtype, self.spec.quantization)
-        return f"<Buffer {described} in {self.memory_space} memory of {self.device}, {state}>"
+        return f"<Buffer {described} in {self._place()}, {state}>"
+
+    def _place(self) -> str:
+        return "host memory" if self._space is None else f"{self.memory_space} memory of {self.device}"
 
 
 def wait_for(buffers: Iterable[Buffer]) -> None:
@@ -250,8 +253,7 @@ class Placement:
         buffer._require()
         if buffer._space is not self.space:
             raise ArgumentError(
-                f"the buffer of {buffer.spec.name} is in {buffer.memory_space} memory of {buffer.device}, where the "
-                "program does not run",
+                f"the buffer of {buffer.spec.name} is in {buffer._place()}, where the program does not run",
                 remedy="put() the array with this executable",
             )
         if buffer.spec is not spec and (buffer.dtype, buffer.shape) != (spec.dtype, spec.shape):

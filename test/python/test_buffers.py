@@ -34,12 +34,12 @@ def test_results_are_arguments_of_the_next_call(text: str) -> None:
 
 def test_what_a_buffer_says_of_itself() -> None:
     buffer = shlo.compile(DOUBLE).put(X)
-    assert (buffer.device, buffer.memory_space) == ("cpu", "host")
+    assert (buffer.device, buffer.memory_space) == ("host", "host")
     assert (buffer.dtype, buffer.shape, buffer.layout) == (np.float32, (3, 4), (0, 1))
     assert (buffer.ndim, buffer.size, buffer.nbytes) == (2, 12, 48)
     assert buffer.address == np.asarray(buffer).ctypes.data
     assert buffer.is_ready() and not buffer.is_donated and buffer.wait() is buffer
-    assert repr(buffer) == "<Buffer arg0: float32[3, 4] in host memory of cpu, ready>"
+    assert repr(buffer) == "<Buffer arg0: float32[3, 4] in host memory, ready>"
     assert "float32[3, 4]" in repr(shlo.compile(DYNAMIC).put(X))
 
 
