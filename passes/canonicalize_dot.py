@@ -79,12 +79,7 @@ class DotNumbers:
 
 def make_dot(rewriter: Rewriter, op: ir.Operation, lhs: ir.Value, rhs: ir.Value, numbers: DotNumbers) -> ir.Value:
     """`hlo.dot` with the element type of `op`'s result, in the shape that operands and numbers give."""
-    left, right = shape(lhs), shape(rhs)
-    sizes = [left[dimension] for dimension in numbers.lhs_batch]
-    sizes += [left[dimension] for dimension in numbers.free(0, len(left))]
-    sizes += [right[dimension] for dimension in numbers.free(1, len(right))]
-    result = tensor(sizes, op.result.type.element_type)
-    return rewriter.value("dot", result, lhs, rhs, **vars(numbers))
+    return rewriter.made("dot", lhs, rhs, element=op.result.type.element_type, **vars(numbers))
 
 
 # --- trivial contractions --------------------------------------------------------------------------------------------

@@ -92,16 +92,11 @@ class DecomposeCollectives(Pass):
         flat = build.reshape(operand, [count])
         if part * width != count:
             zero = build.splat(0, build.tensor([], element))
-            missing = part * width - count
-            padded_type = build.tensor([part * width], element)
-            flat = build.value("pad", padded_type, flat, zero, low=[0], high=[missing], interior=[0])
+            flat = build.made("pad", flat, zero, low=[0], high=[part * width - count], interior=[0])
         blocks = _exchange(op, "blocks", groups, build.reshape(flat, [width, part]))
         reduced = _fold(op, groups, blocks, combine)
         gathered = build.reshape(_exchange(op, "gather", groups, reduced), [part * width])
-        if part * width != count:
-            type_ = build.tensor([count], element)
-            gathered = build.value("slice", type_, gathered, start=[0], limit=[count], strides=[1])
-        return build.reshape(gathered, shape(operand))
+        return build.reshape(build.slice_(gathered, [0], [count]), shape(operand))
 
     def reduce_scatter(self, op: ir.OpView) -> list[ir.Value]:
         """Each member gets its block from all others, and combines them."""
@@ -221,28 +216,18 @@ def _permuted(op: ir.OpView, groups: Groups, sources: list[int]) -> ir.Value:
 def _fold(op: ir.OpView, groups: Groups, stack: ir.Value, combine: Combine) -> ir.Value:
     """The stacked operands of a group combined in its order; padding takes no part."""
     width = shape(stack)[0]
-    total = _at(stack, 0)
+    total = build.row(stack, 0)
     if all(len(group) == width for group in groups):
         for member in range(1, width):
-            total = combine(total, _at(stack, member))
+            total = combine(total, build.row(stack, member))
         return total
     count = _looked_up(op, _by_process(op, groups, len, 0))
     flag = build.tensor([], ir.IntegerType.get_signless(1))
     for member in range(1, width):
         present = build.value("compare", flag, count, build.splat(member, count.type), direction="GT")
         everywhere = build.broadcast(present, shape(total), [])
-        total = build.value("select", total.type, everywhere, combine(total, _at(stack, member)), total)
+        total = build.value("select", total.type, everywhere, combine(total, build.row(stack, member)), total)
     return total
-
-
-def _at(stack: ir.Value, position: int) -> ir.Value:
-    """stack[position]."""
-    sizes = shape(stack)
-    start, limit = [0] * len(sizes), list(sizes)
-    start[0], limit[0] = position, position + 1
-    type_ = build.tensor([1, *sizes[1:]], element_type(stack))
-    row = build.value("slice", type_, stack, start=start, limit=limit, strides=[1] * len(sizes))
-    return build.reshape(row, sizes[1:])
 
 
 def _split(operand: ir.Value, dimension: int, count: int) -> ir.Value:
@@ -286,9 +271,7 @@ def _components(links: Iterable[tuple[int, int]]) -> Groups:
 
 def _process_number(op: ir.OpView) -> ir.Value:
     """The number of this process, tensor<i64>."""
-    element = ir.IntegerType.get_signless(64)
-    first = build.value("slice", build.tensor([1], element), process(op), start=[0], limit=[1], strides=[1])
-    return build.reshape(first, [])
+    return build.row(process(op), 0)
 
 
 def _digit(op: ir.OpView, how: str, count: int, others: int) -> ir.Value:
@@ -304,7 +287,5 @@ def _digit(op: ir.OpView, how: str, count: int, others: int) -> ir.Value:
 
 def _looked_up(op: ir.OpView, numbers: Sequence[int]) -> ir.Value:
     """`numbers[process]`, tensor<i64>."""
-    element = ir.IntegerType.get_signless(64)
-    table = build.constant(np.asarray(numbers, np.int64), element)
-    found = build.value("dynamic_slice", build.tensor([1], element), table, _process_number(op), sizes=[1])
-    return build.reshape(found, [])
+    table = build.constant(np.asarray(numbers, np.int64), ir.IntegerType.get_signless(64))
+    return build.reshape(build.made("dynamic_slice", table, _process_number(op), sizes=[1]), [])

@@ -11,7 +11,6 @@ from stablehlo_py.dialect.types import num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use
 from stablehlo_py.passes.shape_rules.through import made_again
-from stablehlo_py.passes.simplify_rules.move import slice_of
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 SLICES = RuleSet("slices")
@@ -32,7 +31,7 @@ def _edges(op: ir.Operation) -> list[tuple[IntLike, IntLike, IntLike]]:
 def slice_edges(rewriter: Rewriter, x: ir.Value, edges: Sequence[Edge]) -> ir.Value:
     """`hlo.slice` by one (start, limit, stride) per dimension."""
     start, limit, strides = ([edge[k] for edge in edges] for k in range(3))
-    return slice_of(rewriter, x, start, limit, strides)
+    return rewriter.slice(x, start, limit, strides)
 
 
 @SLICES.rule("hlo.slice")

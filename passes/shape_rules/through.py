@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from stablehlo_py.dialect.build import tensor
+from stablehlo_py.dialect.build import AttributeValue, tensor
 from stablehlo_py.dialect.index_map import reshaped_roles
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import IntLike
@@ -18,7 +18,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user
 from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast, reshaped_dimensions
 from stablehlo_py.passes.simplify_rules.reduce import reduce
-from stablehlo_py.passmanager.rewrite import AttributeValue, Replacement, Rewriter, RuleSet
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 THROUGH = RuleSet("through")
 

@@ -8,7 +8,6 @@ from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, iota_step, is_scalar_broadcast, splat
-from stablehlo_py.passes.simplify_rules.move import slice_of
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 INDEX = RuleSet("index")
@@ -28,7 +27,7 @@ def dynamic_slice_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             return None
         begins.append(clamp_start(int(c), size, total))  # type: ignore[arg-type]
     limits = [begin + size for begin, size in zip(begins, sizes, strict=True)]
-    return slice_of(rewriter, x, begins, limits, [1] * len(sizes))
+    return rewriter.slice(x, begins, limits, [1] * len(sizes))
 
 
 @INDEX.rule("hlo.dynamic_slice", "hlo.gather", needs="hlo.broadcast", where="c is a scalar")
@@ -103,13 +102,11 @@ def gather_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     for dimension in range(x.type.rank):
         if dimension in index_map:
             k = index_map.index(dimension)
-            starts.append(rewriter.reshape(slice_of(rewriter, flat, [k], [k + 1], [1]), []))
+            starts.append(rewriter.reshape(rewriter.slice(flat, [k], [k + 1], [1]), []))
         else:
             zero = zero if zero is not None else rewriter.splat(0, tensor([], element))
             starts.append(zero)
-    sizes = list(symints(op, "slice_sizes"))
-    result = tensor(sizes, x.type.element_type)
-    return rewriter.reshape(rewriter.value("dynamic_slice", result, x, *starts, sizes=sizes), shape(op.result))
+    return rewriter.reshape(rewriter.made("dynamic_slice", x, *starts, sizes=symints(op, "slice_sizes")), shape(op.result))
 
 
 @INDEX.rule("hlo.gather", where="indices are an increasing arithmetic progression along one dimension, all in range")
@@ -128,7 +125,7 @@ def gather_sequence(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         return None
     start, limit, strides = [0] * x.type.rank, list(symints(op, "slice_sizes")), [1] * x.type.rank
     start[dimension], limit[dimension], strides[dimension] = first, first + (count - 1) * step + 1, step
-    taken = slice_of(rewriter, x, start, limit, strides)
+    taken = rewriter.slice(x, start, limit, strides)
     # Result order: batch dimensions (one of them `count` long, in place of the indexed one) among the offset
     # dimensions.
     offset_dims = i64s(op, "offset_dims")

@@ -25,21 +25,6 @@ def concatenate(rewriter: Rewriter, operands: list[ir.Value], dimension: int) ->
     return rewriter.create(_CONCATENATE, [result], operands, {"dimension": dimension}).result
 
 
-def slice_of(
-    rewriter: Rewriter,
-    operand: ir.Value,
-    start: Sequence[IntLike],
-    limit: Sequence[IntLike],
-    strides: Sequence[IntLike],
-) -> ir.Value:
-    """`hlo.slice`; the operand itself when everything is kept."""
-    sizes = [-(-(high - low) // step) for low, high, step in zip(start, limit, strides, strict=True)]
-    if tuple(sizes) == shape(operand):
-        return operand
-    result = tensor(sizes, operand.type.element_type)
-    return rewriter.value("slice", result, operand, start=start, limit=limit, strides=strides)
-
-
 @MOVE.rule(_CONCATENATE)
 def concatenate_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "concatenate(x) -> x, and operands without elements are dropped"
@@ -95,7 +80,7 @@ def _join(rewriter: Rewriter, first: ir.Value, second: ir.Value, dimension: int)
     if any(start[i] != begin[i] or limit[i] != end[i] for i in others):
         return None
     limit[dimension] = end[dimension]
-    return slice_of(rewriter, one.operands[0], start, limit, strides)
+    return rewriter.slice(one.operands[0], start, limit, strides)
 
 
 @MOVE.rule(_CONCATENATE, needs="hlo.broadcast", where="all splats of one scalar")
@@ -137,7 +122,7 @@ def slice_of_concatenate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         return None
     start[dimension] -= first
     limit[dimension] -= first
-    return slice_of(rewriter, concatenate(rewriter, kept, dimension), start, limit, strides)
+    return rewriter.slice(concatenate(rewriter, kept, dimension), start, limit, strides)
 
 
 @MOVE.rule("hlo.slice", needs="hlo.pad", where="nothing of the padding is kept")
@@ -151,7 +136,7 @@ def slice_of_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     limit = [a - b for a, b in zip(symints(op, "limit"), low, strict=True)]
     if any(a < 0 for a in start) or any(b > size for b, size in zip(limit, sizes, strict=True)):
         return None
-    return slice_of(rewriter, inner.operands[0], start, limit, list(symints(op, "strides")))
+    return rewriter.slice(inner.operands[0], start, limit, list(symints(op, "strides")))
 
 
 @MOVE.rule("hlo.pad")
@@ -176,7 +161,7 @@ def pad_negative(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     limit = [size - max(-b, 0) for size, b in zip(sizes, high, strict=True)]
     if any(a > b for a, b in zip(start, limit, strict=True)):
         return None
-    cropped = slice_of(rewriter, x, start, limit, [1] * len(sizes))
+    cropped = rewriter.slice(x, start, limit, [1] * len(sizes))
     before, after = [max(a, 0) for a in low], [max(b, 0) for b in high]
     if not any((*before, *after)):
         return cropped

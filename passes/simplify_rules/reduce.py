@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.rounding import integer_info
@@ -39,9 +38,7 @@ def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dim
             if is_identity(kind, init)
             else rewriter.like(kind, rewriter.broadcast(init, shape(operand), []), operand)
         )
-    sizes = [size for i, size in enumerate(shape(operand)) if i not in dimensions]
-    result = tensor(sizes, operand.type.element_type)
-    return rewriter.value("reduce", result, operand, init, kind=kind, dimensions=dimensions)
+    return rewriter.made("reduce", operand, init, kind=kind, dimensions=dimensions)
 
 
 @REDUCE.rule("hlo.reduce")

@@ -7,14 +7,35 @@ result value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from stablehlo_py.dialect.constants import from_numpy
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect.ops.record import record_of
+from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.size_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, element_type, shape
+from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.mlir import ir
+
+AttributeValue: TypeAlias = "bool | int | str | Sequence[int] | ir.Attribute"
+
+
+@dataclass(frozen=True)
+class Form:
+    """An op as hlo has it, which may be none yet.
+
+    Attributes:
+        name: of the hlo op, without the dialect.
+        operands: those that it has there.
+        attributes: as hlo has them.
+    """
+
+    name: str
+    operands: list[ir.Value]
+    attributes: Mapping[str, ir.Attribute]
 
 
 def tensor(sizes: Sequence[IntLike], element: ir.Type) -> ir.RankedTensorType:
@@ -25,7 +46,7 @@ def tensor(sizes: Sequence[IntLike], element: ir.Type) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(known, element, ir.StringAttr.get(sizes_text(sizes)))
 
 
-def attribute(value: bool | int | str | Sequence[IntLike] | ir.Attribute) -> ir.Attribute:
+def attribute(value: AttributeValue) -> ir.Attribute:
     """The house form of an attribute: bool, i64, string, or `array<i64>` (text where it holds Sizes)."""
     if isinstance(value, ir.Attribute):
         return value
@@ -43,7 +64,7 @@ def op(
     name: str,
     results: Sequence[ir.Type],
     operands: Sequence[ir.Value],
-    attributes: Mapping[str, bool | int | str | Sequence[IntLike] | ir.Attribute] | None = None,
+    attributes: Mapping[str, AttributeValue] | None = None,
     *,
     loc: ir.Location | None = None,
     ip: ir.InsertionPoint | None = None,
@@ -56,51 +77,92 @@ def op(
     )
 
 
-def value(
-    name: str, result: ir.Type, *operands: ir.Value, **attributes: bool | int | str | Sequence[IntLike] | ir.Attribute
-) -> ir.Value:
-    """Create `hlo.<name>` with one result and return it: `value("slice", type, x, start=..., limit=...,
-    strides=...)`."""
-    return op(f"hlo.{name}", [result], operands, attributes).result
+class Builder:
+    """Makes hlo ops, each by `create`."""
+
+    def create(
+        self,
+        name: str,
+        results: Sequence[ir.Type],
+        operands: Sequence[ir.Value],
+        attributes: Mapping[str, AttributeValue] | None = None,
+    ) -> ir.Operation:
+        """Create any op, by its full name."""
+        return op(name, results, operands, attributes)
+
+    def value(self, name: str, result: ir.Type, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
+        """Create `hlo.<name>` with one result and return it: `value("slice", type, x, start=..., limit=...,
+        strides=...)`."""
+        return self.create(f"hlo.{name}", [result], operands, attributes).result
+
+    def like(self, name: str, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
+        """An op whose result has the first operand's type: `like("add", x, y)`."""
+        return self.value(name, operands[0].type, *operands, **attributes)
+
+    def made(
+        self, name: str, *operands: ir.Value, element: ir.Type | None = None, **attributes: AttributeValue
+    ) -> ir.Value:
+        """An op whose result has the shape that its record's rule gives, and elements of the first operand's type, or
+        of another one."""
+        form = Form(name, list(operands), {key: attribute(each) for key, each in attributes.items()})
+        record = record_of(f"hlo.{name}")
+        assert record is not None and record.shapes is not None
+        (sizes,) = record.shapes(Conditions(), form, *map(shape, operands))
+        return self.value(name, tensor(sizes, element or element_type(operands[0])), *operands, **form.attributes)
+
+    def constant(self, array: np.ndarray | np.generic, element: ir.Type) -> ir.Value:
+        """`hlo.constant` from a NumPy array (ml_dtypes included)."""
+        array = np.asarray(array)
+        return self.value("constant", tensor(array.shape, element), value=from_numpy(array, element))
+
+    def splat(self, number: float | int | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
+        """A scalar constant broadcast to a tensor type (the normal form of a splat)."""
+        scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
+        return self.broadcast(scalar, shape(type_), [])
+
+    # These return the operand itself where nothing changes.
+
+    def broadcast(self, operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
+        """`hlo.broadcast`."""
+        if tuple(sizes) == shape(operand):
+            return operand
+        return self.value("broadcast", tensor(sizes, element_type(operand)), operand, dimensions=list(dimensions))
+
+    def reshape(self, operand: ir.Value, sizes: Sequence[int]) -> ir.Value:
+        """`hlo.reshape`."""
+        if tuple(sizes) == shape(operand):
+            return operand
+        return self.value("reshape", tensor(sizes, element_type(operand)), operand)
+
+    def transpose(self, operand: ir.Value, permutation: Sequence[int]) -> ir.Value:
+        """`hlo.transpose`."""
+        if list(permutation) == list(range(len(permutation))):
+            return operand
+        return self.made("transpose", operand, permutation=list(permutation))
+
+    def slice(
+        self, operand: ir.Value, start: Sequence[int], limit: Sequence[int], strides: Sequence[int] | None = None
+    ) -> ir.Value:
+        """`hlo.slice`."""
+        strides = strides or [1] * len(start)
+        edges = zip(start, limit, strides, shape(operand), strict=True)
+        if all((first, end) == (0, size) and (step == 1 or size == 1) for first, end, step, size in edges):
+            return operand
+        return self.made("slice", operand, start=start, limit=limit, strides=strides)
+
+    def row(self, operand: ir.Value, number: int) -> ir.Value:
+        """operand[number]."""
+        _, *sizes = shape(operand)
+        return self.reshape(self.slice(operand, [number, *[0] * len(sizes)], [number + 1, *sizes]), sizes)
 
 
-def like(name: str, *operands: ir.Value, **attributes: bool | int | str | Sequence[IntLike] | ir.Attribute) -> ir.Value:
-    """An op whose result has the first operand's type: `like("add", x, y)`."""
-    return value(name, operands[0].type, *operands, **attributes)
-
-
-def constant(array: np.ndarray | np.generic, element: ir.Type) -> ir.Value:
-    """`hlo.constant` from a NumPy array (ml_dtypes included)."""
-    array = np.asarray(array)
-    return value("constant", tensor(array.shape, element), value=from_numpy(array, element))
-
-
-def broadcast(operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence[int]) -> ir.Value:
-    """`hlo.broadcast`; returns the operand itself when nothing changes."""
-    if tuple(sizes) == shape(operand):
-        return operand
-    return value("broadcast", tensor(sizes, element_type(operand)), operand, dimensions=list(dimensions))
-
-
-def splat(number: float | int | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
-    """A scalar constant broadcast to a tensor type (the normal form of a splat)."""
-    from stablehlo_py.dialect.constants import numpy_dtype
-
-    scalar = constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
-    return broadcast(scalar, shape(type_), [])
-
-
-def reshape(operand: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
-    """`hlo.reshape`; returns the operand itself when nothing changes."""
-    if tuple(sizes) == shape(operand):
-        return operand
-    return value("reshape", tensor(sizes, element_type(operand)), operand)
-
-
-def transpose(operand: ir.Value, permutation: Sequence[int]) -> ir.Value:
-    """`hlo.transpose`; returns the operand itself for the identity."""
-    if list(permutation) == list(range(len(permutation))):
-        return operand
-    sizes = shape(operand)
-    result = tensor([sizes[dimension] for dimension in permutation], element_type(operand))
-    return value("transpose", result, operand, permutation=list(permutation))
+_BUILDER = Builder()
+value, like, made, constant, splat = (
+    _BUILDER.value,
+    _BUILDER.like,
+    _BUILDER.made,
+    _BUILDER.constant,
+    _BUILDER.splat,
+)
+broadcast, reshape, transpose = _BUILDER.broadcast, _BUILDER.reshape, _BUILDER.transpose
+slice_, row = _BUILDER.slice, _BUILDER.row

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-from stablehlo_py.dialect.build import attribute
+from stablehlo_py.dialect.build import Form, attribute
 from stablehlo_py.dialect.call_signatures import CALLS, RESULT, Source, shape_operands
 from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.stablehlo import keyword, optional_i64s, optional_pairs
 from stablehlo_py.dialect.types import rank
 from stablehlo_py.mlir import ir, stablehlo
-
-
-@dataclass(frozen=True)
-class Form:
-    """A StableHLO op as hlo has it.
-
-    Attributes:
-        name: of the hlo op, without the dialect.
-        operands: those that are no attributes there.
-        attributes: as hlo has them.
-    """
-
-    name: str
-    operands: list[ir.Value]
-    attributes: Mapping[str, ir.Attribute]
 
 
 def _numbers(name: str, read: Callable[[ir.Attribute], object], *fields: str) -> Source:

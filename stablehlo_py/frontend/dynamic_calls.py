@@ -17,7 +17,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import WINDOW
 from stablehlo_py.dialect.call_signatures import CALLS, check_call
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.forms import Form, form_of, name_of, size_operands
+from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.types import DYNAMIC, shape, symints
@@ -73,7 +73,7 @@ def _is_constant(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "stablehlo.constant"
 
 
-def static_op(op: ir.Operation, form: Form, types: Sequence[ir.Type]) -> ir.Operation:
+def static_op(op: ir.Operation, form: build.Form, types: Sequence[ir.Type]) -> ir.Operation:
     """The op that a call with a static form is, of results of these types.
 
     Raises:
@@ -91,7 +91,7 @@ def static_op(op: ir.Operation, form: Form, types: Sequence[ir.Type]) -> ir.Oper
     return static
 
 
-def _window(op: ir.Operation, form: Form) -> dict[str, Any]:
+def _window(op: ir.Operation, form: build.Form) -> dict[str, Any]:
     """The attributes of a `reduce_window`. They cannot hold Sizes: then `hlo.window` counts, and they are those of a
     window of one element, padded or cut to the shape of the result, since the op's verifier computes with them."""
     window = {name: symints(form, name) for name in NAMES}

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.custom_call import configuration
-from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.elementwise import compare
 from stablehlo_py.legalize.regions import called_computation
 from stablehlo_py.legalize.rules import Unsupported, terminator
@@ -36,7 +35,8 @@ def approx_top_k(op: ir.OpView) -> Sequence[ir.Value]:
             copy.operands[position] = value
         build.op("stablehlo.return", [], [compare(copy.opview)])
         copy.erase()
-    return [_first(value, shape(result)) for value, result in zip(sort.results, op.results, strict=True)]
+    zeros = [0] * rank(operands[0])
+    return [build.slice_(value, zeros, shape(result)) for value, result in zip(sort.results, op.results, strict=True)]
 
 
 def _order(op: ir.OpView) -> ir.OpView:
@@ -47,9 +47,3 @@ def _order(op: ir.OpView) -> ir.OpView:
     if compares and list(last.operands) == [first.operation.result]:
         return first
     raise Unsupported("has an order that is not one comparison", "use jax.lax.top_k")
-
-
-def _first(value: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
-    zeros, ones = [0] * len(sizes), [1] * len(sizes)
-    result = build.tensor(sizes, element_type(value))
-    return build.value("slice", result, value, start=zeros, limit=list(sizes), strides=ones)

@@ -156,7 +156,7 @@ def _segments(values: Sequence[ir.Value], sizes: Sequence[int]) -> tuple[list[ir
 def _slice(operand: ir.Value, place: ir.Value, zero: ir.Value, dimension: int) -> ir.Value:
     sizes = [1 if d == dimension else size for d, size in enumerate(shape(operand))]
     starts = [place if d == dimension else zero for d in range(len(sizes))]
-    one = build.value("dynamic_slice", build.tensor(sizes, element_type(operand)), operand, *starts, sizes=sizes)
+    one = build.made("dynamic_slice", operand, *starts, sizes=sizes)
     return build.reshape(one, sizes[:dimension] + sizes[dimension + 1 :])
 
 
@@ -196,8 +196,4 @@ def first_sorted(op: ir.OpView, k: int, direction: str) -> Results:
         flag = build.tensor([], ir.IntegerType.get_signless(1))
         less = build.value("compare", flag, *list(block.arguments)[:2], direction=direction, **order)
         build.op("stablehlo.return", [], [less])
-    bounds = {"start": [0] * len(sizes), "limit": [*sizes[:-1], k], "strides": [1] * len(sizes)}
-    return [
-        build.value("slice", result.type, value, **bounds)
-        for value, result in zip(sort.results, op.results, strict=True)
-    ]
+    return [build.slice_(value, [0] * len(sizes), [*sizes[:-1], k]) for value in sort.results]

@@ -82,10 +82,8 @@ def collective_reduce(op: ir.OpView) -> Results:
             is_root = _compared(op, position, 0, "EQ", total)
         else:
             mine = build.value("convert", build.tensor([], element_type(roots)), looked_up(op, position))
-            row = build.tensor([1], element_type(roots))
-            root = build.value("slice", row, roots, start=[number], limit=[number + 1], strides=[1])
             flag = build.tensor([], ir.IntegerType.get_signless(1))
-            equal = build.value("compare", flag, mine, build.reshape(root, []), direction="EQ")
+            equal = build.value("compare", flag, mine, build.row(roots, number), direction="EQ")
             is_root = build.broadcast(equal, shape(total), [])
         zero = build.splat(_zero(op, number), total.type)
         results.append(build.value("select", total.type, is_root, total, zero))

@@ -22,9 +22,7 @@ def _zero(element: ir.Type) -> ir.Value:
 def _sum(operand: ir.Value, away: list[int]) -> ir.Value:
     """The sum over some dimensions; of booleans the disjunction."""
     element = element_type(operand)
-    kept = [size for i, size in enumerate(shape(operand)) if i not in away]
-    kind = "or" if is_bool(element) else "add"
-    return build.value("reduce", build.tensor(kept, element), operand, _zero(element), kind=kind, dimensions=away)
+    return build.made("reduce", operand, _zero(element), kind="or" if is_bool(element) else "add", dimensions=away)
 
 
 def _diagonals(operand: ir.Value, labels: str) -> tuple[ir.Value, str]:

@@ -132,10 +132,8 @@ def _splits(ref: ir.Attribute, name: str) -> bool:
 
 def looked_up(op: ir.OpView, numbers: Sequence[int]) -> ir.Value:
     """`numbers[process]`, tensor<i64>."""
-    element = ir.IntegerType.get_signless(64)
-    table = build.constant(np.asarray(numbers, np.int64), element)
-    found = build.value("dynamic_slice", build.tensor([1], element), table, _process_number(op), sizes=[1])
-    return build.reshape(found, [])
+    table = build.constant(np.asarray(numbers, np.int64), ir.IntegerType.get_signless(64))
+    return build.reshape(build.made("dynamic_slice", table, _process_number(op), sizes=[1]), [])
 
 
 def _process_number(op: ir.OpView) -> ir.Value:

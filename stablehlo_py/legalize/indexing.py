@@ -6,7 +6,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.forms import Form, form_of
+from stablehlo_py.dialect.forms import form_of
 from stablehlo_py.dialect.scatter_windows import mark_windows
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape, static_shape, symints
@@ -51,7 +51,7 @@ def gather(op: ir.OpView) -> ir.Value:
     return build.value(form.name, op.results[0].type, *form.operands, **form.attributes)
 
 
-def in_hlo(op: ir.OpView) -> Form:
+def in_hlo(op: ir.OpView) -> build.Form:
     """An op of `FORMS` as hlo has it. Raises Unsupported where an attribute is given by an operand that is no constant,
     or the result's shape is not known."""
     static_result(op)
@@ -162,5 +162,4 @@ def set_dimension_size(op: ir.OpView) -> ir.Value:
     if given == sizes[changed]:
         return operand
     limit = [given if number == changed else each for number, each in enumerate(sizes)]
-    type_ = op.results[0].type
-    return build.value("slice", type_, operand, start=[0] * len(sizes), limit=limit, strides=[1] * len(sizes))
+    return build.slice_(operand, [0] * len(sizes), limit)

@@ -8,7 +8,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.scalar_regions import not_elementwise, on_tensors
-from stablehlo_py.dialect.types import element_type, num_elements, shape
+from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.legalize.regions import choose_in_branches
 from stablehlo_py.legalize.rules import block_of, rule
 from stablehlo_py.mlir import ir
@@ -45,8 +45,7 @@ def _in_a_loop(op: ir.OpView, block: ir.Block) -> Sequence[ir.Value]:
     with ir.InsertionPoint(step):
         i, so_far = step.arguments
         for argument, operand in zip(block.arguments, operands, strict=True):
-            one_element = build.tensor([1], element_type(operand))
-            element = build.value("dynamic_slice", one_element, operand, i, sizes=[1])
+            element = build.made("dynamic_slice", operand, i, sizes=[1])
             argument.replace_all_uses_with(build.reshape(element, []))
         *body, last = list(block.operations)
         for inner in body:

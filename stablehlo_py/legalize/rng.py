@@ -15,7 +15,7 @@ from stablehlo_py.dialect.grid import function_of, process
 from stablehlo_py.dialect.ops.grid import STATE_WORDS
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.stablehlo import keyword
-from stablehlo_py.dialect.types import element_type, is_float, is_unsigned, shape
+from stablehlo_py.dialect.types import is_float, is_unsigned, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
@@ -113,7 +113,7 @@ def _uniform_integer(draw: _Draw, a: ir.Value, b: ir.Value, result: ir.RankedTen
     low, high = (_as("convert", bound, wide) for bound in (a, b))
     span = build.broadcast(_as("bitcast_convert", build.like("subtract", high, low), word), sizes, [])
     pairs = draw.bits((2, *sizes), 64)
-    upper, lower = (_row(pairs, number) for number in range(2))
+    upper, lower = (build.row(pairs, number) for number in range(2))
     # (upper 2^64 + lower) span has 192 bits; its upper 64 are the offset from a.
     product = build.like("multiply", upper, span)
     middle = build.like("add", product, _mulhi(lower, span))
@@ -125,11 +125,3 @@ def _uniform_integer(draw: _Draw, a: ir.Value, b: ir.Value, result: ir.RankedTen
 
 def _mulhi(x: ir.Value, y: ir.Value) -> ir.Value:
     return build.op("chlo.mulhi", [x.type], [x, y]).result
-
-
-def _row(stack: ir.Value, number: int) -> ir.Value:
-    """stack[number]."""
-    _, *sizes = shape(stack)
-    start, limit = [number, *[0] * len(sizes)], [number + 1, *sizes]
-    type_ = build.tensor([1, *sizes], element_type(stack))
-    return build.reshape(build.value("slice", type_, stack, start=start, limit=limit, strides=[1] * len(limit)), sizes)

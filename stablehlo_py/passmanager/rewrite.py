@@ -40,20 +40,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
 from stablehlo_py.dialect import sharding
-from stablehlo_py.dialect.build import attribute, tensor
+from stablehlo_py.dialect.build import AttributeValue, Builder, attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
-from stablehlo_py.dialect.size import IntLike, UndecidedSize
-from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.dialect.size import UndecidedSize
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, has_uses, is_pure
 from stablehlo_py.passmanager.suggest import near_miss
 
-AttributeValue: TypeAlias = bool | int | str | Sequence[int] | ir.Attribute
 Replacement: TypeAlias = bool | ir.Value | Sequence[ir.Value] | None
 RuleFunction: TypeAlias = Callable[[ir.Operation, "Rewriter"], Replacement]
 
@@ -170,7 +166,7 @@ def _key(op: ir.Operation) -> ir.Value | _Resultless:
     return results[0] if len(results) else _Resultless(op)
 
 
-class Rewriter:
+class Rewriter(Builder):
     """Builds and edits ops on behalf of the rule that is being tried, and keeps the driver's worklist true."""
 
     def __init__(self, sharded: bool = False) -> None:
@@ -226,48 +222,6 @@ class Rewriter:
         )
         self._pending[_key(op)] = op
         return op
-
-    def value(self, name: str, result: ir.Type, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
-        """Create `hlo.<name>` with one result and return it."""
-        return self.create(f"hlo.{name}", [result], operands, attributes).result
-
-    def like(self, name: str, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
-        """Create `hlo.<name>` with the first operand's type and return its result: `like("add", x, y)`."""
-        return self.create(f"hlo.{name}", [operands[0].type], operands, attributes).result
-
-    def constant(self, array: np.ndarray | np.generic, element: ir.Type) -> ir.Value:
-        """`hlo.constant` from a NumPy array."""
-        from stablehlo_py.dialect.constants import from_numpy
-
-        array = np.asarray(array)
-        return self.value("constant", tensor(array.shape, element), value=from_numpy(array, element))
-
-    def splat(self, number: float | IntLike | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
-        """A scalar constant broadcast to a tensor type (the normal form of a splat)."""
-        from stablehlo_py.dialect.constants import numpy_dtype
-
-        scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
-        return self.broadcast(scalar, shape(type_), [])
-
-    def broadcast(self, operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence[int]) -> ir.Value:
-        """`hlo.broadcast`; returns the operand itself when nothing changes."""
-        if tuple(sizes) == shape(operand):
-            return operand
-        return self.value("broadcast", tensor(sizes, element_type(operand)), operand, dimensions=list(dimensions))
-
-    def reshape(self, operand: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
-        """`hlo.reshape`; returns the operand itself when nothing changes."""
-        if tuple(sizes) == shape(operand):
-            return operand
-        return self.value("reshape", tensor(sizes, element_type(operand)), operand)
-
-    def transpose(self, operand: ir.Value, permutation: Sequence[int]) -> ir.Value:
-        """`hlo.transpose`; returns the operand itself for the identity."""
-        if list(permutation) == list(range(len(permutation))):
-            return operand
-        sizes = shape(operand)
-        result = tensor([sizes[dimension] for dimension in permutation], element_type(operand))
-        return self.value("transpose", result, operand, permutation=list(permutation))
 
     # --- editing -----------------------------------------------------------------------------------------------------
 
