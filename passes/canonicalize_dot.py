@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.index_map import long, reshaped_roles
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape
@@ -100,8 +99,7 @@ def dot_outer(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     element, sizes = op.result.type.element_type, shape(op.result)
     batch_count, factors, offset = len(numbers.lhs_batch), [], 0
     for which, operand in enumerate(op.operands):
-        if operand.type.element_type != element:
-            operand = rewriter.value("convert", tensor(shape(operand), element), operand)
+        operand = rewriter.convert(operand, element)
         batch, contract = numbers.side(which)
         free = numbers.free(which, operand.type.rank)
         ordered = rewriter.transpose(operand, [*contract, *batch, *free])

@@ -222,9 +222,8 @@ def _fold(op: ir.OpView, groups: Groups, stack: ir.Value, combine: Combine) -> i
             total = combine(total, build.row(stack, member))
         return total
     count = _looked_up(op, _by_process(op, groups, len, 0))
-    flag = build.tensor([], ir.IntegerType.get_signless(1))
     for member in range(1, width):
-        present = build.value("compare", flag, count, build.splat(member, count.type), direction="GT")
+        present = build.compare(count, build.splat(member, count.type), "GT")
         everywhere = build.broadcast(present, shape(total), [])
         total = build.value("select", total.type, everywhere, combine(total, build.row(stack, member)), total)
     return total

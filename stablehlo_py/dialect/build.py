@@ -78,7 +78,9 @@ def op(
 
 
 class Builder:
-    """Makes hlo ops, each by `create`."""
+    """Makes ops of one dialect, hlo, each by `create`."""
+
+    dialect = "hlo"
 
     def create(
         self,
@@ -93,7 +95,7 @@ class Builder:
     def value(self, name: str, result: ir.Type, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
         """Create `hlo.<name>` with one result and return it: `value("slice", type, x, start=..., limit=...,
         strides=...)`."""
-        return self.create(f"hlo.{name}", [result], operands, attributes).result
+        return self.create(f"{self.dialect}.{name}", [result], operands, attributes).result
 
     def like(self, name: str, *operands: ir.Value, **attributes: AttributeValue) -> ir.Value:
         """An op whose result has the first operand's type: `like("add", x, y)`."""
@@ -110,6 +112,12 @@ class Builder:
         (sizes,) = record.shapes(Conditions(), form, *map(shape, operands))
         return self.value(name, tensor(sizes, element or element_type(operands[0])), *operands, **form.attributes)
 
+    def compare(self, x: ir.Value, y: ir.Value, direction: str, **attributes: AttributeValue) -> ir.Value:
+        """`hlo.compare`."""
+        return self.value(
+            "compare", tensor(shape(x), ir.IntegerType.get_signless(1)), x, y, direction=direction, **attributes
+        )
+
     def constant(self, array: np.ndarray | np.generic, element: ir.Type) -> ir.Value:
         """`hlo.constant` from a NumPy array (ml_dtypes included)."""
         array = np.asarray(array)
@@ -121,6 +129,12 @@ class Builder:
         return self.broadcast(scalar, shape(type_), [])
 
     # These return the operand itself where nothing changes.
+
+    def convert(self, operand: ir.Value, element: ir.Type) -> ir.Value:
+        """`hlo.convert` to elements of another type."""
+        if element_type(operand) == element:
+            return operand
+        return self.value("convert", tensor(shape(operand), element), operand)
 
     def broadcast(self, operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
         """`hlo.broadcast`."""
@@ -165,4 +179,4 @@ value, like, made, constant, splat = (
     _BUILDER.splat,
 )
 broadcast, reshape, transpose = _BUILDER.broadcast, _BUILDER.reshape, _BUILDER.transpose
-slice_, row = _BUILDER.slice, _BUILDER.row
+slice_, row, compare, convert = _BUILDER.slice, _BUILDER.row, _BUILDER.compare, _BUILDER.convert

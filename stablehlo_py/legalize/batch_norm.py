@@ -21,7 +21,7 @@ class _Normalization:
     def __init__(self, op: ir.OpView) -> None:
         self.types = [result.type for result in op.results]
         self.element = ir.F32Type.get() if element_type(op.results[0]).width < 32 else element_type(op.results[0])
-        self.operands = [self.converted(value, self.element) for value in op.operands]
+        self.operands = [build.convert(value, self.element) for value in op.operands]
         self.operand = self.operands[0]
         self.feature = i64(op, "feature_index")
         self.epsilon = op.attributes["epsilon"].value
@@ -29,14 +29,9 @@ class _Normalization:
         self.others = [i for i in range(rank(self.operand)) if i != self.feature]
         self.count = num_elements(self.operand) // max(1, self.sizes[self.feature])
 
-    def converted(self, value: ir.Value, element: ir.Type) -> ir.Value:
-        if element_type(value) == element:
-            return value
-        return build.value("convert", build.tensor(shape(value), element), value)
-
     def results(self, *values: ir.Value) -> list[ir.Value]:
         """The values, of the element types of the op's results."""
-        return [self.converted(value, type_.element_type) for value, type_ in zip(values, self.types, strict=True)]
+        return [build.convert(value, type_.element_type) for value, type_ in zip(values, self.types, strict=True)]
 
     def scalar(self, number: float) -> ir.Value:
         return build.constant(np.array(number).astype(numpy_dtype(self.element)), self.element)
@@ -48,8 +43,7 @@ class _Normalization:
         return build.broadcast(per_feature, self.sizes, [self.feature])
 
     def sum(self, value: ir.Value) -> ir.Value:
-        type_ = build.tensor([self.sizes[self.feature]], self.element)
-        return build.value("reduce", type_, value, self.scalar(0), kind="add", dimensions=self.others)
+        return build.made("reduce", value, self.scalar(0), kind="add", dimensions=self.others)
 
     def mean(self, value: ir.Value) -> ir.Value:
         total = self.sum(value)

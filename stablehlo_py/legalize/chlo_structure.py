@@ -126,8 +126,7 @@ def scan(op: ir.OpView) -> Sequence[ir.Value]:
     loop = build.op("stablehlo.while", types, carried, regions=2)
     condition, step = (region.blocks.append(*types) for region in loop.regions)
     with ir.InsertionPoint(condition):
-        flag = build.tensor([], ir.IntegerType.get_signless(1))
-        build.op("stablehlo.return", [], [build.value("compare", flag, condition.arguments[0], end, direction="LT")])
+        build.op("stablehlo.return", [], [build.compare(condition.arguments[0], end, "LT")])
     body = block_of(op)
     i, *rest = step.arguments
     so_far, carries = rest[: len(outputs)], rest[len(outputs) :]
@@ -193,7 +192,6 @@ def first_sorted(op: ir.OpView, k: int, direction: str) -> Results:
     block = sort.regions[0].blocks.append(one, one, place, place)
     with ir.InsertionPoint(block):
         order = {"total_order": ir.UnitAttr.get()} if is_float(element) else {}
-        flag = build.tensor([], ir.IntegerType.get_signless(1))
-        less = build.value("compare", flag, *list(block.arguments)[:2], direction=direction, **order)
-        build.op("stablehlo.return", [], [less])
+        left, right, *_ = block.arguments
+        build.op("stablehlo.return", [], [build.compare(left, right, direction, **order)])
     return [build.slice_(value, [0] * len(sizes), [*sizes[:-1], k]) for value in sort.results]

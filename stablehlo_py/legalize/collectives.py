@@ -82,8 +82,7 @@ def collective_reduce(op: ir.OpView) -> Results:
             is_root = _compared(op, position, 0, "EQ", total)
         else:
             mine = build.value("convert", build.tensor([], element_type(roots)), looked_up(op, position))
-            flag = build.tensor([], ir.IntegerType.get_signless(1))
-            equal = build.value("compare", flag, mine, build.row(roots, number), direction="EQ")
+            equal = build.compare(mine, build.row(roots, number), "EQ")
             is_root = build.broadcast(equal, shape(total), [])
         zero = build.splat(_zero(op, number), total.type)
         results.append(build.value("select", total.type, is_root, total, zero))
@@ -219,8 +218,7 @@ def _zero(op: ir.OpView, number: int) -> int:
 def _compared(op: ir.OpView, numbers: Sequence[int], with_: int, direction: str, like: ir.Value) -> ir.Value:
     """`numbers[process] <direction> with_`, as a predicate for every element of `like`."""
     found = looked_up(op, numbers)
-    flag = build.tensor([], ir.IntegerType.get_signless(1))
-    answer = build.value("compare", flag, found, build.splat(with_, found.type), direction=direction)
+    answer = build.compare(found, build.splat(with_, found.type), direction)
     return build.broadcast(answer, shape(like), [])
 
 

@@ -32,7 +32,7 @@ def product(
     part = next((each for each in parts if isinstance(each, ir.F64Type)), ir.F32Type.get())
     wide = ir.ComplexType.get(part) if max(kinds) == _KINDS.index(is_complex) else part
     operands = [
-        operand if kind == max(kinds) else build.value("convert", build.tensor(shape(operand), wide), operand)
+        operand if kind == max(kinds) else build.convert(operand, wide)
         for operand, kind in zip((lhs, rhs), kinds, strict=False)
     ]
     if kinds[-1] == max(kinds):

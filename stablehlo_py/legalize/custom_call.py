@@ -136,11 +136,11 @@ def _potrf(op: ir.OpView) -> Results:
     real = element.element_type if is_complex(element) else element
     part = build.tensor(size, real)
     pivots = build.value("real", part, factor) if is_complex(element) else factor
-    flags, numbers = build.tensor(size, ir.IntegerType.get_signless(1)), build.tensor(size, info.element_type)
+    numbers = build.tensor(size, info.element_type)
     row, column = (build.value("iota", numbers, dimension=len(size) - 2 + axis) for axis in range(2))
-    triangle = build.value("compare", flags, row, column, direction="GE" if uplo == "L" else "LE")
-    positive = build.value("compare", flags, pivots, build.splat(0, part), direction="GT")
-    diagonal = build.value("compare", flags, row, column, direction="EQ")
+    triangle = build.compare(row, column, "GE" if uplo == "L" else "LE")
+    positive = build.compare(pivots, build.splat(0, part), "GT")
+    diagonal = build.compare(row, column, "EQ")
     fails = build.like("and", diagonal, build.like("not", positive))
     none = np.iinfo(np.int32).max
     number = build.like("add", row, build.splat(1, numbers))
@@ -148,8 +148,7 @@ def _potrf(op: ir.OpView) -> Results:
     start = build.splat(none, build.tensor([], info.element_type))
     dimensions = [len(size) - 2, len(size) - 1]
     first = build.value("reduce", info, candidates, start, kind="minimum", dimensions=dimensions)
-    found = build.tensor(shape(info), ir.IntegerType.get_signless(1))
-    is_none = build.value("compare", found, first, build.splat(none, info), direction="EQ")
+    is_none = build.compare(first, build.splat(none, info), "EQ")
     # LAPACK leaves the other triangle as it was.
     whole = build.value("select", factor.type, triangle, factor, op.operands[0])
     return [whole, build.value("select", info, is_none, build.splat(0, info), first)]

@@ -27,7 +27,7 @@ def _sum(operand: ir.Value, away: list[int]) -> ir.Value:
 
 def _diagonals(operand: ir.Value, labels: str) -> tuple[ir.Value, str]:
     """One dimension for every label: of dimensions with one label the elements whose indices are equal."""
-    number, flag = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(1)
+    number = ir.IntegerType.get_signless(64)
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first, again = labels.index(label), labels.rindex(label)
@@ -35,7 +35,7 @@ def _diagonals(operand: ir.Value, labels: str) -> tuple[ir.Value, str]:
             rows, columns = (
                 build.value("iota", build.tensor(sizes, number), dimension=place) for place in (first, again)
             )
-            equal = build.value("compare", build.tensor(sizes, flag), rows, columns, direction="EQ")
+            equal = build.compare(rows, columns, "EQ")
             zeros = build.broadcast(_zero(element_type(operand)), sizes, [])
             operand = _sum(build.value("select", operand.type, equal, operand, zeros), [again])
             labels = labels[:again] + labels[again + 1 :]

@@ -47,22 +47,19 @@ def polygamma(op: ir.OpView) -> ir.Value:
     # Beyond 2^53 all numbers are whole, and the largest ones are infinite.
     factorial = build.like("round_nearest_even", factorial)
     size = build.like("multiply", factorial, build.like("zeta", next_, x))
-    flags = build.tensor(shape(n), ir.IntegerType.get_signless(1))
 
     def equal(a: ir.Value, b: ir.Value) -> ir.Value:
-        return build.value("compare", flags, a, b, direction="EQ")
+        return build.compare(a, b, "EQ")
 
     even = equal(build.like("remainder", n, two), zero)
     result = build.value("select", double, even, build.like("negate", size), size)
-    natural = build.value("compare", flags, n, zero, direction="GE")
+    natural = build.compare(n, zero, "GE")
     natural = build.like("and", natural, equal(build.like("subtract", n, build.like("floor", n)), zero))
     result = build.value("select", double, natural, result, nan)
     result = build.value("select", double, equal(n, zero), build.like("digamma", x), result)
     # The op's own type does not name open sizes; the operands' do.
     element = element_type(op.result)
-    return (
-        result if isinstance(element, ir.F64Type) else build.value("convert", build.tensor(shape(x), element), result)
-    )
+    return build.convert(result, element)
 
 
 # Spec, sections add, multiply, maximum, minimum: on booleans these are or, and, or, and. Subtraction modulo 2 is xor.
@@ -109,7 +106,7 @@ def compare(op: ir.OpView) -> ir.Value:
     if is_complex(element) and direction not in ("EQ", "NE"):
         return _lexicographic(direction, lhs, rhs, flags)
     attributes = {"total_order": ir.UnitAttr.get()} if kind == "TOTALORDER" else {}
-    return build.value("compare", flags, lhs, rhs, direction=direction, **attributes)
+    return build.compare(lhs, rhs, direction, **attributes)
 
 
 def _compare_types(element: ir.Type) -> tuple[str, ...]:
@@ -126,9 +123,9 @@ def _lexicographic(direction: str, lhs: ir.Value, rhs: ir.Value, flags: ir.Type)
     (real, other_real), (imaginary, other_imaginary) = (
         [build.value(name, part, operand) for operand in (lhs, rhs)] for name in ("real", "imag")
     )
-    first = build.value("compare", flags, real, other_real, direction=direction[0] + "T")
-    same = build.value("compare", flags, real, other_real, direction="EQ")
-    second = build.value("compare", flags, imaginary, other_imaginary, direction=direction)
+    first = build.compare(real, other_real, direction[0] + "T")
+    same = build.compare(real, other_real, "EQ")
+    second = build.compare(imaginary, other_imaginary, direction)
     return build.like("or", first, build.like("and", same, second))
 
 
@@ -205,7 +202,7 @@ def square(op: ir.OpView) -> ir.Value:
     difference = build.like("multiply", build.like("subtract", x, y), build.like("add", x, y))
     product = build.like("multiply", x, y)
     # x + y may be infinite where x - y is 0.
-    same = build.value("compare", flags, build.like("abs", x), build.like("abs", y), direction="EQ")
+    same = build.compare(build.like("abs", x), build.like("abs", y), "EQ")
     cancels = build.like("and", same, build.value("is_finite", flags, x))
     zero = build.splat(0, type_)
     return build.value(

@@ -22,24 +22,23 @@ def next_after(op: ir.OpView) -> Results:
 
 def _by_code(x: ir.Value, y: ir.Value, format_: FloatFormat) -> ir.Value:
     """Codes as integers in the order of the numbers, one more or less."""
-    byte, word, flags = (
-        build.tensor(shape(x), type_)
-        for type_ in (ir.IntegerType.get_unsigned(8), ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(1))
+    byte, word = (
+        build.tensor(shape(x), type_) for type_ in (ir.IntegerType.get_unsigned(8), ir.IntegerType.get_signless(32))
     )
     zero, one, sign = (build.splat(number, word) for number in (0, 1, 128))
     code = build.value("convert", word, build.value("bitcast_convert", byte, x))
     if format_.specials is Specials.FNUZ:
-        negative = build.value("compare", flags, code, sign, direction="GT")
+        negative = build.compare(code, sign, "GT")
         code = build.value("select", word, negative, build.like("subtract", sign, code), code)
-    upward = build.value("compare", flags, x, y, direction="LT")
+    upward = build.compare(x, y, "LT")
     code = build.like("add", code, build.value("select", word, upward, one, build.like("negate", one)))
     if format_.specials is Specials.FNUZ:
-        negative = build.value("compare", flags, code, zero, direction="LT")
+        negative = build.compare(code, zero, "LT")
         code = build.value("select", word, negative, build.like("subtract", sign, code), code)
     moved = build.value("bitcast_convert", x.type, build.value("convert", byte, code))
-    same, known = (build.value("compare", flags, x, y, direction=direction) for direction in ("EQ", "NE"))
+    same, known = (build.compare(x, y, direction) for direction in ("EQ", "NE"))
     for each in (x, y):
-        known = build.like("and", known, build.value("compare", flags, each, each, direction="EQ"))
+        known = build.like("and", known, build.compare(each, each, "EQ"))
     # Equal numbers, or a NaN and something.
     return build.value("select", x.type, known, moved, build.value("select", x.type, same, y, build.like("add", x, y)))
 
@@ -51,13 +50,12 @@ def _in_f32(x: ir.Value, y: ir.Value, format_: FloatFormat) -> ir.Value:
     Only for formats without NaN: there is always a next number on the way to another one.
     """
     single, word = (build.tensor(shape(x), each) for each in (ir.F32Type.get(), ir.IntegerType.get_signless(32)))
-    flags = build.tensor(shape(x), ir.IntegerType.get_signless(1))
     from_, to = (build.value("convert", single, each) for each in (x, y))
     zero, bias, unused = build.splat(0.0, single), 2.0 ** (format_.bias - 127), 23 - format_.mantissa_bits
-    is_zero = build.value("compare", flags, from_, zero, direction="EQ")
+    is_zero = build.compare(from_, zero, "EQ")
     side = build.value("select", single, is_zero, to, from_)  # of zero that the result is on
-    negative = build.value("compare", flags, side, zero, direction="LT")
-    below = build.value("compare", flags, from_, to, direction="LT")
+    negative = build.compare(side, zero, "LT")
+    below = build.compare(from_, to, "LT")
     grows = build.like("or", is_zero, build.like("xor", below, negative))
     code = build.value(
         "bitcast_convert", word, build.like("multiply", build.like("abs", from_), build.splat(bias, single))
@@ -66,5 +64,5 @@ def _in_f32(x: ir.Value, y: ir.Value, format_: FloatFormat) -> ir.Value:
     code = build.like("add", code, build.value("select", word, grows, one, build.like("negate", one)))
     size = build.like("multiply", build.value("bitcast_convert", single, code), build.splat(1 / bias, single))
     moved = build.value("select", single, negative, build.like("negate", size), size)
-    same = build.value("compare", flags, from_, to, direction="EQ")
+    same = build.compare(from_, to, "EQ")
     return build.value("convert", x.type, build.value("select", single, same, to, moved))

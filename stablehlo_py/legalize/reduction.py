@@ -110,8 +110,7 @@ def _choose(select: ir.Block, region: ir.Region) -> None:
     with ir.InsertionPoint(block):
         zero = build.constant(np.array(0), index.element_type)
         is_inside, is_outside = (
-            build.value("compare", stays.type, at, zero, direction=direction)
-            for at, direction in ((best_at, "GE"), (value_at, "LT"))
+            build.compare(at, zero, direction) for at, direction in ((best_at, "GE"), (value_at, "LT"))
         )
         stays = build.like("and", is_inside, build.like("or", stays, is_outside))
         pairs = ((best, value), (best_at, value_at))

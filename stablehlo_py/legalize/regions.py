@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import REDUCTION_KINDS
-from stablehlo_py.dialect.types import element_type, shape
+from stablehlo_py.dialect.types import element_type
 from stablehlo_py.legalize.rules import Unsupported, block_of, terminator
 from stablehlo_py.mlir import ir
 
@@ -41,10 +41,7 @@ def combined(op: ir.OpView, region: int = 0) -> list[ir.Value]:
 
 def promoted(operand: ir.Value, argument: ir.Value) -> ir.Value:
     """The operand in the element type in which a body takes it as `argument` (spec, `is_promotable`)."""
-    element = element_type(argument)
-    if element_type(operand) == element:
-        return operand
-    return build.value("convert", build.tensor(shape(operand), element), operand)
+    return build.convert(operand, element_type(argument))
 
 
 def promote(op: ir.OpView, arguments: Iterable[tuple[int, ir.Value]]) -> None:

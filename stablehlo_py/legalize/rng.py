@@ -60,10 +60,10 @@ class _Draw:
         return build.op("hlo.rng_bit_generator", types, [self.state], {"algorithm": "PHILOX"}).results[1]
 
 
-def _as(name: str, operand: ir.Value, element: ir.Type) -> ir.Value:
-    """The operand after a `convert` or `bitcast_convert` to another element type."""
+def _bits(operand: ir.Value, element: ir.Type) -> ir.Value:
+    """The same bits as another element type."""
     type_ = build.tensor(shape(operand), element)
-    return operand if type_ == operand.type else build.value(name, type_, operand)
+    return operand if type_ == operand.type else build.value("bitcast_convert", type_, operand)
 
 
 def _computed_in(element: ir.Type) -> tuple[ir.Type, int, int]:
@@ -78,11 +78,11 @@ def _uniform(draw: _Draw, a: ir.Value, b: ir.Value, result: ir.RankedTensorType)
     wide, precision, width = _computed_in(element)
     bits = draw.bits(sizes, width)
     k = build.like("shift_right_logical", bits, build.splat(width - precision, bits.type))
-    k = _as("convert", k, wide)
+    k = build.convert(k, wide)
     u = build.like("multiply", k, build.splat(2.0**-precision, k.type))
-    low, high = (build.broadcast(_as("convert", bound, wide), sizes, []) for bound in (a, b))
+    low, high = (build.broadcast(build.convert(bound, wide), sizes, []) for bound in (a, b))
     from_low = build.like("multiply", low, build.like("subtract", build.splat(1.0, u.type), u))
-    x = _as("convert", build.like("add", from_low, build.like("multiply", high, u)), element)
+    x = build.convert(build.like("add", from_low, build.like("multiply", high, u)), element)
     last = build.op("chlo.next_after", [b.type], [b, a]).result
     x = build.like("maximum", x, build.broadcast(a, sizes, []))
     return build.like("minimum", x, build.broadcast(last, sizes, []))
@@ -94,13 +94,13 @@ def _normal(draw: _Draw, mean: ir.Value, deviation: ir.Value, result: ir.RankedT
     wide, precision, width = _computed_in(element)
     bits = draw.bits(sizes, width)
     k = build.like("shift_right_logical", bits, build.splat(width - precision, bits.type))
-    k = _as("bitcast_convert", k, ir.IntegerType.get_signless(width))
+    k = _bits(k, ir.IntegerType.get_signless(width))
     odd = build.like("add", build.like("add", k, k), build.splat(1 - 2**precision, k.type))
-    v = _as("convert", odd, wide)
+    v = build.convert(odd, wide)
     v = build.like("multiply", v, build.splat(2.0**-precision, v.type))
     z = build.like("multiply", build.op("chlo.erf_inv", [v.type], [v]).result, build.splat(2.0**0.5, v.type))
-    mean, deviation = (build.broadcast(_as("convert", each, wide), sizes, []) for each in (mean, deviation))
-    return _as("convert", build.like("add", mean, build.like("multiply", deviation, z)), element)
+    mean, deviation = (build.broadcast(build.convert(each, wide), sizes, []) for each in (mean, deviation))
+    return build.convert(build.like("add", mean, build.like("multiply", deviation, z)), element)
 
 
 def _uniform_integer(draw: _Draw, a: ir.Value, b: ir.Value, result: ir.RankedTensorType) -> ir.Value:
@@ -110,17 +110,16 @@ def _uniform_integer(draw: _Draw, a: ir.Value, b: ir.Value, result: ir.RankedTen
     element, sizes = result.element_type, shape(result)
     word = ir.IntegerType.get_unsigned(64)
     wide = word if is_unsigned(element) else ir.IntegerType.get_signless(64)
-    low, high = (_as("convert", bound, wide) for bound in (a, b))
-    span = build.broadcast(_as("bitcast_convert", build.like("subtract", high, low), word), sizes, [])
+    low, high = (build.convert(bound, wide) for bound in (a, b))
+    span = build.broadcast(_bits(build.like("subtract", high, low), word), sizes, [])
     pairs = draw.bits((2, *sizes), 64)
     upper, lower = (build.row(pairs, number) for number in range(2))
     # (upper 2^64 + lower) span has 192 bits; its upper 64 are the offset from a.
     product = build.like("multiply", upper, span)
     middle = build.like("add", product, _mulhi(lower, span))
-    flags = build.tensor(sizes, ir.IntegerType.get_signless(1))
-    carry = _as("convert", build.value("compare", flags, middle, product, direction="LT"), word)
-    offset = _as("bitcast_convert", build.like("add", _mulhi(upper, span), carry), wide)
-    return _as("convert", build.like("add", build.broadcast(low, sizes, []), offset), element)
+    carry = build.convert(build.compare(middle, product, "LT"), word)
+    offset = _bits(build.like("add", _mulhi(upper, span), carry), wide)
+    return build.convert(build.like("add", build.broadcast(low, sizes, []), offset), element)
 
 
 def _mulhi(x: ir.Value, y: ir.Value) -> ir.Value:

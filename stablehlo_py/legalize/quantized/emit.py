@@ -8,29 +8,18 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
-from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.dialect.types import element_type, shape
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 
 
-def value(
-    name: str, result: ir.Type, *operands: ir.Value, **attributes: ir.Attribute | int | Sequence[int]
-) -> ir.Value:
-    """`stablehlo.<name>` with one result."""
-    return build.op(f"stablehlo.{name}", [result], operands, attributes).result
+class _Builder(build.Builder):
+    """Of StableHLO ops."""
+
+    dialect = "stablehlo"
 
 
-def like(name: str, *operands: ir.Value) -> ir.Value:
-    """An op whose result has its first operand's type."""
-    return value(name, operands[0].type, *operands)
-
-
-def convert(operand: ir.Value, element: ir.Type) -> ir.Value:
-    """Elements of another type; the operand itself where they are of that type."""
-    if element_type(operand) == element:
-        return operand
-    return value("convert", build.tensor(shape(operand), element), operand)
+_BUILDER = _Builder()
+value, like, convert = _BUILDER.value, _BUILDER.like, _BUILDER.convert
 
 
 def literal(array: np.ndarray, element: ir.Type) -> ir.Value:
