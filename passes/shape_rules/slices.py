@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stablehlo_py.dialect.ops import Work, records
 from stablehlo_py.dialect.ops.factors import Kind, factors_of
 from stablehlo_py.dialect.ops.indexing import slice_size
 from stablehlo_py.dialect.size import IntLike
@@ -18,9 +19,8 @@ Edge = tuple[IntLike, IntLike, IntLike]  # start, limit, stride
 
 _FREE = ("hlo.broadcast", "hlo.reshape")
 # What does not fuse with its operands: slices of them may have to be copied before.
-_FROM_MEMORY = frozenset(
-    f"hlo.{name}" for name in "cholesky convolution dot fft reduce_window triangular_solve".split()
-)
+_WHOLE = frozenset(record.name for record in records() if record.work is Work.WHOLE and record.operation is not None)
+_FROM_MEMORY = _WHOLE - {"hlo.reduce"}
 _SLICED = frozenset({*_FREE, *_FROM_MEMORY, *ELEMENTWISE_OPS, "hlo.bitcast_convert", "hlo.reduce", "hlo.transpose"})
 
 
@@ -63,7 +63,7 @@ def slice_operands(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "f(x, y)[...] -> f(x[...], y[...])"
     x, sizes = op.operands[0], shape(op.result)
     inner = defining(x)
-    if inner is None or inner.name not in _SLICED or 0 in sizes:
+    if inner is None or inner.name not in _SLICED or len(inner.results) > 1 or 0 in sizes:
         return None
     if inner.name not in _FREE and not has_one_use(x):
         return None

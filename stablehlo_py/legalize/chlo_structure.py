@@ -11,21 +11,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.ops import records
+from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, is_bool, is_complex, is_float, is_integer, rank, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, block_of, dimension_of, rule, terminator
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
 
-_STABLEHLO = """
-    add and atan2 compare complex divide maximum minimum multiply or power remainder shift_left shift_right_arithmetic
-    shift_right_logical subtract xor
-""".split()
-_CHLO = ("next_after", "polygamma", "zeta")
+_CHLO = frozenset(("next_after", "polygamma", "zeta"))
+_BINARY = _CHLO.union(record.mnemonic for record in records() if record.elementwise and len(record.operands) == 2)
 
 
-@rule(*(f"chlo.broadcast_{name}" for name in (*_STABLEHLO, *_CHLO)))
+@rule(*(f"chlo.broadcast_{name}" for name in sorted(_BINARY)))
 def broadcast_binary(op: ir.OpView) -> ir.Value:
     """Both operands in the result's shape, then the op without a broadcast. `broadcast_dimensions` says which
     dimensions of the result those of the operand of lower rank are; by default the last ones."""

@@ -7,19 +7,13 @@ import math
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.formats import FORMATS, Specials
+from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, is_unsigned, rank, shape
-from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, rule
+from stablehlo_py.legalize.rules import RENAMED, RULES, Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
-_SAME_NAME = """
-    abs atan2 cbrt ceil complex cosine count_leading_zeros divide exponential exponential_minus_one floor is_finite log
-    log_plus_one logistic not popcnt power round_nearest_afz round_nearest_even rsqrt shift_left
-    shift_right_arithmetic shift_right_logical sign sine sqrt tan tanh
-"""
-RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in _SAME_NAME.split()})
-RENAMED.update({f"stablehlo.{name}": f"hlo.{name}" for name in ("and", "or", "xor")})
-RENAMED.update({"chlo.erf": "hlo.erf", "chlo.tan": "hlo.tan"})
+RENAMED.update({"chlo.erf": "hlo.erf", "chlo.tan": "hlo.tan", "chlo.zeta": "hlo.zeta"})
 # CHLO functions with an accurate expansion of ours for real numbers; complex ones are left to upstream's.
 REAL_FUNCTIONS = "acos acosh asin asinh atanh bessel_i1e cosh digamma erf_inv erfc lgamma sinh".split()
 
@@ -30,9 +24,6 @@ def real_function(op: ir.OpView) -> Results:
     if is_complex(element_type(op.operands[0])) and op.operation.name not in ("chlo.cosh", "chlo.sinh"):
         return None
     return build.like(op.operation.name.removeprefix("chlo."), op.operands[0])
-
-
-RENAMED["chlo.zeta"] = "hlo.zeta"
 
 
 @rule("chlo.polygamma")
@@ -223,3 +214,10 @@ def conj(op: ir.OpView) -> ir.Value:
     part = build.tensor(shape(operand), element.element_type)
     real_part, imag_part = build.value("real", part, operand), build.value("imag", part, operand)
     return build.value("complex", operand.type, real_part, build.like("negate", imag_part))
+
+
+# All functions that are not CHLO's alone, and have no rule above, keep their name.
+for _record in records():
+    _name = f"stablehlo.{_record.mnemonic}"
+    if _record.function and _name not in RULES and _record.mnemonic not in (*REAL_FUNCTIONS, "erf", "zeta"):
+        RENAMED[_name] = _record.name
