@@ -37,9 +37,7 @@ def _in_a_loop(op: ir.OpView, block: ir.Block) -> Sequence[ir.Value]:
     loop = build.op("scf.while", [zero.type, start.type], [zero, start], regions=2)
     condition, step = (region.blocks.append(zero.type, start.type) for region in loop.regions)
     with ir.InsertionPoint(condition):
-        below = build.value(
-            "compare", build.tensor([], ir.IntegerType.get_signless(1)), condition.arguments[0], end, direction="LT"
-        )
+        below = build.compare(condition.arguments[0], end, "LT")
         go_on = build.op("tensor.extract", [below.type.element_type], [below]).result
         build.op("scf.condition", [], [go_on, *condition.arguments])
     with ir.InsertionPoint(step):
