@@ -18,7 +18,7 @@ from stablehlo_py.codegen.arith import ARITH
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.elemental.core import RULES as ELEMENTAL
-from stablehlo_py.codegen.index import Position, add, position, regroup, scale
+from stablehlo_py.codegen.index import Delinearized, add, delinearize, delinearized, scale
 from stablehlo_py.codegen.types import Known, Lanes
 from stablehlo_py.dialect import build, docs
 from stablehlo_py.dialect.ops.elementwise import pointwise
@@ -72,12 +72,12 @@ RULES["stablehlo.reverse"] = flip
 
 
 @ELEMENTAL.rule("flip")
-def element_of_flip(e: Elemental, op: ir.OpView, place: Position) -> Lanes:
+def element_of_flip(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     """Element i of n is element n - 1 - i of the operand."""
     *_, count = sizes = shape(op.operands[0])
-    outer, index = regroup(e.f, place, [math.prod(sizes) // count, count], e.lanes)
+    outer, index = delinearize(e.f, place, [math.prod(sizes) // count, count], e.lanes)
     turned = add(e.f, scale(e.f, index, -1), count - 1)
-    return e.value(op.operands[0], position([math.prod(sizes) // count, count], [outer, turned]))
+    return e.value(op.operands[0], delinearized([math.prod(sizes) // count, count], [outer, turned]))
 
 
 # --- they work -------------------------------------------------------------------------------------------------------
