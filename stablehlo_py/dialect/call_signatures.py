@@ -11,7 +11,16 @@ from typing import TypeAlias
 from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.stablehlo import keyword
-from stablehlo_py.dialect.types import DYNAMIC, element_type, is_bool, is_complex, is_float, is_integer, is_tensor
+from stablehlo_py.dialect.types import (
+    DYNAMIC,
+    element_type,
+    is_bool,
+    is_complex,
+    is_float,
+    is_integer,
+    is_tensor,
+    module_of,
+)
 from stablehlo_py.dialect.window import NAMES
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -86,19 +95,21 @@ def _without_results(op: Op) -> bool:
 
 def _calls(op: Op, operands: int, results: int) -> bool:
     """Whether the call names a function of the module that takes and gives so many scalars."""
+    function = called_function(op)
+    if function is None:
+        return False
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    scalars = all(is_tensor(each) and each.rank == 0 for each in [*type_.inputs, *type_.results])
+    return scalars and (len(type_.inputs), len(type_.results)) == (operands, results)
+
+
+def called_function(op: Op) -> ir.OpView | None:
+    """The function of the module that a call names first, None where there is none."""
     called = op.attributes.get(_CALLED)
     if not isinstance(called, ir.ArrayAttr) or not len(called) or not isinstance(called[0], ir.FlatSymbolRefAttr):
-        return False
-    module = op.operation
-    while module.parent is not None:
-        module = module.parent.operation
-    for view in module.regions[0].blocks[0]:
-        if view.operation.name == "func.func" and view.attributes["sym_name"].value == called[0].value:
-            type_ = ir.FunctionType(ir.TypeAttr(view.attributes["function_type"]).value)
-            types = [*type_.inputs, *type_.results]
-            scalars = all(is_tensor(each) and each.rank == 0 for each in types)
-            return scalars and (len(type_.inputs), len(type_.results)) == (operands, results)
-    return False
+        return None
+    functions = (view for view in module_of(op.operation).regions[0].blocks[0] if view.operation.name == "func.func")
+    return next((view for view in functions if view.attributes["sym_name"].value == called[0].value), None)
 
 
 def shape_operands(op: Op) -> tuple[int, ...]:

@@ -148,6 +148,13 @@ def tensor_bytes(value: ir.Value | ir.Type) -> IntLike:
     return num_elements(value) * byte_size(element_type(value))
 
 
+def module_of(op: ir.Operation) -> ir.Operation:
+    """The module that an op is in."""
+    while op.parent is not None:
+        op = op.parent.operation
+    return op
+
+
 def operations(root: ir.Operation) -> list[ir.Operation]:
     """All operations inside an operation and then itself, listed before anything is erased."""
     found: list[ir.Operation] = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import WINDOW
-from stablehlo_py.dialect.call_signatures import CALLS, check_call
+from stablehlo_py.dialect.call_signatures import CALLS, called_function, check_call
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.ops import record_of
@@ -23,11 +23,9 @@ from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.types import DYNAMIC, shape, symints
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.dialect.window import NAMES, STABLEHLO_NAMES
-from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
 REDUCE_WINDOW = "stablehlo.dynamic_reduce_window"
-_CALLED = "called_computations"
 
 
 class _Unchecked(Conditions):
@@ -74,19 +72,16 @@ def _is_constant(value: ir.Value) -> bool:
 
 
 def static_op(op: ir.Operation, form: build.Form, types: Sequence[ir.Type]) -> ir.Operation:
-    """The op that a call with a static form is, of results of these types.
-
-    Raises:
-        UnsupportedError: it calls no computation of the module.
-    """
+    """The op that a call with a static form is, of results of these types."""
     attributes: Mapping[str, Any] = form.attributes
     if form.name == "rng_bit_generator":
         attributes = {"rng_algorithm": op.attributes["rng_algorithm"]}
     elif form.name == "reduce_window":
         attributes = _window(op, form)
+    has_body = form.name == "reduce_window"
     with op.location, ir.InsertionPoint(op):
-        static = build.op(CALLS[name_of(op)].static, types, form.operands, attributes, regions=_CALLED in op.attributes)
-    if _CALLED in op.attributes:
+        static = build.op(CALLS[name_of(op)].static, types, form.operands, attributes, regions=has_body)
+    if has_body:
         _move_body(op, static.regions[0])
     return static
 
@@ -107,21 +102,11 @@ def _window(op: ir.Operation, form: build.Form) -> dict[str, Any]:
 
 
 def _move_body(op: ir.Operation, region: ir.Region) -> None:
-    """Give `region` a copy of the body of the function that the call names.
-
-    Raises:
-        UnsupportedError: it names none of the module.
-    """
-    module = op
-    while module.parent is not None:
-        module = module.parent.operation
-    names = [symbol.value for symbol in op.attributes[_CALLED]] if _CALLED in op.attributes else []
-    block = module.regions[0].blocks[0]
-    functions = [each for each in block.operations if each.attributes["sym_name"].value in names[:1]]
-    if not functions:
-        raise UnsupportedError("calls no computation of the module", op=op.name, remedy="export the model with JAX")
+    """Give `region` a copy of the body of the function that the call names."""
+    function = called_function(op)
+    assert function is not None  # what the call takes was checked
     # Two calls may share the function: the copy's block is moved, not the function's own.
-    copy = functions[0].operation.clone(ip=ir.InsertionPoint(block))
+    copy = function.operation.clone(ip=ir.InsertionPoint(function))
     copy.regions[0].blocks[0].append_to(region)
     copy.erase()
     *_, terminator = region.blocks[0].operations

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.call_signatures import called_function
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.elementwise import compare
-from stablehlo_py.legalize.regions import called_computation
 from stablehlo_py.legalize.rules import Unsupported, terminator
 from stablehlo_py.mlir import ir
 
@@ -41,7 +41,9 @@ def approx_top_k(op: ir.OpView) -> Sequence[ir.Value]:
 
 def _order(op: ir.OpView) -> ir.OpView:
     """The comparison that the called computation is."""
-    block = called_computation(op).regions[0].blocks[0]
+    function = called_function(op)
+    assert function is not None  # what the call takes was checked
+    block = function.regions[0].blocks[0]
     first, last = block.operations[0], terminator(block)
     compares = first.operation.name == "stablehlo.compare" and list(first.operands) == list(block.arguments)[:2]
     if compares and list(last.operands) == [first.operation.result]:

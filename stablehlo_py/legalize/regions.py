@@ -13,8 +13,6 @@ from stablehlo_py.mlir import ir
 # hlo ops that may be repeated inside a region, as far as they compute from nothing else.
 _CHEAP = frozenset({"hlo.constant", "hlo.broadcast", "hlo.reshape", "hlo.convert"})
 
-_CALLED = "called_computations"
-
 
 def copyable(value: ir.Value) -> bool:
     """True for a constant, or what is computed from constants in ways that may be repeated."""
@@ -134,15 +132,3 @@ def single_combiner(op: ir.OpView) -> str | None:
     """`simple_combiner` of an op whose one region combines two values."""
     block = block_of(op)
     return simple_combiner(block, 0, 1, 0) if len(block.arguments) == 2 else None
-
-
-def called_computation(op: ir.OpView) -> ir.OpView:
-    """The function that a custom call names first. Raises Unsupported where there is none."""
-    module = op.operation
-    while module.parent is not None:
-        module = module.parent.operation
-    names = [symbol.value for symbol in op.attributes[_CALLED]] if _CALLED in op.attributes else []
-    for function in module.regions[0].blocks[0].operations:
-        if function.operation.name == "func.func" and function.attributes["sym_name"].value in names[:1]:
-            return function
-    raise Unsupported("calls no computation of the module", "export the model with JAX")

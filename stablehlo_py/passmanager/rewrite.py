@@ -45,6 +45,7 @@ from stablehlo_py.dialect.build import AttributeValue, Builder, attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.size import UndecidedSize
+from stablehlo_py.dialect.types import module_of
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, has_uses, is_pure
@@ -324,7 +325,7 @@ def apply_rules(
     """
     table = rules.table(disable)
     anchor = root.operation
-    driver, statistics = Rewriter(is_sharded(_module_of(anchor))), Statistics()
+    driver, statistics = Rewriter(is_sharded(module_of(anchor))), Statistics()
     seeds: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -341,12 +342,6 @@ def apply_rules(
     with ir.Location.unknown(anchor.context):  # rules make types, whose verifiers need a place to report to
         _drain(driver, table, statistics, limit, stop_after, rules.name)
     return statistics
-
-
-def _module_of(op: ir.Operation) -> ir.Operation:
-    while op.parent is not None:
-        op = op.parent.operation
-    return op
 
 
 def _drain(
