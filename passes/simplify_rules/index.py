@@ -106,7 +106,9 @@ def gather_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         else:
             zero = zero if zero is not None else rewriter.splat(0, tensor([], element))
             starts.append(zero)
-    return rewriter.reshape(rewriter.made("dynamic_slice", x, *starts, sizes=symints(op, "slice_sizes")), shape(op.result))
+    return rewriter.reshape(
+        rewriter.made("dynamic_slice", x, *starts, sizes=symints(op, "slice_sizes")), shape(op.result)
+    )
 
 
 @INDEX.rule("hlo.gather", where="indices are an increasing arithmetic progression along one dimension, all in range")

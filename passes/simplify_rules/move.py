@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints

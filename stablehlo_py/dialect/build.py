@@ -14,13 +14,13 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.dialect.ops.record import record_of
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.size_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, element_type, shape
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.mlir import ir
 
-AttributeValue: TypeAlias = "bool | int | str | Sequence[int] | ir.Attribute"
+AttributeValue: TypeAlias = "bool | int | str | Sequence[IntLike] | ir.Attribute"
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Builder:
         array = np.asarray(array)
         return self.value("constant", tensor(array.shape, element), value=from_numpy(array, element))
 
-    def splat(self, number: float | int | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
+    def splat(self, number: float | IntLike | bool | complex, type_: ir.RankedTensorType) -> ir.Value:
         """A scalar constant broadcast to a tensor type (the normal form of a splat)."""
         scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
         return self.broadcast(scalar, shape(type_), [])
@@ -136,13 +136,13 @@ class Builder:
             return operand
         return self.value("convert", tensor(shape(operand), element), operand)
 
-    def broadcast(self, operand: ir.Value, sizes: Sequence[int], dimensions: Sequence[int]) -> ir.Value:
+    def broadcast(self, operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence[int]) -> ir.Value:
         """`hlo.broadcast`."""
         if tuple(sizes) == shape(operand):
             return operand
         return self.value("broadcast", tensor(sizes, element_type(operand)), operand, dimensions=list(dimensions))
 
-    def reshape(self, operand: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    def reshape(self, operand: ir.Value, sizes: Sequence[IntLike]) -> ir.Value:
         """`hlo.reshape`."""
         if tuple(sizes) == shape(operand):
             return operand
@@ -155,7 +155,7 @@ class Builder:
         return self.made("transpose", operand, permutation=list(permutation))
 
     def slice(
-        self, operand: ir.Value, start: Sequence[int], limit: Sequence[int], strides: Sequence[int] | None = None
+        self, operand: ir.Value, start: Sequence[IntLike], limit: Sequence[IntLike], strides: Sequence[IntLike] = ()
     ) -> ir.Value:
         """`hlo.slice`."""
         strides = strides or [1] * len(start)
