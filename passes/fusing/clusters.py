@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
 import numpy as np
 
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph
 from stablehlo_py.passes.policy import FusionPolicy
 
-#: `evaluations` of a view of a dot's operand: it is part of the operand's addressing, not of the iteration.
-VIEW = -1
+
+@dataclass(frozen=True)
+class Identity:
+    """An index map: iteration index // (elements / `elements`), the identity where both are equal."""
+
+    elements: IntLike
+
+
+@dataclass(frozen=True)
+class OperandIndex:
+    """The index map of the operands of node `user`, which reads them at places of its own."""
+
+    user: int
+
+
+@dataclass(frozen=True)
+class SeveralIndices:
+    """The index maps of several readers of `node`."""
+
+    node: int
+
+
+class Addressing(Enum):
+    """In place of an index map: a view of a dot's operand is part of how the operand is read, not of the iteration."""
+
+    VIEW = "view"
+
+
+VIEW = Addressing.VIEW
+IndexMap: TypeAlias = Identity | OperandIndex | SeveralIndices | Addressing | None  # None: none that others share
 
 MAX_PATH_SEARCH = 400  # fusions visited before a path is assumed to exist
 
@@ -19,9 +51,8 @@ class Cluster:
 
     Attributes:
         kind: a fusion kind of docs/architecture.md; "control" and "view" stay at the top level.
-        members: node -> (evaluations, linear). `evaluations` is how many times the fusion computes an element of
-            it; `linear` names the index that it is evaluated at: its element count when that is `iteration index //
-            (elements / linear)`, a negative number for other places (equal numbers, equal places).
+        members: node -> (evaluations, index map): how many times the fusion computes an element of it, and at which
+            index (equal maps, equal places).
         outputs: member nodes whose value others read, in order.
         shape, elements: the iteration space (row: full shape's element count is `elements`, shape of the root).
         rows, columns: the split of a row fusion; its hopes before a reduction has joined.
@@ -45,7 +76,7 @@ class Cluster:
 
     def __init__(self, kind: str, node: int, shape: tuple[IntLike, ...], elements: IntLike) -> None:
         self.kind = kind
-        self.members: dict[int, tuple[IntLike, IntLike]] = {node: (elements, elements)}
+        self.members: dict[int, tuple[IntLike, IndexMap]] = {node: (elements, Identity(elements))}
         self.outputs = [node]
         self.shape = shape
         self.elements = elements
@@ -81,9 +112,9 @@ class Clusters:
                 kind = "update"
             self.homes.append([Cluster(kind, node.index, node.shape, node.elements)])
 
-    def join(self, cluster: Cluster, node: int, evaluations: IntLike, linear: IntLike) -> None:
+    def join(self, cluster: Cluster, node: int, evaluations: IntLike, index_map: IndexMap) -> None:
         """Compute `node` inside `cluster` (too)."""
-        cluster.members[node] = (evaluations, linear)
+        cluster.members[node] = (evaluations, index_map)
         cluster.last = max(cluster.last, node)
         self.homes[node].append(cluster)
         self.note_span(cluster)
@@ -149,12 +180,12 @@ class Clusters:
     def merge(self, kept: Cluster, other: Cluster) -> None:
         """Move everything of `other` into `kept` (same iteration space; the caller has checked that no path joins
         them)."""
-        for node, (evaluations, linear) in other.members.items():
+        for node, (evaluations, index_map) in other.members.items():
             known = kept.members.get(node)
             if known:
-                kept.members[node] = (max(known[0], evaluations), known[1] if known[1] == linear else 0)
+                kept.members[node] = (max(known[0], evaluations), known[1] if known[1] == index_map else None)
             else:
-                kept.members[node] = (evaluations, linear)
+                kept.members[node] = (evaluations, index_map)
             homes = self.homes[node]
             homes[:] = [home for home in homes if home is not other and home is not kept] + [kept]
         kept.outputs += [node for node in other.outputs if node not in kept.outputs]

@@ -11,7 +11,7 @@ from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
+from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, Identity
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
 from stablehlo_py.passes.fusing.trimming import is_cheap, part_to_give_back
 from stablehlo_py.passes.policy import EpilogueLimits
@@ -117,7 +117,7 @@ class _Epilogue:
             if not self._admits(self.graph.nodes[index]):
                 self.refused.add(index)
                 continue
-            self.clusters.join(self.cluster, index, self.cluster.elements, self.cluster.elements)
+            self.clusters.join(self.cluster, index, self.cluster.elements, Identity(self.cluster.elements))
             self.clusters.leave_alone(index)
             for user in users[index]:
                 heapq.heappush(waiting, user)

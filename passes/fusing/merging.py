@@ -39,7 +39,7 @@ def _copy_free_operands(clusters: Clusters, source: Cluster, target: Cluster, no
         if producer in source.members and producer not in target.members:
             operand_node = graph.nodes[producer]
             if operand_node.free or operand_node.role == CONSTANT:
-                clusters.join(target, producer, target.elements, 0)
+                clusters.join(target, producer, target.elements, None)
                 _copy_free_operands(clusters, source, target, producer)
 
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.passes.fusing.clusters import VIEW, Cluster, Clusters
+from stablehlo_py.passes.fusing.clusters import (
+    VIEW,
+    Cluster,
+    Clusters,
+    Identity,
+    IndexMap,
+    OperandIndex,
+    SeveralIndices,
+)
 from stablehlo_py.passes.fusing.epilogues import is_cheap_from_outputs, is_view_chain
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE, UPDATE, Graph, Node
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
@@ -24,7 +32,7 @@ class Place:
     """How a node would be computed in a cluster; `turn_into` says what the cluster becomes by that."""
 
     evaluations: IntLike
-    linear: IntLike
+    index_map: IndexMap
     turn_into: str = ""
     split: Split | None = None
 
@@ -93,7 +101,7 @@ class Placement:
         places = [(cluster, self._admit(cluster, node)) for cluster in readers]
         accepted = [(cluster, place) for cluster, place in places if place]
         if len(accepted) == len(readers):
-            shared = all(place.evaluations == VIEW for _, place in accepted) or self._is_duplicable(node)
+            shared = all(place.index_map is VIEW for _, place in accepted) or self._is_duplicable(node)
             if len(accepted) > 1 and not shared:
                 accepted = self._merge_loops(accepted, node)
             if len(accepted) == 1 or shared:
@@ -143,7 +151,7 @@ class Placement:
             split = self._split(node)
             kind = "row" if split.is_row else "column"
             if kind in self.policy.kinds:
-                self._turn(cluster, Place(node.elements, node.elements, kind, split), node)
+                self._turn(cluster, Place(node.elements, Identity(node.elements), kind, split), node)
             cluster.reductions = 1
 
     def _join(self, cluster: Cluster, node: Node, place: Place) -> None:
@@ -154,16 +162,16 @@ class Placement:
         if node.role != CONSTANT and len(self.clusters.readers(node.index)) > 1:
             inherited = max((self.duplicate_flops[user] for user in self.clusters.users[node.index]), default=0)
             self.duplicate_flops[node.index] = node.flops + inherited
-        self.clusters.join(cluster, node.index, place.evaluations, place.linear)
+        self.clusters.join(cluster, node.index, place.evaluations, place.index_map)
 
     def _turn(self, cluster: Cluster, place: Place, node: Node) -> None:
         cluster.kind = place.turn_into
         assert place.split is not None
         if place.turn_into == "row":
             cluster.rows, cluster.columns = place.split.rows, place.split.columns
-            for member, (evaluations, linear) in cluster.members.items():
-                if linear == cluster.rows:
-                    cluster.members[member] = (min(evaluations, linear), linear)
+            for member, (evaluations, index_map) in cluster.members.items():
+                if index_map == Identity(cluster.rows):
+                    cluster.members[member] = (min(evaluations, cluster.rows), index_map)
         else:
             cluster.reduced = (self.graph.shape(node.operands[0]), node.attributes["dimensions"])
 
@@ -181,23 +189,24 @@ class Placement:
         if cluster.kind not in _FUSING or len(cluster.members) >= self.policy.body_ops:
             return None
         evaluations: IntLike = 0
-        linear: IntLike = 0
-        view, size = False, len(self.graph.nodes)
+        index_map: IndexMap = None
+        view = False
         for user in self.clusters.users[node.index]:
             if user not in cluster.members:
                 continue
             step = self._step(cluster, self.graph.nodes[user], node)
             if step is None:
                 return None
-            if step[0] == VIEW:
+            if step[1] is VIEW:
                 view = True
-            elif linear == step[1]:
+            elif index_map == step[1]:
                 evaluations = max(evaluations, step[0])
             else:  # read at two different places: evaluated for each
-                evaluations, linear = evaluations + step[0], step[1] if not evaluations else -size - node.index
+                index_map = SeveralIndices(node.index) if evaluations else step[1]
+                evaluations = evaluations + step[0]
         if view:
-            return Place(VIEW, 0) if not evaluations or node.free else None
-        place = Place(evaluations, linear)
+            return Place(0, VIEW) if not evaluations or node.free else None
+        place = Place(evaluations, index_map)
         return (
             self._admit_reduce(cluster, node, place) if node.role == REDUCE else self._admit_loop(cluster, node, place)
         )
@@ -208,41 +217,43 @@ class Placement:
         for user in self.clusters.users[node.index]:
             reader = self.graph.nodes[user]
             if user in cluster.members:
-                if reader.role == DOT or cluster.members[user][0] == VIEW:
+                if reader.role == DOT or cluster.members[user][1] is VIEW:
                     return None
                 if reader.role == UPDATE and node.results[0] == reader.operands[0]:
                     return None
                 if reader.role == ALONE and not self._takes_number(reader, node):
                     return None
-        return Place(cluster.elements, 0)
+        return Place(cluster.elements, None)
 
-    def _step(self, cluster: Cluster, user: Node, node: Node) -> tuple[IntLike, IntLike] | None:
-        """(evaluations, linear) of `node` as an operand of one member of the cluster; None where it must be read
+    def _step(self, cluster: Cluster, user: Node, node: Node) -> tuple[IntLike, IndexMap] | None:
+        """(evaluations, index map) of `node` as an operand of one member of the cluster; None where it must be read
         from memory."""
-        evaluations, linear = cluster.members[user.index]
-        elsewhere = -1 - user.index  # every op that moves elements reads its operand at places of its own
-        if user.role == DOT or evaluations == VIEW:
-            return (VIEW, 0) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
+        evaluations, index_map = cluster.members[user.index]
+        elsewhere = OperandIndex(user.index)
+        if user.role == DOT or index_map is VIEW:
+            return (0, VIEW) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
         if not self.policy.holds(cluster.kind, user.name):
             return None
         if user.role == UPDATE:
             target, _, *indices = user.operands
             if node.results[0] == target or node.results[0] in indices:
-                return (1, 0) if node.results[0] != target and node.free else None
-            return node.elements, node.elements
+                return (1, None) if node.results[0] != target and node.free else None
+            return node.elements, Identity(node.elements)
         if user.role == REDUCE:
             if node.results[0] != user.operands[0]:
                 return None
             full = self.graph.elements(user.operands[0])
-            return full, full
+            return full, Identity(full)
         if user.in_order:
-            return evaluations, linear
+            return evaluations, index_map
         if user.name == "broadcast":
-            prefix = linear > 0 and cluster.kind != "column" and is_prefix_broadcast(user, node.shape)
+            prefix = (
+                isinstance(index_map, Identity) and cluster.kind != "column" and is_prefix_broadcast(user, node.shape)
+            )
             repeated = (
                 cluster.rows if cluster.kind == "row" and prefix and node.elements == cluster.rows else evaluations
             )
-            return repeated, node.elements if prefix else elsewhere
+            return repeated, Identity(node.elements) if prefix else elsewhere
         if user.name in ("concatenate", "pad"):
             if len(user.operands) > self.policy.concatenated or (user.name == "concatenate" and node.expensive):
                 return None
@@ -262,8 +273,8 @@ class Placement:
         split = self.row_of[node.index]
         if place.evaluations <= node.elements or node.free or self._is_constant_subtree(node):
             return place
-        if split and cluster.kind == "loop" and self._row_place(cluster, place.linear, split):
-            return Place(split.rows, place.linear, "row", split)
+        if split and cluster.kind == "loop" and self._row_place(cluster, place.index_map, split):
+            return Place(split.rows, place.index_map, "row", split)
         if node.name == "convert" and not split:
             return place
         return None
@@ -274,23 +285,23 @@ class Placement:
             if (
                 cluster.kind == "row"
                 and (cluster.rows, cluster.columns) == (split.rows, split.columns)
-                and place.linear == split.rows
+                and place.index_map == Identity(split.rows)
             ):
-                return Place(split.rows, split.rows)
-            if cluster.kind == "loop" and self._row_place(cluster, place.linear, split):
-                return Place(split.rows, split.rows, "row", split)
+                return Place(split.rows, Identity(split.rows))
+            if cluster.kind == "loop" and self._row_place(cluster, place.index_map, split):
+                return Place(split.rows, Identity(split.rows), "row", split)
             return None
         reduced = (self.graph.shape(node.operands[0]), node.attributes["dimensions"])
-        if place.linear != node.elements or cluster.elements != node.elements:
+        if place.index_map != Identity(node.elements) or cluster.elements != node.elements:
             return None
         if cluster.kind == "column":
             return place if cluster.reduced == reduced else None
         becomes = cluster.kind == "loop" and "column" in self.policy.kinds
-        return Place(node.elements, node.elements, "column", split) if becomes else None
+        return Place(node.elements, Identity(node.elements), "column", split) if becomes else None
 
-    def _row_place(self, cluster: Cluster, linear: IntLike, split: Split) -> bool:
-        """Can this loop become a row fusion of that split, with a row-shaped value at `linear`?"""
-        if "row" not in self.policy.kinds or linear != split.rows:
+    def _row_place(self, cluster: Cluster, index_map: IndexMap, split: Split) -> bool:
+        """Can this loop become a row fusion of that split, with a row-shaped value at that index?"""
+        if "row" not in self.policy.kinds or index_map != Identity(split.rows):
             return False
         if "row" not in self.policy.transposing and self._transposes(cluster):
             return False
@@ -336,7 +347,7 @@ class Placement:
             cluster.kind == "loop"
             and cluster.shape == first.shape
             and not place.turn_into
-            and place.linear == where.linear
+            and place.index_map == where.index_map
             for cluster, place in accepted
         )
         outputs = sum(len(cluster.outputs) for cluster, _ in accepted)
@@ -355,7 +366,7 @@ class Placement:
         return [(first, place)] if place else []  # the others are gone
 
     def _may_output(self, cluster: Cluster, node: Node, place: Place) -> bool:
-        everywhere = place.evaluations == place.linear == node.elements
+        everywhere = place.evaluations == node.elements and place.index_map == Identity(node.elements)
         if len(cluster.outputs) >= self.policy.outputs or not everywhere:
             return False
         if cluster.kind == "row" or place.turn_into == "row":
