@@ -29,7 +29,7 @@ from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.dialect.attributes import ARENA_BYTES
 from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, slices_of
 from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.dialect.types import byte_size, element_type, i64s
+from stablehlo_py.dialect.types import byte_size, element_type, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED, OFFSETS, OK, OLD_CALL, Call
 
@@ -40,10 +40,10 @@ WORTH_LOOP = 3  # steps spared
 TABLE = "shlo_places"
 
 
-def arena_bytes(module: ir.Module) -> int:
+def arena_bytes(module: ir.Module) -> IntLike:
     """Bytes of the planned arena of a scheduled module, a Size where dimensions are dynamic."""
     attribute = module.operation.attributes[ARENA_BYTES]
-    return i64s(module.operation, ARENA_BYTES)[0] if isinstance(attribute, ir.StringAttr) else attribute.value
+    return symints(module.operation, ARENA_BYTES)[0] if isinstance(attribute, ir.StringAttr) else attribute.value
 
 
 class NativeProgram(Walk[Value]):

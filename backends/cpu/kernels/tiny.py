@@ -27,7 +27,7 @@ from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import IntLike, IntT, always_at_most
-from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, text, user_location
+from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, symints, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -210,7 +210,7 @@ class _Emitter:
         self._collect(op, [(source, _dot(place, moved)) for place in _places(static_shape(op.results[0]))])
 
     def _slice(self, op: ir.OpView) -> None:
-        start, strides, held = i64s(op, "start"), i64s(op, "strides"), self.holding(op.operands[0])
+        start, strides, held = symints(op, "start"), symints(op, "strides"), self.holding(op.operands[0])
         sizes, distances = static_shape(op.results[0]), row_major_strides(held.shape)
         offsets = [
             _dot([low + i * step for low, i, step in zip(start, place, strides, strict=True)], distances)
@@ -496,7 +496,7 @@ def _shaped(held: Held, sizes: tuple[IntLike, ...]) -> Held:
     return replace(held, shape=tuple(map(int, sizes)))
 
 
-def _dot(place: Sequence[int], strides: Sequence[IntT]) -> IntT:
+def _dot(place: Sequence[IntT], strides: Sequence[IntT]) -> IntT:
     return sum(i * stride for i, stride in zip(place, strides, strict=True))
 
 
