@@ -171,7 +171,7 @@ def smallest(op: ir.OpView, k: int) -> Results:
     return first_sorted(op, k, "LT")
 
 
-def first_sorted(op: ir.OpView, k: int, direction: str) -> Results:
+def first_sorted(op: ir.OpView, k: IntLike, direction: str) -> Results:
     """`k` elements of the first operand's last dimension and their places: the first ones of a stable sort, in total
     order."""
     operand = op.operands[0]

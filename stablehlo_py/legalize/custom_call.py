@@ -13,7 +13,16 @@ from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES, OPERAND_ORDERS, RES
 from stablehlo_py.dialect.call_signatures import solves_matrices
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.size import is_known
-from stablehlo_py.dialect.types import element_type, i64, is_complex, is_tensor, rank, shape, text, user_location
+from stablehlo_py.dialect.types import (
+    element_type,
+    is_complex,
+    is_tensor,
+    rank,
+    shape,
+    symint,
+    text,
+    user_location,
+)
 from stablehlo_py.handlers import handler_of
 from stablehlo_py.legalize.approximate import approx_top_k
 from stablehlo_py.legalize.chlo_structure import first_sorted, smallest
@@ -184,8 +193,8 @@ _OLD_LIBRARY = re.compile(r"(lapack|blas)_(?!\w+_ffi$)\w+")
 def _dynamic(op: ir.OpView) -> Results:
     """An op whose attributes are operands (dialect/forms.py)."""
     form = in_hlo(op)
-    if form.name == "top_k" and not is_known(i64(form, "k")):
-        return first_sorted(op, i64(form, "k"), "GT")
+    if form.name == "top_k" and not is_known(symint(form, "k")):
+        return first_sorted(op, symint(form, "k"), "GT")
     types = [result.type for result in op.results]
     return list(build.op(f"hlo.{form.name}", types, form.operands, form.attributes).results)
 
