@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stablehlo_py.backends.base import backend_of
-from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
+from stablehlo_py.boundary import as_shlo_error, expect, guards_itself, is_expected, public
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import candidates, convert, not_buffers, taken, usable
@@ -103,6 +103,7 @@ class Executable(CompiledModel):
 
     @public
     def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
+        expect(copy, bool, "copy", "True or False")
         failure: ArgumentError | None = None
         for spec in candidates(self.inputs, position):
             try:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from stablehlo_py.boundary import is_expected, number, public
+from stablehlo_py.boundary import expect, is_expected, number, public
 from stablehlo_py.errors import ArgumentError, UnsupportedError, shown
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import as_array, candidates, convert, not_buffers, problem_with, taken, usable
@@ -143,6 +143,7 @@ class SymbolicExecutable(CompiledModel):
         Raises:
             ArgumentError: it fits no input, or not the one at `position`; or it cannot be used without a copy.
         """
+        expect(copy, bool, "copy", "True or False")
         problems = []
         for spec in candidates(self.inputs, position):
             candidate = as_array(array, spec)

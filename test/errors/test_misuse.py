@@ -157,8 +157,8 @@ FUNCTIONS: dict[str, dict[str, object]] = {
         f"{name}.{method}": parameters
         for name in ("Executable", "SymbolicExecutable", "GridExecutable")
         for method, parameters in {
-            "put": {"array": X, "position": 0},
-            "call": {"handles": []},
+            "put": {"array": X, "position": 0, "copy": True},
+            "call": {"buffers": []},
             "seed": {"number": 0},
             "save": {"path": "/nowhere/at/all/x"},
         }.items()
