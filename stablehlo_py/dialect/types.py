@@ -85,8 +85,13 @@ def symints(op: ir.OpView | ir.Operation, name: str) -> tuple[IntLike, ...]:
 
 
 def i64(op: ir.OpView | ir.Operation, name: str) -> int:
-    """An integer attribute, such as the number of a dimension."""
-    return op.attributes[name].value
+    """An integer attribute, such as the number of a dimension.
+
+    Raises:
+        UndecidedSize: it depends on sizes that a call brings along.
+    """
+    value = op.attributes[name].value
+    return value if isinstance(value, int) else int(parse_sizes(value)[0])
 
 
 def symint(op: ir.OpView | ir.Operation, name: str) -> IntLike:
