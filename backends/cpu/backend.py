@@ -66,12 +66,12 @@ class CpuBackend(Backend):
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """LLVM IR, where the kernels are kept, and machine code."""
         from stablehlo_py.backends.cpu import listing
-        from stablehlo_py.codegen.target import ARCHITECTURES
+        from stablehlo_py.codegen.target import architecture_of
 
         derived: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
         kernels = program.stages.get("kernels")
         if isinstance(kernels, str):
-            architecture = ARCHITECTURES[program.machine.partition("-")[0]]
+            architecture = architecture_of(program.machine.partition("-")[0])
             derived = {"llvm": lambda: listing.llvm_ir(kernels, architecture), **derived}
         return derived
 

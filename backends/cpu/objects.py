@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import llvmlite.binding as llvm
 
+from stablehlo_py import forks
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
@@ -225,6 +226,8 @@ _triple: str | None = None  # known once LLVM is initialized
 class NativeCode:
     """Object files loaded into this process; `address(symbol)` until the object dies."""
 
+    _dispose = staticmethod(forks.dispose)  # globals may be gone at exit
+
     def __init__(self, objects: Iterable[bytes]) -> None:
         global _triple
         with _native_ready:
@@ -240,6 +243,11 @@ class NativeCode:
             for content in objects:
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))
             self._engine.finalize_object()
+
+    def __del__(self) -> None:
+        engine = self.__dict__.get("_engine")
+        if engine is not None:
+            self._dispose(engine.close)
 
     def address(self, symbol: str) -> int:
         """Address of a function."""

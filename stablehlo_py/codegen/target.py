@@ -70,18 +70,21 @@ RISCV64 = Architecture(
 ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, AARCH64, RISCV64)}
 
 
-def host_architecture() -> Architecture:
-    """That of this machine.
+def architecture_of(name: str) -> Architecture:
+    """The architecture that a system calls so.
 
     Raises:
         UnsupportedError: none that code is generated for.
     """
-    found = ARCHITECTURES.get(platform.machine())
+    found = ARCHITECTURES.get(name)
     if found is None:
-        raise UnsupportedError(
-            f"code for {platform.machine()} cannot be generated", remedy=f"use {' or '.join(ARCHITECTURES)}"
-        )
+        raise UnsupportedError(f"code for {name} cannot be generated", remedy=f"use {' or '.join(ARCHITECTURES)}")
     return found
+
+
+def host_architecture() -> Architecture:
+    """That of this machine. Raises as `architecture_of`."""
+    return architecture_of(platform.machine())
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ class Executable(CompiledModel):
         backend = backend_of(program)
         self._program = program
         self.inputs, self.outputs = program.inputs, program.outputs
-        self._stages = stage_texts(program)
         self._code = backend.load(program)
+        self._stages = stage_texts(program)
         self._leaves = program.leaves
         self._donated = dict(program.donations)
         self._results = [_memory_of(spec) for spec in program.outputs]

@@ -85,6 +85,24 @@ def test_a_child_forked_while_another_thread_compiles_works(model: Path) -> None
     assert run(code, model) == f"{[0] * 8}\n"
 
 
+def test_a_child_forked_while_another_thread_frees_programs_works() -> None:
+    """LLVM frees machine code under a lock, while other threads run."""
+    code = """
+        import pickle
+        exe = compiled()
+        copy = pickle.dumps(exe)
+
+        def work():
+            while True:
+                pickle.loads(copy)
+
+        start(work)
+        print([fork() for _ in range(12)])
+        os._exit(0)
+    """
+    assert run(code) == f"{[0] * 12}\n"
+
+
 @pytest.mark.parametrize("delay", [0.05, 0.2, 0.5, 1.0])
 def test_a_child_forked_during_the_first_compilation_works(model: Path, delay: float) -> None:
     """Then modules are being imported."""
