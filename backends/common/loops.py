@@ -36,7 +36,7 @@ def offset(f: Function, indices: Sequence[Index], strides: Sequence[IntLike]) ->
     return total
 
 
-def delinearize(f: Function, number: Index, sizes: Sequence[IntLike]) -> list[Index]:
+def unravel(f: Function, number: Index, sizes: Sequence[IntLike]) -> list[Index]:
     """Row-major digits of a number below the product of the sizes."""
     digits: list[Index] = []
     for position, size in reversed(list(enumerate(sizes))):

@@ -83,8 +83,13 @@ class CpuProgram(NativeProgram):
         self.steps([op])
         left = f.cmp("ne", f.cast("ptrtoint", f.load(PTR, record), I64), f.const(0))
         if kernel.may_fail:
-            f.if_(left, lambda: f.store(record, self.given("error")), unlikely=True)
+            f.if_(left, lambda: self._leave(record), unlikely=True)
         f.ret_if(left, f.const(FAILED if kernel.may_fail else ENDED, I32))
+
+    def _leave(self, record: Value) -> None:
+        """Tell a caller who asks where the record of a failure lies."""
+        f, error = self.f, self.given("error")
+        f.if_(f.cmp("ne", f.cast("ptrtoint", error, I64), f.const(0)), lambda: f.store(record, error))
 
     def _communicate(self, op: ir.OpView, name: str) -> None:
         """Say where this process is; run the kernel; return where the grid has failed."""

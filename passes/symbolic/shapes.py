@@ -8,6 +8,7 @@ not be right in a rule: the type has the last word.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from stablehlo_py.dialect.call_signatures import check_call
@@ -22,20 +23,20 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
 
 
-class Scope(Conditions):
+class Scope(Conditions, ABC):
     """What a rule may ask."""
 
+    @abstractmethod
     def shape(self, value: ir.Value) -> tuple[IntLike, ...]:
         """The shape of a value that is there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def elements(self, value: ir.Value) -> tuple[IntLike, ...]:
         """The elements of an integer tensor. Raises UnsupportedError where they are not known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unite(self, a: IntLike, b: IntLike, *, unless_one: IntLike | None = None) -> IntLike:
         """Let two sizes be equal; a call where `unless_one` is 1 may differ, and is not for this program then."""
-        raise NotImplementedError
 
 
 Rule = Callable[[Scope, ir.Operation], Shapes]

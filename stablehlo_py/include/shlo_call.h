@@ -62,11 +62,11 @@ typedef struct shlo_call {
   void *workspace;            /* the bytes that the program's description asks for, aligned to 64 */
   const void *const *constants;
   const int64_t *sizes;       /* of a program with dynamic dimensions: the table that its shlo_sizes filled */
-  shlo_interrupt *interrupt;  /* of a program with loops; 16 zero bytes never end one */
+  shlo_interrupt *interrupt;  /* a program with loops must have one; 16 zero bytes never end it */
   shlo_parallel_for parallel_for; /* null: the calling thread does everything */
   void *parallel_context;
   void *stream;               /* of a program for a device: the queue that its work goes to */
-  const shlo_error **error;   /* set when SHLO_FAILED is returned */
+  const shlo_error **error;   /* null, or set when SHLO_FAILED is returned */
 } shlo_call;
 
 #ifdef __cplusplus

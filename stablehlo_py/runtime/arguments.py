@@ -61,16 +61,10 @@ def _array_of(value: object, spec: Spec) -> np.ndarray:
     return np.asarray(value)
 
 
-def _fits(sizes: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    if sizes == wanted:
-        return True
-    return len(sizes) == len(wanted) and all(b is None or a == b for a, b in zip(sizes, wanted, strict=True))
-
-
 def _is_ready(array: np.ndarray, spec: Spec) -> bool:
     """Whether an array can be used as it is: most are."""
     flags = array.flags
-    return array.dtype == spec.dtype and flags.c_contiguous and flags.aligned and _fits(array.shape, spec.shape)
+    return array.dtype == spec.dtype and flags.c_contiguous and flags.aligned and spec.fits(array.shape)
 
 
 def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
@@ -83,7 +77,7 @@ def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
         if spec.quantization and array.dtype.name == spec.quantization.expressed:
             remedy = "pass its stored integers: executable.inputs[i].quantization.quantize(array)"
         return Problem(f"argument {spec.name} has dtype {array.dtype}, the model wants {spec.dtype}", remedy=remedy)
-    if not _fits(array.shape, spec.shape):
+    if not spec.fits(array.shape):
         return Problem(
             f"argument {spec.name} has shape {tuple(array.shape)}, the model wants {shape_text(spec.shape)}",
             remedy="? stands for any size, a number for itself"

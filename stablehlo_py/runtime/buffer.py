@@ -224,8 +224,15 @@ class Placement:
         return made
 
     def put(self, array: np.ndarray, spec: Spec, *, copy: bool = True) -> Buffer:
-        """A dense array as a buffer; without `copy` its own memory, on the host. Raises ResourceError."""
-        if self.space is None and not copy:
+        """A dense array as a buffer; without `copy` its own memory. Raises ResourceError, and ArgumentError where the
+        program cannot use that."""
+        if not copy:
+            if self.space is not None:
+                raise ArgumentError(
+                    f"argument {spec.name} cannot be used without a copy: the program runs in {self.space.name} memory "
+                    f"of {self.space.device}",
+                    remedy="put it with copy=True",
+                )
             made = Buffer(array, address_of(array), spec, array.shape)
             made._is_seen = True
             return made
@@ -256,7 +263,7 @@ class Placement:
                 f"the buffer of {buffer.spec.name} is in {buffer._place()}, where the program does not run",
                 remedy="put() the array with this executable",
             )
-        if buffer.spec is not spec and (buffer.dtype, buffer.shape) != (spec.dtype, spec.shape):
+        if buffer.dtype != spec.dtype or not spec.fits(buffer.shape):
             described = Spec(buffer.spec.name, buffer.shape, buffer.dtype)
             raise ArgumentError(f"the buffer of {described} is not the input {spec}")
 

@@ -175,7 +175,7 @@ class Executable(CompiledModel):
     @property
     @public
     def donations(self) -> tuple[tuple[int, int], ...]:
-        """(output, input) pairs that share memory: a call by handles spends the input's handle."""
+        """(output, input) pairs that share memory: `call` spends the input's buffer."""
         return self._program.donations
 
     @public

@@ -28,6 +28,13 @@ class Spec:
     dtype: np.dtype
     quantization: Quantization | None = None
 
+    def fits(self, sizes: tuple[int, ...]) -> bool:
+        """Whether these sizes are of its shape."""
+        if sizes == self.shape:
+            return True
+        both = zip(sizes, self.shape, strict=False)
+        return len(sizes) == len(self.shape) and all(wanted in (None, size) for size, wanted in both)
+
     def __str__(self) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
         quantized = f" ({self.quantization})" if self.quantization else ""

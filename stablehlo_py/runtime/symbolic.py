@@ -72,6 +72,7 @@ class SymbolicExecutable(CompiledModel):
         self.inputs, self.outputs = inputs, outputs
         self._memory = ArrayMemory(SIZES_KEPT * (len(inputs) + len(outputs)))
         self._once = DynamicProgram(program, self._memory) if program is not None else None
+        self._placement = self._once.placement if self._once is not None else Placement(None, self._memory)
         self._specializations = specializations
         self._leaves = leaves
         self._reason = reason  # why there is no program for all shapes
@@ -150,8 +151,7 @@ class SymbolicExecutable(CompiledModel):
             problem = problem_with(candidate, spec)
             if problem is None:
                 ready = np.require(candidate, requirements=("C", "ALIGNED"))
-                placement = self._once.placement if self._once is not None else Placement(None, self._memory)
-                return placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)
+                return self._placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)
             problems.append(problem)
         raise ArgumentError("the array fits no input", problems=problems)
 
@@ -165,8 +165,8 @@ class SymbolicExecutable(CompiledModel):
         """
         try:
             buffers = taken(buffers, self.inputs, self._leaves, "buffers")
-            for buffer in buffers:
-                buffer._require()
+            for buffer, spec in zip(buffers, self.inputs, strict=True):
+                self._placement.check(buffer, spec)
         except Exception as error:
             if is_expected(error):
                 raise

@@ -116,3 +116,17 @@ def test_element_types_that_numpy_lacks() -> None:
     (result,) = executable.call([executable.put(x)])
     np.testing.assert_array_equal(np.asarray(result), x + x)
     assert np.asarray(result).ctypes.data == result.address
+
+
+@pytest.mark.parametrize("text", [DOUBLE, DYNAMIC])
+@pytest.mark.parametrize("options", [shlo.Options(), shlo.Options(dynamic="specialize")], ids=["once", "specialize"])
+def test_buffers_that_do_not_fit_are_refused(text: str, options: shlo.Options) -> None:
+    """Their memory would be read as something else, and behind its end."""
+    executable = shlo.compile(text, options=options)
+    for shape, type_ in (("3x3", "f32"), ("3x4x1", "f32"), ("4", "f32"), ("3x4", "f16"), ("3x4", "i32")):
+        like = f"tensor<{shape}x{type_}>"
+        other = shlo.compile(f"func.func @main(%x: {like}) -> {like} {{ return %x : {like} }}")
+        spec = other.inputs[0]
+        buffer = other.put(np.zeros([size or 0 for size in spec.shape], spec.dtype))
+        with pytest.raises(shlo.ArgumentError, match="is not the input"):
+            executable.call([buffer])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand
-from stablehlo_py.backends.common.loops import delinearize
+from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, contract
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
@@ -80,7 +80,7 @@ class SharedLanes:
         axes = [*self.contraction.outer, Axis(self.panels)]
 
         def iteration(number: Value) -> None:
-            *outer, panel = delinearize(f, number, [axis.size for axis in axes])
+            *outer, panel = unravel(f, number, [axis.size for axis in axes])
             remainder, whole = self.contraction.n.size % self.panel, self.contraction.n.size // self.panel
 
             def full() -> None:

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Protocol
 
 from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
-from stablehlo_py.backends.common.loops import delinearize
+from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split
@@ -175,7 +175,7 @@ class Gemm:
 
         def iteration(number: Value) -> None:
             names, sizes = zip(*self._digits(), strict=True)
-            digits = dict(zip(names, delinearize(f, number, sizes), strict=True))
+            digits = dict(zip(names, unravel(f, number, sizes), strict=True))
             outer = [digits[i] for i in range(len(self.contraction.outer))]
             self._iteration(f, outer, digits["block"], digits["panel"])
 

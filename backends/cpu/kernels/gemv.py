@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.contraction import Contraction, Operand
-from stablehlo_py.backends.common.loops import delinearize
+from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
 from stablehlo_py.backends.cpu.kernels.packing import exchange_lanes
@@ -26,7 +26,7 @@ MOST_ROWS = 16  # LaneSums: beyond it, transposing B into panels costs less than
 
 
 def _outer_indices(f: Function, contraction: Contraction, number: Index) -> list[Index]:
-    return delinearize(f, number, [axis.size for axis in contraction.outer])
+    return unravel(f, number, [axis.size for axis in contraction.outer])
 
 
 def _outer_address(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
-from stablehlo_py.backends.common.loops import delinearize
+from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Gemm, dense_steps
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
@@ -131,7 +131,7 @@ def _outer_address(f: Function, gemm: Gemm, operand: Operand, side: str, number:
     """The operand's address at the number-th place of the outer axes it has."""
     offset: Index = operand.offset
     axes = [axis for axis in gemm.contraction.outer if getattr(axis, side)]
-    for axis, digit in zip(axes, delinearize(f, number, [axis.size for axis in axes]), strict=True):
+    for axis, digit in zip(axes, unravel(f, number, [axis.size for axis in axes]), strict=True):
         offset = f.iadd(offset, f.imul(digit, getattr(axis, side)))
     return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.contraction import Operand
-from stablehlo_py.backends.common.loops import delinearize, if_any
+from stablehlo_py.backends.common.loops import if_any, unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
@@ -88,7 +88,7 @@ def emit_padded_copy(
             to = f.gep(to_base, f.imul(number, row), arithmetic.accumulator)
             offset: Index = 0
             conditions: list[Value] = []
-            for d, digit in zip(outer, delinearize(f, number, [d.padded for d in outer]), strict=True):
+            for d, digit in zip(outer, unravel(f, number, [d.padded for d in outer]), strict=True):
                 place = f.isub(digit, d.start)  # 0 at the first kept element
                 if not d.plain:
                     # Unsigned: places before the first one are huge.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.contraction import Operand, Source
-from stablehlo_py.backends.common.loops import delinearize, if_any
+from stablehlo_py.backends.common.loops import if_any, unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
@@ -95,7 +95,7 @@ class _PairCopy:
         def row(number: Value) -> None:
             offset: Index = 0
             place: Index = 0  # of the pair
-            digits = delinearize(f, number, self.sizes[:-1])
+            digits = unravel(f, number, self.sizes[:-1])
             for axis, digit in zip(self.order[:-1], digits, strict=True):
                 if axis is self.pair:
                     place = digit

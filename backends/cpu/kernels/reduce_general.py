@@ -11,7 +11,7 @@ import functools
 import math
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import delinearize, offset, pack, unpack
+from stablehlo_py.backends.common.loops import offset, pack, unpack, unravel
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -80,7 +80,7 @@ class _Reduction:
         def block(i: Value) -> None:
             row, column = f.idiv(i, blocks), f.imul(f.irem(i, blocks), lanes)
             mask = f.tail_mask(f.isub(width, column), lanes) if width % lanes else None
-            place = delinearize(f, row, outer)
+            place = unravel(f, row, outer)
             base = f.iadd(offset(f, place, [self.strides[d] for d in self.kept[:-1]]), column)
             results = self._reduce(base, self.reduced, lanes, self._inits(lanes), mask)
             to = f.iadd(f.imul(row, width), column)
@@ -109,7 +109,7 @@ class _Reduction:
     def _row(self, i: Value) -> None:
         """One result: its reduced elements, lanes along the last dimension where that is reduced."""
         f, last = self.f, len(self.sizes) - 1
-        place = delinearize(f, i, [self.sizes[d] for d in self.kept])
+        place = unravel(f, i, [self.sizes[d] for d in self.kept])
         base = offset(f, place, [self.strides[d] for d in self.kept])
         if self.lanes == 1 or last not in self.reduced or self.sizes[last] < 2 * self.lanes:
             self._store(i, self._reduce(base, self.reduced, 1, self._inits(1), None))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import delinearize, offset
+from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.windows import over_window, windows_of
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
@@ -57,7 +57,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     outer = list(sizes[:-1]) if lanes > 1 else list(sizes)
 
     def position(i: Value) -> None:
-        place = delinearize(f, f.idiv(i, blocks), outer)
+        place = unravel(f, f.idiv(i, blocks), outer)
         column: Index = f.imul(f.irem(i, blocks), lanes) if lanes > 1 else 0
         mask = None
         if sliding is not None:

@@ -148,6 +148,34 @@ def test_an_executable_says_how_it_is_called() -> None:
         assert mine.tobytes() == right.tobytes()
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_custom_call_that_fails(asks: bool) -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = stablehlo.custom_call @test.entry(%x) {api_version = 4 : i32, backend_config = {}}
+        : (tensor<4xf32>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }"""
+    fail = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(lambda call: 1)
+    shlo.register_custom_call("test.entry", ctypes.cast(fail, ctypes.c_void_p).value)
+    try:
+        executable = shlo.compile(text, options=shlo.Options(cache_dir=None))
+        described, x, y = executable.entry, np.ones(4, np.float32), np.ones(4, np.float32)
+        assert described.workspace_bytes is not None
+        workspace, error = Block(max(64, described.workspace_bytes)), ctypes.c_void_p()
+        inputs, outputs = (ctypes.c_void_p * 1)(x.ctypes.data), (ctypes.c_void_p * 1)(y.ctypes.data)
+        call = entry.Call(ctypes.sizeof(entry.Call), ctypes.addressof(inputs), ctypes.addressof(outputs))
+        call.workspace, call.constants = workspace.address, described.constants
+        call.error = ctypes.addressof(error) if asks else None
+        function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(described.address)
+        assert function(ctypes.addressof(call)) == entry.FAILED
+        if asks:
+            assert error.value is not None
+            where = ctypes.c_char_p.from_address(error.value).value or b""
+            assert where.startswith(b"test.entry\n")
+    finally:
+        shlo.unregister_custom_call("test.entry")
+
+
 def test_a_program_of_dynamic_size_says_where_its_table_is() -> None:
     text = """func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
       %y = stablehlo.exponential %x : tensor<?x3xf32>

@@ -214,5 +214,7 @@ def test_buffers_of_another_memory_are_refused() -> None:
     buffer = other.put(np.zeros((4, 8), np.float32))
     with pytest.raises(shlo.ArgumentError, match="in host memory, where the program does not run"):
         executable.call([buffer])
+    with pytest.raises(shlo.ArgumentError, match="the program runs in scratchpad memory of toy:0"):
+        executable.put(np.zeros((4, 8), np.float32), copy=False)
     (result,) = other.call([buffer])
     np.testing.assert_array_equal(executable(result)[0], executable(np.asarray(result))[0])  # arrays of any device
