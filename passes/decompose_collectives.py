@@ -29,6 +29,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import BARRIERS
 from stablehlo_py.dialect.grid import Groups, function_of, grid_of, groups_of, padded, pairs_of, process
+from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.scalar_regions import on_tensors
 from stablehlo_py.dialect.types import element_type, i64, num_elements, shape, text
@@ -56,14 +57,14 @@ class DecomposeCollectives(Pass):
         found: list[ir.OpView] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name in _RULES:
+            if op.name in RULES:
                 found.append(op.opview)
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(visit)
         for op in found:
             with ir.InsertionPoint(op), op.location:
-                values = _RULES[op.operation.name](self, op)
+                values = RULES[op.operation.name](self, op)
             for result, value in zip(op.results, values, strict=True):
                 result.replace_all_uses_with(value)
             op.operation.erase()
@@ -151,12 +152,11 @@ class DecomposeCollectives(Pass):
         return [_digit(op, "remainder", grid.partitions, grid.replicas)]
 
 
-_METHODS = (
-    "all_gather all_reduce all_to_all collective_broadcast collective_permute partition_id reduce_scatter replica_id"
-)
-_RULES: dict[str, Callable[[DecomposeCollectives, ir.OpView], list[ir.Value]]] = {
-    **{f"hlo.{name}": getattr(DecomposeCollectives, name) for name in _METHODS.split()},
-    **{f"stablehlo.{name}": getattr(DecomposeCollectives, name) for name in ("all_reduce", "reduce_scatter")},
+#: The methods are named as the ops are.
+RULES: dict[str, Callable[[DecomposeCollectives, ir.OpView], list[ir.Value]]] = {
+    record.name: getattr(DecomposeCollectives, record.mnemonic)
+    for record in records()
+    if hasattr(DecomposeCollectives, record.mnemonic)
 }
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.grid import grid_of, groups_of, pairs_of
+from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.sharding import shardings_of, take
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 COLLECTIVES = RuleSet("collectives")
-_IN_GROUPS = "all_gather all_reduce all_to_all collective_broadcast reduce_scatter".split()
+_IN_GROUPS = tuple(record.name for record in records() if {"groups", "channel"} <= {*record.attributes})
 _KEPT = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
 
 
-@COLLECTIVES.rule(*(f"hlo.{name}" for name in _IN_GROUPS), *_KEPT, where="every process is a group by itself")
+@COLLECTIVES.rule(*_IN_GROUPS, *_KEPT, where="every process is a group by itself")
 def collective_alone(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "collective(x...) -> x..."
     groups = groups_of(op)

@@ -7,7 +7,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from stablehlo_py.dialect.constants import ELEMENT_NAMES
 from stablehlo_py.dialect.ops import COMPARISONS, REDUCTION_KINDS, Record, records
@@ -52,29 +51,9 @@ with `arith.index_cast`, their indices.
 """
 
 
-def _type_letter(constraint: Any) -> str:
-    name = getattr(constraint, "__name__", "any")
-    return name if len(name) == 1 else "any"
-
-
-def _fields(operation: type, kind: str) -> list[Any]:
-    return [field for field in getattr(operation, "_fields", ()) if type(field).__name__ == kind]
-
-
-def _values(operation: type, kind: str) -> str:
-    shown = []
-    for field in _fields(operation, kind):
-        dots = "..." if field.variadicity.name != "single" else ""
-        shown.append(f"{field.name}{dots}: {_type_letter(field.constraint)}")
-    return ", ".join(shown)
-
-
 def _section(record: Record) -> str:
-    attributes = ", ".join(record.attributes)
-    braces = f" {{{attributes}}}" if attributes else ""
-    operands, results = _values(record.operation, "OperandDef"), _values(record.operation, "ResultDef")
-    signature = f'"{record.name}"({operands}){braces} -> ({results})'
-    return f"### {record.name}\n\n{record.doc}\n\n`{signature}`\n"
+    signature = record.signature.removeprefix(record.mnemonic)
+    return f'### {record.name}\n\n{record.doc}\n\n`"{record.name}"{signature}`\n'
 
 
 def _table(rows: Sequence[Record]) -> list[str]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from stablehlo_py.dialect.size import IntLike, UndecidedSize, always_less
@@ -28,13 +28,13 @@ class Malformed(Exception):
     """Raised by a check: the reason why an op is not valid."""
 
 
-def verifier(*checks: Check) -> staticmethod:
-    """The `verify_invariants` of an op class: reports the first problem at the op's location."""
+def verifier(attributes: Iterable[str], checks: Iterable[Check]) -> staticmethod:
+    """The `verify_invariants` of an op class: reports the first problem at the op's location. Unverified text may lack
+    attributes."""
 
     def verify_invariants(op: ir.OpView) -> bool:
         try:
-            # The generated class knows its attributes; unverified text may lack them.
-            missing = [name for name in declared_attributes(type(op)) if name not in op.attributes]
+            missing = [name for name in attributes if name not in op.attributes]
             require(not missing, f"lacks attribute '{missing[0] if missing else ''}'")
             for check in checks:
                 with suppress(UndecidedSize):  # what depends on the call is no mistake
@@ -52,16 +52,6 @@ def verifier(*checks: Check) -> staticmethod:
         return True
 
     return staticmethod(verify_invariants)
-
-
-def declared(operation: type, kind: str) -> list[str]:
-    """Names of what an op class of `ext` declares: `kind` is AttributeDef, OperandDef or ResultDef."""
-    return [field.name for field in getattr(operation, "_fields", ()) if type(field).__name__ == kind]
-
-
-def declared_attributes(operation: type) -> list[str]:
-    """Names of the attributes that an op class of `ext` declares."""
-    return declared(operation, "AttributeDef")
 
 
 def require(condition: bool, reason: str) -> None:

@@ -18,14 +18,8 @@ _PURE_NAMESPACES = frozenset({"arith", "chlo", "complex", "math"})
 _PURE_TENSOR = frozenset(
     f"tensor.{name}" for name in "cast collapse_shape empty expand_shape extract from_elements splat".split()
 )
-# Of the ops that legalization takes away; those that stay have records.
-_IMPURE_STABLEHLO = frozenset(
-    (
-        "after_all all_gather all_to_all async_done async_start collective_broadcast collective_permute "
-        "collective_reduce composite infeed outfeed partition_id recv replica_id return rng "
-        "send"
-    ).split()
-)
+# Ops that legalization takes away, and that have no hlo op of their name.
+_IMPURE_STABLEHLO = frozenset("after_all async_done async_start collective_reduce composite return rng".split())
 _REGION_OPS = frozenset({"scf.if", "scf.while", "scf.index_switch", "scf.for"})
 
 PURE, IMPURE, BY_REGIONS, CALL, CUSTOM_CALL = Effects
@@ -51,9 +45,10 @@ def _classify(name: str) -> Effects:
         return BY_REGIONS
     if name == "func.call":
         return CALL
-    if namespace == "stablehlo" and mnemonic not in _IMPURE_STABLEHLO:
-        return BY_REGIONS  # reduce, sort, while, map ...: their bodies may hold custom calls
-    return IMPURE
+    twin = record_of(f"hlo.{mnemonic}")
+    impure = mnemonic in _IMPURE_STABLEHLO or (twin is not None and twin.effects is IMPURE)
+    # Bodies of reduce, sort, while, map ... may hold custom calls.
+    return BY_REGIONS if namespace == "stablehlo" and not impure else IMPURE
 
 
 # What ends a region has no effect of its own.

@@ -4,7 +4,7 @@
 it that is `hlo.reverse`.
 """
 
-# The ext module reads annotations of op classes as objects: no `from __future__ import annotations` here.
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ from stablehlo_py.codegen.types import Known, Lanes
 from stablehlo_py.dialect import build, docs
 from stablehlo_py.dialect.ops.elementwise import pointwise
 from stablehlo_py.dialect.ops.factors import Builder
-from stablehlo_py.dialect.ops.record import FIRST, PURE, Hlo, Work, always, op
+from stablehlo_py.dialect.ops.record import FIRST, Work, always, op
 from stablehlo_py.dialect.types import i64s, rank, shape
-from stablehlo_py.dialect.verify import same_elements, same_shape, verifier
+from stablehlo_py.dialect.verify import same_elements, same_shape
 from stablehlo_py.legalize.rules import RENAMED, RULES
-from stablehlo_py.mlir import ext, ir
+from stablehlo_py.mlir import ir
 
 # --- an elementwise op -----------------------------------------------------------------------------------------------
 
@@ -50,13 +50,16 @@ def _flip_factors(b: Builder, op: ir.Operation) -> None:
     b.windows([dimension < len(b.shapes[0]) - 1 for dimension in range(len(b.shapes[0]))])
 
 
-@op(work=Work.MOVES, picks=FIRST, value=lambda op, x: x[..., ::-1], exact=always, factors=_flip_factors)
-class Flip(Hlo.Operation, name="flip", traits=PURE):
-    """The last dimension in reverse."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    verify_invariants = verifier(same_elements, same_shape)
+op(
+    "flip(operand: any) -> (result: any)",
+    "The last dimension in reverse.",
+    checks=(same_elements, same_shape),
+    work=Work.MOVES,
+    picks=FIRST,
+    value=lambda op, x: x[..., ::-1],
+    exact=always,
+    factors=_flip_factors,
+)
 
 
 _reverse = RULES["stablehlo.reverse"]

@@ -9,8 +9,8 @@ from stablehlo_py.dialect import docs
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.formats import FORMATS
-from stablehlo_py.dialect.ops import Hlo
-from stablehlo_py.dialect.verify import declared_attributes
+from stablehlo_py.dialect.ops import Hlo, record_of, records
+from stablehlo_py.dialect.ops.record import op
 from stablehlo_py.mlir import MLIRError, ir
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -313,15 +313,25 @@ def test_operands_of_one_type(context):
 
 
 def test_every_op_has_a_verifier_and_a_description():
-    for operation in Hlo.operations:
-        assert operation.__doc__
-        assert "verify_invariants" in vars(operation) or operation._op_name == "copy"
+    assert {record.operation for record in records()} - {None} == set(Hlo.operations)
+    for record in records():
+        assert record.doc
+        assert record.operation is None or "verify_invariants" in vars(record.operation)
 
 
-def test_attributes_are_known():
-    by_name = {operation._op_name: operation for operation in Hlo.operations}
-    assert declared_attributes(by_name["slice"]) == ["start", "limit", "strides"]
-    assert declared_attributes(by_name["add"]) == []
+def test_signatures_are_read():
+    update, top_k = record_of("hlo.dynamic_update_slice"), record_of("hlo.top_k")
+    assert update.operands == ("operand", "update", "start_indices")
+    assert (top_k.operands, top_k.attributes) == (("operand",), ("k",))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "bad", "bad(x: any)", "bad(x: any) -> (y: S)", "bad(x) -> (y: any)", "bad(x: any, ) -> ()"]
+)
+def test_what_is_no_signature_is_refused(text):
+    with pytest.raises(ValueError, match="signature"):
+        op(text, "Nothing.")
+    assert record_of("hlo.bad") is None
 
 
 def test_the_page_is_current():

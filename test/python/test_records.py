@@ -18,13 +18,14 @@ from stablehlo_py.codegen.math import narrow
 from stablehlo_py.debug.generate import elementwise as generated
 from stablehlo_py.dialect.call_signatures import CALLS
 from stablehlo_py.dialect.context import make_context
-from stablehlo_py.dialect.ops import REDUCTION_KINDS, Effects, Work, collectives, combiner, record_of, records
+from stablehlo_py.dialect.ops import REDUCTION_KINDS, Effects, Work, combiner, record_of, records
 from stablehlo_py.dialect.ops.record import add, kept
 from stablehlo_py.legalize import driver  # noqa: F401 - reads all rules
 from stablehlo_py.legalize.quantized import driver as quantized  # noqa: F401
 from stablehlo_py.legalize.quantized.rules import RULES as QUANTIZED
 from stablehlo_py.legalize.rules import RENAMED
 from stablehlo_py.legalize.rules import RULES as LEGALIZE
+from stablehlo_py.passes.decompose_collectives import RULES as DECOMPOSED
 from stablehlo_py.passes.fold import FOLDABLE
 from stablehlo_py.passes.fusing.graph import ALONE_KINDS
 from stablehlo_py.passes.symbolic.shapes import RULES as SHAPES
@@ -32,8 +33,7 @@ from stablehlo_py.passes.symbolic.values import RULES as VALUES
 
 ALL = list(records())
 ELEMENTWISE = {record.mnemonic for record in ALL if record.elementwise}
-COLLECTIVES = {record.name for record in ALL if getattr(record.operation, "__module__", "") == collectives.__name__}
-COLLECTIVES |= {"stablehlo.all_reduce", "stablehlo.reduce_scatter"}
+COLLECTIVES = {*DECOMPOSED, "hlo.sharding_constraint"}
 BY_SOURCE = {name.partition(".")[2] for name in (*LEGALIZE, *RENAMED)}
 
 

@@ -1,18 +1,15 @@
 """Whole algorithms."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
 
 import numpy as np
 
 from stablehlo_py.dialect import elements
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops.factors import Builder, Kind
-from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Shape, Shapes, check_shapes, op
+from stablehlo_py.dialect.ops.record import Array, Shape, Shapes, op
 from stablehlo_py.dialect.types import (
     element_type,
     flag,
@@ -26,10 +23,9 @@ from stablehlo_py.dialect.types import (
     symint,
     text,
 )
-from stablehlo_py.dialect.verify import Conditions, require, same_elements, verifier
-from stablehlo_py.mlir import ext, ir
+from stablehlo_py.dialect.verify import Conditions, require, same_elements
+from stablehlo_py.mlir import ir
 
-T = TypeVar("T")
 FFT_KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
 TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 ALGORITHMS = ("DEFAULT", "THREE_FRY", "PHILOX")
@@ -48,15 +44,14 @@ def _cholesky_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(len(b.shapes[0]) - 2, len(b.shapes[0])), Kind.REPLICATED)
 
 
-@op(ulps=16, factors=_cholesky_factors)
-class Cholesky(Hlo.Operation, name="cholesky", traits=PURE):
-    """Cholesky factor of the last two dimensions; the other triangle holds the operand's or zeros (spec: unspecified;
-    we write zeros)."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    lower: Any = ext.attribute()
-    verify_invariants = verifier(_square_matrices)
+op(
+    "cholesky(operand: T) {lower} -> (result: T)",
+    "Cholesky factor of the last two dimensions; the other triangle holds the operand's or zeros (spec: "
+    "unspecified; we write zeros).",
+    checks=(_square_matrices,),
+    ulps=16,
+    factors=_cholesky_factors,
+)
 
 
 def _check_triangular_solve(op: ir.OpView) -> None:
@@ -80,18 +75,14 @@ def _triangular_solve_factors(b: Builder, op: ir.Operation) -> None:
     b.add(b.shapes[1][free], {1: free}, {0: free})
 
 
-@op(ulps=16, shapes=_triangular_solve_shape, factors=_triangular_solve_factors)
-class TriangularSolve(Hlo.Operation, name="triangular_solve", traits=PURE):
-    """Solves op(a) x = b (`left_side`) or x op(a) = b; `transpose_a`: NO_TRANSPOSE TRANSPOSE ADJOINT."""
-
-    a: ext.Operand[Any]
-    b: ext.Operand[T]
-    result: ext.Result[T]
-    left_side: Any = ext.attribute()
-    lower: Any = ext.attribute()
-    unit_diagonal: Any = ext.attribute()
-    transpose_a: Any = ext.attribute()
-    verify_invariants = verifier(_square_matrices, _check_triangular_solve, check_shapes)
+op(
+    "triangular_solve(a: any, b: T) {left_side, lower, unit_diagonal, transpose_a} -> (result: T)",
+    "Solves op(a) x = b (`left_side`) or x op(a) = b; `transpose_a`: NO_TRANSPOSE TRANSPOSE ADJOINT.",
+    checks=(_square_matrices, _check_triangular_solve),
+    ulps=16,
+    shapes=_triangular_solve_shape,
+    factors=_triangular_solve_factors,
+)
 
 
 def _check_fft(op: ir.OpView) -> None:
@@ -125,15 +116,14 @@ def _fft_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(len(b.shapes[0]) - len(i64s(op, "length"))))
 
 
-@op(ulps=16, shapes=_fft_shape, factors=_fft_factors)
-class Fft(Hlo.Operation, name="fft", traits=PURE):
-    """Fourier transform of the last len(`length`) dimensions; `kind`: FFT IFFT RFFT IRFFT."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    kind: Any = ext.attribute()
-    length: Any = ext.attribute()
-    verify_invariants = verifier(_check_fft, check_shapes)
+op(
+    "fft(operand: any) {kind, length} -> (result: any)",
+    "Fourier transform of the last len(`length`) dimensions; `kind`: FFT IFFT RFFT IRFFT.",
+    checks=(_check_fft,),
+    ulps=16,
+    shapes=_fft_shape,
+    factors=_fft_factors,
+)
 
 
 def _check_rng_bit_generator(op: ir.OpView) -> None:
@@ -148,15 +138,12 @@ def _rng_bit_generator_factors(b: Builder, op: ir.Operation) -> None:
     """Bits depend on the number of their element: all are replicated."""
 
 
-@op(factors=_rng_bit_generator_factors)
-class RngBitGenerator(Hlo.Operation, name="rng_bit_generator", traits=PURE):
-    """Random bits from a state; `algorithm`: DEFAULT THREE_FRY PHILOX."""
-
-    state: ext.Operand[T]
-    new_state: ext.Result[T]
-    bits: ext.Result[Any]
-    algorithm: Any = ext.attribute()
-    verify_invariants = verifier(_check_rng_bit_generator)
+op(
+    "rng_bit_generator(state: T) {algorithm} -> (new_state: T, bits: any)",
+    "Random bits from a state; `algorithm`: DEFAULT THREE_FRY PHILOX.",
+    checks=(_check_rng_bit_generator,),
+    factors=_rng_bit_generator_factors,
+)
 
 
 def _check_top_k(op: ir.OpView) -> None:
@@ -187,13 +174,12 @@ def _top_k_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(len(b.shapes[0]) - 1))
 
 
-@op(region_value=_top_k, shapes=_top_k_shape, factors=_top_k_factors)
-class TopK(Hlo.Operation, name="top_k", traits=PURE):
-    """The `k` largest elements of the last dimension, in descending (total) order, ties by lower index; and their i32
-    indices."""
-
-    operand: ext.Operand[Any]
-    values: ext.Result[Any]
-    indices: ext.Result[Any]
-    k: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_top_k, check_shapes)
+op(
+    "top_k(operand: any) {k} -> (values: any, indices: any)",
+    "The `k` largest elements of the last dimension, in descending (total) order, ties by lower index; and their "
+    "i32 indices.",
+    checks=(same_elements, _check_top_k),
+    region_value=_top_k,
+    shapes=_top_k_shape,
+    factors=_top_k_factors,
+)

@@ -1,20 +1,14 @@
 """Collectives: one for each of StableHLO's, until a backend's pipeline decomposes them (docs/collectives.md)."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
-
-from typing import Any, TypeVar
+from __future__ import annotations
 
 from stablehlo_py.dialect.ops.factors import Builder, others
-from stablehlo_py.dialect.ops.grid import NOBODY, groups
-from stablehlo_py.dialect.ops.record import PURE, FactorRule, Hlo, Work, op
+from stablehlo_py.dialect.ops.grid import NOBODY, communicates, groups
+from stablehlo_py.dialect.ops.record import FactorRule, Work, op
 from stablehlo_py.dialect.ops.reduction import reduction_kind
 from stablehlo_py.dialect.types import i64, i64s, rank, shape
-from stablehlo_py.dialect.verify import require, require_shape, same_elements, verifier
-from stablehlo_py.mlir import ext, ir
-
-T = TypeVar("T")
+from stablehlo_py.dialect.verify import require, require_shape, same_elements
+from stablehlo_py.mlir import ir
 
 
 def _process_id(op: ir.OpView) -> None:
@@ -84,102 +78,66 @@ def _besides(*names: str) -> FactorRule:
     return rule
 
 
-@op(work=Work.OPAQUE, factors=_besides())
-class ReplicaId(Hlo.Operation, name="replica_id", traits=PURE):
-    """The number of the replica that runs."""
-
-    result: ext.Result[Any]
-    verify_invariants = verifier(_process_id)
-
-
-@op(work=Work.OPAQUE, factors=_besides())
-class PartitionId(Hlo.Operation, name="partition_id", traits=PURE):
-    """The number of the partition that runs."""
-
-    result: ext.Result[Any]
-    verify_invariants = verifier(_process_id)
-
-
-class _InGroups(Hlo.Operation):
-    groups: Any = ext.attribute()
-    width: Any = ext.attribute()
-    processes: Any = ext.attribute()
-    channel: Any = ext.attribute()
-    origin: Any = ext.attribute()
-
-
-@op(work=Work.OPAQUE, factors=_besides())
-class AllReduce(_InGroups, name="all_reduce"):
-    """The operands of all members of the process's group, combined elementwise by the simple combiner `kind`, in the
-    order of the group; without a group not specified. `groups` are rows of `width` numbers of the grid's `processes`,
-    padded with -1. `channel` is the channel id, 0 without one. `origin` names the user's op, for messages."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    kind: Any = ext.attribute()
-    verify_invariants = verifier(_in_groups, reduction_kind)
-
-
-@op(work=Work.OPAQUE, factors=_besides("dimension"))
-class ReduceScatter(_InGroups, name="reduce_scatter"):
-    """As `all_reduce`; each member has the block of its position along `dimension`."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    kind: Any = ext.attribute()
-    dimension: Any = ext.attribute()
-    verify_invariants = verifier(_in_groups, reduction_kind, _reduce_scatter)
-
-
-@op(work=Work.OPAQUE, factors=_besides("dimension"))
-class AllGather(_InGroups, name="all_gather"):
-    """The operands of all members of the group, joined along `dimension`; groups of one size."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    dimension: Any = ext.attribute()
-    verify_invariants = verifier(_in_groups, _all_gather)
-
-
-@op(work=Work.OPAQUE, factors=_besides("split_dimension", "concat_dimension"))
-class AllToAll(_InGroups, name="all_to_all"):
-    """The operand is split into blocks along `split_dimension`, one for each member of the group; the blocks that the
-    members have for this process follow each other along `concat_dimension`. Groups as for `all_gather`."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    split_dimension: Any = ext.attribute()
-    concat_dimension: Any = ext.attribute()
-    verify_invariants = verifier(_in_groups, _all_to_all)
-
-
-@op(work=Work.OPAQUE, factors=_besides())
-class CollectivePermute(Hlo.Operation, name="collective_permute"):
-    """`pairs` are source, target, source, target, ... processes: a target has the operand of its source, a process
-    that is no target has zeros. Other attributes as for `all_reduce`."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    pairs: Any = ext.attribute()
-    processes: Any = ext.attribute()
-    channel: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_collective_permute)
-
-
-@op(work=Work.OPAQUE, factors=_besides())
-class CollectiveBroadcast(_InGroups, name="collective_broadcast"):
-    """The operand of the first member of the group; zeros without a group."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    verify_invariants = verifier(_in_groups)
-
-
-@op(work=Work.OPAQUE, value=lambda op, x: x, factors=_besides())
-class ShardingConstraint(Hlo.Operation, name="sharding_constraint", traits=PURE):
-    """The operand, distributed over devices as the op's attribute `hlo.sharding` says (docs/sharding.md)."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    verify_invariants = verifier()
+op(
+    "replica_id() -> (result: any)",
+    "The number of the replica that runs.",
+    checks=(_process_id,),
+    work=Work.OPAQUE,
+    factors=_besides(),
+)
+op(
+    "partition_id() -> (result: any)",
+    "The number of the partition that runs.",
+    checks=(_process_id,),
+    work=Work.OPAQUE,
+    factors=_besides(),
+)
+communicates(
+    "all_reduce(operand: T) {groups, width, processes, channel, origin, kind} -> (result: T)",
+    "The operands of all members of the process's group, combined elementwise by the simple combiner `kind`, in "
+    "the order of the group; without a group not specified. `groups` are rows of `width` numbers of the grid's "
+    "`processes`, padded with -1. `channel` is the channel id, 0 without one. `origin` names the user's op, for "
+    "messages.",
+    checks=(_in_groups, reduction_kind),
+    factors=_besides(),
+)
+communicates(
+    "reduce_scatter(operand: any) {groups, width, processes, channel, origin, kind, dimension} -> (result: any)",
+    "As `all_reduce`; each member has the block of its position along `dimension`.",
+    checks=(_in_groups, reduction_kind, _reduce_scatter),
+    factors=_besides("dimension"),
+)
+communicates(
+    "all_gather(operand: any) {groups, width, processes, channel, origin, dimension} -> (result: any)",
+    "The operands of all members of the group, joined along `dimension`; groups of one size.",
+    checks=(_in_groups, _all_gather),
+    factors=_besides("dimension"),
+)
+communicates(
+    "all_to_all(operand: any) {groups, width, processes, channel, origin, split_dimension, concat_dimension} -> "
+    "(result: any)",
+    "The operand is split into blocks along `split_dimension`, one for each member of the group; the blocks that "
+    "the members have for this process follow each other along `concat_dimension`. Groups as for `all_gather`.",
+    checks=(_in_groups, _all_to_all),
+    factors=_besides("split_dimension", "concat_dimension"),
+)
+communicates(
+    "collective_permute(operand: T) {pairs, processes, channel, origin} -> (result: T)",
+    "`pairs` are source, target, source, target, ... processes: a target has the operand of its source, a process"
+    " that is no target has zeros. Other attributes as for `all_reduce`.",
+    checks=(_collective_permute,),
+    factors=_besides(),
+)
+communicates(
+    "collective_broadcast(operand: T) {groups, width, processes, channel, origin} -> (result: T)",
+    "The operand of the first member of the group; zeros without a group.",
+    checks=(_in_groups,),
+    factors=_besides(),
+)
+op(
+    "sharding_constraint(operand: T) -> (result: T)",
+    "The operand, distributed over devices as the op's attribute `hlo.sharding` says (docs/sharding.md).",
+    work=Work.OPAQUE,
+    value=lambda op, x: x,
+    factors=_besides(),
+)

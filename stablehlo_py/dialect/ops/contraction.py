@@ -1,24 +1,21 @@
 """Products of tensors."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
-from stablehlo_py.dialect.ops.record import PURE, Array, Hlo, Shape, Shapes, check_shapes, op
+from stablehlo_py.dialect.ops.record import Array, Shape, Shapes, op
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape, symints
-from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, verifier
+from stablehlo_py.dialect.verify import Conditions, require, require_dimensions
 from stablehlo_py.dialect.window import window_shape
-from stablehlo_py.mlir import ext, ir
+from stablehlo_py.mlir import ir
 
 
 def _one_kind(op: ir.OpView) -> None:
@@ -91,19 +88,15 @@ def _dot_factors(b: Builder, op: ir.Operation) -> None:
     b.combiner = "add"
 
 
-@op(value=_dot, shapes=_dot_shape, factors=_dot_factors)
-class Dot(Hlo.Operation, name="dot", traits=PURE):
-    """General dot product. Result dimensions: batch, free of lhs, free of rhs, each in operand order. Operands and
-    result are all integers, all floats or all complex."""
-
-    lhs: ext.Operand[Any]
-    rhs: ext.Operand[Any]
-    result: ext.Result[Any]
-    lhs_batch: Any = ext.attribute()
-    rhs_batch: Any = ext.attribute()
-    lhs_contract: Any = ext.attribute()
-    rhs_contract: Any = ext.attribute()
-    verify_invariants = verifier(_check_dot, check_shapes)
+op(
+    "dot(lhs: any, rhs: any) {lhs_batch, rhs_batch, lhs_contract, rhs_contract} -> (result: any)",
+    "General dot product. Result dimensions: batch, free of lhs, free of rhs, each in operand order. Operands and"
+    " result are all integers, all floats or all complex.",
+    checks=(_check_dot,),
+    value=_dot,
+    shapes=_dot_shape,
+    factors=_dot_factors,
+)
 
 
 _DIMENSIONS = ("input_dims", "kernel_dims", "output_dims")
@@ -189,23 +182,14 @@ def _convolution_factors(b: Builder, op: ir.Operation) -> None:
     b.combiner = "add"
 
 
-@op(value=_convolution, shapes=_convolution_shape, factors=_convolution_factors)
-class Convolution(Hlo.Operation, name="convolution", traits=PURE):
-    """Convolution. `padding` is low, high per spatial dimension; `reversal` 0/1 per spatial dimension. The `*_dims`
-    arrays name dimensions: input (batch, feature, spatial...), kernel (input feature, output feature, spatial...),
-    output (batch, feature, spatial...)."""
-
-    lhs: ext.Operand[Any]
-    rhs: ext.Operand[Any]
-    result: ext.Result[Any]
-    strides: Any = ext.attribute()
-    padding: Any = ext.attribute()
-    lhs_dilation: Any = ext.attribute()
-    rhs_dilation: Any = ext.attribute()
-    reversal: Any = ext.attribute()
-    input_dims: Any = ext.attribute()
-    kernel_dims: Any = ext.attribute()
-    output_dims: Any = ext.attribute()
-    feature_groups: Any = ext.attribute()
-    batch_groups: Any = ext.attribute()
-    verify_invariants = verifier(_check_convolution, check_shapes)
+op(
+    "convolution(lhs: any, rhs: any) {strides, padding, lhs_dilation, rhs_dilation, reversal, input_dims, "
+    "kernel_dims, output_dims, feature_groups, batch_groups} -> (result: any)",
+    "Convolution. `padding` is low, high per spatial dimension; `reversal` 0/1 per spatial dimension. The "
+    "`*_dims` arrays name dimensions: input (batch, feature, spatial...), kernel (input feature, output feature, "
+    "spatial...), output (batch, feature, spatial...).",
+    checks=(_check_convolution,),
+    value=_convolution,
+    shapes=_convolution_shape,
+    factors=_convolution_factors,
+)

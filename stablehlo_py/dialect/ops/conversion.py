@@ -1,11 +1,8 @@
 """Comparison, choice, conversion."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,25 +10,12 @@ from stablehlo_py.dialect import elements
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops.elementwise import boolean_result
 from stablehlo_py.dialect.ops.factors import Builder
-from stablehlo_py.dialect.ops.record import (
-    PURE,
-    Array,
-    Hlo,
-    Rounds,
-    Shape,
-    Shapes,
-    Work,
-    always,
-    check_shapes,
-    of_reals,
-    op,
-)
+from stablehlo_py.dialect.ops.record import Array, Rounds, Shape, Shapes, Work, always, of_reals, op
 from stablehlo_py.dialect.rounding import codes, from_codes, integer_info, is_float_dtype
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, shape, text
-from stablehlo_py.dialect.verify import Conditions, operand_elements, require, same_shape, verifier
-from stablehlo_py.mlir import ext, ir, quant
+from stablehlo_py.dialect.verify import Conditions, operand_elements, require, same_shape
+from stablehlo_py.mlir import ir, quant
 
-T = TypeVar("T")
 #: Directions of comparisons, and what x op y is of y and x.
 SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 COMPARISONS = tuple(SWAPPED)
@@ -118,7 +102,11 @@ def _reduce_precision(op: ir.Operation, x: Array) -> Array:
     return elements.reduce_precision(x, i64(op, "exponent_bits"), i64(op, "mantissa_bits"))
 
 
-@op(
+op(
+    "compare(lhs: T, rhs: T) {direction} -> (result: any)",
+    "Elementwise comparison; `direction` EQ NE LT LE GT GE; optional `total_order` (unit) compares floats in "
+    "total order.",
+    checks=(same_shape, boolean_result, _check_comparison),
     elementwise=True,
     work=Work.ELEMENTS,
     options=("total_order",),
@@ -127,18 +115,12 @@ def _reduce_precision(op: ir.Operation, x: Array) -> Array:
     value=_compare,
     exact=always,
 )
-class Compare(Hlo.Operation, name="compare", traits=PURE):
-    """Elementwise comparison; `direction` EQ NE LT LE GT GE; optional `total_order` (unit) compares floats in total
-    order."""
-
-    lhs: ext.Operand[T]
-    rhs: ext.Operand[T]
-    result: ext.Result[Any]
-    direction: Any = ext.attribute()
-    verify_invariants = verifier(same_shape, boolean_result, _check_comparison)
 
 
-@op(
+op(
+    "select(pred: any, on_true: T, on_false: T) -> (result: T)",
+    "Elementwise choice: where `pred` (i1, same shape) holds `on_true`, else `on_false`.",
+    checks=(same_shape, _check_selection),
     elementwise=True,
     work=Work.ELEMENTS,
     function=elements.for_all_types(np.where),
@@ -147,30 +129,26 @@ class Compare(Hlo.Operation, name="compare", traits=PURE):
     rounds=Rounds.NEVER,
     exact=always,
 )
-class Select(Hlo.Operation, name="select", traits=PURE):
-    """Elementwise choice: where `pred` (i1, same shape) holds `on_true`, else `on_false`."""
-
-    pred: ext.Operand[Any]
-    on_true: ext.Operand[T]
-    on_false: ext.Operand[T]
-    result: ext.Result[T]
-    verify_invariants = verifier(same_shape, _check_selection)
 
 
-@op(elementwise=True, work=Work.ELEMENTS, value=_convert, exact=_conversion_is_exact)
-class Convert(Hlo.Operation, name="convert", traits=PURE):
-    """Elementwise conversion of the element type."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    verify_invariants = verifier(same_shape)
+op(
+    "convert(operand: any) -> (result: any)",
+    "Elementwise conversion of the element type.",
+    checks=(same_shape,),
+    elementwise=True,
+    work=Work.ELEMENTS,
+    value=_convert,
+    exact=_conversion_is_exact,
+)
 
 
 def _bitcast_factors(b: Builder, op: ir.Operation) -> None:
     b.common(range(min(len(b.shapes[0]), len(b.result_shapes[0]))))
 
 
-@op(
+op(
+    "bitcast_convert(operand: any) -> (result: any)",
+    "Reinterprets bits; between widths the last dimension appears or goes away, as in StableHLO.",
     work=Work.ELEMENTS,
     rounds=Rounds.NEVER,
     value=_bitcast_convert,
@@ -178,20 +156,15 @@ def _bitcast_factors(b: Builder, op: ir.Operation) -> None:
     shapes=_bitcast_shape,
     factors=_bitcast_factors,
 )
-class BitcastConvert(Hlo.Operation, name="bitcast_convert", traits=PURE):
-    """Reinterprets bits; between widths the last dimension appears or goes away, as in StableHLO."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    verify_invariants = verifier(check_shapes)
 
 
-@op(elementwise=True, work=Work.ELEMENTS, flops=3, value=_reduce_precision, exact=of_reals)
-class ReducePrecision(Hlo.Operation, name="reduce_precision", traits=PURE):
-    """Rounds to a float format with `exponent_bits` and `mantissa_bits`, and back."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    exponent_bits: Any = ext.attribute()
-    mantissa_bits: Any = ext.attribute()
-    verify_invariants = verifier(operand_elements("float"), _check_precision)
+op(
+    "reduce_precision(operand: T) {exponent_bits, mantissa_bits} -> (result: T)",
+    "Rounds to a float format with `exponent_bits` and `mantissa_bits`, and back.",
+    checks=(operand_elements("float"), _check_precision),
+    elementwise=True,
+    work=Work.ELEMENTS,
+    flops=3,
+    value=_reduce_precision,
+    exact=of_reals,
+)

@@ -1,37 +1,20 @@
 """Elementwise ops without attributes: one element of each operand makes one of the result."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+from __future__ import annotations
 
 import math
-import types
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from stablehlo_py.dialect import elements
-from stablehlo_py.dialect.ops.record import (
-    PURE,
-    Array,
-    Hlo,
-    Identity,
-    Record,
-    Rounds,
-    Value,
-    Work,
-    add,
-    always,
-    described,
-    of_reals,
-)
+from stablehlo_py.dialect.ops.record import Array, Identity, Record, Rounds, Value, Work, always, of_reals, op
 from stablehlo_py.dialect.rounding import is_integer_dtype
 from stablehlo_py.dialect.types import element_type, is_bool, is_complex
-from stablehlo_py.dialect.verify import Check, operand_elements, require, same_shape, verifier
-from stablehlo_py.mlir import ext, ir
-
-T = TypeVar("T")
+from stablehlo_py.dialect.verify import Check, operand_elements, require, same_shape
+from stablehlo_py.mlir import ir
 
 
 def pointwise(
@@ -57,28 +40,18 @@ def pointwise(
         facts: the other fields of the record.
     """
     names = ("operand",) if operands == 1 else ("lhs", "rhs")
-    annotations: dict[str, object] = dict.fromkeys(names, ext.Operand[T])
-    annotations["result"] = ext.Result[Any] if result else ext.Result[T]
-    checks = [operand_elements(types_), *([same_shape, result] if result else [])]
-    members = {"__annotations__": annotations, "__doc__": doc, "verify_invariants": verifier(*checks)}
-    class_name = "".join(part.capitalize() for part in name.split("_"))
-    # types.new_class runs the `name=` class keyword that registers the op with the dialect.
-    operation = types.new_class(
-        class_name, (Hlo.Operation,), {"name": name, "traits": PURE}, lambda namespace: namespace.update(members)
-    )
+    signature = f"{name}({', '.join(f'{each}: T' for each in names)}) -> (result: {'any' if result else 'T'})"
     if combiner is not None:
         facts |= {"commutative": True, "associative": True, "identity": combiner}
-    return add(
-        described(
-            operation,
-            {
-                "elements": types_,
-                "work": Work.ELEMENTS,
-                "elementwise": True,
-                "function": elements.for_all_types(function),
-                **facts,
-            },
-        )
+    return op(
+        signature,
+        doc,
+        checks=(operand_elements(types_), *((same_shape, result) if result else ())),
+        elements=types_,
+        work=Work.ELEMENTS,
+        elementwise=True,
+        function=elements.for_all_types(function),
+        **facts,
     )
 
 
@@ -105,6 +78,9 @@ def boolean_result(op: ir.OpView) -> None:
     """Predicates give i1."""
     require(is_bool(element_type(op.results[0])), "result elements must be i1")
 
+
+# Facts about ops of truth values and of the order of numbers.
+_CHOICE: dict[str, Any] = {"exact": of_reals, "rounds": Rounds.NEVER, "relational": True}
 
 # --- one operand -----------------------------------------------------------------------------------------------------
 
@@ -215,15 +191,7 @@ pointwise(
     exact=always,
     rounds=Rounds.IN_BYTES,
 )
-pointwise(
-    "not",
-    "integer or i1",
-    "Bitwise complement; of i1 logical.",
-    elements.logical(np.bitwise_not),
-    exact=of_reals,
-    rounds=Rounds.NEVER,
-    relational=True,
-)
+pointwise("not", "integer or i1", "Bitwise complement; of i1 logical.", elements.logical(np.bitwise_not), **_CHOICE)
 pointwise("popcnt", "integer", "Number of one bits.", elements.popcnt, flops=2, exact=of_reals, rounds=Rounds.NEVER)
 pointwise(
     "real",
@@ -272,160 +240,138 @@ pointwise("tanh", "float or complex", "Hyperbolic tangent.", np.tanh, flops=18, 
 # --- two operands ----------------------------------------------------------------------------------------------------
 
 
+binary = partial(pointwise, operands=2)
+
+
 def _power_is_exact(op: ir.Operation, operands: Sequence[Array]) -> bool:
     return is_integer_dtype(operands[0].dtype) and not bool((operands[1] < 0).any())
 
 
-pointwise(
+binary(
     "add",
     "number",
     "Sum; integers wrap around.",
     lambda x, y: x + y,
-    operands=2,
     exact=always,
     combiner=Identity(-0.0, -0.0, lambda low, high: 0),
 )
-pointwise(
+binary(
     "and",
     "integer or i1",
     "Bitwise and; of i1 logical.",
     elements.logical(np.bitwise_and),
-    operands=2,
-    exact=of_reals,
-    rounds=Rounds.NEVER,
-    relational=True,
+    **_CHOICE,
     combiner=Identity(None, 0.0, lambda low, high: -1 if low < 0 else high),
     idempotent=True,
 )
-pointwise("atan2", "float or complex", "Angle of the point (rhs, lhs).", np.arctan2, operands=2, flops=40, ulps=4)
-pointwise(
+binary("atan2", "float or complex", "Angle of the point (rhs, lhs).", np.arctan2, flops=40, ulps=4)
+binary(
     "complex",
     "float",
     "Complex number of a real and an imaginary part.",
     elements.complex_,
-    operands=2,
     result=_complex_result,
     exact=always,
     rounds=Rounds.NEVER,
 )
-pointwise(
+binary(
     "divide",
     "number",
     "Quotient; of integers truncated, all ones for a zero divisor.",
     elements.divide,
-    operands=2,
     flops=6,
     exact=of_reals,
     complex_ulps=8,
 )
-pointwise(
+binary(
     "maximum",
     "number",
     "Greater one; NaN if one is NaN; complex numbers in lexicographic order.",
     elements.maximum,
-    operands=2,
-    exact=of_reals,
-    rounds=Rounds.NEVER,
-    relational=True,
+    **_CHOICE,
     combiner=Identity(-math.inf, -math.inf, lambda low, high: low),
     idempotent=True,
 )
-pointwise(
+binary(
     "minimum",
     "number",
     "Smaller one; NaN if one is NaN; complex numbers in lexicographic order.",
     elements.minimum,
-    operands=2,
-    exact=of_reals,
-    rounds=Rounds.NEVER,
-    relational=True,
+    **_CHOICE,
     combiner=Identity(math.inf, math.inf, lambda low, high: high),
     idempotent=True,
 )
-pointwise(
+binary(
     "multiply",
     "number",
     "Product; integers wrap around.",
     lambda x, y: x * y,
-    operands=2,
     exact=of_reals,
     combiner=Identity(1.0, 0.0, lambda low, high: 1),
     complex_ulps=4,
 )
-pointwise(
+binary(
     "or",
     "integer or i1",
     "Bitwise or; of i1 logical.",
     elements.logical(np.bitwise_or),
-    operands=2,
-    exact=of_reals,
-    rounds=Rounds.NEVER,
-    relational=True,
+    **_CHOICE,
     combiner=Identity(None, 0.0, lambda low, high: 0),
     idempotent=True,
 )
-pointwise(
+binary(
     "power",
     "number",
     "lhs to the rhs; of integers 0, 1 or -1 for negative exponents.",
     elements.power,
-    operands=2,
     flops=40,
     exact=_power_is_exact,
     ulps=16,
 )
-pointwise(
+binary(
     "remainder",
     "real number",
     "Remainder with the dividend's sign; of integers the dividend for a zero divisor.",
     elements.remainder,
-    operands=2,
     flops=12,
     exact=of_reals,
     rounds=Rounds.IN_BYTES,
 )
-pointwise(
+binary(
     "shift_left",
     "integer",
     "lhs shifted left by rhs bits; zero from the width on.",
     elements.shift_left,
-    operands=2,
     exact=of_reals,
 )
-pointwise(
+binary(
     "shift_right_arithmetic",
     "integer",
     "lhs shifted right, repeating the sign bit.",
     elements.shift_right_arithmetic,
-    operands=2,
     exact=of_reals,
 )
-pointwise(
+binary(
     "shift_right_logical",
     "integer",
     "lhs shifted right, zeros enter; zero from the width on.",
     elements.shift_right_logical,
-    operands=2,
     exact=of_reals,
 )
-pointwise("subtract", "number", "Difference; integers wrap around.", lambda x, y: x - y, operands=2, exact=always)
-pointwise(
+binary("subtract", "number", "Difference; integers wrap around.", lambda x, y: x - y, exact=always)
+binary(
     "xor",
     "integer or i1",
     "Bitwise exclusive or; of i1 logical.",
     elements.logical(np.bitwise_xor),
-    operands=2,
-    exact=of_reals,
-    rounds=Rounds.NEVER,
-    relational=True,
+    **_CHOICE,
     combiner=Identity(None, 0.0, lambda low, high: 0),
 )
-pointwise(
+binary(
     "zeta",
     "float",
     "Hurwitz's zeta function, the sum of (rhs + k) to -lhs for k = 0, 1, 2, ...",
     elements.special("zeta"),
-    operands=2,
     flops=2000,
     ulps=64,
 )

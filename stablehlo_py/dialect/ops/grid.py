@@ -1,22 +1,22 @@
 """Ops by which the processes of a grid communicate, and what differs from process to process."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import partial
 
 from stablehlo_py.dialect.ops.factors import Builder
-from stablehlo_py.dialect.ops.record import Hlo, Work, op
+from stablehlo_py.dialect.ops.record import Effects, Work, op
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_tensor, shape, text
-from stablehlo_py.dialect.verify import Check, require, require_shape, verifier
-from stablehlo_py.mlir import ext, ir
+from stablehlo_py.dialect.verify import Check, require, require_shape
+from stablehlo_py.mlir import ir
 
-T = TypeVar("T")
 NOBODY = -1
 PROCESS_WORDS = 2
 EXCHANGES = ("gather", "blocks", "permute")
 STATE_WORDS = 3  # of hlo.random_state: key, low and high half of the counter
+
+#: Defines an op by which a process reaches others, or the host.
+communicates = partial(op, work=Work.OPAQUE, effects=Effects.IMPURE)
 
 
 def _process(op: ir.OpView) -> None:
@@ -89,16 +89,14 @@ def _random_state(op: ir.OpView) -> None:
     require(i64(op, "site") >= 0, "site must be a number")
 
 
-@op(work=Work.OPAQUE, factors="it draws from what the process counts")
-class RandomState(Hlo.Operation, name="random_state"):
-    """A state for PHILOX that no other draw has: the key of this call of the process, and a counter whose high half
-    is the number of the `site` (an op of the user's) in its upper half and how often this site has drawn in its lower
-    one."""
-
-    process: ext.Operand[Any]
-    state: ext.Result[Any]
-    site: Any = ext.attribute()
-    verify_invariants = verifier(_process, _random_state)
+communicates(
+    "random_state(process: any) {site} -> (state: any)",
+    "A state for PHILOX that no other draw has: the key of this call of the process, and a counter whose high "
+    "half is the number of the `site` (an op of the user's) in its upper half and how often this site has drawn "
+    "in its lower one.",
+    checks=(_process, _random_state),
+    factors="it draws from what the process counts",
+)
 
 
 def _exchange_factors(b: Builder, op: ir.Operation) -> None:
@@ -108,79 +106,42 @@ def _exchange_factors(b: Builder, op: ir.Operation) -> None:
             b.add(size, {1: dimension}, {0: dimension + (kind == "gather")})
 
 
-@op(work=Work.OPAQUE, factors=_exchange_factors)
-class Exchange(Hlo.Operation, name="exchange"):
-    """Copies memory between the members of a group, which meet at `barrier`. What `kind` says: gather - block i along
-    a new first dimension is the operand of member i; blocks - the operand has a block for each member along its first
-    dimension, block i of the result is the one that member i has for this process; permute - the operand of process
-    `sources[process]` (empty for other kinds), in the same group. Zeros where there is nobody: without a group, and
-    where a source is -1. Groups as for `all_reduce`."""
-
-    process: ext.Operand[Any]
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    groups: Any = ext.attribute()
-    width: Any = ext.attribute()
-    processes: Any = ext.attribute()
-    kind: Any = ext.attribute()
-    sources: Any = ext.attribute()
-    barrier: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_exchange)
+communicates(
+    "exchange(process: any, operand: any) {groups, width, processes, kind, sources, barrier, origin} -> (result: any)",
+    "Copies memory between the members of a group, which meet at `barrier`. What `kind` says: gather - block i "
+    "along a new first dimension is the operand of member i; blocks - the operand has a block for each member "
+    "along its first dimension, block i of the result is the one that member i has for this process; permute - "
+    "the operand of process `sources[process]` (empty for other kinds), in the same group. Zeros where there is "
+    "nobody: without a group, and where a source is -1. Groups as for `all_reduce`.",
+    checks=(_exchange,),
+    factors=_exchange_factors,
+)
 
 
 # A token is a tensor<0xi8>: it orders what it passes through.
 
 
-@op(work=Work.OPAQUE, factors="it takes whole tensors from the host")
-class Infeed(Hlo.Operation, name="infeed"):
-    """The next tensor from the host at `port` (infeed, or recv from the host)."""
-
-    process: ext.Operand[Any]
-    token: ext.Operand[T]
-    value: ext.Result[Any]
-    done: ext.Result[T]
-    port: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_ordered)
-
-
-@op(work=Work.OPAQUE, factors="it hands whole tensors to the host")
-class Outfeed(Hlo.Operation, name="outfeed"):
-    """Hands the operand to the host at `port` (outfeed, or send to the host)."""
-
-    process: ext.Operand[Any]
-    token: ext.Operand[T]
-    operand: ext.Operand[Any]
-    done: ext.Result[T]
-    port: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_ordered)
-
-
-@op(work=Work.OPAQUE, factors="it hands whole tensors to another process")
-class Send(Hlo.Operation, name="send"):
-    """Puts the operand into the channel of process `targets[process]`, unless that is -1; does not wait."""
-
-    process: ext.Operand[Any]
-    token: ext.Operand[T]
-    operand: ext.Operand[Any]
-    done: ext.Result[T]
-    targets: Any = ext.attribute()
-    channel: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_ordered, _one_to_one("targets"))
-
-
-@op(work=Work.OPAQUE, factors="it takes whole tensors from another process")
-class Recv(Hlo.Operation, name="recv"):
-    """Waits for the next tensor in this process's channel, sent by `sources[process]`; zeros where that is -1."""
-
-    process: ext.Operand[Any]
-    token: ext.Operand[T]
-    value: ext.Result[Any]
-    done: ext.Result[T]
-    sources: Any = ext.attribute()
-    channel: Any = ext.attribute()
-    origin: Any = ext.attribute()
-    verify_invariants = verifier(_ordered, _one_to_one("sources"))
+communicates(
+    "infeed(process: any, token: T) {port, origin} -> (value: any, done: T)",
+    "The next tensor from the host at `port` (infeed, or recv from the host).",
+    checks=(_ordered,),
+    factors="it takes whole tensors from the host",
+)
+communicates(
+    "outfeed(process: any, token: T, operand: any) {port, origin} -> (done: T)",
+    "Hands the operand to the host at `port` (outfeed, or send to the host).",
+    checks=(_ordered,),
+    factors="it hands whole tensors to the host",
+)
+communicates(
+    "send(process: any, token: T, operand: any) {targets, channel, origin} -> (done: T)",
+    "Puts the operand into the channel of process `targets[process]`, unless that is -1; does not wait.",
+    checks=(_ordered, _one_to_one("targets")),
+    factors="it hands whole tensors to another process",
+)
+communicates(
+    "recv(process: any, token: T) {sources, channel, origin} -> (value: any, done: T)",
+    "Waits for the next tensor in this process's channel, sent by `sources[process]`; zeros where that is -1.",
+    checks=(_ordered, _one_to_one("sources")),
+    factors="it takes whole tensors from another process",
+)

@@ -1,24 +1,15 @@
 """Ops that read or write a part of a tensor: at fixed places, at a place known at run time, at many."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
-
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from __future__ import annotations
 
 import numpy as np
 
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
-from stablehlo_py.dialect.ops.record import FIRST, PURE, Array, Hlo, Shape, Shapes, Work, always, check_shapes, op
+from stablehlo_py.dialect.ops.record import FIRST, Array, Shape, Shapes, Work, always, op
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape, static_shape, symints
-from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, same_elements, verifier
-from stablehlo_py.mlir import ext, ir
-
-T = TypeVar("T")
-U = TypeVar("U")
-
+from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, same_elements
+from stablehlo_py.mlir import ir
 
 _EDGES = ("start", "limit", "strides")
 
@@ -56,16 +47,17 @@ def _slice_factors(b: Builder, op: ir.Operation) -> None:
             b.add(part, {0: dimension}, {0: dimension}, Kind.WINDOWED)
 
 
-@op(work=Work.INDICES, picks=FIRST, value=_slice, exact=always, shapes=_slice_shape, factors=_slice_factors)
-class Slice(Hlo.Operation, name="slice", traits=PURE):
-    """Elements `start + i * strides < limit` of every dimension."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    start: Any = ext.attribute()
-    limit: Any = ext.attribute()
-    strides: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_slice, check_shapes)
+op(
+    "slice(operand: any) {start, limit, strides} -> (result: any)",
+    "Elements `start + i * strides < limit` of every dimension.",
+    checks=(same_elements, _check_slice),
+    work=Work.INDICES,
+    picks=FIRST,
+    value=_slice,
+    exact=always,
+    shapes=_slice_shape,
+    factors=_slice_factors,
+)
 
 
 def _starts(op: ir.OpView, first: int) -> None:
@@ -96,7 +88,10 @@ def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
     return x[tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))]
 
 
-@op(
+op(
+    "dynamic_slice(operand: any, start_indices...: U) {sizes} -> (result: any)",
+    "A slice of static `sizes` at scalar start indices, clamped so that it fits.",
+    checks=(same_elements, _check_dynamic_slice),
     work=Work.MOVES,
     picks=FIRST,
     value=_dynamic_slice,
@@ -104,14 +99,6 @@ def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
     shapes=_dynamic_slice_shape,
     factors=_slice_factors,
 )
-class DynamicSlice(Hlo.Operation, name="dynamic_slice", traits=PURE):
-    """A slice of static `sizes` at scalar start indices, clamped so that it fits."""
-
-    operand: ext.Operand[Any]
-    start_indices: Sequence[ext.Operand[U]]
-    result: ext.Result[Any]
-    sizes: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_dynamic_slice, check_shapes)
 
 
 def _check_dynamic_update_slice(op: ir.OpView) -> None:
@@ -144,7 +131,10 @@ def _dynamic_update_slice_factors(b: Builder, op: ir.Operation) -> None:
             b.add(size, {0: dimension}, {0: dimension}, Kind.REPLICATED)
 
 
-@op(
+op(
+    "dynamic_update_slice(operand: T, update: any, start_indices...: U) -> (result: T)",
+    "`operand` with `update` written at scalar start indices, clamped so that it fits.",
+    checks=(_check_dynamic_update_slice,),
     work=Work.UPDATES,
     picks=slice(0, 2),
     value=_dynamic_update_slice,
@@ -152,14 +142,6 @@ def _dynamic_update_slice_factors(b: Builder, op: ir.Operation) -> None:
     shapes=_dynamic_update_slice_shape,
     factors=_dynamic_update_slice_factors,
 )
-class DynamicUpdateSlice(Hlo.Operation, name="dynamic_update_slice", traits=PURE):
-    """`operand` with `update` written at scalar start indices, clamped so that it fits."""
-
-    operand: ext.Operand[T]
-    update: ext.Operand[Any]
-    start_indices: Sequence[ext.Operand[U]]
-    result: ext.Result[T]
-    verify_invariants = verifier(_check_dynamic_update_slice, check_shapes)
 
 
 def _check_gather(op: ir.OpView) -> None:
@@ -236,7 +218,11 @@ def _gather_factors(b: Builder, op: ir.Operation) -> None:
             b.attribute("slice_sizes", len(sizes), source, b.add(sizes[source], {0: source}, {0: result}))
 
 
-@op(
+op(
+    "gather(operand: any, start_indices: any) {offset_dims, collapsed_slice_dims, operand_batching_dims, "
+    "start_indices_batching_dims, start_index_map, index_vector_dim, slice_sizes} -> (result: any)",
+    "Slices of `slice_sizes` at computed places; dimension numbers as in the StableHLO spec, section gather.",
+    checks=(same_elements, _check_gather),
     work=Work.MOVES,
     random_access=True,
     picks=FIRST,
@@ -245,17 +231,3 @@ def _gather_factors(b: Builder, op: ir.Operation) -> None:
     shapes=_gather_shape,
     factors=_gather_factors,
 )
-class Gather(Hlo.Operation, name="gather", traits=PURE):
-    """Slices of `slice_sizes` at computed places; dimension numbers as in the StableHLO spec, section gather."""
-
-    operand: ext.Operand[Any]
-    start_indices: ext.Operand[Any]
-    result: ext.Result[Any]
-    offset_dims: Any = ext.attribute()
-    collapsed_slice_dims: Any = ext.attribute()
-    operand_batching_dims: Any = ext.attribute()
-    start_indices_batching_dims: Any = ext.attribute()
-    start_index_map: Any = ext.attribute()
-    index_vector_dim: Any = ext.attribute()
-    slice_sizes: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_gather, check_shapes)

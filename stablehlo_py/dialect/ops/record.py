@@ -2,8 +2,8 @@
 `record_of`.
 
 A record is made where the op is defined, in the file of its family: `pointwise` (elementwise.py) defines an elementwise
-op in a few lines, `op` decorates the class of any other hlo op, `kept` describes a StableHLO op that stays. Reading the
-package `dialect.ops` reads all families.
+op in a few lines, `op` any other hlo op, `kept` describes a StableHLO op that stays. Reading the package `dialect.ops`
+reads all families.
 """
 
 # mypy: disable-error-code="call-arg"
@@ -12,7 +12,9 @@ package `dialect.ops` reads all families.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import types
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import shape
-from stablehlo_py.dialect.verify import Conditions, declared, require_shape
+from stablehlo_py.dialect.verify import Check, Conditions, require_shape, verifier
 from stablehlo_py.mlir import ext, ir
 
 Array = np.ndarray
@@ -35,9 +37,12 @@ Shapes: TypeAlias = Sequence[Shape]
 ShapeRule = Callable[..., Shapes]
 #: Adds the factors of an op to a `factors.Builder`; or why it has none.
 FactorRule = Callable[[Any, ir.Operation], None]
-Class = TypeVar("Class", bound=type)
-PURE = [ext.Pure]
+T, U = TypeVar("T"), TypeVar("U")
 FIRST, ALL = slice(0, 1), slice(None)  # for `picks`
+_VALUES = r"\(((?:\w+(?:\.\.\.)?: (?:any|T|U)(?:, (?=\w)|(?=\))))*)\)"
+_SIGNATURE = re.compile(rf"(\w+){_VALUES}(?: \{{([^}}]*)\}})? -> {_VALUES}")
+_VALUE = re.compile(r"(\w+)(\.\.\.)?: (any|T|U)")
+_TYPES: dict[str, Any] = {"any": Any, "T": T, "U": U}
 
 
 class Hlo(ext.Dialect, name="hlo"):
@@ -103,6 +108,7 @@ class Record:
         name: full, `hlo.add`.
         doc: what it does, for docs/hlo-dialect.md.
         operation: the op's class; None for StableHLO ops that stay.
+        signature: `operation`'s operands, attributes and results, as text (see `op`).
         operands: names.
         attributes: names of those that every op of this name has.
         options: names of those that it may have.
@@ -138,6 +144,7 @@ class Record:
     name: str
     doc: str
     operation: Any = None
+    signature: str = ""
     operands: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -196,27 +203,37 @@ def remove(record: Record) -> None:
         Hlo.operations.remove(record.operation)
 
 
-def op(**facts: Any) -> Callable[[Class], Class]:
-    """Decorates the class of an hlo op: its record has the class's name, text, operands and attributes, and `facts`."""
+def op(signature: str, doc: str, *, checks: Sequence[Check] = (), **facts: Any) -> Record:
+    """Define an op of the hlo dialect, and register its record.
 
-    def define(operation: Class) -> Class:
-        add(described(operation, facts))
-        return operation
+    Args:
+        signature: as docs/hlo-dialect.md shows it: `slice(operand: any) {start, limit, strides} -> (result: any)`.
+            Values that share a letter (T or U) have one type; a name with `...` stands for any number of operands.
+        doc: sentences for that page.
+        checks: what the verifier checks, before the shapes of the results (where `facts` has a rule for these).
+        facts: the other fields of the record.
 
-    return define
-
-
-def described(operation: Any, facts: Mapping[str, Any]) -> Record:
-    """The record of an op class, whose traits tell its effects."""
-    effects = Effects.PURE if ext.Pure in operation._traits else Effects.IMPURE
-    return Record(
-        f"{Hlo.DIALECT_NAMESPACE}.{operation._op_name}",
-        " ".join((operation.__doc__ or "").split()),
-        operation,
-        tuple(declared(operation, "OperandDef")),
-        tuple(declared(operation, "AttributeDef")),
-        **{"effects": effects, **facts},
-    )
+    Raises:
+        ValueError: the signature has another form, or the op has a record.
+    """
+    matched = _SIGNATURE.fullmatch(signature)
+    if matched is None:
+        raise ValueError(f"not the signature of an op: {signature}")
+    name, operands, attributes, results = (text or "" for text in matched.groups())
+    annotations: dict[str, object] = {}
+    for operand, repeated, type_ in _VALUE.findall(operands):
+        annotations[operand] = Sequence[ext.Operand[_TYPES[type_]]] if repeated else ext.Operand[_TYPES[type_]]
+    names = tuple(annotations)
+    annotations |= {result: ext.Result[_TYPES[type_]] for result, _, type_ in _VALUE.findall(results)}
+    fields = {attribute: ext.attribute() for attribute in attributes.split(", ") if attribute}
+    annotations |= dict.fromkeys(fields, Any)
+    verify = verifier(fields, (*checks, check_shapes) if "shapes" in facts else checks)
+    members = {"__annotations__": annotations, "verify_invariants": verify, **fields}
+    keywords = {"name": name, "traits": [ext.Pure] if facts.get("effects", Effects.PURE) is Effects.PURE else []}
+    # types.new_class runs the `name=` class keyword that registers the op with the dialect.
+    operation = types.new_class(name, (Hlo.Operation,), keywords, lambda body: body.update(members))
+    full = f"{Hlo.DIALECT_NAMESPACE}.{name}"
+    return add(Record(full, doc, operation, signature, names, tuple(fields), **facts))
 
 
 def kept(name: str, doc: str, **facts: Any) -> Record:

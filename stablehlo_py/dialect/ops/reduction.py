@@ -1,42 +1,21 @@
 """Reductions by one elementwise op, the combiner, whose record says what it is."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from stablehlo_py.dialect.ops.factors import Builder, Kind, at
-from stablehlo_py.dialect.ops.record import (
-    PURE,
-    Array,
-    Hlo,
-    Record,
-    Shape,
-    Shapes,
-    check_shapes,
-    op,
-    record_of,
-    records,
-)
+from stablehlo_py.dialect.ops.record import Array, Hlo, Record, Shape, Shapes, op, record_of, records
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast, is_float_dtype, widened
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, rank, shape, symints, text
-from stablehlo_py.dialect.verify import (
-    Conditions,
-    require,
-    require_dimensions,
-    require_scalar_like,
-    same_elements,
-    verifier,
-)
+from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, require_scalar_like, same_elements
 from stablehlo_py.dialect.window import NAMES, window_of, window_shape
-from stablehlo_py.mlir import ext, ir
+from stablehlo_py.mlir import ir
 
 _NUMPY_FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
 #: What a reduction may combine by: the commutative and associative ops that have an identity element.
@@ -128,16 +107,15 @@ def _reduce_factors(b: Builder, op: ir.Operation) -> None:
     b.combiner = text(op, "kind")
 
 
-@op(value=_reduce, exact=_is_exact, shapes=reduce_shape, factors=_reduce_factors)
-class Reduce(Hlo.Operation, name="reduce", traits=PURE):
-    """Reduction over `dimensions` by a simple combiner `kind`, starting from the scalar `init`."""
-
-    operand: ext.Operand[Any]
-    init: ext.Operand[Any]
-    result: ext.Result[Any]
-    kind: Any = ext.attribute()
-    dimensions: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_reduce, check_shapes)
+op(
+    "reduce(operand: any, init: any) {kind, dimensions} -> (result: any)",
+    "Reduction over `dimensions` by a simple combiner `kind`, starting from the scalar `init`.",
+    checks=(same_elements, _check_reduce),
+    value=_reduce,
+    exact=_is_exact,
+    shapes=reduce_shape,
+    factors=_reduce_factors,
+)
 
 
 def windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[IntLike]) -> list[Array]:
@@ -205,18 +183,13 @@ def window_factors(b: Builder, op: ir.Operation) -> None:
     b.windows(trivial_windows(op))
 
 
-@op(region_value=_reduce_window, shapes=reduce_window_shape, factors=window_factors)
-class ReduceWindow(Hlo.Operation, name="reduce_window", traits=PURE):
-    """Reduction over sliding windows by a simple combiner `kind`; attributes as in StableHLO, `padding` is low, high
-    per dimension."""
-
-    operand: ext.Operand[Any]
-    init: ext.Operand[Any]
-    result: ext.Result[Any]
-    kind: Any = ext.attribute()
-    window: Any = ext.attribute()
-    strides: Any = ext.attribute()
-    base_dilation: Any = ext.attribute()
-    window_dilation: Any = ext.attribute()
-    padding: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_reduce_window, check_shapes)
+op(
+    "reduce_window(operand: any, init: any) {kind, window, strides, base_dilation, window_dilation, padding} -> "
+    "(result: any)",
+    "Reduction over sliding windows by a simple combiner `kind`; attributes as in StableHLO, `padding` is low, "
+    "high per dimension.",
+    checks=(same_elements, _check_reduce_window),
+    region_value=_reduce_window,
+    shapes=reduce_window_shape,
+    factors=window_factors,
+)

@@ -1,30 +1,15 @@
 """Ops that create tensors, and that give elements another place by their shape alone."""
 
-# mypy: disable-error-code="call-arg, name-defined"
-# (the base classes take class keywords and come from a module without types)
-# No `from __future__ import annotations` here: the ext module reads the annotations as objects.
+from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
 import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.index_map import reshape_pieces
 from stablehlo_py.dialect.ops.factors import Builder, Kind
-from stablehlo_py.dialect.ops.record import (
-    FIRST,
-    PURE,
-    Array,
-    Hlo,
-    Rounds,
-    Shape,
-    Shapes,
-    Work,
-    always,
-    check_shapes,
-    op,
-)
+from stablehlo_py.dialect.ops.record import FIRST, Array, Rounds, Shape, Shapes, Work, always, op
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.size import IntLike, maximum
 from stablehlo_py.dialect.types import (
@@ -46,11 +31,8 @@ from stablehlo_py.dialect.verify import (
     require_dimensions,
     require_scalar_like,
     same_elements,
-    verifier,
 )
-from stablehlo_py.mlir import ext, ir
-
-T = TypeVar("T")
+from stablehlo_py.mlir import ir
 
 
 def _check_constant(op: ir.OpView) -> None:
@@ -70,14 +52,15 @@ def _check_constant(op: ir.OpView) -> None:
     )
 
 
-@op(work=Work.INDICES, value=constant_value, factors="its elements are data")
-class Constant(Hlo.Operation, name="constant", traits=PURE):
-    """A constant; `value` is a dense or dense_resource elements attribute of the result's type. For a complex result it
-    holds the interleaved parts: one more dimension, of size 2."""
-
-    result: ext.Result[Any]
-    value: Any = ext.attribute()
-    verify_invariants = verifier(_check_constant)
+op(
+    "constant() {value} -> (result: any)",
+    "A constant; `value` is a dense or dense_resource elements attribute of the result's type. For a complex "
+    "result it holds the interleaved parts: one more dimension, of size 2.",
+    checks=(_check_constant,),
+    work=Work.INDICES,
+    value=constant_value,
+    factors="its elements are data",
+)
 
 
 def _check_iota(op: ir.OpView) -> None:
@@ -98,13 +81,14 @@ def _iota_factors(b: Builder, op: ir.Operation) -> None:
         b.add(size, {}, {0: dimension}, kind)
 
 
-@op(work=Work.INDICES, value=_iota, factors=_iota_factors)
-class Iota(Hlo.Operation, name="iota", traits=PURE):
-    """Index along `dimension`, as the result's element type."""
-
-    result: ext.Result[Any]
-    dimension: Any = ext.attribute()
-    verify_invariants = verifier(_check_iota)
+op(
+    "iota() {dimension} -> (result: any)",
+    "Index along `dimension`, as the result's element type.",
+    checks=(_check_iota,),
+    work=Work.INDICES,
+    value=_iota,
+    factors=_iota_factors,
+)
 
 
 def _check_size(op: ir.OpView) -> None:
@@ -114,14 +98,14 @@ def _check_size(op: ir.OpView) -> None:
     require(len(symints(op, "value")) == num_elements(op.results[0]), "value must have one entry per element")
 
 
-@op(work=Work.INDICES, factors="its elements are data")
-class Size(Hlo.Operation, name="size", traits=PURE):
-    """A constant that holds sizes: `value` is their text, one per element of the result, a scalar or a vector of
-    integers (docs/dynamic-shapes.md)."""
-
-    result: ext.Result[Any]
-    value: Any = ext.attribute()
-    verify_invariants = verifier(_check_size)
+op(
+    "size() {value} -> (result: any)",
+    "A constant that holds sizes: `value` is their text, one per element of the result, a scalar or a vector of "
+    "integers (docs/dynamic-shapes.md).",
+    checks=(_check_size,),
+    work=Work.INDICES,
+    factors="its elements are data",
+)
 
 
 def _check_broadcast(op: ir.OpView) -> None:
@@ -152,14 +136,15 @@ def _broadcast_factors(b: Builder, op: ir.Operation) -> None:
         b.add(size, {0: source[dimension]} if dimension in source else {}, {0: dimension})
 
 
-@op(work=Work.INDICES, picks=FIRST, value=_broadcast, factors=_broadcast_factors)
-class Broadcast(Hlo.Operation, name="broadcast", traits=PURE):
-    """Operand dimension i becomes result dimension `dimensions[i]`, with the same size; the others repeat."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    dimensions: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_broadcast)
+op(
+    "broadcast(operand: any) {dimensions} -> (result: any)",
+    "Operand dimension i becomes result dimension `dimensions[i]`, with the same size; the others repeat.",
+    checks=(same_elements, _check_broadcast),
+    work=Work.INDICES,
+    picks=FIRST,
+    value=_broadcast,
+    factors=_broadcast_factors,
+)
 
 
 def _check_reshape(op: ir.OpView) -> None:
@@ -176,19 +161,16 @@ def _reshape_factors(b: Builder, op: ir.Operation) -> None:
         b.add(size, operands, results, Kind.PARALLEL if operands and results else Kind.REPLICATED)
 
 
-@op(
+op(
+    "reshape(operand: any) -> (result: any)",
+    "The same elements in row-major order under another shape.",
+    checks=(same_elements, _check_reshape),
     work=Work.INDICES,
     picks=FIRST,
     value=lambda op, x: x.reshape(shape(op.result)),
     exact=always,
     factors=_reshape_factors,
 )
-class Reshape(Hlo.Operation, name="reshape", traits=PURE):
-    """The same elements in row-major order under another shape."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    verify_invariants = verifier(same_elements, _check_reshape)
 
 
 def _check_transpose(op: ir.OpView) -> None:
@@ -202,7 +184,10 @@ def _transpose_factors(b: Builder, op: ir.Operation) -> None:
         b.add(b.shapes[0][source], {0: source}, {0: dimension})
 
 
-@op(
+op(
+    "transpose(operand: any) {permutation} -> (result: any)",
+    "Result dimension i is operand dimension `permutation[i]`.",
+    checks=(same_elements, _check_transpose),
     work=Work.MOVES,
     picks=FIRST,
     value=lambda op, x: x.transpose(i64s(op, "permutation")),
@@ -210,13 +195,6 @@ def _transpose_factors(b: Builder, op: ir.Operation) -> None:
     shapes=lambda c, op, x: [[x[dimension] for dimension in i64s(op, "permutation")]],
     factors=_transpose_factors,
 )
-class Transpose(Hlo.Operation, name="transpose", traits=PURE):
-    """Result dimension i is operand dimension `permutation[i]`."""
-
-    operand: ext.Operand[Any]
-    result: ext.Result[Any]
-    permutation: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_transpose, check_shapes)
 
 
 _EDGES = ("low", "high", "interior")
@@ -262,17 +240,17 @@ def _pad_factors(b: Builder, op: ir.Operation) -> None:
     b.windows([not any(edge) for edge in zip(*(symints(op, name) for name in _EDGES), strict=True)])
 
 
-@op(work=Work.MOVES, picks=slice(0, 2), value=_pad, exact=always, shapes=_pad_shape, factors=_pad_factors)
-class Pad(Hlo.Operation, name="pad", traits=PURE):
-    """Pads with a scalar: `low` and `high` (may be negative: crops) edges and `interior` between elements."""
-
-    operand: ext.Operand[Any]
-    padding_value: ext.Operand[Any]
-    result: ext.Result[Any]
-    low: Any = ext.attribute()
-    high: Any = ext.attribute()
-    interior: Any = ext.attribute()
-    verify_invariants = verifier(same_elements, _check_pad, check_shapes)
+op(
+    "pad(operand: any, padding_value: any) {low, high, interior} -> (result: any)",
+    "Pads with a scalar: `low` and `high` (may be negative: crops) edges and `interior` between elements.",
+    checks=(same_elements, _check_pad),
+    work=Work.MOVES,
+    picks=slice(0, 2),
+    value=_pad,
+    exact=always,
+    shapes=_pad_shape,
+    factors=_pad_factors,
+)
 
 
 def _check_reverse(op: ir.OpView) -> None:
@@ -284,25 +262,25 @@ def _reverse_factors(b: Builder, op: ir.Operation) -> None:
     b.windows([dimension not in i64s(op, "dimensions") for dimension in range(len(b.shapes[0]))])
 
 
-@op(
+op(
+    "reverse(operand: T) {dimensions} -> (result: T)",
+    "Reverses the order of elements along `dimensions`.",
+    checks=(_check_reverse,),
     work=Work.MOVES,
     picks=FIRST,
     value=lambda op, x: np.flip(x, i64s(op, "dimensions")),
     exact=always,
     factors=_reverse_factors,
 )
-class Reverse(Hlo.Operation, name="reverse", traits=PURE):
-    """Reverses the order of elements along `dimensions`."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
-    dimensions: Any = ext.attribute()
-    verify_invariants = verifier(_check_reverse)
 
 
-@op(work=Work.ELEMENTS, elementwise=True, picks=FIRST, rounds=Rounds.NEVER, separate=True, value=lambda op, x: x)
-class Copy(Hlo.Operation, name="copy", traits=PURE):
-    """The same value in another place of memory; inserted by buffer assignment only."""
-
-    operand: ext.Operand[T]
-    result: ext.Result[T]
+op(
+    "copy(operand: T) -> (result: T)",
+    "The same value in another place of memory; inserted by buffer assignment only.",
+    work=Work.ELEMENTS,
+    elementwise=True,
+    picks=FIRST,
+    rounds=Rounds.NEVER,
+    separate=True,
+    value=lambda op, x: x,
+)
