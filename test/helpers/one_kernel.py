@@ -37,8 +37,7 @@ class Compiled:
     inputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
     inplace: dict[int, int]
-    _keep: tuple[object, ...]
-    _functions: dict[str, Callable[..., None]]
+    _code: LoadedKernel
 
     def call(self, pointers: Sequence[int], chunks: int = 1) -> None:
         """Run all phases over raw pointers (inputs, outputs); `chunks` uneven pieces per phase."""
@@ -47,7 +46,7 @@ class Compiled:
             never_ends = np.zeros(2, np.int64)
             shared[:8] = np.array([never_ends.ctypes.data]).view(np.uint8)
         for phase in self.kernel.phases:
-            function = self._functions[phase.symbol]
+            function = self._code.functions[phase.symbol]
             for begin, end in _pieces(phase.iterations, chunks):
                 private = aligned(self.kernel.private_bytes)
                 function(*pointers, shared.ctypes.data, private.ctypes.data, begin, end)
@@ -117,31 +116,42 @@ def compile_kernel(text: str, target: CpuTarget) -> Compiled:
         results = list(block.operations)[-1].operands
         outputs = tuple((shape(value), numpy_dtype(element_type(value))) for value in results)
         pairs = tuple(function.attributes["hlo.inplace"]) if "hlo.inplace" in function.attributes else ()
-    functions, keep = load_kernel(kernel, len(inputs) + len(outputs) + 2)
+    code = LoadedKernel(kernel, len(inputs) + len(outputs) + 2)
     inplace = dict(zip(pairs[1::2], pairs[::2], strict=True))
-    return Compiled(kernel, inputs, outputs, inplace, (context, module, *keep), functions)
+    return Compiled(kernel, inputs, outputs, inplace, code)
 
 
-def load_kernel(kernel: Kernel, pointers: int) -> tuple[dict[str, Callable[..., None]], tuple[object, ...]]:
-    """Machine code of a kernel's phases as ctypes functions of `pointers` pointers and two i64; and what must be kept
-    alive.
+class LoadedKernel:
+    """Machine code of a kernel's phases, freed with this object.
+
+    Attributes:
+        functions: by the symbols of the phases, functions of `pointers` pointers and two i64.
     """
-    api = capi()
-    quiet = ir.Context()
-    quiet.enable_multithreading(False)
-    text = "\n".join([*kernel.externals, *kernel.functions]).encode()
-    module = api.module_parse(api.handle(quiet), api.string(text))
-    if not module:
-        raise InternalError(f"generated code does not parse:\n{text.decode()}")
-    engine = api.engine_create(module, 0, 0, None, True, False)
-    if not engine:
-        raise InternalError("LLVM refused the generated code")
-    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers, ctypes.c_int64, ctypes.c_int64)
-    functions: dict[str, Callable[..., None]] = {}
-    for phase in kernel.phases:
-        name = phase.symbol.encode()
-        functions[phase.symbol] = prototype(api.engine_lookup(engine, api.string(name)))
-    return functions, (quiet, engine)
+
+    _engine = _module = None
+
+    def __init__(self, kernel: Kernel, pointers: int) -> None:
+        self._api = api = capi()
+        self._context = ir.Context()
+        self._context.enable_multithreading(False)
+        text = "\n".join([*kernel.externals, *kernel.functions]).encode()
+        self._module = api.module_parse(api.handle(self._context), api.string(text))
+        if not self._module:
+            raise InternalError(f"generated code does not parse:\n{text.decode()}")
+        self._engine = api.engine_create(self._module, 0, 0, None, True, False)
+        if not self._engine:
+            raise InternalError("LLVM refused the generated code")
+        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * pointers, ctypes.c_int64, ctypes.c_int64)
+        self.functions: dict[str, Callable[..., None]] = {}
+        for phase in kernel.phases:
+            name = phase.symbol.encode()
+            self.functions[phase.symbol] = prototype(api.engine_lookup(self._engine, api.string(name)))
+
+    def __del__(self) -> None:
+        if self._engine:
+            self._api.engine_destroy(self._engine)
+        if self._module:
+            self._api.module_destroy(self._module)
 
 
 def run_kernel(text: str, arrays: Sequence[np.ndarray], target: CpuTarget) -> list[np.ndarray]:
