@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.ops import Work, records
+from stablehlo_py.dialect.regions import defined_values
 from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import is_tensor, num_elements
 from stablehlo_py.mlir import ir
@@ -52,7 +53,7 @@ class Licm(Pass):
             self._hoist(loop)
 
     def _hoist(self, loop: ir.Operation) -> None:
-        variant = _values_inside(loop)
+        variant = defined_values(loop)
         for region in loop.regions:
             for op in [view.operation for view in region.blocks[0]]:
                 if op.name in _FREE or not len(op.results) or not _is_invariant(op, variant):
@@ -63,21 +64,6 @@ class Licm(Pass):
     def _pays(self, op: ir.Operation, variant: set[ir.Value]) -> bool:
         written = sum(size_hint(num_elements(result)) for result in op.results)
         return written <= max(1, self.max_growth * _elements_read(op, variant))
-
-
-def _values_inside(loop: ir.Operation) -> set[ir.Value]:
-    values: set[ir.Value] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op != loop:
-            values.update(op.results)
-        for region in op.regions:
-            for block in region.blocks:
-                values.update(block.arguments)
-        return ir.WalkResult.ADVANCE
-
-    loop.walk(visit)
-    return values
 
 
 def _is_invariant(op: ir.Operation, variant: set[ir.Value]) -> bool:

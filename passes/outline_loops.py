@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.calls import new_call, new_function
 from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.size import IntLike, always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes.fusing.graph import captured_values
 from stablehlo_py.passes.policy import LoopLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET
@@ -169,28 +170,10 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_el
     inputs = list(dict.fromkeys([*inits, *captured]))
     results = [result.type for result in loop.results]
     location = loop.location
-    with location, ir.InsertionPoint(module.body):
-        function = ir.Operation.create(
-            "func.func",
-            attributes={
-                "sym_name": ir.StringAttr.get(name),
-                "sym_visibility": ir.StringAttr.get("private"),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get([value.type for value in inputs], results)),
-                FUSION: ir.StringAttr.get(kind),
-            },
-            regions=1,
-        )
-        block = ir.Block.create_at_start(
-            function.regions[0], [value.type for value in inputs], [location] * len(inputs)
-        )
-    call = ir.Operation.create(
-        "func.call",
-        results=results,
-        operands=inputs,
-        attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-        loc=location,
-        ip=ir.InsertionPoint(loop),
-    )
+    types, point = [value.type for value in inputs], ir.InsertionPoint(module.body)
+    fused = {FUSION: ir.StringAttr.get(kind)}
+    block = new_function(name, types, results, point, location=location, private=True, attributes=fused)
+    call = new_call(name, inputs, results, ir.InsertionPoint(loop), location)
     for old, new in zip(list(loop.results), list(call.results), strict=True):
         old.replace_all_uses_with(new)
     inside: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
@@ -200,7 +183,7 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_el
             inside[value] = _clone_splat(value, insertion)
     loop.detach_from_parent()
     block.append(loop)
-    _replace_operands(loop, inside)
+    replace_operands(loop, inside)
     ir.Operation.create("func.return", operands=list(loop.results), ip=ir.InsertionPoint(block), loc=location)
 
 
@@ -231,13 +214,3 @@ def _captured(loop: ir.Operation, max_elements: int) -> tuple[list[ir.Value], li
         small_splat = _is_splat(value) and always_at_most(num_elements(value), max_elements)
         (cloned if small_splat else passed).append(value)
     return passed, cloned
-
-
-def _replace_operands(op: ir.Operation, inside: dict[ir.Value, ir.Value]) -> None:
-    for position, operand in enumerate(op.operands):
-        if operand in inside:
-            op.operands[position] = inside[operand]
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                _replace_operands(view.operation, inside)

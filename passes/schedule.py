@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import updated_input
-from stablehlo_py.passes.fusing.graph import captured_values
 from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.index_map import VIEW_OPS
 from stablehlo_py.dialect.ops import Work, record_of
+from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import byte_size, shape, symints
 from stablehlo_py.mlir import ir
@@ -227,24 +228,3 @@ def _is_constant_expression(op: ir.Operation) -> bool:
         owner = op.operands[0].owner
         return not isinstance(owner, ir.Block) and _is_constant_expression(owner.operation)
     return False
-
-
-def captured_values(op: ir.Operation) -> list[ir.Value]:
-    """Values from outside that the regions of an op use, in order of first use."""
-    found: dict[ir.Value, None] = {}
-    _capture(op, set(), found)
-    return list(found)
-
-
-def _capture(owner: ir.Operation, inside: set[ir.Value], found: dict[ir.Value, None]) -> None:
-    for region in owner.regions:
-        for block in region.blocks:
-            inside.update(block.arguments)
-            for view in block.operations:
-                nested = view.operation
-                for value in nested.operands:
-                    if value not in inside:
-                        found[value] = None
-                if len(nested.regions):
-                    _capture(nested, inside, found)
-                inside.update(nested.results)

@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 
 from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.calls import new_call, new_function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
@@ -88,23 +89,20 @@ class _Maker:
         self.outputs = outputs  # value ids
         self.location = location
 
-    def make(self, module: ir.Module, name: str, kind: str) -> ir.Operation:
+    def make(self, module: ir.Module, name: str, kind: str) -> None:
         """Build `func.func private @name` with `hlo.fusion = kind` by cloning the members."""
         values = self.graph.values
         inputs = [values[number].type for number in self.inputs]
         results = [values[number].type for number in self.outputs]
-        with self.location, ir.InsertionPoint(module.body):
-            function = ir.Operation.create(
-                "func.func",
-                attributes={
-                    "sym_name": ir.StringAttr.get(name),
-                    "sym_visibility": ir.StringAttr.get("private"),
-                    "function_type": ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
-                    FUSION: ir.StringAttr.get(kind),
-                },
-                regions=1,
-            )
-            block = ir.Block.create_at_start(function.regions[0], inputs, [self.location] * len(inputs))
+        block = new_function(
+            name,
+            inputs,
+            results,
+            ir.InsertionPoint(module.body),
+            location=self.location,
+            private=True,
+            attributes={FUSION: ir.StringAttr.get(kind)},
+        )
         inside: dict[int, ir.Value] = dict(zip(self.inputs, block.arguments, strict=True))
         insertion = ir.InsertionPoint(block)
         for index in self.members:
@@ -116,7 +114,6 @@ class _Maker:
         ir.Operation.create(
             "func.return", operands=[inside[number] for number in self.outputs], ip=insertion, loc=self.location
         )
-        return function
 
 
 class _Block:
@@ -281,14 +278,8 @@ class _Block:
         if has_regions:
             key += [region_key(graph.nodes[index].op) for index in members if len(graph.nodes[index].op.regions)]
         name = outliner.function(cluster.kind, (*key,), maker)
-        call = ir.Operation.create(
-            "func.call",
-            results=[graph.values[result].type for result in results],
-            operands=[self.current[number] for number in inputs],
-            attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-            loc=location,
-            ip=ir.InsertionPoint(self.terminator),
-        )
+        types, operands = [graph.values[result].type for result in results], [self.current[each] for each in inputs]
+        call = new_call(name, operands, types, ir.InsertionPoint(self.terminator), location)
         for number, value in zip(results, call.results, strict=True):
             self._replace(number, value)
             self.current[number] = value

@@ -19,6 +19,7 @@ from stablehlo_py.debug.parts import run_in_parts
 from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
 from stablehlo_py.debug.settings import Settings, Source, context
+from stablehlo_py.dialect.calls import MAIN, new_function
 from stablehlo_py.errors import ArgumentError, OptionError
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 from stablehlo_py.options import Options
@@ -262,16 +263,7 @@ def run_on_grid(module: ir.Module, replicas: int, partitions: int) -> int:
     signature = ir.FunctionType(ir.TypeAttr(program.attributes["function_type"]).value)
     count = replicas * partitions
     arguments, results = list(signature.inputs) * count, list(signature.results) * count
-    main = ir.Operation.create(
-        "func.func",
-        attributes={
-            "sym_name": ir.StringAttr.get("main"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(arguments, results)),
-        },
-        regions=1,
-        ip=ir.InsertionPoint(module.body),
-    )
-    block = main.regions[0].blocks.append(*arguments)
+    block = new_function(MAIN, arguments, results, ir.InsertionPoint(module.body))
     row = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get("program")] * partitions)
     with ir.InsertionPoint(block):
         parallel = ir.Operation.create(

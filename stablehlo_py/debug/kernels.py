@@ -19,6 +19,7 @@ from stablehlo_py.debug.sensitivity import Sensitivity
 from stablehlo_py.debug.settings import Noise, Settings, Source
 from stablehlo_py.debug.workers import Workers
 from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.calls import MAIN, new_call, new_function
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import UnsupportedError
@@ -131,16 +132,9 @@ def _alone(function: ir.Operation) -> bytes:
     module = ir.Module.create()
     kept = function.clone(ip=ir.InsertionPoint(module.body))
     type_ = ir.FunctionType(ir.TypeAttr(kept.attributes["function_type"]).value)
-    main = ir.Operation.create(
-        "func.func",
-        attributes={"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(type_)},
-        regions=1,
-        ip=ir.InsertionPoint.at_block_begin(module.body),
-    )
-    block = main.regions[0].blocks.append(*type_.inputs)
+    block = new_function(MAIN, type_.inputs, type_.results, ir.InsertionPoint.at_block_begin(module.body))
     with ir.InsertionPoint(block):
-        callee = ir.FlatSymbolRefAttr.get(kept.attributes["sym_name"].value)
-        call = ir.Operation.create("func.call", list(type_.results), list(block.arguments), {"callee": callee})
+        call = new_call(kept.attributes["sym_name"].value, block.arguments, type_.results)
         ir.Operation.create("func.return", operands=list(call.results))
     return bytecode(module)
 

@@ -6,12 +6,14 @@ alone: those of `numpy_ops.py`, and loops and branches around such, which are fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from stablehlo_py.debug.numpy_ops import EVALUATORS, evaluate
+from stablehlo_py.dialect.calls import MAIN, new_function
+from stablehlo_py.dialect.regions import replace_operands, used_values
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -69,7 +71,7 @@ class _Parts:
 
     def _interpret(self, ops: Sequence[ir.Operation], wanted: Sequence[ir.Value], values: Values) -> Values:
         """Run ops as a module of their own; the wanted ones of their results."""
-        needed = _used_by(ops)
+        needed = used_values(ops)
         for value in (*needed, *wanted):
             if isinstance(value.type, ir.TupleType):
                 raise UnsupportedError(
@@ -94,17 +96,15 @@ class _Parts:
         point = ir.InsertionPoint(module.body)
         for function in self.functions:
             function.operation.clone(ip=point)
-        signature = ir.FunctionType.get([value.type for value in arguments], [value.type for value in results])
-        attributes = {"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(signature)}
-        main = ir.Operation.create("func.func", attributes=attributes, regions=1, ip=point)
-        block = main.regions[0].blocks.append(*signature.inputs)
+        inputs, outputs = [value.type for value in arguments], [value.type for value in results]
+        block = new_function(MAIN, inputs, outputs, point)
         point = ir.InsertionPoint(block)
         copies = dict(zip(arguments, block.arguments, strict=True))
         for token in tokens:
             copies[token] = ir.Operation.create("stablehlo.after_all", results=[token.type], ip=point).result
         for op in ops:
             copy = op.clone(ip=point)
-            _replace_operands(copy, copies)
+            replace_operands(copy, copies)
             copies.update(zip(op.results, copy.results, strict=True))
         ir.Operation.create("func.return", operands=[copies[value] for value in results], ip=point)
         return module
@@ -133,7 +133,7 @@ def _places(ops: Sequence[ir.Operation], terminator: ir.Operation) -> tuple[list
     made: dict[ir.Value, int] = {}
     last: dict[ir.Value, int] = {}
     for op in ops:
-        used = _used_by([op])
+        used = used_values([op])
         after = max((made[value] for value in used if value in made), default=0)
         apart = _in_numpy(op)
         # Ops of one module see each other; an op that NumPy evaluates sees the module before, and the next one sees it.
@@ -143,31 +143,3 @@ def _places(ops: Sequence[ir.Operation], terminator: ir.Operation) -> tuple[list
         last.update((value, max(place, last.get(value, 0))) for value in used)
     last.update(dict.fromkeys(terminator.operands, max(places, default=0) + 1))
     return places, last
-
-
-def _used_by(ops: Iterable[ir.Operation]) -> list[ir.Value]:
-    """What ops use, in their regions as well, that neither they nor their regions make."""
-    used: dict[ir.Value, None] = {}
-    made: set[ir.Value] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        used.update(dict.fromkeys(op.operands))
-        made.update(op.results)
-        for region in op.regions:
-            for block in region:
-                made.update(block.arguments)
-        return ir.WalkResult.ADVANCE
-
-    for op in ops:
-        op.walk(visit)
-    return [value for value in used if value not in made]
-
-
-def _replace_operands(op: ir.Operation, copies: Mapping[ir.Value, ir.Value]) -> None:
-    def visit(inner: ir.Operation) -> ir.WalkResult:
-        for number, operand in enumerate(inner.operands):
-            if operand in copies:
-                inner.operands[number] = copies[operand]
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)

@@ -7,7 +7,7 @@ chain of 900 functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -33,6 +33,41 @@ class _Function:
 
     op: ir.Operation
     calls: list[ir.Operation]
+
+
+def new_function(
+    name: str,
+    inputs: Sequence[ir.Type],
+    results: Sequence[ir.Type],
+    ip: ir.InsertionPoint,
+    *,
+    location: ir.Location | None = None,
+    private: bool = False,
+    attributes: Mapping[str, ir.Attribute] | None = None,
+) -> ir.Block:
+    """The empty block of a new `func.func`, which is the block's owner."""
+    named = {
+        "sym_name": ir.StringAttr.get(name),
+        **({"sym_visibility": ir.StringAttr.get("private")} if private else {}),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(inputs), list(results))),
+        **(attributes or {}),
+    }
+    function = ir.Operation.create("func.func", attributes=named, regions=1, loc=location, ip=ip)
+    return ir.Block.create_at_start(function.regions[0], list(inputs), [function.location] * len(inputs))
+
+
+def new_call(
+    name: str,
+    operands: Sequence[ir.Value],
+    results: Sequence[ir.Type],
+    ip: ir.InsertionPoint | None = None,
+    location: ir.Location | None = None,
+) -> ir.Operation:
+    """A `func.call` of the function with that name."""
+    callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
+    return ir.Operation.create(
+        "func.call", results=list(results), operands=list(operands), attributes=callee, loc=location, ip=ip
+    )
 
 
 def is_public(function: ir.OpView) -> bool:

@@ -11,7 +11,7 @@ from stablehlo_py.dialect.scatter_windows import mark_windows
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape, static_shape, symints
 from stablehlo_py.errors import shape_text
-from stablehlo_py.legalize.captures import close_scatter, kept
+from stablehlo_py.legalize.closures import closed
 from stablehlo_py.legalize.regions import combined, promote
 from stablehlo_py.legalize.rules import Results, Unsupported, dimension_of, rule
 from stablehlo_py.legalize.shape import broadcast_in_dim
@@ -121,7 +121,7 @@ def scatter(op: ir.OpView) -> Results:
     numbers = [*range(count), *range(count + 1, 2 * count + 1)]
     promote(op, zip(numbers, combined(op), strict=True))
     mark_windows(op)
-    return kept(op, close_scatter(op))
+    return closed(op, count, len(op.operands))
 
 
 def static_result(op: ir.OpView) -> tuple[IntLike, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.types import element_type, i64s, shape
 from stablehlo_py.dialect.window import window_of
-from stablehlo_py.legalize.captures import captured, close_reduction, close_sort, kept
+from stablehlo_py.legalize.closures import closed, free_scalars
 from stablehlo_py.legalize.indexing import scatter
 from stablehlo_py.legalize.regions import combined, isolate, promote, simple_combiner, single_combiner
 from stablehlo_py.legalize.rules import Results, Rule, block_of, rule, terminator
@@ -29,7 +29,7 @@ def reduce(op: ir.OpView) -> Results:
     operands = list(op.operands)
     kinds = [simple_combiner(block, i, count + i, i) for i in range(count)]
     if None in kinds:
-        return kept(op, close_reduction(op))
+        return closed(op, count, 2 * count)
     dimensions = i64s(op, "dimensions")
     results = []
     for kind, operand, init, result in zip(kinds, operands[:count], operands[count:], op.results, strict=True):
@@ -46,14 +46,14 @@ def reduce_window(op: ir.OpView) -> Results:
     promote(op, enumerate(combined(op)))
     kind = single_combiner(op)
     if kind is None:
-        return kept(op, close_reduction(op))
+        return closed(op, len(op.operands) // 2, len(op.operands))
     return build.value("reduce_window", op.results[0].type, *op.operands, kind=kind, **window_of(op))
 
 
 @rule("stablehlo.sort")
 def sort(op: ir.OpView) -> Results:
     """Kept, with hlo ops in its region."""
-    return kept(op, close_sort(op))
+    return closed(op, len(op.operands))
 
 
 @rule("stablehlo.select_and_scatter")
@@ -62,7 +62,7 @@ def select_and_scatter(op: ir.OpView) -> Results:
     have. `select` may take the operand in another type than `scatter` takes the source and the initial value."""
     chosen, added = combined(op, 0), combined(op, 1)
     promote(op, [(0, chosen[0]), (1, added[1]), (2, added[0])])
-    if captured(op):
+    if free_scalars(op):
         return _select_then_scatter(op)
     isolate(op)
     return None

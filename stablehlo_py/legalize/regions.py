@@ -50,7 +50,7 @@ def promote(op: ir.OpView, arguments: Iterable[tuple[int, ir.Value]]) -> None:
 
 
 def isolate(op: ir.OpView) -> None:
-    """Give every region of `op` its own copies of the constants it uses from outside (`captures` has seen to other
+    """Give every region of `op` its own copies of the constants it uses from outside (`closures` has seen to other
     values), and make its branches choices."""
     for region in op.regions:
         for block in region.blocks:

@@ -30,6 +30,7 @@ from stablehlo_py.debug.generate import (
 from stablehlo_py.debug.generate.draft import DYNAMIC, Draft
 from stablehlo_py.debug.generate.variants import Variant, at_sizes, on_grid
 from stablehlo_py.debug.settings import context
+from stablehlo_py.dialect.calls import MAIN, new_function
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import MLIRError, ir
 from stablehlo_py.options import Options
@@ -89,16 +90,8 @@ def generate(seed: int) -> Program:
 def _draw(seed: int, random: np.random.Generator) -> Program | None:
     with context(), ir.Location.unknown():
         module = ir.Module.create()
-        function = ir.Operation.create(
-            "func.func",
-            attributes={
-                "sym_name": ir.StringAttr.get("main"),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
-            },
-            regions=1,
-            ip=ir.InsertionPoint(module.body),
-        )
-        block = function.regions[0].blocks.append()
+        block = new_function(MAIN, [], [], ir.InsertionPoint(module.body))
+        function = block.owner.operation
         draft = Draft(random, block, ir.InsertionPoint(block))
         _choose_kind(draft)
         for _ in range(draft.whole(1, 4)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, letter, sizes
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import ANY
+from stablehlo_py.dialect.calls import new_function
 from stablehlo_py.mlir import ir
 
 
@@ -29,17 +30,7 @@ def _function(d: Draft, x: ir.Value) -> str:
     block = d.block
     module = block.owner.operation.parent.operation.regions[0].blocks[0]
     name = f"part{sum(1 for op in module.operations if op.operation.name == 'func.func')}"
-    made = ir.Operation.create(
-        "func.func",
-        attributes={
-            "sym_name": ir.StringAttr.get(name),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get([x.type, x.type], [x.type])),
-        },
-        regions=1,
-        ip=ir.InsertionPoint(module),
-    )
-    body = made.regions[0].blocks.append(x.type, x.type)
+    body = new_function(name, [x.type, x.type], [x.type], ir.InsertionPoint(module), private=True)
     point = ir.InsertionPoint(body)
     left, right = body.arguments
     value: ir.Value = left
