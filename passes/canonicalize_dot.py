@@ -20,11 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.index_map import long, reshaped_roles
-from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use
+from stablehlo_py.passes.shape_rules.through import reshaped_operands, transposed_operands
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
 
@@ -63,12 +62,6 @@ class DotNumbers:
     def side(self, which: int) -> tuple[list[int], list[int]]:
         """(batch, contracting) dimensions of operand 0 or 1."""
         return (self.rhs_batch, self.rhs_contract) if which else (self.lhs_batch, self.lhs_contract)
-
-    def with_side(self, which: int, batch: Sequence[int], contract: Sequence[int]) -> DotNumbers:
-        """The same with other numbers for one operand."""
-        if which:
-            return DotNumbers(self.lhs_batch, list(batch), self.lhs_contract, list(contract))
-        return DotNumbers(list(batch), self.rhs_batch, list(contract), self.rhs_contract)
 
     def free(self, which: int, rank: int) -> list[int]:
         """Free dimensions of operand 0 or 1, in order."""
@@ -140,72 +133,15 @@ def _merge(rewriter: Rewriter, x: ir.Value, at: int) -> ir.Value:
 # --- views of operands -----------------------------------------------------------------------------------------------
 
 
-@DOT.rule("hlo.dot", needs="hlo.transpose", where="the free dimensions stay in order")
-def dot_transpose(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "dot(transpose(x), y) -> dot(x, y)"
-    numbers, operands, changed = DotNumbers.of(op), list(op.operands), False
-    for which in (0, 1):
-        inner = defining(operands[which], "hlo.transpose")
-        if inner is None:
-            continue
-        permutation = i64s(inner, "permutation")
-        free = [permutation[dimension] for dimension in numbers.free(which, len(permutation))]
-        sizes = shape(inner.operands[0])
-        if long(free, sizes) != sorted(long(free, sizes)) or free != sorted(free):
-            continue
-        batch, contract = numbers.side(which)
-        numbers = numbers.with_side(which, [permutation[d] for d in batch], [permutation[d] for d in contract])
-        operands[which], changed = inner.operands[0], True
-    return make_dot(rewriter, op, operands[0], operands[1], numbers) if changed else None
-
-
-@DOT.rule("hlo.dot", needs="hlo.reshape", where="only free dimensions are split or merged")
-def dot_free_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "dot(reshape(x), y) -> reshape(dot(x, y))"
-    numbers, operands = DotNumbers.of(op), list(op.operands)
-    for which in (0, 1):
-        inner = defining(operands[which], "hlo.reshape")
-        if inner is None:
-            continue
-        target, batch_contract = shape(operands[which]), numbers.side(which)
-        fixed = [dimension for dimensions in batch_contract for dimension in dimensions]
-        own = [dimension if dimension in fixed else -1 for dimension in range(len(target))]
-        roles = reshaped_roles(shape(inner.operands[0]), target, own)
-        if roles is None or any(roles.count(dimension) != 1 for dimension in fixed):
-            continue
-        operands[which] = inner.operands[0]
-        moved = ([roles.index(dimension) for dimension in dimensions] for dimensions in batch_contract)
-        new = make_dot(rewriter, op, operands[0], operands[1], numbers.with_side(which, *moved))
-        return rewriter.reshape(new, shape(op.result))
-    return None
-
-
-@DOT.rule("hlo.dot", needs="hlo.reshape", where="both operands' leading batch dimensions come from the same dimensions")
-def dot_batch_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "dot(reshape(x), reshape(y)) -> reshape(dot(x, y))"
-    numbers = DotNumbers.of(op)
-    if numbers.lhs_batch != [0] or numbers.rhs_batch != [0]:
-        return None
-    inner = [defining(operand, "hlo.reshape") for operand in op.operands]
-    if inner[0] is None or inner[1] is None:
-        return None
-    sources = [each.operands[0] for each in inner if each is not None]
-    counts = [
-        _leading_group(shape(source), shape(operand)) for source, operand in zip(sources, op.operands, strict=True)
-    ]
-    count = counts[0]
-    if count is None or count < 2 or counts[1] != count or shape(sources[0])[:count] != shape(sources[1])[:count]:
-        return None
-    batch = list(range(count))
-    lhs_contract, rhs_contract = ([dimension + count - 1 for dimension in numbers.side(k)[1]] for k in (0, 1))
-    new = make_dot(rewriter, op, sources[0], sources[1], DotNumbers(batch, batch, lhs_contract, rhs_contract))
-    return rewriter.reshape(new, shape(op.result))
-
-
-def _leading_group(source: Sequence[IntLike], target: Sequence[IntLike]) -> int | None:
-    """How many leading dimensions of `source` merge into target's first, when all others stay as they are."""
-    count = len(source) - len(target) + 1
-    return count if count >= 1 and tuple(source[count:]) == tuple(target[1:]) else None
+DOT.rule("hlo.dot", name="dot-transpose", needs="hlo.transpose", where="the free dimensions stay in order")(
+    transposed_operands
+)
+DOT.rule(
+    "hlo.dot",
+    name="dot-reshape",
+    needs="hlo.reshape",
+    where="free dimensions are split or merged, or batch dimensions of both operands alike",
+)(reshaped_operands)
 
 
 @DOT.rule("hlo.transpose", needs="hlo.dot", where="one use; the right operand's free dimensions come before the left's")
@@ -226,6 +162,3 @@ def transpose_dot(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     swapped = DotNumbers(numbers.rhs_batch, numbers.lhs_batch, numbers.rhs_contract, numbers.lhs_contract)
     renumbered = [d if d < batch else d + right if d < batch + left else d - left for d in permutation]
     return rewriter.transpose(make_dot(rewriter, dot, rhs, lhs, swapped), renumbered)
-
-
-# --- slices of the result --------------------------------------------------------------------------------------------

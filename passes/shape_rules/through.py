@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from stablehlo_py.dialect.build import AttributeValue, tensor
 from stablehlo_py.dialect.index_map import reshaped_roles
 from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.ops.factors import Dimension, Factors, Kind, factors_of
 from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.dialect.types import i64s, num_elements, shape, text
+from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user
 from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast, reshaped_dimensions
-from stablehlo_py.passes.simplify_rules.reduce import reduce
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 THROUGH = RuleSet("through")
+Role: TypeAlias = "Dimension | Kind | None"
 
 _ELEMENTWISE = tuple(sorted(ELEMENTWISE_OPS))
 # What a fusion can compute in place; anything else is in memory, where a reshape is free.
@@ -147,16 +149,82 @@ def elementwise_transposes(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.transpose(elementwise_like(rewriter, op, operands), permutation)
 
 
-@THROUGH.rule("hlo.reduce", needs="hlo.reshape", where="no group of dimensions is reduced in part")
-def reduce_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "reduce(reshape(x)) -> reshape(reduce(x))"
-    middle, init = op.operands
-    inner = defining(middle, "hlo.reshape")
-    if inner is None:
-        return None
-    x, dimensions = inner.operands[0], i64s(op, "dimensions")
-    roles = reshaped_roles(shape(x), shape(middle), [each in dimensions for each in range(len(shape(middle)))])
-    reduced = [dimension for dimension, is_reduced in enumerate(roles or ()) if is_reduced]
-    if not reduced:
-        return None
-    return rewriter.reshape(reduce(rewriter, text(op, "kind"), x, init, reduced), shape(op.result))
+# --- ops whose attributes number the dimensions of their operands ----------------------------------------------------
+
+
+def _roles(factors: Factors, operand: int) -> list[Role]:
+    """What the dimensions of an operand are to the op: those that other operands have, too, are told apart by their
+    factors, all others have the kind of theirs."""
+    shared = {each for number, tensor in enumerate(factors.operands) if number != operand for each in tensor}
+    return [each if each in shared else factors.factors[each[0]].kind for each in factors.operands[operand]]
+
+
+def _on_sources(
+    rewriter: Rewriter, op: ir.Operation, factors: Factors, sources: Mapping[int, tuple[ir.Value, Sequence[Role]]]
+) -> ir.Value:
+    """The op on other operands, by number, whose dimensions have these roles."""
+    record, operands = record_of(op.name), list(op.operands)
+    assert record is not None
+    attributes: dict[str, AttributeValue] = {name: op.attributes[name] for name in record.attributes}
+    for number, (source, roles) in sources.items():
+        operands[number], own = source, _roles(factors, number)
+        for name in (name for name, operand in record.numbers.items() if operand == number):
+            wanted = dict.fromkeys(own[dimension] for dimension in i64s(op, name))
+            attributes[name] = [dimension for each in wanted for dimension, role in enumerate(roles) if role == each]
+    return rewriter.made(record.mnemonic, *operands, element=op.result.type.element_type, **attributes)
+
+
+@THROUGH.rule(
+    "hlo.reduce",
+    name="reduce-transpose",
+    needs="hlo.transpose",
+    where="kept dimensions stay in order; only the order of summation changes, which the spec leaves open",
+)
+def transposed_operands(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "f(transpose(x), y) -> f(x, y) by other dimension numbers"
+    factors, sources = factors_of(op), dict[int, tuple[ir.Value, list[Role]]]()
+    assert factors is not None
+    for number, operand in enumerate(op.operands):
+        if (inner := defining(operand, "hlo.transpose")) is not None:
+            permutation, own = i64s(inner, "permutation"), _roles(factors, number)
+            free = [permutation[dimension] for dimension, role in enumerate(own) if role is Kind.PARALLEL]
+            if free == sorted(free):
+                roles = [own[permutation.index(dimension)] for dimension in range(len(own))]
+                sources[number] = inner.operands[0], roles
+    return _on_sources(rewriter, op, factors, sources) if sources else None
+
+
+@THROUGH.rule("hlo.reduce", name="reduce-reshape", needs="hlo.reshape", where="no run of dimensions is reduced in part")
+def reshaped_operands(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "f(reshape(x), y) -> reshape(f(x, y)), f(reshape(x), reshape(y)) -> reshape(f(x, y))"
+    factors, sources = factors_of(op), dict[int, tuple[ir.Value, list[Role]]]()
+    assert factors is not None
+    for number, operand in enumerate(op.operands):
+        if (inner := defining(operand, "hlo.reshape")) is not None:
+            roles = reshaped_roles(shape(inner.operands[0]), shape(operand), _roles(factors, number))
+            if roles is not None:
+                sources[number] = inner.operands[0], roles
+    for chosen in (*({number: source} for number, source in sources.items()), sources):
+        if chosen and _agree(op, factors, chosen):
+            return rewriter.reshape(_on_sources(rewriter, op, factors, chosen), shape(op.result))
+    return None
+
+
+def _agree(op: ir.Operation, factors: Factors, sources: Mapping[int, tuple[ir.Value, Sequence[Role]]]) -> bool:
+    """Whether all that is reduced still is, and dimensions of several operands are one in each, or, where they are not
+    reduced, alike."""
+    runs: dict[Role, list[list[IntLike]]] = {}
+    for number, operand in enumerate(op.operands):
+        own = _roles(factors, number)
+        value, roles = sources.get(number, (operand, own))
+        for each in set(own) - {Kind.PARALLEL}:
+            run = [size for size, role in zip(shape(value), roles, strict=True) if role == each]
+            runs.setdefault(each, []).append(run)
+    for role, (first, *others) in runs.items():
+        if not first or any(len(other) != len(first) for other in others):
+            return False
+        if others and len(first) > 1:
+            reduced = isinstance(role, tuple) and factors.factors[role[0]].kind is not Kind.PARALLEL
+            if reduced or any(other != first for other in others):
+                return False
+    return True

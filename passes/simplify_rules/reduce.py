@@ -109,21 +109,3 @@ def reduce_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     kept = [dimension for dimension in range(len(shape(inner.operands[0]))) if dimension not in first]
     dimensions = sorted([*first, *(kept[dimension] for dimension in i64s(op, "dimensions"))])
     return reduce(rewriter, kind, inner.operands[0], init, dimensions)
-
-
-@REDUCE.rule(
-    "hlo.reduce",
-    needs="hlo.transpose",
-    where="kept dimensions stay in order; only the order of summation changes, which the spec leaves open",
-)
-def reduce_transpose(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "reduce(transpose(x)) -> reduce(x)"
-    x, init = op.operands
-    inner = defining(x, "hlo.transpose")
-    if inner is None:
-        return None
-    permutation, dimensions = i64s(inner, "permutation"), i64s(op, "dimensions")
-    kept = [permutation[i] for i in range(len(permutation)) if i not in dimensions]
-    if kept != sorted(kept):
-        return None
-    return reduce(rewriter, text(op, "kind"), inner.operands[0], init, sorted(permutation[i] for i in dimensions))

@@ -13,7 +13,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.passes.canonicalize_convolution import CONVOLUTION
 from stablehlo_py.passes.canonicalize_dot import DOT
 from stablehlo_py.passes.peephole import peephole_rules
-from stablehlo_py.passes.shape_rules import SHAPES
+from stablehlo_py.passes.shape_rules import SHAPES, THROUGH
 from stablehlo_py.passmanager.rewrite import apply_rules
 
 
@@ -166,6 +166,12 @@ SHAPE_CASES = [
     ),
     case("reduce-reshape", "4x6x5xi32", lambda x: reduce(b.reshape(x, [4, 2, 3, 5]), "add", [1, 2], scalar(2, "i32"))),
     case("reduce-reshape", "24x5xi32", lambda x: reduce(b.reshape(x, [4, 6, 5]), "add", [2], scalar(2, "i32"))),
+    case("reduce-transpose", "3x4x5xi32", lambda x: reduce(b.transpose(x, [1, 0, 2]), "add", [0], scalar(9, "i32"))),
+    case(
+        "reduce-transpose",
+        "3x4x5x6xi32",
+        lambda x: reduce(b.transpose(x, [3, 0, 1, 2]), "add", [3, 0, 2], scalar(9, "i32")),
+    ),
 ]
 DOT_CASES = [
     case("dot-empty", "3x0xf32 0x2xf32", lambda x, y: dot(x, y, "3x2xf32", lc=[1], rc=[0])),
@@ -190,21 +196,41 @@ DOT_CASES = [
         1e-5,
     ),
     case(
-        "dot-free-reshape",
+        "dot-reshape",
         "2x3x4xf32 4x5xf32",
         lambda x, y: dot(b.reshape(x, [6, 4]), y, "6x5xf32", lc=[1], rc=[0]),
         1e-5,
     ),
     case(
-        "dot-free-reshape",
+        "dot-reshape",
         "2x4xf32 4x6xf32",
         lambda x, y: dot(x, b.reshape(y, [4, 2, 3]), "2x2x3xf32", lc=[1], rc=[0]),
         1e-5,
     ),
     case(
-        "dot-batch-reshape",
+        "dot-reshape",
         "2x3x4x5xf32 2x3x5x6xf32",
         lambda x, y: dot(b.reshape(x, [6, 4, 5]), b.reshape(y, [6, 5, 6]), "6x4x6xf32", [0], [0], [2], [1]),
+        1e-5,
+    ),
+    case(
+        "dot-transpose",
+        "4x3x2x5xf32 6x4x2x3xf32",
+        lambda x, y: dot(
+            b.transpose(x, [2, 1, 3, 0]), b.transpose(y, [3, 1, 2, 0]), "2x5x6xf32", [0], [2], [3, 1], [1, 0]
+        ),
+        1e-5,
+    ),
+    case(
+        "dot-reshape",
+        "4x2x3x6x7xf32 7x6x5xf32",
+        lambda x, y: dot(b.reshape(x, [8, 3, 6, 7]), y, "6x8x3x5xf32", [2], [1], [3], [0]),
+        1e-5,
+    ),
+    case(
+        "dot-reshape",
+        "3x5x2x3x4xf32 4x7x2x3x8xf32",
+        lambda x, y: dot(b.reshape(x, [15, 6, 4]), b.reshape(y, [4, 7, 6, 8]), "6x15x7x8xf32", [1], [2], [2], [0]),
         1e-5,
     ),
     case(
@@ -273,6 +299,43 @@ def test_rule_fires_and_keeps_values(case: Case, build: Callable, check: Callabl
 
     check(build(case.types, case.body), run, case.tolerance)
     assert case.rule in fired, fired
+
+
+@pytest.mark.parametrize(
+    ("types", "body"),
+    [
+        pytest.param(
+            "2x3x4x5xf32 3x2x5x6xf32",
+            lambda x, y: dot(b.reshape(x, [6, 4, 5]), b.reshape(y, [6, 5, 6]), "6x4x6xf32", [0], [0], [2], [1]),
+            id="batch dimensions of other sizes",
+        ),
+        pytest.param(
+            "4x2x3xf32 2x3x5xf32",
+            lambda x, y: dot(b.reshape(x, [4, 6]), b.reshape(y, [6, 5]), "4x5xf32", lc=[1], rc=[0]),
+            id="contracting dimensions, which are merged",
+        ),
+        pytest.param(
+            "4x6xf32 6x5xf32",
+            lambda x, y: dot(b.reshape(x, [2, 12]), b.reshape(y, [12, 3]), "2x3xf32", lc=[1], rc=[0]),
+            id="free and contracting dimensions in one run",
+        ),
+        pytest.param(
+            "4x6x5xf32",
+            lambda x: reduce(b.reshape(x, [8, 3, 5]), "maximum", [1], scalar(0.0)),
+            id="a run that is reduced in part",
+        ),
+        pytest.param(
+            "4x6x5xf32",
+            lambda x: reduce(b.transpose(x, [2, 1, 0]), "maximum", [1], scalar(0.0)),
+            id="a transpose of what is kept",
+        ),
+    ],
+)
+def test_views_of_operands_that_stay(types: str, body: Callable, build: Callable) -> None:
+    module = build(types.split(), body)
+    before = str(module)
+    assert not apply_rules(module, THROUGH + DOT).changed
+    assert str(module) == before
 
 
 def test_every_rule_has_a_case() -> None:

@@ -293,7 +293,6 @@ REDUCE = [
         "3x4x5xi32",
         lambda x: reduce(reduce(x, "add", [1], scalar(0, "i32")), "add", [1], scalar(9, "i32")),
     ),
-    case("reduce-transpose", "3x4x5xi32", lambda x: reduce(b.transpose(x, [1, 0, 2]), "add", [0], scalar(9, "i32"))),
 ]
 MOVE = [
     case("concatenate-one", "3xf32 0xf32", lambda x, y: join(0, x, y)),

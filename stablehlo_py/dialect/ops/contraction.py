@@ -96,6 +96,7 @@ op(
     value=_dot,
     shapes=_dot_shape,
     factors=_dot_factors,
+    numbers={"lhs_batch": 0, "rhs_batch": 1, "lhs_contract": 0, "rhs_contract": 1},
 )
 
 

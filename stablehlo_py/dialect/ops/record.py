@@ -14,8 +14,8 @@ from __future__ import annotations
 import enum
 import re
 import types
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -138,6 +138,8 @@ class Record:
             operands and results have one shape, or the result's type says it.
         factors: what the dimensions of operands and results have to do with each other (factors.py); where nothing can
             be said, why. Elementwise ops need none.
+        numbers: attributes that number dimensions of an operand, and which operand that is. Dimensions that they do not
+            name come in their order, and stay or go by their factors: by these rules move transposes and reshapes.
         exact: where folding may use NumPy's value; None: nowhere.
     """
 
@@ -170,6 +172,7 @@ class Record:
     exact: Exact | None = None
     shapes: ShapeRule | None = None
     factors: FactorRule | str = "nobody has said which it has"
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def mnemonic(self) -> str:

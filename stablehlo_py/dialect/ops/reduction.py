@@ -115,6 +115,7 @@ op(
     exact=_is_exact,
     shapes=reduce_shape,
     factors=_reduce_factors,
+    numbers={"dimensions": 0},
 )
 
 
