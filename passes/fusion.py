@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.size import typical_order
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.dce import Dce
 from stablehlo_py.passes.fusing.clusters import Clusters
@@ -79,11 +78,10 @@ class Fusion(Pass):
                     for inner in region.blocks:
                         self._block(inner, outliner, policy)
         clusters = Clusters(Graph(block, policy.costs), policy.fusion)
-        with typical_order():  # which of two sizes is larger decides about cost here, never about what is right
-            if not self.fuse:
-                Placement(clusters).part()
-            else:
-                self._fuse(clusters)
+        if not self.fuse:
+            Placement(clusters).part()
+        else:
+            self._fuse(clusters)
         outliner.outline(clusters)
 
     def _fuse(self, clusters: Clusters) -> None:

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from stablehlo_py.dialect.index_map import Layout
 from stablehlo_py.dialect.ops import Record, Work
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import InPlaceRule
 from stablehlo_py.targets import DEFAULT_TARGET, find_backend
@@ -59,7 +59,7 @@ class Costs:
     def row_fusion_pays(self, rows: IntLike, columns: IntLike) -> bool:
         """May work on whole rows follow the reduction inside one fusion? Not when too few rows are left to share
         out."""
-        return rows >= self.parallel_rows or rows * columns <= self.serial_elements
+        return size_hint(rows) >= self.parallel_rows or size_hint(rows * columns) <= self.serial_elements
 
 
 @dataclass(frozen=True)

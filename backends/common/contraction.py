@@ -43,8 +43,8 @@ class Axis:
         """The axis with A and B exchanged."""
         return replace(self, a=self.b, b=self.a)
 
-    def typical(self) -> Axis:
-        """The axis with typical numbers, and no empty one: plans divide by sizes."""
+    def hinted(self) -> Axis:
+        """The axis with size hints for numbers, and no empty one: plans divide by sizes."""
         size, a, b, c = map(size_hint, (self.size, self.a, self.b, self.c))
         return replace(self, size=max(1, size), a=a, b=b, c=c)
 
@@ -92,10 +92,10 @@ class Contraction:
         """Whether no size or step depends on the call."""
         return all(is_known(axis.size, axis.a, axis.b, axis.c) for axis in (*self.outer, self.m, self.n, *self.k))
 
-    def typical(self) -> Contraction:
-        """The same with typical sizes, to decide about costs by."""
-        outer, k = (tuple(map(Axis.typical, axes)) for axes in (self.outer, self.k))
-        return replace(self, outer=outer, m=self.m.typical(), n=self.n.typical(), k=k)
+    def hinted(self) -> Contraction:
+        """The same with size hints, to decide about costs by."""
+        outer, k = (tuple(map(Axis.hinted, axes)) for axes in (self.outer, self.k))
+        return replace(self, outer=outer, m=self.m.hinted(), n=self.n.hinted(), k=k)
 
     def swapped(self) -> Contraction:
         """The transposed problem: C^T = B^T A^T."""
@@ -116,7 +116,7 @@ def collapse(axes: Iterable[Axis]) -> list[Axis]:
     """Drop axes of size one and merge those that step evenly, from the widest step to the narrowest."""
     result = sorted(
         (axis for axis in axes if axis.size != 1 or axis.tag),
-        key=lambda axis: (abs(axis.c), abs(axis.b), abs(axis.a)),
+        key=lambda axis: tuple(abs(size_hint(step)) for step in (axis.c, axis.b, axis.a)),
         reverse=True,
     )
     changed = True

@@ -25,7 +25,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.size import SPECIALIZE, IntLike, is_known
+from stablehlo_py.dialect.size import SPECIALIZE, IntLike
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import ir
@@ -176,4 +176,4 @@ def _report(
 
 
 def _mebibytes(size: IntLike) -> str:
-    return f"{size / 2**20:.2f} MiB" if is_known(size) else f"{size} bytes"
+    return f"{size / 2**20:.2f} MiB" if isinstance(size, int) else f"{size} bytes"

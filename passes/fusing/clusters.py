@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph
 from stablehlo_py.passes.policy import FusionPolicy
 
@@ -183,7 +183,8 @@ class Clusters:
         for node, (evaluations, index_map) in other.members.items():
             known = kept.members.get(node)
             if known:
-                kept.members[node] = (max(known[0], evaluations), known[1] if known[1] == index_map else None)
+                most = max(known[0], evaluations, key=size_hint)
+                kept.members[node] = (most, known[1] if known[1] == index_map else None)
             else:
                 kept.members[node] = (evaluations, index_map)
             homes = self.homes[node]

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from stablehlo_py.dialect.index_map import Layout, view
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, Identity
@@ -89,7 +89,7 @@ def _is_long(op: ir.Operation, products: int) -> bool:
     if op.name != "hlo.dot":
         return True
     sizes = shape(op.operands[0])
-    return math.prod(sizes[dimension] for dimension in i64s(op, "lhs_contract")) >= products
+    return size_hint(math.prod(sizes[dimension] for dimension in i64s(op, "lhs_contract"))) >= products
 
 
 class _Epilogue:
@@ -255,7 +255,7 @@ class _Epilogue:
         if node.name == "reshape":
             return True
         if node.name == "convert" and fusable:
-            return graph.bytes(node.results[0]) > graph.bytes(node.operands[0])
+            return size_hint(graph.bytes(node.results[0])) > size_hint(graph.bytes(node.operands[0]))
         inside = [
             graph.producer[operand] for operand in node.operands if graph.producer[operand] in self.cluster.members
         ]

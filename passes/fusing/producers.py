@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.size import IntLike, maximum, size_hint
 from stablehlo_py.passes.fusing.clusters import (
     VIEW,
     Cluster,
@@ -171,7 +171,7 @@ class Placement:
             cluster.rows, cluster.columns = place.split.rows, place.split.columns
             for member, (evaluations, index_map) in cluster.members.items():
                 if index_map == Identity(cluster.rows):
-                    cluster.members[member] = (min(evaluations, cluster.rows), index_map)
+                    cluster.members[member] = (min(evaluations, cluster.rows, key=size_hint), index_map)
         else:
             cluster.reduced = (self.graph.shape(node.operands[0]), node.attributes["dimensions"])
 
@@ -200,7 +200,7 @@ class Placement:
             if step[1] is VIEW:
                 view = True
             elif index_map == step[1]:
-                evaluations = max(evaluations, step[0])
+                evaluations = max(evaluations, step[0], key=size_hint)
             else:  # read at two different places: evaluated for each
                 index_map = SeveralIndices(node.index) if evaluations else step[1]
                 evaluations = evaluations + step[0]
@@ -257,10 +257,12 @@ class Placement:
         if user.name in ("concatenate", "pad"):
             if len(user.operands) > self.policy.concatenated or (user.name == "concatenate" and node.expensive):
                 return None
-            return min(evaluations, node.elements * -(-evaluations // max(1, user.elements))), elsewhere
+            each = node.elements * -(-evaluations // maximum(1, user.elements))
+            return min(evaluations, each, key=size_hint), elsewhere
         if user.name == "gather" and node.results[0] == user.operands[0] and not node.free and node.name != "convert":
             # A few rows of a table that is computed: only those rows are.
-            return (evaluations, elsewhere) if evaluations * self.costs.gather_saves <= node.elements else None
+            read = size_hint(evaluations) * self.costs.gather_saves
+            return (evaluations, elsewhere) if read <= size_hint(node.elements) else None
         return evaluations, elsewhere
 
     def _admit_loop(self, cluster: Cluster, node: Node, place: Place) -> Place | None:
@@ -271,7 +273,7 @@ class Placement:
         if cluster.kind == "update" and self.graph.nodes[cluster.hero].operands[0] in node.operands:
             return None  # the operand is overwritten while it would be read
         split = self.row_of[node.index]
-        if place.evaluations <= node.elements or node.free or self._is_constant_subtree(node):
+        if size_hint(place.evaluations) <= size_hint(node.elements) or node.free or self._is_constant_subtree(node):
             return place
         if split and cluster.kind == "loop" and self._row_place(cluster, place.index_map, split):
             return Place(split.rows, place.index_map, "row", split)
@@ -330,14 +332,14 @@ class Placement:
             return False
         if node.name == "dynamic_slice":
             return True
-        read: IntLike = 0
+        read = 0
         for operand in set(node.operands):
             producer = self.graph.producer[operand]
             if producer < 0 or not (
                 self.graph.nodes[producer].free or self._is_constant_subtree(self.graph.nodes[producer])
             ):
-                read += self.graph.bytes(operand)
-        return read <= self.graph.bytes(node.results[0])
+                read += size_hint(self.graph.bytes(operand))
+        return read <= size_hint(self.graph.bytes(node.results[0]))
 
     def _merge_loops(self, accepted: list[tuple[Cluster, Place]], node: Node) -> list[tuple[Cluster, Place]]:
         """Make one multi-output loop of the loops that use an expensive value at the same places, if they iterate alike

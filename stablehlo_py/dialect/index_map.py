@@ -179,12 +179,13 @@ def refine(*sides: Digits) -> list[tuple[IntLike, ...]] | None:
     stacks = [list(merge_digits(side)) for side in sides]
     result: list[tuple[IntLike, ...]] = []
     while all(stacks):
-        size = min(stack[-1][0] for stack in stacks)
+        sizes = [stack[-1][0] for stack in stacks]
+        size = next((size for size in sizes if all(whole % size == 0 for whole in sizes)), None)
+        if size is None:
+            return None
         strides = []
         for stack in stacks:
             whole, stride = stack.pop()
-            if whole % size:
-                return None
             if whole != size:
                 stack.append((whole // size, stride * size))
             strides.append(stride)

@@ -16,9 +16,7 @@ polynomial.py has the normal form, size_text.py reads and writes sizes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar, cast
 
 from stablehlo_py.dialect.polynomial import (
@@ -39,7 +37,7 @@ from stablehlo_py.errors import UnsupportedError
 
 # Of a tensor: more than any memory holds, and few enough to calculate with their bytes in i64.
 MOST_ELEMENTS = 1 << 44
-TYPICAL = 100  # the value of a symbol where only costs depend on it
+HINT = 100  # the value of a symbol where only costs depend on it
 SPECIALIZE = "specialize to concrete shapes: Options(dynamic='specialize')"
 
 
@@ -107,8 +105,6 @@ class Size:
         return self
 
     def __mul__(self, other: IntLike) -> IntLike:
-        if isinstance(other, float):
-            return _typical(self) * other  # type: ignore[return-value]
         if not _is_number(other):
             return NotImplemented
         return _number(multiplied(_terms(self), _terms(other)))
@@ -117,15 +113,6 @@ class Size:
 
     def __abs__(self) -> IntLike:
         return self if self >= 0 else -self
-
-    def __truediv__(self, other: float) -> float:
-        return _typical(self) / float(other)
-
-    def __rtruediv__(self, other: float) -> float:
-        return other / _typical(self)
-
-    def __float__(self) -> float:
-        return _typical(self)
 
     def __floordiv__(self, other: IntLike) -> IntLike:
         return floordiv(self, other) if _is_number(other) else NotImplemented
@@ -146,8 +133,6 @@ class Size:
         return other // self, other % self
 
     def _combine(self, other: IntLike, sign: int) -> IntLike:
-        if isinstance(other, float):
-            return _typical(self) + sign * other  # type: ignore[return-value]
         if not _is_number(other):
             return NotImplemented
         return _number(combined(_terms(self), _terms(other), sign))
@@ -230,8 +215,6 @@ def bounds(number: IntLike) -> tuple[float, float]:
 
 def _sign(difference: IntLike, strict: bool) -> bool | None:
     """Whether a number is positive (strict) or not negative, for all values of the symbols; None where that depends."""
-    if isinstance(difference, float):  # of estimates: see typical_order
-        return difference > 0 if strict else difference >= 0
     low, high = close_bounds_of(_terms(difference))
     if low > 0 or (low == 0 and not strict):
         return True
@@ -240,30 +223,7 @@ def _sign(difference: IntLike, strict: bool) -> bool | None:
     return None
 
 
-_by_estimate: ContextVar[bool] = ContextVar("by_estimate", default=False)
-
-
-@contextmanager
-def typical_order() -> Iterator[None]:
-    """Inside, an order that depends on the call is that of typical values, and so are fractions: for code whose
-    comparisons are about cost."""
-    token = _by_estimate.set(True)
-    try:
-        yield
-    finally:
-        _by_estimate.reset(token)
-
-
-def _typical(size: Size) -> float:
-    if not _by_estimate.get():
-        raise UndecidedSize(f"a fraction of {size} matters")
-    return float(size_hint(size)) or 1.0  # costs are divided by it
-
-
 def _decided(a: IntLike, relation: str, b: IntLike, answer: bool | None) -> bool:
-    if answer is None and _by_estimate.get():
-        left, right = size_hint(a), size_hint(b)
-        return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[relation]
     if answer is None:
         raise UndecidedSize(f"{a} {relation} {b}")
     return answer
@@ -488,7 +448,9 @@ def symbols(number: IntLike) -> dict[str, Atom]:
 
 
 def size_hint(number: IntLike) -> int:
-    """A typical value, for decisions about cost."""
+    """The value with `HINT` for every symbol, for estimates of cost. What is right may never depend on it: two sizes
+    with one hint are not equal, and a call may bring any other."""
     if not isinstance(number, Size):
         return number
-    return int(substitute(number, dict.fromkeys(symbols(number), TYPICAL)))
+    value = substitute(number, dict.fromkeys(symbols(number), HINT))
+    return value if isinstance(value, int) else HINT  # divided by what the hint makes zero

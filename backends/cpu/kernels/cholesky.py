@@ -41,8 +41,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         factor = _Factor(f, of, n, flag(op, "lower"), lanes, operand(f, fusion, op.operands[0]), f.parameters["out0"])
         f.loop(f.begin, f.end, 1, factor.matrix)
     f.ret()
-    typical = float(size_hint(n))
-    phase = Phase(fusion.name, batch if n else 0, 1, 20.0 * typical + typical**3 / 30.0)
+    rows = float(size_hint(n))
+    phase = Phase(fusion.name, batch if n else 0, 1, 20.0 * rows + rows**3 / 30.0)
     return Kernel((f.text(),), (phase,))
 
 

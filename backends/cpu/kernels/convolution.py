@@ -24,7 +24,7 @@ from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Frame, NoLoops, Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.index_map import Digits, digits_of
-from stablehlo_py.dialect.size import IntLike, UndecidedSize, typical_order
+from stablehlo_py.dialect.size import IntLike, UndecidedSize, size_hint
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.mlir import ir
 
@@ -32,13 +32,10 @@ from stablehlo_py.mlir import ir
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The kernel of a `convolution` fusion: the padded copy where one is needed, packing, compute. Sizes that a call
     brings along may ask for a decision that it alone could make: then element by element."""
-    if fusion.sizes is not None:
-        try:
-            with typical_order():  # decisions here are about cost
-                return _emit(fusion, target)
-        except UndecidedSize:
-            return loop.emit(fusion, target)
-    return _emit(fusion, target)
+    try:
+        return _emit(fusion, target)
+    except UndecidedSize:
+        return loop.emit(fusion, target)
 
 
 def _emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -102,7 +99,8 @@ def _pairs(op: ir.OpView, rooted: Rooted) -> bool:
     kernel, result = shape(op.operands[1]), shape(op.results[0])
     columns = kernel[kernel_out]
     rows, depth = math.prod(result) // columns, math.prod(kernel) // columns
-    return kernel[kernel_in] > 1 and pairs_pay(op.operands, rooted.arithmetic, rows, columns, depth)
+    pay = pairs_pay(op.operands, rooted.arithmetic, rows, columns, depth)
+    return pay and size_hint(kernel[kernel_in]) > 1
 
 
 def _padded(
@@ -116,7 +114,8 @@ def _padded(
     order in which memory holds the dimensions."""
     strides = [digits[0][1] if digits else 0 for digits in source.dimensions]
     # Dimensions of size one go outside: they step nowhere.
-    order = sorted(range(len(sizes)), key=lambda d: (sizes[d] == 1 and d not in edges, abs(strides[d])), reverse=True)
+    steps = [(sizes[d] == 1 and d not in edges, abs(size_hint(stride))) for d, stride in enumerate(strides)]
+    order = sorted(range(len(sizes)), key=steps.__getitem__, reverse=True)
     dimensions = [PaddedDimension(sizes[d], strides[d], *edges.get(d, (0, 0, 1))) for d in order]
     parts = rooted.arithmetic.parts
     room = rooted.builder.scratch.take(math.prod(d.padded for d in dimensions) * parts, rooted.arithmetic.element)

@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import Split, row_axis
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of
-from stablehlo_py.dialect.size import TYPICAL, IntLike, is_known
+from stablehlo_py.dialect.size import HINT, IntLike, is_known, size_hint
 
 UNROLLED = 128  # multiply-adds in one straight line
 
@@ -39,7 +39,7 @@ def shared_lanes(contraction: Contraction) -> Contraction | None:
     outer = [axis for axis in contraction.outer if axis is not shared[0]]
     if rows.size == 1 and outer:
         # Rows that share B are the best; any outer axis will do.
-        rows = max(outer, key=lambda axis: (axis.b == 0 or axis.a == 0, axis.size))
+        rows = max(outer, key=lambda axis: (axis.b == 0 or axis.a == 0, size_hint(axis.size)))
         outer.remove(rows)
     elif not is_known(rows.size):
         outer.insert(0, rows)
@@ -73,7 +73,8 @@ class SharedLanes:
     @property
     def cost(self) -> float:
         """Nanoseconds of one iteration."""
-        return self.contraction.m.size * self.vectors * (self.contraction.depth + 3) / 2.5 + 20
+        m, depth = size_hint(self.contraction.m.size), size_hint(self.contraction.depth)
+        return m * self.vectors * (depth + 3) / 2.5 + 20
 
     def emit(self, f: Function) -> None:
         """The body of the phase function."""
@@ -210,7 +211,7 @@ def _rows(size: IntLike, height: int) -> Split | TallTiles:
     """Tiles of up to `height` rows; the lower ones of a number that comes with the call leave few rows to do twice."""
     if isinstance(size, int):
         return Split(size, -(-size // height))
-    return TallTiles(size, (height, *(lower for lower in (4, 2, 1) if lower < height)), TYPICAL)
+    return TallTiles(size, (height, *(lower for lower in (4, 2, 1) if lower < height)), HINT)
 
 
 def _places(axes: Sequence[Axis]) -> list[tuple[IntLike, IntLike]]:

@@ -15,17 +15,14 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.size import UndecidedSize, typical_order
+from stablehlo_py.dialect.size import UndecidedSize, size_hint
 from stablehlo_py.dialect.types import i64s, shape
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The kernel of a `dot` fusion: packing phases where they pay, a compute phase, and those that rooted.py adds."""
-    if fusion.sizes is None:
-        return emit_rooted(fusion, target, "hlo.dot", _phases)
     try:
-        with typical_order():  # sizes that a call brings along: decisions here are about cost
-            return emit_rooted(fusion, target, "hlo.dot", _phases)
+        return emit_rooted(fusion, target, "hlo.dot", _phases)
     except UndecidedSize:
         return loop.emit(fusion, target)  # element by element
 
@@ -48,7 +45,7 @@ def _pairs(rooted: Rooted, a: Source, b: Source) -> tuple[Source, Source]:
     rows, columns = math.prod(lhs) // (depth * outer), math.prod(rhs) // (depth * outer)
     if not contract or not pairs_pay(op.operands, rooted.arithmetic, rows, columns, depth):
         return a, b
-    longest = max(range(len(contract)), key=lambda i: lhs[contract[i]])
+    longest = max(range(len(contract)), key=lambda i: size_hint(lhs[contract[i]]))
     dimensions = contract[longest], rhs_contract[longest]
     if any(len(source.dimensions[d]) > 1 for source, d in zip((a, b), dimensions, strict=True)):
         return a, b

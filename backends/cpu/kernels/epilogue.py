@@ -94,10 +94,10 @@ def _elementwise_phase(
     """A phase over the elements of a tensor: rows when they fill vectors, else its flat elements. `body(f, lanes)`
     gives the code of one place; it is called again for scalars."""
     total = math.prod(sizes)
-    width = sizes[-1] if sizes and sizes[-1] >= lanes else total
+    width = sizes[-1] if sizes and size_hint(sizes[-1]) >= lanes else total
     rows = total // width
-    several = not is_known(rows) or rows > 1  # no typical number of rows decides which elements there are
-    chunk = width if several else min(width, lanes * VECTORS_PER_ITERATION)
+    several = rows != 1
+    chunk = width if several else min(width, lanes * VECTORS_PER_ITERATION, key=size_hint)
     chunks = -(-width // chunk)
 
     def emit(f: Function) -> None:
@@ -158,7 +158,7 @@ def emit_outputs(
     stored = product if product.is_complex else arithmetic.element
     strides = [digits[0][1] if digits else 0 for digits in layout]
     start = sum(index * stride for index, stride in zip(origin, strides, strict=False))
-    count = max((digits[0][0] * digits[0][1] for digits in layout if digits), default=1)
+    count = math.prod(digits[0][0] for digits in layout if digits)
 
     for number, output in enumerate(fusion.outputs):
         lanes = builder.target.lanes(arithmetic.accumulator.bits)

@@ -12,6 +12,7 @@ from stablehlo_py.backends.cpu.kernels.fourier import Array
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8
+from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import i64s, num_elements, shape, tensor_bytes, text
 
 
@@ -27,7 +28,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         plan.phase("nothing", 0, 1.0, lambda f: None)
     elif num_elements(op.operands[0]) == 0:  # the transform of no numbers is a sum of none
         size = tensor_bytes(result)
-        plan.phase("zero", 1, size / 10, lambda f: f.set_memory(f.gep(f.out0, 0, I8), 0, size))
+        plan.phase("zero", 1, size_hint(size) / 10, lambda f: f.set_memory(f.gep(f.out0, 0, I8), 0, size))
     elif kind in ("FFT", "IFFT"):
         plan.axes(source, out, sizes, len(length), kind == "IFFT", 1.0 / math.prod(length))
     elif kind == "RFFT":

@@ -164,7 +164,7 @@ class Gemm:
         """Nanoseconds of one iteration, at one multiply-add of a vector per cycle."""
         tall = self.plan.rows
         if isinstance(tall, TallTiles):
-            rows: float = min(tall.typical, self.plan.block * tall.height) * self.arithmetic.parts
+            rows: float = min(tall.hint, self.plan.block * tall.height) * self.arithmetic.parts
         else:
             rows = size_hint(self.contraction.m.size) / size_hint(self.blocks) * self.arithmetic.parts
         vectors = size_hint(self.contraction.n.size) / self.step / size_hint(self.panels)
@@ -432,7 +432,8 @@ class Gemm:
                     result[position] = self.arithmetic.multiply_add(f, one, columns[v], result[position])
             return result
 
-        unroll = contraction.depth * len(sums) <= UNROLLED_PRODUCTS and all(isinstance(size, int) for size in sizes)
+        unroll = is_known(contraction.depth) and contraction.depth * len(sums) <= UNROLLED_PRODUCTS
+        unroll = unroll and all(isinstance(size, int) for size in sizes)
         return contract(f, sizes, (a, steps_a, operand_a), (b, steps_b, operand_b), sums, products, unroll)
 
     def _mask(self, f: Function, tail: Index | None, v: int, vectors: int, parts: int) -> Value | None:

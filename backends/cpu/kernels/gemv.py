@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.kernels.packing import exchange_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.size import IntLike, size_hint
 
 STREAMED_ROWS = 8
 BLOCK_BYTES = 8 << 10
@@ -62,7 +62,8 @@ class _FewRows:
     def cost(self) -> float:
         """Nanoseconds of one iteration, by the bytes of B that it reads."""
         size = self.contraction.b.element.storage.bits // 8
-        return self.contraction.depth * min(self.block, self.contraction.n.size) * size / 16 + 20
+        depth, columns = size_hint(self.contraction.depth), min(map(size_hint, (self.block, self.contraction.n.size)))
+        return depth * columns * size / 16 + 20
 
     def emit(self, f: Function) -> None:
         """The body of the phase function."""

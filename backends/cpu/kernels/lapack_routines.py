@@ -174,7 +174,7 @@ class Problem:
         return int(self.call.configuration[name].value)
 
     @staticmethod
-    def typical(*sizes: IntLike) -> float:
+    def hint(*sizes: IntLike) -> float:
         """The product of sizes, for costs."""
         return float(math.prod(map(size_hint, sizes)))
 
@@ -225,7 +225,7 @@ def _getrf(p: Problem) -> Routine:
     least = minimum(m, n)
     arguments: list[Argument] = [Number(m), Number(n), Result(0), _leading(m), Result(1), Result(2)]
     results = [_same(m, n), Array(INTEGER, (least,)), _INFO]
-    return p.routine("getrf", arguments, [_same(m, n)], results, [(0, 0)], flops=p.typical(m, n, least))
+    return p.routine("getrf", arguments, [_same(m, n)], results, [(0, 0)], flops=p.hint(m, n, least))
 
 
 def _geqrf(p: Problem) -> Routine:
@@ -242,7 +242,7 @@ def _geqrf(p: Problem) -> Routine:
         WorkspaceCount(),
         Ignored(),
     ]
-    results, flops = [_same(m, n), _same(least)], 2 * p.typical(m, n, least)
+    results, flops = [_same(m, n), _same(least)], 2 * p.hint(m, n, least)
     return p.routine("geqrf", arguments, [_same(m, n)], results, [(0, 0)], flops=flops)
 
 
@@ -262,7 +262,7 @@ def _geqp3(p: Problem) -> Routine:
     ]
     arguments += [Scratch(REAL, 2 * n)] * p.is_complex
     results = [_same(m, n), columns, _same(least)]
-    copies, flops = [(0, 0), (1, 1)], 4 * p.typical(m, n, least)
+    copies, flops = [(0, 0), (1, 1)], 4 * p.hint(m, n, least)
     return p.routine("geqp3", [*arguments, Ignored()], [_same(m, n), columns], results, copies, flops=flops)
 
 
@@ -274,7 +274,7 @@ def _orgqr(p: Problem) -> Routine:
     p.require(m >= n >= count, f"takes at least as many rows as columns as factors, not {m}, {n} and {count}")
     arguments: list[Argument] = [Number(m), Number(n), Number(count), Result(0), _leading(m), Operand(1)]
     arguments += [Workspace(n * BLOCK), WorkspaceCount(), Ignored()]
-    name, flops = "ungqr" if p.is_complex else "orgqr", 4 * p.typical(m, n, maximum(1, count))
+    name, flops = "ungqr" if p.is_complex else "orgqr", 4 * p.hint(m, n, maximum(1, count))
     return p.routine(name, arguments, [_same(m, n), _same(count)], [_same(m, n)], [(0, 0)], flops=flops)
 
 
@@ -301,7 +301,7 @@ def _ormqr(p: Problem) -> Routine:
     work = Workspace((n if left else m) * BLOCK + TRIANGLES)
     arguments += [vectors, _leading(rows), Operand(1), Result(0), _leading(m), work, WorkspaceCount(), Ignored()]
     operands = [_same(rows, columns), _same(count), _same(m, n)]
-    name, flops = "unmqr" if p.is_complex else "ormqr", 4 * p.typical(m, n, maximum(1, count))
+    name, flops = "unmqr" if p.is_complex else "ormqr", 4 * p.hint(m, n, maximum(1, count))
     return p.routine(name, arguments, operands, [_same(m, n)], [(2, 0)], flops=flops)
 
 
@@ -327,7 +327,7 @@ def _svd(p: Problem, name: str) -> Routine:
     if name == "gesdd":
         arguments.append(Scratch(INTEGER, 8 * least))
     results = [_same(m, n), Array(REAL, (least,)), _same(*left), _same(*right), _INFO]
-    unset, flops = (2, 3) if mode == "N" else (), 10 * p.typical(m, n, maximum(1, least))
+    unset, flops = (2, 3) if mode == "N" else (), 10 * p.hint(m, n, maximum(1, least))
     return p.routine(name, [*arguments, Result(4)], [_same(m, n)], results, [(0, 0)], unset, flops=flops)
 
 
@@ -353,7 +353,7 @@ def _syevd(p: Problem) -> Routine:
         arguments += [Scratch(REAL, real), Number(real)]
     arguments += [Scratch(INTEGER, integers), Number(integers), Result(2)]
     results = [_same(n, n), Array(REAL, (n,)), _INFO]
-    name, flops = "heevd" if p.is_complex else "syevd", 5 * p.typical(n, n, n)
+    name, flops = "heevd" if p.is_complex else "syevd", 5 * p.hint(n, n, n)
     return p.routine(name, arguments, [_same(n, n)], results, [(0, 0)], flops=flops)
 
 
@@ -378,7 +378,7 @@ def _geev(p: Problem) -> Routine:
     results = [*[Array(SAME, (n,))] * values, *[Array(COMPLEX, (n, n))] * 2, _INFO]
     unset = [values + side for side in (0, 1) if sides[side] == "N"]
     arguments.append(Result(info))
-    flops = 25 * p.typical(n, n, n)
+    flops = 25 * p.hint(n, n, n)
     return p.routine("geev", arguments, [_same(n, n)], results, (), unset, flops, checked=(3, info), vectors=vectors)
 
 
@@ -395,7 +395,7 @@ def _gees(p: Problem) -> Routine:
         arguments.append(Scratch(REAL, n))
     arguments += [Null(), Result(values + 3)]
     results = [_same(n, n), _same(n, n), *[_same(n)] * values, _INFO, _INFO]
-    unset, flops = [1] if mode == "N" else (), 25 * p.typical(n, n, n)
+    unset, flops = [1] if mode == "N" else (), 25 * p.hint(n, n, n)
     return p.routine("gees", arguments, [_same(n, n)], results, [(0, 0)], unset, flops)
 
 
@@ -414,7 +414,7 @@ def _gehrd(p: Problem) -> Routine:
         Workspace(n * BLOCK + TRIANGLES),
         WorkspaceCount(),
     ]
-    results, flops = [_same(n, n), _same(maximum(n - 1, 0)), _INFO], 10 / 3 * p.typical(n, n, n)
+    results, flops = [_same(n, n), _same(maximum(n - 1, 0)), _INFO], 10 / 3 * p.hint(n, n, n)
     return p.routine("gehrd", [*arguments, Result(2)], [_same(n, n)], results, [(0, 0)], flops=flops)
 
 
@@ -425,7 +425,7 @@ def _sytrd(p: Problem) -> Routine:
     arguments += [Result(1), Result(2), Result(3), Workspace(n * BLOCK), WorkspaceCount(), Result(4)]
     less = maximum(n - 1, 0)
     results = [_same(n, n), Array(REAL, (n,)), Array(REAL, (less,)), _same(less), _INFO]
-    name, flops = "hetrd" if p.is_complex else "sytrd", 4 / 3 * p.typical(n, n, n)
+    name, flops = "hetrd" if p.is_complex else "sytrd", 4 / 3 * p.hint(n, n, n)
     return p.routine(name, arguments, [_same(n, n)], results, [(0, 0)], flops=flops)
 
 
@@ -447,14 +447,14 @@ def _gtsv(p: Problem) -> Routine:
     diagonals = [_same(n)] * 3
     copies = [(number, number) for number in range(4)]
     arrays = [*diagonals, _same(n, sides)]
-    return p.routine("gtsv", arguments, arrays, [*arrays, _INFO], copies, flops=5 * p.typical(n, sides + 1))
+    return p.routine("gtsv", arguments, arrays, [*arrays, _INFO], copies, flops=5 * p.hint(n, sides + 1))
 
 
 def _potrf(p: Problem) -> Routine:
     """Cholesky: a -> the factor in the triangle that is named, the other one as it was; info."""
     n = p.order()
     arguments: list[Argument] = [Text(p.letter_of("uplo", "LU")), Number(n), Result(0), _leading(n), Result(1)]
-    return p.routine("potrf", arguments, [_same(n, n)], [_same(n, n), _INFO], [(0, 0)], flops=p.typical(n, n, n) / 3)
+    return p.routine("potrf", arguments, [_same(n, n)], [_same(n, n), _INFO], [(0, 0)], flops=p.hint(n, n, n) / 3)
 
 
 def _trsm(p: Problem) -> Routine:
@@ -475,7 +475,7 @@ def _trsm(p: Problem) -> Routine:
         _leading(m),
     ]
     operands = [_same(order, order), _same(m, n)]
-    flops = p.typical(m, n, order)
+    flops = p.hint(m, n, order)
     return p.routine("trsm", arguments, operands, [_same(m, n)], [(1, 0)], flops=flops, library="blas")
 
 

@@ -36,7 +36,7 @@ def pairs_pay(
     sums_i32 = arithmetic.accumulator == I32 and not arithmetic.complex and not arithmetic.boolean
     of = [element(operand) for operand in operands]
     narrow = all(each.kind == "int" and each.bits <= (8 if each.unsigned else 16) for each in of)
-    return sums_i32 and narrow and min(rows, columns) >= FEW and depth > 1
+    return sums_i32 and narrow and min(map(size_hint, (rows, columns))) >= FEW and size_hint(depth) > 1
 
 
 def use_pairs(rooted: Rooted, a: Source, b: Source, contracted: tuple[int, int]) -> tuple[Source, Source]:
@@ -65,7 +65,7 @@ def _paired(rooted: Rooted, source: Source, dimension: int, name: str) -> Source
         pair = _Axis(dimension, 1, 0)
         axes.append(pair)
     # The copy keeps the order in which memory holds the axes.
-    order = sorted(axes, key=lambda axis: abs(axis.stride), reverse=True)
+    order = sorted(axes, key=lambda axis: abs(size_hint(axis.stride)), reverse=True)
     copy = _PairCopy(rooted, source.operand, order, pair)
     room = rooted.builder.scratch.take(math.prod(copy.sizes), ELEMENTS["i32"])
     rooted.builder.phase(name, copy.rows, size_hint(copy.sizes[-1]) * 0.3 + 5, lambda f: copy.emit(f, room))

@@ -19,7 +19,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.types import Element
-from stablehlo_py.dialect.size import TYPICAL, IntLike, bounds, equal, is_known, less, select, size_hint
+from stablehlo_py.dialect.size import HINT, IntLike, bounds, equal, is_known, less, select, size_hint
 
 # Where the number of rows comes with the call there is code for one row, for few, such as 8, and for more than 28, the
 # tallest tile, such as 4096. Packing B pays for the latter: it is read often.
@@ -104,7 +104,7 @@ def emit_product(
     if plan is None and _emit_few_rows(builder, contraction, arithmetic, epilogue):
         return
     if plan is None and not contraction.is_known:
-        plan = symbolic_plan(contraction, arithmetic, builder.target, TYPICAL, 1)
+        plan = symbolic_plan(contraction, arithmetic, builder.target, HINT, 1)
     _emit_gemm(builder, contraction, arithmetic, epilogue, plan or make_plan(contraction, arithmetic, builder.target))
 
 

@@ -18,11 +18,11 @@ TileBody = Callable[[Index, int, "Index | None"], None]
 @dataclass(frozen=True)
 class TallTiles:
     """`size` rows in tiles of `heights[0]`; `heights`, from the tallest, also serve the rest, and fewer rows than that.
-    `typical` is how many rows there may be, for estimates of cost."""
+    `hint` is how many rows there may be, for estimates of cost."""
 
     size: IntLike
     heights: tuple[int, ...]
-    typical: int
+    hint: int
 
     @property
     def height(self) -> int:

@@ -14,7 +14,7 @@ from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Op
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.size import IntLike, is_known, less
+from stablehlo_py.dialect.size import IntLike, is_known, less, size_hint
 
 PAGE = 4096
 TALLEST = 28  # rows of a register tile
@@ -82,7 +82,11 @@ def row_axis(axes: Iterable[Axis]) -> Axis:
     def filled(axis: Axis) -> float:
         return min(axis.size, FULL_ROWS) if isinstance(axis.size, int) else SOME_ROWS - 0.5
 
-    return max(axes, key=lambda axis: (filled(axis), -abs(axis.a or axis.b), axis.size), default=UNIT)
+    return max(
+        axes,
+        key=lambda axis: (filled(axis), -abs(size_hint(axis.a or axis.b)), size_hint(axis.size)),
+        default=UNIT,
+    )
 
 
 def _lane_axis(m_axes: list[Axis], n_axes: list[Axis]) -> Axis | None:
@@ -117,7 +121,7 @@ def normalize(
     m_axes, n_axes = collapse(m), collapse(n)
     k_axes = collapse(k)
     lanes = _lane_axis(m_axes, n_axes)
-    if lanes in m_axes if lanes else _elements(m_axes) > _elements(n_axes):
+    if lanes in m_axes if lanes else size_hint(_elements(m_axes)) > size_hint(_elements(n_axes)):
         return normalize(
             [axis.swapped() for axis in batch],
             [axis.swapped() for axis in n_axes],
@@ -126,11 +130,11 @@ def normalize(
             b,
             a,
         )
-    lanes = lanes or max(n_axes, key=lambda axis: axis.size, default=UNIT)
+    lanes = lanes or max(n_axes, key=lambda axis: size_hint(axis.size), default=UNIT)
     rows = row_axis(m_axes)
     outer = collapse(batch)
     outer += [axis for axis in m_axes if axis is not rows] + [axis for axis in n_axes if axis is not lanes]
-    k_axes.sort(key=lambda axis: (abs(axis.b), abs(axis.a)), reverse=True)
+    k_axes.sort(key=lambda axis: (abs(size_hint(axis.b)), abs(size_hint(axis.a))), reverse=True)
     return Contraction(tuple(outer), rows, lanes, tuple(k_axes) or (UNIT,), a, b)
 
 
@@ -216,18 +220,18 @@ def choose_chunk(contraction: Contraction, tiles: int) -> int:
 
 
 def symbolic_plan(contraction: Contraction, arithmetic: Arithmetic, target: CpuTarget, rows: int, least: int) -> Plan:
-    """The plan of a contraction with sizes that a call brings along: what typical ones, and `rows` rows where their
+    """The plan of a contraction with sizes that a call brings along: what their hints, and `rows` rows where their
     number is among them, ask for, as far as it holds for all from `least` rows on."""
-    typical, m = contraction.typical(), contraction.m
+    hinted, m = contraction.hinted(), contraction.m
     if not is_known(m.size):
-        typical = replace(typical, m=replace(typical.m, size=rows))
+        hinted = replace(hinted, m=replace(hinted.m, size=rows))
     if not is_known(contraction.n.size):
         lanes = target.lanes(arithmetic.accumulator.bits) // arithmetic.parts
-        vectors = max(PANEL_VECTORS, FEW_SUMS // typical.m.size)
-        typical = replace(typical, n=replace(typical.n, size=vectors * lanes))
-    plan = replace(make_plan(typical, arithmetic, target), chunk=contraction.k[0].size)
-    if not is_known(contraction.n.size):
-        plan = replace(plan, pack_b=contraction.n.b != arithmetic.parts)
+        vectors = max(PANEL_VECTORS, FEW_SUMS // hinted.m.size)
+        hinted = replace(hinted, n=replace(hinted.n, size=vectors * lanes))
+    plan = replace(make_plan(hinted, arithmetic, target), chunk=contraction.k[0].size)
+    has_gaps = contraction.n.size != 1 and contraction.n.b != arithmetic.parts  # between the lanes of B
+    plan = replace(plan, pack_b=has_gaps or (plan.pack_b and is_known(contraction.n.size)))
     if is_known(m.size):
         return plan
     assert isinstance(plan.rows, Split)
