@@ -19,7 +19,7 @@ def sizes_text(numbers: Sequence[IntLike]) -> str:
     return ", ".join(map(str, numbers))
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 12)
 def parse_sizes(text: str) -> tuple[IntLike, ...]:
     """The numbers of a text that `sizes_text` wrote.
 
