@@ -13,7 +13,7 @@ from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import SHARDING
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
-from stablehlo_py.dialect.types import is_tensor, operations, user_location
+from stablehlo_py.dialect.types import is_tensor, operations
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     algorithms,
@@ -35,6 +35,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     transfers,
     tuples,
 )
+from stablehlo_py.legalize.conversion import Conversion, raise_problems
 from stablehlo_py.legalize.dynamism import make_static, op_names
 from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
 from stablehlo_py.legalize.structure import flatten
@@ -60,13 +61,7 @@ def legalize(module: ir.Module) -> None:
             run_upstream(module, "symbol-dce")  # decompositions of the composites that became hlo ops
             for function in _functions(module, private=True):
                 run.function(function)
-    _raise(run.problems)
-
-
-def _raise(problems: Sequence[Problem]) -> None:
-    if problems:
-        count = len(problems)
-        raise UnsupportedError(f"{count} op{'s' if count > 1 else ''} cannot be compiled", problems=problems)
+    raise_problems(run.problems)
 
 
 def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
@@ -123,17 +118,16 @@ def _run_only(functions: Sequence[ir.OpView], names: Sequence[str], sharded: boo
         run = _Run(sharded, only)
         for function in functions:
             run.function(function)
-        _raise(run.problems)  # upstream's expansions would crash on what ours refuse
+        raise_problems(run.problems)  # upstream's expansions would crash on what ours refuse
 
 
-class _Run:
+class _Run(Conversion):
     """One walk. `sharded`: whether shardings have to be carried over to what takes an op's place. `only` restricts it
     to some op names."""
 
     def __init__(self, sharded: bool, only: frozenset[str] = frozenset()) -> None:
-        self.replace = sharding.replace if sharded else ir.Value.replace_all_uses_with
+        super().__init__(sharding.replace if sharded else ir.Value.replace_all_uses_with)
         self.only = only
-        self.problems: list[Problem] = []
         self.tuples = False
 
     def function(self, function: ir.OpView) -> None:
@@ -147,9 +141,7 @@ class _Run:
         self.block(block)
         if not self.only and self.tuples:
             for op in tuples.erase_unused_tuples(block):
-                self._report(
-                    op, op.operation.name, Unsupported("is used as a whole", "export the model without tuples")
-                )
+                self.report(op, Unsupported("is used as a whole", "export the model without tuples"))
 
     def _check_type(self, value: ir.Value, op: ir.OpView) -> None:
         type_ = value.type
@@ -161,7 +153,7 @@ class _Run:
             reason, remedy = f"has an argument of quantized type, {type_}", "run the pass legalize-quantized first"
         else:
             return
-        self.problems.append(Problem(reason, user_location(op.location), op.operation.name, remedy))
+        self.report(op, Unsupported(reason, remedy))
 
     def block(self, block: ir.Block) -> None:
         """Legalize the ops of a block, innermost first."""
@@ -188,28 +180,10 @@ class _Run:
                     self.block(inner)
             if not self.only or name in self.only:
                 self.tuples = self.tuples or name == "stablehlo.tuple"
-                self._apply(op, name)
+                self._legalize(op, name)
 
-    def _apply(self, op: ir.OpView, name: str) -> None:
-        function = RULES.get(name)
-        if function is None:
-            if name.partition(".")[0] not in _LEGAL_DIALECTS:
-                self._report(op, name, Unsupported("is not an op that this compiler knows"))
-            return
-        location = op.operation.location
-        try:
-            with ir.InsertionPoint(op), location:
-                replacements = function(op)
-        except Unsupported as problem:
-            self._report(op, name, problem)
-            return
-        if replacements is None:
-            return
-        if isinstance(replacements, ir.Value):
-            replacements = (replacements,)
-        for result, replacement in zip(op.operation.results, replacements, strict=True):
-            self.replace(result, replacement)
-        op.operation.erase()
-
-    def _report(self, op: ir.OpView, name: str, problem: Unsupported) -> None:
-        self.problems.append(Problem(problem.reason, user_location(op.operation.location), name, problem.remedy))
+    def _legalize(self, op: ir.OpView, name: str) -> None:
+        if name in RULES:
+            self.apply(op, RULES[name])
+        elif name.partition(".")[0] not in _LEGAL_DIALECTS:
+            self.report(op, Unsupported("is not an op that this compiler knows"))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import QUANTIZED
 from stablehlo_py.dialect.quantized import Quantized, quantized_of, storage_type
-from stablehlo_py.dialect.types import user_location
-from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.dialect.regions import defined_values
+from stablehlo_py.legalize.conversion import Conversion, raise_problems
 from stablehlo_py.legalize.dynamism import make_static
 from stablehlo_py.legalize.quantized import elementwise, movement, products, reductions  # noqa: F401 - fill the table
 from stablehlo_py.legalize.quantized.rules import RULES
-from stablehlo_py.legalize.rules import Unsupported
+from stablehlo_py.legalize.rules import Results, Unsupported
 from stablehlo_py.legalize.structure import make_synchronous
 from stablehlo_py.mlir import ir
 
@@ -30,23 +28,16 @@ def legalize_quantized(module: ir.Module) -> None:
             return
         make_static(module)
         run = _Run()
-        for function in module.body.operations:
-            if function.operation.name == "func.func":
-                run.problems += make_synchronous(function)  # futures of quantized tensors are no types of the storage
-        for function in module.body.operations:
-            if function.operation.name == "func.func":
-                for region in function.regions:
-                    run.retype(region)
-        for function in module.body.operations:
-            if function.operation.name == "func.func":
-                _retype_signature(function)
-                for region in function.regions:
-                    run.rewrite(region)
-    if run.problems:
-        count = len(run.problems)
-        raise UnsupportedError(
-            f"{count} op{'s' if count > 1 else ''} on quantized tensors cannot be compiled", problems=run.problems
-        )
+        functions = [function for function in module.body.operations if function.operation.name == "func.func"]
+        for function in functions:
+            run.problems += make_synchronous(function)  # futures of quantized tensors are no types of the storage
+        for function in functions:
+            run.retype(function)
+        for function in functions:
+            _retype_signature(function)
+            for region in function.regions:
+                run.rewrite(region)
+    raise_problems(run.problems, " on quantized tensors")
 
 
 # Where quantized values come from. Every other op that has one as a result has one as an operand.
@@ -76,12 +67,6 @@ def _has_quantized(module: ir.Module) -> bool:
     return found
 
 
-def _values(block: ir.Block) -> Iterator[ir.Value]:
-    yield from block.arguments
-    for op in block.operations:
-        yield from op.operation.results
-
-
 def _retype_signature(function: ir.OpView) -> None:
     """The function type on storage; what its quantized arguments and results were is kept in attributes of theirs."""
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
@@ -104,26 +89,22 @@ def _retype_signature(function: ir.OpView) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(on_storage)
 
 
-class _Run:
+class _Run(Conversion):
     """One walk over a module."""
 
     def __init__(self) -> None:
+        super().__init__(self._take_place)
         self.quantized: dict[ir.Value, Quantized] = {}
-        self.problems: list[Problem] = []
 
-    def retype(self, region: ir.Region) -> None:
+    def retype(self, function: ir.OpView) -> None:
         """Give every value its storage type, and remember how it was quantized."""
-        for block in region.blocks:
-            for value in _values(block):
-                type_ = value.type
-                quantized = quantized_of(type_)
-                if quantized is not None:
-                    self.quantized[value] = quantized
-                if quantized is not None or isinstance(type_, ir.TupleType):
-                    value.set_type(storage_type(type_))
-            for op in block.operations:
-                for inner in op.operation.regions:
-                    self.retype(inner)
+        for value in defined_values(function):
+            type_ = value.type
+            quantized = quantized_of(type_)
+            if quantized is not None:
+                self.quantized[value] = quantized
+            if quantized is not None or isinstance(type_, ir.TupleType):
+                value.set_type(storage_type(type_))
 
     def rewrite(self, region: ir.Region) -> None:
         """Apply the rules, outermost ops first: the rule of a reduction reads the body as it was written."""
@@ -131,45 +112,24 @@ class _Run:
             for op in list(block.operations):
                 operation = op.operation
                 known = any(value in self.quantized for value in (*operation.operands, *operation.results))
-                if known and self._apply(op):
+                if known and self.apply(op, self._rule):
                     continue
                 for inner in operation.regions:
                     self.rewrite(inner)
 
-    def _of(self, value: ir.Value) -> Quantized | None:
-        return self.quantized.get(value)
+    def _rule(self, op: ir.OpView) -> Results:
+        if op.operation.name not in RULES:
+            raise Unsupported("has no meaning on quantized tensors that this compiler knows", _REMEDY)
+        return RULES[op.operation.name](op, self.quantized.get)
 
-    def _apply(self, op: ir.OpView) -> bool:
-        """Rewrite one op; True when it is gone."""
-        operation = op.operation
-        try:
-            if operation.name not in RULES:
-                raise Unsupported("has no meaning on quantized tensors that this compiler knows", _REMEDY)
-            with ir.InsertionPoint(op), operation.location:
-                replacements = RULES[operation.name](op, self._of)
-        except Unsupported as problem:
-            location = user_location(operation.location)
-            self.problems.append(Problem(problem.reason, location, operation.name, problem.remedy))
-            return False
-        if replacements is None:
-            return False
-        if isinstance(replacements, ir.Value):
-            replacements = (replacements,)
-        for result, replacement in zip(operation.results, replacements, strict=True):
-            quantized = self.quantized.pop(result, None)
-            if quantized is not None:
-                self.quantized[replacement] = quantized
-            sharding.replace(result, replacement)
-        for inner in operation.regions:
-            self._forget(inner)
-        operation.erase()
-        return True
+    def _take_place(self, result: ir.Value, replacement: ir.Value) -> None:
+        quantized = self.quantized.pop(result, None)
+        if quantized is not None:
+            self.quantized[replacement] = quantized
+        sharding.replace(result, replacement)
 
-    def _forget(self, region: ir.Region) -> None:
-        """Values are known by their address, which an op made later may get."""
-        for block in region.blocks:
-            for value in _values(block):
-                self.quantized.pop(value, None)
-            for op in block.operations:
-                for inner in op.operation.regions:
-                    self._forget(inner)
+    def erase(self, op: ir.Operation) -> None:
+        """Values are known by their address, which an op made later may get: they are forgotten."""
+        for value in defined_values(op):
+            self.quantized.pop(value, None)
+        op.erase()
