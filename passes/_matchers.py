@@ -19,6 +19,7 @@ __all__ = [
     "constant_array",
     "defining",
     "has_one_use",
+    "integer_bounds",
     "integer_splat",
     "iota_step",
     "is_float_value",
@@ -123,6 +124,12 @@ def is_integer_value(value: ir.Value) -> bool:
     return isinstance(value.type.element_type, ir.IntegerType)
 
 
+def integer_bounds(value: ir.Value) -> tuple[int, int]:
+    """The least and the greatest number of the type of a tensor of integers or booleans."""
+    element = value.type.element_type
+    return integer_info(numpy_dtype(element))[1:] if element.width > 1 else (0, 1)
+
+
 def iota_step(value: ir.Value, max_elements: int = 4096) -> tuple[int, int] | None:
     """(first, step) of an integer sequence along one dimension, others of size 1: an iota, or a constant that grows
     evenly; else None."""
@@ -131,7 +138,7 @@ def iota_step(value: ir.Value, max_elements: int = 4096) -> tuple[int, int] | No
         return None
     if op.name == "hlo.iota":
         count = shape(value)[i64(op, "dimension")]
-        wraps = is_bool(value.type.element_type) or count - 1 > integer_info(numpy_dtype(value.type.element_type))[2]
+        wraps = is_bool(value.type.element_type) or count - 1 > integer_bounds(value)[1]
         return (0, 1) if count == num_elements(value) and not wraps else None
     array = constant_array(value, max_elements)
     if array is None or not 0 < array.size <= max_elements or max(array.shape, default=1) != array.size:

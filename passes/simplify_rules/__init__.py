@@ -4,13 +4,26 @@ approximate."""
 from stablehlo_py.passes.simplify_rules.arithmetic import APPROXIMATE, ARITHMETIC
 from stablehlo_py.passes.simplify_rules.choose import CHOOSE
 from stablehlo_py.passes.simplify_rules.collectives import COLLECTIVES
+from stablehlo_py.passes.simplify_rules.combine import COMBINE
 from stablehlo_py.passes.simplify_rules.convert import CONVERT
 from stablehlo_py.passes.simplify_rules.index import INDEX
 from stablehlo_py.passes.simplify_rules.logic import LOGIC
 from stablehlo_py.passes.simplify_rules.move import MOVE
 from stablehlo_py.passes.simplify_rules.reduce import REDUCE
 
-__all__ = ["APPROXIMATE", "ARITHMETIC", "CHOOSE", "COLLECTIVES", "CONVERT", "EXACT", "INDEX", "LOGIC", "MOVE", "REDUCE"]
+__all__ = [
+    "APPROXIMATE",
+    "ARITHMETIC",
+    "CHOOSE",
+    "COLLECTIVES",
+    "COMBINE",
+    "CONVERT",
+    "EXACT",
+    "INDEX",
+    "LOGIC",
+    "MOVE",
+    "REDUCE",
+]
 
-EXACT = ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX + COLLECTIVES
+EXACT = COMBINE + ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX + COLLECTIVES
 EXACT.name = "simplify"

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.ops import records
-from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import SPLAT, defining, is_float_value, is_integer_value, operand_of, splat, splat_is
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
@@ -18,7 +15,6 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 ARITHMETIC = RuleSet("arithmetic")
 APPROXIMATE = RuleSet("approximate")
 
-_COMMUTATIVE = tuple(record.name for record in records() if record.commutative)
 _ROUNDING = ("hlo.floor", "hlo.ceil", "hlo.round_nearest_even", "hlo.round_nearest_afz")
 
 
@@ -47,53 +43,14 @@ def never_minus_zero(value: ir.Value) -> bool:
     return op.name == "hlo.multiply" and op.operands[0] == op.operands[1]
 
 
-@ARITHMETIC.rule(*_COMMUTATIVE, needs=SPLAT, where="c is a splat constant, x is not")
-def constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "c + x -> x + c, and so for * max min and or xor"
-    x, y = op.operands
-    if splat(x) is None or splat(y) is not None:
-        return None
-    return rewriter.like(op.name[4:], y, x)
-
-
 # --- add, subtract ---------------------------------------------------------------------------------------------------
 
 
-@ARITHMETIC.rule("hlo.add", needs=SPLAT, where="integers; floats: c is -0.0, or c is +0.0 and x is never -0.0")
+@ARITHMETIC.rule("hlo.add", needs=SPLAT, where="floats; x is never -0.0")
 def add_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x + 0 -> x"
     x, y = op.operands
-    c = splat(y)
-    if c != 0:
-        return None
-    if is_integer_value(x) or _is_minus_zero(c) or (_is_plus_zero(c) and never_minus_zero(x)):
-        return x
-    return None
-
-
-@ARITHMETIC.rule("hlo.add", needs=SPLAT, where="integers other than i1")
-def add_constants(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "(x + c) + d -> x + (c + d)"
-    return _reassociate(op, rewriter) if is_number(op.operands[0]) else None
-
-
-@ARITHMETIC.rule("hlo.multiply", needs=SPLAT, where="integers")
-def multiply_constants(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "(x * c) * d -> x * (c * d)"
-    return _reassociate(op, rewriter) if is_integer_value(op.operands[0]) else None
-
-
-def _reassociate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    x, y = op.operands
-    if splat(y) is None:
-        return None
-    inner = defining(x, op.name)
-    if inner is None or splat(inner.operands[1]) is None:
-        return None
-    if splat(inner.operands[0]) is not None:
-        return None  # three constants are folded; without folding they would go round and round
-    name = op.name[4:]
-    return rewriter.like(name, inner.operands[0], rewriter.like(name, inner.operands[1], y))
+    return x if _is_plus_zero(splat(y)) and never_minus_zero(x) else None
 
 
 @ARITHMETIC.rule(
@@ -162,20 +119,11 @@ def subtract_sum(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 # --- multiply, divide, remainder -------------------------------------------------------------------------------------
 
 
-@ARITHMETIC.rule(
-    "hlo.multiply", "hlo.divide", "hlo.power", needs=SPLAT, where="not complex: inf * 0 in its parts is NaN"
-)
+@ARITHMETIC.rule("hlo.divide", "hlo.power", needs=SPLAT, where="not complex: inf * 0 in its parts is NaN")
 def one_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "x * 1 -> x, x / 1 -> x, pow(x, 1) -> x"
+    "x / 1 -> x, pow(x, 1) -> x"
     c = splat(op.operands[1])
     return op.operands[0] if c == 1 and not isinstance(c, complex) else None
-
-
-@ARITHMETIC.rule("hlo.multiply", needs=SPLAT, where="integers")
-def multiply_zero(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "x * 0 -> 0"
-    y = op.operands[1]
-    return y if is_integer_value(y) and splat_is(y, 0) else None
 
 
 @ARITHMETIC.rule("hlo.multiply", "hlo.divide", needs=SPLAT, where="signed integers and floats")
@@ -374,56 +322,6 @@ def complex_of_parts(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 
 
 # --- extrema ---------------------------------------------------------------------------------------------------------
-
-
-@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", "hlo.and", "hlo.or")
-def idempotent(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "max(x, x) -> x, and so for min, and, or"
-    x, y = op.operands
-    return x if x == y else None
-
-
-def _limits(value: ir.Value) -> tuple[float, float] | None:
-    """(least, greatest) value of the element type; infinities for floats that have them."""
-    element = value.type.element_type
-    if is_integer_value(value):
-        return (0, 1) if element.width == 1 else integer_info(numpy_dtype(element))[1:]
-    return (-math.inf, math.inf) if str(element) in ("f16", "bf16", "f32", "f64") else None
-
-
-@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=SPLAT)
-def extremum_neutral(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "max(x, least) -> x, min(x, greatest) -> x"
-    x, y = op.operands
-    c = splat(y)
-    if c is None or (limits := _limits(x)) is None:
-        return None
-    return x if c == limits[0 if op.name == "hlo.maximum" else 1] else None
-
-
-@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=SPLAT, where="integers (a NaN would spread)")
-def extremum_absorbing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "max(x, greatest) -> greatest, min(x, least) -> least"
-    x, y = op.operands
-    if not is_integer_value(x) or (c := splat(y)) is None or (limits := _limits(x)) is None:
-        return None
-    return y if c == limits[1 if op.name == "hlo.maximum" else 0] else None
-
-
-@ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=("hlo.maximum", "hlo.minimum"))
-def extremum_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "max(max(x, y), y) -> max(x, y), max(max(x, c), d) -> max(x, max(c, d))"
-    x, y = op.operands
-    inner = defining(x, op.name)
-    if inner is None:
-        return None
-    if y in (inner.operands[0], inner.operands[1]):
-        return x
-    c, d = splat(inner.operands[1]), splat(y)
-    if c is None or d is None:
-        return None
-    name = op.name[4:]
-    return rewriter.like(name, inner.operands[0], rewriter.like(name, inner.operands[1], y))
 
 
 @ARITHMETIC.rule("hlo.maximum", "hlo.minimum", needs=SPLAT, where="a <= b, constants")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import SPLAT, defining, integer_splat, is_float_value, operand_of, splat
+from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 LOGIC = RuleSet("logic")
@@ -13,61 +14,13 @@ INVERSE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT
 _SHIFTS = ("hlo.shift_left", "hlo.shift_right_logical", "hlo.shift_right_arithmetic")
 
 
-def all_ones(value: ir.Value, number: float | complex | None) -> bool:
-    """True when the splat `number` of the value's type has every bit set."""
-    if number is None:
-        return False
-    element = value.type.element_type
-    return number == -1 or (number == 2**element.width - 1 and (element.is_unsigned or element.width == 1))
-
-
-@LOGIC.rule("hlo.and", needs=SPLAT)
-def and_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "x & 0 -> 0, x & ~0 -> x"
-    x, y = op.operands
-    c = splat(y)
-    return y if c == 0 else x if all_ones(y, c) else None
-
-
-@LOGIC.rule("hlo.or", needs=SPLAT)
-def or_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "x | 0 -> x, x | ~0 -> ~0"
-    x, y = op.operands
-    c = splat(y)
-    return x if c == 0 else y if all_ones(y, c) else None
-
-
 @LOGIC.rule("hlo.xor")
 def xor_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "x ^ 0 -> x, x ^ ~0 -> not x, x ^ x -> 0"
+    "x ^ ~0 -> not x, x ^ x -> 0"
     x, y = op.operands
     if x == y:
         return rewriter.splat(0, x.type)
-    c = splat(y)
-    return x if c == 0 else rewriter.like("not", x) if all_ones(y, c) else None
-
-
-@LOGIC.rule("hlo.and", "hlo.or", "hlo.xor", needs=("hlo.and", "hlo.or", "hlo.xor"))
-def bitwise_constants(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "(x & c) & d -> x & (c & d), and so for or, xor"
-    x, y = op.operands
-    if splat(y) is None:
-        return None
-    inner = defining(x, op.name)
-    if inner is None or splat(inner.operands[1]) is None:
-        return None
-    name = op.name[4:]
-    return rewriter.like(name, inner.operands[0], rewriter.like(name, inner.operands[1], y))
-
-
-@LOGIC.rule("hlo.and", "hlo.or", needs=("hlo.and", "hlo.or"))
-def bitwise_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "(x & y) & y -> x & y, and so for or"
-    for one, two in (tuple(op.operands), tuple(op.operands)[::-1]):
-        inner = defining(one, op.name)
-        if inner is not None and two in (inner.operands[0], inner.operands[1]):
-            return one
-    return None
+    return rewriter.like("not", x) if is_identity("and", y) else None
 
 
 @LOGIC.rule("hlo.and", "hlo.or", needs="hlo.not")

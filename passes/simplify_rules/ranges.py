@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.constants import constant_value, numpy_dtype
+from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining
+from stablehlo_py.passes._matchers import defining, integer_bounds
 
 _MAX_DEPTH, _MAX_CONSTANT = 8, 4096
 
@@ -16,9 +15,7 @@ _MAX_DEPTH, _MAX_CONSTANT = 8, 4096
 def integer_range(value: ir.Value, depth: int = _MAX_DEPTH) -> tuple[IntLike, IntLike]:
     """(low, high), both inclusive, that hold for every element of an integer tensor: at least the range of its element
     type."""
-    _, low, high = (
-        integer_info(numpy_dtype(value.type.element_type)) if value.type.element_type.width > 1 else (1, 0, 1)
-    )
+    low, high = integer_bounds(value)
     op = defining(value) if depth else None
     if op is None:
         return low, high

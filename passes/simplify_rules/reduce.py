@@ -5,29 +5,13 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.ops import combiner
-from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, has_one_use, is_float_value, is_integer_value, splat
+from stablehlo_py.passes._matchers import defining, has_one_use, is_integer_value
+from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 REDUCE = RuleSet("reduce")
-
-
-def is_identity(kind: str, init: ir.Value) -> bool:
-    """True when `init` is a constant that does not change what `kind` combines it with."""
-    c = splat(init)
-    if c is None:
-        return False
-    identity = combiner(kind).identity
-    assert identity is not None
-    if is_integer_value(init):
-        wide = init.type.element_type.width > 1
-        low, high = integer_info(numpy_dtype(init.type.element_type))[1:] if wide else (0, 1)
-        return c == identity.integer(low, high)
-    return c == (identity.real if is_float_value(init) else identity.complex)
 
 
 def reduce(rewriter: Rewriter, kind: str, operand: ir.Value, init: ir.Value, dimensions: list[int]) -> ir.Value:

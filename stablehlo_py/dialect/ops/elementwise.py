@@ -262,6 +262,7 @@ binary(
     elements.logical(np.bitwise_and),
     **_CHOICE,
     combiner=Identity(None, 0.0, lambda low, high: -1 if low < 0 else high),
+    absorbing=lambda low, high: 0,
     idempotent=True,
 )
 binary("atan2", "float or complex", "Angle of the point (rhs, lhs).", np.arctan2, flops=40, ulps=4)
@@ -290,6 +291,7 @@ binary(
     elements.maximum,
     **_CHOICE,
     combiner=Identity(-math.inf, -math.inf, lambda low, high: low),
+    absorbing=lambda low, high: high,
     idempotent=True,
 )
 binary(
@@ -299,6 +301,7 @@ binary(
     elements.minimum,
     **_CHOICE,
     combiner=Identity(math.inf, math.inf, lambda low, high: high),
+    absorbing=lambda low, high: low,
     idempotent=True,
 )
 binary(
@@ -308,6 +311,7 @@ binary(
     lambda x, y: x * y,
     exact=of_reals,
     combiner=Identity(1.0, 0.0, lambda low, high: 1),
+    absorbing=lambda low, high: 0,
     complex_ulps=4,
 )
 binary(
@@ -317,6 +321,7 @@ binary(
     elements.logical(np.bitwise_or),
     **_CHOICE,
     combiner=Identity(None, 0.0, lambda low, high: 0),
+    absorbing=lambda low, high: -1 if low < 0 else high,
     idempotent=True,
 )
 binary(

@@ -127,6 +127,8 @@ class Record:
         associative: f(f(x, y), z) is f(x, f(y, z)), of floats up to rounding: a combiner of reductions.
         idempotent: f(x, x) is x.
         identity: the element that leaves others unchanged.
+        absorbing: the integer that makes the result itself whatever the other operand is, from the least and the
+            greatest number of their type.
         rounds: whether the result has to be rounded to its element type.
         ulps: units in the last place that good implementations differ by; 0 where IEEE 754 rounds correctly.
         complex_ulps: the same for complex numbers, whose arithmetic is not defined to the bit; 0: as `ulps`.
@@ -162,6 +164,7 @@ class Record:
     associative: bool = False
     idempotent: bool = False
     identity: Identity | None = None
+    absorbing: Callable[[int, int], int] | None = None
     rounds: Rounds = Rounds.ALWAYS
     ulps: float = 0
     complex_ulps: float = 0
