@@ -11,6 +11,7 @@ import numpy as np
 from stablehlo_py.boundary import is_expected, number
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, clipped, elided, shape_text
 from stablehlo_py.runtime.buffer import Buffer
+from stablehlo_py.runtime.dlpack import imported
 from stablehlo_py.runtime.memory import ArrayMemory
 from stablehlo_py.runtime.program import Leaves, Spec
 
@@ -57,7 +58,7 @@ def _array_of(value: object, spec: Spec) -> np.ndarray:
     if type(value) in _SCALARS and spec.shape == () and _SCALARS[type(value)] <= _rank(spec.dtype):
         return np.asarray(value, spec.dtype)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__") and not hasattr(value, "__array_interface__"):
-        return np.from_dlpack(value)
+        return imported(value)
     return np.asarray(value)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from stablehlo_py.boundary import public
 from stablehlo_py.errors import ArgumentError
+from stablehlo_py.runtime.dlpack import exported
 from stablehlo_py.runtime.memory import ArrayMemory, address_of
 from stablehlo_py.runtime.program import Spec
 
@@ -180,7 +181,7 @@ class Buffer:
     def __dlpack__(self, **options: Any) -> Any:
         array = self.__array__()
         # Of the array itself: consumers of older versions of DLPack take nothing that is read-only.
-        return (array if self._space is not None else self._owner).__dlpack__(**options)
+        return exported(array if self._space is not None else self._owner, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _DLPACK_HOST

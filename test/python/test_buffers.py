@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
+from stablehlo_py.runtime.buffer import Buffer
+from stablehlo_py.runtime.memory import address_of
+from stablehlo_py.runtime.program import Spec
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 DOUBLE = """func.func @main(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
@@ -63,6 +66,46 @@ def test_dlpack_goes_out_without_a_copy() -> None:
     np.testing.assert_array_equal(array, 2 * X)
     if result.address % 64 == 0:  # JAX copies what is less aligned
         assert array.unsafe_buffer_pointer() == result.address
+
+
+class OnlyDlpack:
+    """An array of another library, as PyTorch's are for types that NumPy does not know."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.buffer = Buffer(array, address_of(array), Spec("x", array.shape, array.dtype), array.shape)
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.buffer.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.buffer.__dlpack_device__()
+
+
+@pytest.mark.parametrize(
+    "element, name", [("bf16", "bfloat16"), ("f8E5M2", "float8_e5m2"), ("f8E4M3FN", "float8_e4m3fn")]
+)
+def test_dlpack_knows_the_types_that_numpy_does_not(element: str, name: str) -> None:
+    type_ = f"tensor<3x4x{element}>"
+    executable = shlo.compile(f"func.func @main(%0: {type_}) -> {type_} {{\nreturn %0 : {type_}\n}}")
+    array = X.astype(name)
+    buffer = executable.put(OnlyDlpack(array), copy=False)
+    assert buffer.address == array.ctypes.data
+    (result,) = executable.call([buffer])
+    theirs = jnp.from_dlpack(result)
+    assert theirs.dtype == name
+    assert np.asarray(theirs).tobytes() == array.tobytes()
+
+
+def test_what_gives_no_capsule_is_no_array() -> None:
+    class Wrong:
+        def __dlpack__(self, **options: object) -> object:
+            return 3
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    with pytest.raises(shlo.ArgumentError, match="gives a int, not a capsule"):
+        shlo.compile(DOUBLE).put(Wrong())
 
 
 def test_arrays_come_in_without_a_copy_where_they_can() -> None:
