@@ -1,5 +1,5 @@
-"""Random programs (suite/random_programs.py) give what XLA gives, the same bits for any number of threads, and the same
-again when all memory that a call may use holds garbage.
+"""Random programs (test/helpers/random_jax_programs.py) give what XLA gives, the same bits for any number of threads,
+and the same again when all memory that a call may use holds garbage.
 
 A failure names its seed. More programs: RANDOM_PROGRAMS=1000:200 runs 200 of them from seed 1000 on.
 """
@@ -13,9 +13,9 @@ import jax
 import jax.export
 import numpy as np
 import pytest
+from random_jax_programs import Program
 
 import stablehlo_py as shlo
-from stablehlo_py.suite.random_programs import Program
 
 SEEDS = 40
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "complex64": 2e-4, "bfloat16": 6e-2, "float16": 1e-2}
