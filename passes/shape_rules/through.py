@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from stablehlo_py.dialect.build import AttributeValue, tensor
 from stablehlo_py.dialect.index_map import reshaped_roles
-from stablehlo_py.dialect.ops import record_of
+from stablehlo_py.dialect.ops import Work, record_of, records
 from stablehlo_py.dialect.ops.factors import Dimension, Factors, Kind, factors_of
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape
@@ -26,9 +26,8 @@ Role: TypeAlias = "Dimension | Kind | None"
 
 _ELEMENTWISE = tuple(sorted(ELEMENTWISE_OPS))
 # What a fusion can compute in place; anything else is in memory, where a reshape is free.
-_FUSIBLE = ELEMENTWISE_OPS | {
-    f"hlo.{name}" for name in "broadcast gather iota pad reduce reverse slice transpose dynamic_slice".split()
-}
+_FUSIBLE = {record.name for record in records() if record.work in (Work.ELEMENTS, Work.INDICES, Work.MOVES)}
+_FUSIBLE = (_FUSIBLE | {"hlo.reduce"}) - {"hlo.constant"}
 
 
 def made_again(

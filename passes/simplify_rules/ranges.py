@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.size import IntLike
@@ -41,34 +44,33 @@ def _range_of(op: ir.Operation, value: ir.Value, depth: int) -> tuple[IntLike, I
         return integer_range(op.operands[0], depth) if is_integer(op.operands[0].type.element_type) else None
     if name == "hlo.popcnt" or name == "hlo.count_leading_zeros":
         return 0, value.type.element_type.width
-    if len(op.operands) == 2 and name in _BINARY:
-        return _binary(name, integer_range(op.operands[0], depth), integer_range(op.operands[1], depth))
+    if name in _BINARY:
+        return _BINARY[name](*(integer_range(operand, depth) for operand in op.operands))
     return None
 
 
-_BINARY = frozenset(
-    f"hlo.{name}" for name in "add subtract multiply maximum minimum remainder divide and shift_right_logical".split()
-)
+Range: TypeAlias = tuple[IntLike, IntLike]
 
 
-def _binary(name: str, x: tuple[IntLike, IntLike], y: tuple[IntLike, IntLike]) -> tuple[IntLike, IntLike] | None:
-    if name == "hlo.add":
-        return x[0] + y[0], x[1] + y[1]
-    if name == "hlo.subtract":
-        return x[0] - y[1], x[1] - y[0]
-    if name == "hlo.multiply":
-        corners = [a * b for a in x for b in y]
-        return min(corners), max(corners)
-    if name == "hlo.maximum":
-        return max(x[0], y[0]), max(x[1], y[1])
-    if name == "hlo.minimum":
-        return min(x[0], y[0]), min(x[1], y[1])
-    if name == "hlo.and" and max(x[0], y[0]) >= 0:
-        return 0, min(high for low, high in (x, y) if low >= 0)
-    if x[0] < 0:
-        return None
-    if name == "hlo.shift_right_logical":
-        return 0, x[1]
-    if y[0] <= 0:
-        return None
-    return (0, min(x[1], y[1] - 1)) if name == "hlo.remainder" else (x[0] // y[1], x[1] // y[0])
+def _multiply(x: Range, y: Range) -> Range:
+    corners = [a * b for a in x for b in y]
+    return min(corners), max(corners)
+
+
+def _and(x: Range, y: Range) -> Range | None:
+    bounds = [high for low, high in (x, y) if low >= 0]
+    return (0, min(bounds)) if bounds else None
+
+
+_BINARY: dict[str, Callable[[Range, Range], Range | None]] = {
+    "hlo.add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "hlo.subtract": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "hlo.multiply": _multiply,
+    "hlo.maximum": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "hlo.minimum": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "hlo.and": _and,
+    # Of what is not negative, by what is positive.
+    "hlo.shift_right_logical": lambda x, y: (0, x[1]) if x[0] >= 0 else None,
+    "hlo.remainder": lambda x, y: (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None,
+    "hlo.divide": lambda x, y: (x[0] // y[1], x[1] // y[0]) if x[0] >= 0 and y[0] > 0 else None,
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use, is_integer_value
@@ -66,7 +67,7 @@ def reduce_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if kind == "add" and is_integer_value(x) and x.type.element_type.width > 1:
         factor = rewriter.broadcast(rewriter.splat(count % 2**64, init.type), shape(source), [])
         source = rewriter.like("multiply", source, factor)
-    elif kind not in ("maximum", "minimum", "and", "or"):
+    elif not combiner(kind).idempotent:
         return None
     # The broadcast without its free dimensions, reduced over the rest.
     kept = [dimension for dimension in range(len(sizes)) if dimension not in free]
@@ -87,7 +88,7 @@ def reduce_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     kind = text(op, "kind")
     if inner is None or not has_one_use(x) or text(inner, "kind") != kind or not is_identity(kind, inner.operands[1]):
         return None
-    if not is_integer_value(x) and kind not in ("maximum", "minimum"):
+    if not is_integer_value(x) and not combiner(kind).idempotent:
         return None
     first = i64s(inner, "dimensions")
     kept = [dimension for dimension in range(len(shape(inner.operands[0]))) if dimension not in first]

@@ -15,50 +15,18 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.dialect.types import static_shape
+from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import bytecode, capi, ir
 
-_DTYPES: dict[str, type] = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
-    "f8E4M3": ml_dtypes.float8_e4m3,
-    "f8E3M4": ml_dtypes.float8_e3m4,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "f6E2M3FN": ml_dtypes.float6_e2m3fn,
-    "f6E3M2FN": ml_dtypes.float6_e3m2fn,
-    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
-    "i1": np.bool_,
-    "i2": ml_dtypes.int2,
-    "i4": ml_dtypes.int4,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "ui2": ml_dtypes.uint2,
-    "ui4": ml_dtypes.uint4,
-    "ui8": np.uint8,
-    "ui16": np.uint16,
-    "ui32": np.uint32,
-    "ui64": np.uint64,
-    "complex<f32>": np.complex64,
-    "complex<f64>": np.complex128,
-}
-ELEMENT_NAMES = tuple(_DTYPES)
-_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_NAMES = {dtype: name for name, dtype in ELEMENT_TYPES.items()}
 _BY_CLASS = {
-    ir.F32Type: np.dtype(np.float32),
-    ir.F64Type: np.dtype(np.float64),
-    ir.BF16Type: np.dtype(ml_dtypes.bfloat16),
+    ir.F32Type: ELEMENT_TYPES["f32"],
+    ir.F64Type: ELEMENT_TYPES["f64"],
+    ir.BF16Type: ELEMENT_TYPES["bf16"],
 }
 _INTEGERS = {
-    (int(name.lstrip("ui")), name[0] == "u"): np.dtype(dtype) for name, dtype in _DTYPES.items() if name[0] in "iu"
+    (int(name.lstrip("ui")), name[0] == "u"): dtype for name, dtype in ELEMENT_TYPES.items() if name[0] in "iu"
 }
 _LOW_BITS = {
     np.dtype(dtype): np.uint8(mask)
@@ -73,7 +41,7 @@ def numpy_dtype(element: ir.Type) -> np.dtype:
         return known
     if isinstance(element, ir.IntegerType):
         return _INTEGERS[element.width, element.is_unsigned]
-    return np.dtype(_DTYPES[str(element)])
+    return ELEMENT_TYPES[str(element)]
 
 
 def element_name(dtype: np.dtype) -> str:

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from stablehlo_py.dialect.constants import ELEMENT_NAMES
 from stablehlo_py.dialect.ops import COMPARISONS, REDUCTION_KINDS, Record, records
+from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.files import write_whole
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hlo-dialect.md"
@@ -72,7 +72,7 @@ def generate() -> str:
     ]
     kept = [f"| `{record.name}` | {record.doc} |" for record in records() if record.operation is None]
     lines = [
-        _HEAD.replace("ELEMENTS", ", ".join(f"`{name}`" for name in ELEMENT_NAMES)),
+        _HEAD.replace("ELEMENTS", ", ".join(f"`{name}`" for name in ELEMENT_TYPES)),
         "## Elementwise ops of one operand\n",
         *_table(by_operands[0]),
         "\n## Elementwise ops of two operands\n",

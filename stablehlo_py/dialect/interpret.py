@@ -14,11 +14,11 @@ import numpy as np
 
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.ops.reduction import Body
+from stablehlo_py.dialect.regions import TERMINATORS
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
 Array = np.ndarray
-_TERMINATORS = ("scf.yield", "scf.condition", "func.return", "stablehlo.return")
 _NOTHING: Mapping[ir.Value, Array] = MappingProxyType({})
 
 
@@ -67,7 +67,7 @@ class Interpreter:
         for view in block:
             op = view.operation
             operands = [values[operand] for operand in op.operands]
-            if op.name in _TERMINATORS:
+            if op.name in TERMINATORS:
                 return operands
             for result, array in zip(op.results, self.op(op, operands, values), strict=True):
                 values[result] = array

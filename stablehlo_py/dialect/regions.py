@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from stablehlo_py.mlir import ir
 
+#: What ends a region; it computes nothing.
+TERMINATORS = frozenset(("func.return", "scf.condition", "scf.yield", "stablehlo.return"))
+
 
 def _walk(op: ir.Operation | ir.OpView, visit: Callable[[ir.Operation], None]) -> None:
     """Call `visit` on an op and on all that it holds, in order."""

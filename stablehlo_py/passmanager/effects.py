@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from stablehlo_py.dialect.ops import Effects, record_of
+from stablehlo_py.dialect.regions import TERMINATORS
 from stablehlo_py.mlir import ir
 
 _PURE_NAMESPACES = frozenset({"arith", "chlo", "complex", "math"})
@@ -51,10 +52,6 @@ def _classify(name: str) -> Effects:
     return BY_REGIONS if namespace == "stablehlo" and not impure else IMPURE
 
 
-# What ends a region has no effect of its own.
-_TERMINATORS = frozenset({"scf.yield", "scf.condition", "stablehlo.return", "func.return"})
-
-
 def is_pure(op: ir.Operation, pure_functions: Collection[str] = ()) -> bool:
     """True where an op without uses may be erased. `pure_functions` names the functions whose calls count as pure."""
     return _pure(op, lambda callee: callee in pure_functions)
@@ -71,7 +68,7 @@ def _pure(op: ir.Operation, callee_is_pure: Callable[[str], bool]) -> bool:
     if kind == CUSTOM_CALL:
         return "has_side_effect" not in op.attributes or not op.attributes["has_side_effect"].value
     return all(
-        nested.name in _TERMINATORS or _pure(nested.operation, callee_is_pure)
+        nested.name in TERMINATORS or _pure(nested.operation, callee_is_pure)
         for region in op.regions
         for block in region
         for nested in block
@@ -106,5 +103,5 @@ def _function_is_pure(name: str, bodies: Mapping[str, ir.Operation], known: dict
 def _body_is_pure(function: ir.Operation, callee_is_pure: Callable[[str], bool]) -> bool:
     blocks = list(function.regions[0])
     return bool(blocks) and all(
-        op.name in _TERMINATORS or _pure(op.operation, callee_is_pure) for block in blocks for op in block
+        op.name in TERMINATORS or _pure(op.operation, callee_is_pure) for block in blocks for op in block
     )

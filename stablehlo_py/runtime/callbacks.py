@@ -10,52 +10,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.errors import CallError
 from stablehlo_py.foreign import memory_at
 
 VERSION = 1
 SCALAR, ARRAY, STRING = 1, 2, 3
-# Element types in the order of their numbers in the header, which begin with 1.
-DTYPES: dict[str, np.dtype] = {
-    name: np.dtype(dtype)
-    for name, dtype in {
-        "i1": np.bool_,
-        "i2": ml_dtypes.int2,
-        "i4": ml_dtypes.int4,
-        "i8": np.int8,
-        "i16": np.int16,
-        "i32": np.int32,
-        "i64": np.int64,
-        "ui2": ml_dtypes.uint2,
-        "ui4": ml_dtypes.uint4,
-        "ui8": np.uint8,
-        "ui16": np.uint16,
-        "ui32": np.uint32,
-        "ui64": np.uint64,
-        "f16": np.float16,
-        "bf16": ml_dtypes.bfloat16,
-        "f32": np.float32,
-        "f64": np.float64,
-        "complex<f32>": np.complex64,
-        "complex<f64>": np.complex128,
-        "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-        "f8E5M2": ml_dtypes.float8_e5m2,
-        "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-        "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-        "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
-        "f8E4M3": ml_dtypes.float8_e4m3,
-        "f8E3M4": ml_dtypes.float8_e3m4,
-        "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-        "f6E2M3FN": ml_dtypes.float6_e2m3fn,
-        "f6E3M2FN": ml_dtypes.float6_e3m2fn,
-        "f4E2M1FN": ml_dtypes.float4_e2m1fn,
-    }.items()
-}
-NUMBERS = {name: number for number, name in enumerate(DTYPES, 1)}
-_BY_NUMBER = dict(enumerate(DTYPES.values(), 1))
+NUMBERS = {name: number for number, name in enumerate(ELEMENT_TYPES, 1)}
+_BY_NUMBER = dict(enumerate(ELEMENT_TYPES.values(), 1))
 # What a failed call leaves in memory: where it stands in the program, and a message.
 SITE_BYTES, MESSAGE_BYTES = 8, 1016
 

@@ -13,21 +13,14 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+
+from stablehlo_py.element_types import ELEMENT_TYPES
 
 Reader = Callable[[Any, str], Any]
 
 # The dtypes that an element type of a model can have, by name.
-_NUMPY = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
-_OURS = (
-    "bfloat16 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 float8_e4m3fn "
-    "float8_e4m3fnuz float8_e4m3b11fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
-).split()
-DTYPES = {
-    **{name: np.dtype(name) for name in _NUMPY},
-    **{name: np.dtype(getattr(ml_dtypes, name)) for name in _OURS},
-}
+DTYPES = {dtype.name: dtype for dtype in ELEMENT_TYPES.values()}
 _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _PLAIN = (int, float, str, bool, types.NoneType)
 

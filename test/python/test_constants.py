@@ -8,7 +8,6 @@ import pytest
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import (
-    ELEMENT_NAMES,
     constant_value,
     element_type_of,
     from_numpy,
@@ -16,6 +15,7 @@ from stablehlo_py.dialect.constants import (
     to_numpy,
 )
 from stablehlo_py.dialect.context import make_context
+from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.mlir import ir
 
 SHAPES = [(), (1,), (3,), (2, 3), (0, 2), (70,)]
@@ -42,7 +42,7 @@ def _value(text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
-@pytest.mark.parametrize("name", ELEMENT_NAMES)
+@pytest.mark.parametrize("name", ELEMENT_TYPES)
 def test_round_trip(context, name, sizes):
     element = ir.Type.parse(name)
     for array in (_array(name, sizes, element), np.ones(sizes).astype(numpy_dtype(element))):
@@ -58,7 +58,7 @@ def test_round_trip(context, name, sizes):
         assert ir.Attribute.parse(str(printed)) == printed
 
 
-@pytest.mark.parametrize("name", ELEMENT_NAMES)
+@pytest.mark.parametrize("name", ELEMENT_TYPES)
 def test_element_types_and_dtypes(context, name):
     element = ir.Type.parse(name)
     assert element_type_of(numpy_dtype(element), context) == element

@@ -16,7 +16,8 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.custom_calls import known_custom_calls
-from stablehlo_py.dialect.constants import ELEMENT_NAMES, element_name
+from stablehlo_py.dialect.constants import element_name
+from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.errors import CallError, LoadError, OptionError, UnsupportedError
 from stablehlo_py.runtime import callbacks
 
@@ -88,9 +89,9 @@ def test_attributes_are_keywords() -> None:
         assert arrays[name].dtype == expected.dtype  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("dtype", callbacks.DTYPES)
+@pytest.mark.parametrize("dtype", ELEMENT_TYPES)
 def test_every_element_type(dtype: str) -> None:
-    kind = callbacks.DTYPES[dtype]
+    kind = ELEMENT_TYPES[dtype]
     seen = []
 
     def function(x: np.ndarray) -> np.ndarray:
@@ -519,8 +520,7 @@ def test_the_header_says_what_the_structures_are() -> None:
     kinds = {name: names.pop(name) for name in ("SCALAR", "ARRAY", "STRING")}
     assert kinds == {"SCALAR": callbacks.SCALAR, "ARRAY": callbacks.ARRAY, "STRING": callbacks.STRING}
     assert names == {name.upper(): number for name, number in callbacks.NUMBERS.items()}
-    assert set(callbacks.DTYPES) == set(ELEMENT_NAMES)
-    assert all(element_name(dtype) == name for name, dtype in callbacks.DTYPES.items())
+    assert all(element_name(dtype) == name for name, dtype in ELEMENT_TYPES.items())
     for structure, type_ in (("shlo_buffer", callbacks._Buffer), ("shlo_attribute", callbacks._Attribute)):
         body = re.search(r"typedef struct \{([^}]*)\} " + structure, header)
         assert body is not None

@@ -13,11 +13,11 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu.target import host_target
-from stablehlo_py.dialect.constants import _DTYPES
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.rounding import cast
+from stablehlo_py.element_types import ELEMENT_TYPES
 
-TYPES = [name for name in _DTYPES if name not in ("i1", "f32", "f64", "complex<f32>", "complex<f64>")]
+TYPES = [name for name in ELEMENT_TYPES if name not in ("i1", "f32", "f64", "complex<f32>", "complex<f64>")]
 ROWS, COLUMNS, OUT = 37, 70, 90
 SCALE = "f8E8M0FNU"
 
@@ -26,7 +26,7 @@ class Inputs:
     """Arguments of the module for one element type, and their exact values."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.dtype, self.is_float = name, np.dtype(_DTYPES[name]), name in FORMATS
+        self.name, self.dtype, self.is_float = name, ELEMENT_TYPES[name], name in FORMATS
         rng = np.random.default_rng(len(name))
         if name == SCALE:
             numbers = np.array([0.25, 0.5, 1.0, 2.0, 4.0])

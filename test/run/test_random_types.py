@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.dialect.constants import _DTYPES
 from stablehlo_py.dialect.elements import compare, convert
 from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.rounding import cast, codes
+from stablehlo_py.element_types import ELEMENT_TYPES
 
 SEEDS, STEPS, SIZE = 12, 25, 19
-INTEGERS = [name for name in _DTYPES if name.lstrip("u")[0] == "i" and name != "i1"]
+INTEGERS = [name for name in ELEMENT_TYPES if name.lstrip("u")[0] == "i" and name != "i1"]
 BINARY = ["add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder"]
 BITS = ["and", "or", "xor", "shift_left", "shift_right_logical", "shift_right_arithmetic"]
 FLOAT_UNARY = ["negate", "abs", "sign", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sqrt"]
@@ -53,13 +53,13 @@ class Program:
         return choices[self.rng.integers(len(choices))]
 
     def numbers(self, element: str) -> np.ndarray:
-        dtype = np.dtype(_DTYPES[element])
+        dtype = ELEMENT_TYPES[element]
         if element in FORMATS:
             return cast(self.rng.choice([*NUMBERS, *self.rng.standard_normal(8)], SIZE), dtype)
         return self.rng.integers(-128, 128, SIZE).astype(dtype)
 
     def constant(self, element: str) -> Known:
-        dtype = np.dtype(_DTYPES[element])
+        dtype = ELEMENT_TYPES[element]
         if element in FORMATS:
             array = cast(np.full(SIZE, self.rng.choice(NUMBERS)), dtype)
             bits, width = codes(array[:1])
@@ -88,7 +88,7 @@ class Program:
         is_float = x.element in FORMATS
         if choice < 0.25:
             to = self.one_of([element for element in elements if element != x.element])
-            result = convert(x.array, np.dtype(_DTYPES[to]))
+            result = convert(x.array, ELEMENT_TYPES[to])
             self.grow(to, f"stablehlo.convert {x.name} : ({x.type}) -> tensor<{SIZE}x{to}>", result)
         elif choice < 0.75:
             op, y = self.one_of(BINARY if is_float else BINARY + BITS), self.pick(x.element)

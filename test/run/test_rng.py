@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.dialect.constants import _DTYPES
 from stablehlo_py.dialect.formats import FORMATS
+from stablehlo_py.element_types import ELEMENT_TYPES
 
 COUNT = 1 << 14
 OPTIONS = shlo.Options(cache_dir=None)
@@ -28,7 +28,7 @@ def _draw(name: str, distribution: str, count: int = COUNT) -> str:
 
 
 def _numbers(name: str, distribution: str, a: float, b: float) -> np.ndarray:
-    dtype = np.dtype(_DTYPES[name])
+    dtype = ELEMENT_TYPES[name]
     (x,) = shlo.compile(_draw(name, distribution), options=OPTIONS)(
         np.array(a).astype(dtype), np.array(b).astype(dtype)
     )
@@ -40,7 +40,7 @@ def _is_close_to(found: np.ndarray, probability: np.ndarray) -> bool:
     return bool((abs(found - probability) < 5 * np.sqrt(probability * (1 - probability) / COUNT)).all())
 
 
-@pytest.mark.parametrize("name", [name for name in _DTYPES if re.fullmatch(r"u?i\d+", name) and name != "i1"])
+@pytest.mark.parametrize("name", [name for name in ELEMENT_TYPES if re.fullmatch(r"u?i\d+", name) and name != "i1"])
 def test_integers_are_uniform(name):
     a, b = {"i2": (-2, 1), "ui2": (0, 3)}.get(name, (1, 7))
     x = _numbers(name, "UNIFORM", a, b).astype(np.int64)
@@ -54,7 +54,7 @@ def test_integers_are_uniform(name):
 )
 def test_integers_of_an_interval_that_signed_numbers_cannot_count(name, a, b):
     """Three quarters of all numbers: each third of them is as frequent."""
-    dtype = np.dtype(_DTYPES[name])
+    dtype = ELEMENT_TYPES[name]
     (x,) = shlo.compile(_draw(name, "UNIFORM"), options=OPTIONS)(dtype.type(a), dtype.type(b))
     thirds = np.bincount([(int(each) - a) * 3 // (b - a) for each in x], minlength=3) / COUNT
     assert _is_close_to(thirds, np.full(3, 1 / 3))
