@@ -174,7 +174,9 @@ USUAL_STAGES = ("fused", "scheduled")
 def usual_pipeline(stage: str, options: Options, target: str) -> list[str]:
     """The passes that lead to one of `USUAL_STAGES`, with the policy of a target."""
     optimizing = options.opt_level > 0
-    fusion = f"fusion{{target={target}}}" if optimizing else f"fusion{{epilogues=false tiny=false target={target}}}"
+    fusion = (
+        f"fusion{{target={target}}}" if optimizing else f"fusion{{epilogues=false straight-line=false target={target}}}"
+    )
     loops = [f"outline-loops{{target={target}}}"] if optimizing else []
     schedule, buffers = f"schedule{{target={target}}}", f"buffer-assignment{{target={target}}}"
     return {

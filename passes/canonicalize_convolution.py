@@ -89,16 +89,16 @@ def convolution_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def convolution_size_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "strides, dilations and reversals of dimensions of size 1 -> 1, 1, 0"
     inputs, kernel, outputs = _spatial_sizes(op)
-    neutral = (
+    identities = (
         ("strides", outputs, 1),
         ("lhs_dilation", inputs, 1),
         ("rhs_dilation", kernel, 1),
         ("reversal", kernel, 0),
     )
     changes = {}
-    for name, sizes, none in neutral:
+    for name, sizes, identity in identities:
         old = symints(op, name)
-        new = [none if size == 1 else value for value, size in zip(old, sizes, strict=True)]
+        new = [identity if size == 1 else value for value, size in zip(old, sizes, strict=True)]
         if new != list(old):
             changes[name] = new
     lhs, rhs = op.operands

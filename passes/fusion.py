@@ -8,12 +8,12 @@ control flow call them:
     %1 = "hlo.broadcast"(%b)               ->
     %2 = "hlo.add"(%0, %1)                          func.func private @fusion_0(...) attributes {hlo.fusion = "dot"}
 
-Three steps decide (`passes/fusing/`): dots and convolutions take their elementwise epilogues; then one walk from
-the last op to the first puts every op into the fusions that use it, where reductions turn loops into row and column
-fusions; then work on few elements is gathered into tiny fusions. No value is computed twice unless that is cheaper
-than storing it, and fusions never depend on each other in a circle: a path search precedes
-every step that could close one. Which kinds there are, what each may hold and what is cheap, the backend of `target`
-says (`passes/policy.py`).
+Four steps decide (`passes/fusing/`): dots and convolutions take their elementwise epilogues; producer-consumer fusion,
+one walk from the last op to the first, puts every op into the fusions that use it, where reductions turn loops into row
+and column fusions; multi-output fusion joins consumers of one fusion and siblings; work on few elements is gathered
+into straight-line fusions. No value is computed twice unless that is cheaper than storing it, and fusions never
+depend on each other in a circle: a path search precedes every step that could close one. Which kinds there are, what
+each may hold and what is cheap, the backend of `target` says (`passes/policy.py`).
 
 Relies on the normal form, on common subexpressions being one op, and on dead code being gone.
 `stablehlo.optimization_barrier` ends here.
@@ -30,10 +30,10 @@ from stablehlo_py.passes.dce import Dce
 from stablehlo_py.passes.fusing.clusters import Clusters
 from stablehlo_py.passes.fusing.epilogues import grow_epilogues
 from stablehlo_py.passes.fusing.graph import Graph
-from stablehlo_py.passes.fusing.merging import merge_followers, merge_siblings, settle_rows
+from stablehlo_py.passes.fusing.multi_output import fuse_consumers, fuse_siblings, rows_to_loops
 from stablehlo_py.passes.fusing.outline import Outliner
-from stablehlo_py.passes.fusing.producers import Placement
-from stablehlo_py.passes.fusing.tiny import merge_tiny
+from stablehlo_py.passes.fusing.producers import ProducerFusion
+from stablehlo_py.passes.fusing.straight_line import fuse_straight_line
 from stablehlo_py.passes.policy import Policy, policy_of
 from stablehlo_py.passmanager.base import Pass, switch
 from stablehlo_py.targets import DEFAULT_TARGET
@@ -50,7 +50,7 @@ class Fusion(Pass):
 
     name: ClassVar[str] = "fusion"
     required: ClassVar[bool] = True
-    tiny: bool = switch("tiny-fusions")
+    straight_line: bool = switch("straight-line-fusions")
     epilogues: bool = switch("epilogues")
     fuse: bool = switch("fuse")
     target: str = DEFAULT_TARGET
@@ -79,7 +79,7 @@ class Fusion(Pass):
                         self._block(inner, outliner, policy)
         clusters = Clusters(Graph(block, policy.costs), policy.fusion)
         if not self.fuse:
-            Placement(clusters).part()
+            ProducerFusion(clusters).run_unfused()
         else:
             self._fuse(clusters)
         outliner.outline(clusters)
@@ -88,9 +88,9 @@ class Fusion(Pass):
         policy = clusters.policy
         if self.epilogues and policy.epilogue:
             grow_epilogues(clusters, policy.epilogue)
-        Placement(clusters).run()
-        settle_rows(clusters)
-        merge_followers(clusters)
-        merge_siblings(clusters)
-        if self.tiny and policy.tiny:
-            merge_tiny(clusters, policy.tiny)
+        ProducerFusion(clusters).run()
+        rows_to_loops(clusters)
+        fuse_consumers(clusters)
+        fuse_siblings(clusters)
+        if self.straight_line and policy.straight_line:
+            fuse_straight_line(clusters, policy.straight_line)

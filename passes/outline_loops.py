@@ -1,10 +1,10 @@
 """Loops over few values become one kernel each, with carries that stay out of memory.
 
-Before: a loop whose body touches few elements       After: one call; the loop runs inside a `tiny_loop` kernel
+Before: a loop whose body touches few elements   After: one call; the loop runs inside a `straight_line_loop`
 
-    %r:2 = scf.while (%i = %zero, %x = %x0)              %r:2 = call @loop_0(%zero, %x0)
+    %r:2 = scf.while (%i = %zero, %x = %x0)      %r:2 = call @loop_0(%zero, %x0)
         ... twenty ops on tensor<3xf32> ...
-                                                         func.func private @loop_0 attributes {hlo.fusion = "tiny_loop"}
+                                             func.func private @loop_0 attributes {hlo.fusion = "straight_line_loop"}
 
 A loop qualifies when every value in it is small, its unrolled body is short, and a kernel can hold its ops, as the
 backend of `target` says (`LoopLimits` in passes/policy.py); without limits no loop does.
@@ -47,7 +47,7 @@ class OutlineLoops(Pass):
         policy = policy_of(self.target).fusion
         if policy.loops is None:
             return
-        outliner = _Outliner(module, policy.loops, policy.names.get("tiny_loop", "tiny_loop"))
+        outliner = _Outliner(module, policy.loops, policy.names.get("straight_line_loop", "straight_line_loop"))
         for view in list(module.body.operations):
             function = view.operation
             if function.name == "func.func" and FUSION not in function.attributes:

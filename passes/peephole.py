@@ -4,8 +4,8 @@ What one table uncovers, the next one finishes, without walking the module again
 single passes (`fold`, `simplify`, `canonicalize-shapes`, `canonicalize-dot`, `canonicalize-convolution`) are for
 looking at one table at a time.
 
-The pass remembers the module as it left it (`hlo.settled`, a hash of the ops): a second run, for what loop passes may
-have uncovered, costs nothing where they changed nothing.
+The pass remembers the module as it left it (`hlo.fixpoint`, a fingerprint of the ops): a second run, for what loop
+passes may have uncovered, costs nothing where they changed nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-from stablehlo_py.dialect.attributes import SETTLED
+from stablehlo_py.dialect.attributes import FIXPOINT
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.canonicalize_convolution import CONVOLUTION
 from stablehlo_py.passes.canonicalize_dot import DOT
@@ -50,13 +50,13 @@ class Peephole(Pass):
 
     def run(self, module: ir.Module) -> None:
         attributes = module.operation.attributes
-        if SETTLED in attributes:
-            settled = attributes[SETTLED].value
-            del attributes[SETTLED]
-            if settled == self._fingerprint(module):
+        if FIXPOINT in attributes:
+            fingerprint = attributes[FIXPOINT].value
+            del attributes[FIXPOINT]
+            if fingerprint == self._fingerprint(module):
                 return
         apply_rules(module, self.rules(), disable=self.disable)
-        attributes[SETTLED] = ir.StringAttr.get(self._fingerprint(module))
+        attributes[FIXPOINT] = ir.StringAttr.get(self._fingerprint(module))
 
     def _fingerprint(self, module: ir.Module) -> str:
         """Changes with the ops, their order, operands, attributes and types, and with the rules."""

@@ -80,7 +80,7 @@ class EpilogueLimits:
 
 
 @dataclass(frozen=True)
-class TinyLimits:
+class StraightLineLimits:
     """Work on few elements that becomes one fusion without loops over them.
 
     Attributes:
@@ -115,8 +115,8 @@ class FusionPolicy:
     """Which fusions there are and what each may hold.
 
     Attributes:
-        kinds: of "loop", "row", "column" and "update" those that ops are fused into (docs/architecture.md, Fusions). A
-            reduction or an update for whose kind there is no place is a fusion by itself, of the op's name.
+        kinds: of "loop", "row", "column" and "in_place_update" those that ops are fused into (docs/architecture.md,
+            Fusions). A reduction or an update for whose kind there is no place is a fusion by itself, of the op's name.
         names: what the backend calls a kind, where it is not the name here.
         apart: by kind, ops that its fusions neither take in nor look behind.
         transposing: kinds that take in transposes which move the minor dimension.
@@ -127,7 +127,8 @@ class FusionPolicy:
         immediates: by kind of one op, which constants of one element it takes as numbers, not from memory: from the
             operand on whose position is calculated from the number of operands.
         epilogue: of dots and convolutions, None for none.
-        tiny, loops: limits of "tiny" fusions and "tiny_loop" kernels, None where there are none.
+        straight_line, loops: limits of "straight_line" fusions and of "straight_line_loop" kernels, None where there
+            are none.
         in_place: by kind, as the backend calls it, which outputs may be written over which inputs.
     """
 
@@ -142,7 +143,7 @@ class FusionPolicy:
     operand_layout: Callable[[Layout], bool] = lambda layout: True
     immediates: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
     epilogue: EpilogueLimits | None = None
-    tiny: TinyLimits | None = None
+    straight_line: StraightLineLimits | None = None
     loops: LoopLimits | None = None
     in_place: Mapping[str, InPlaceRule] = field(default_factory=dict)
 

@@ -5,7 +5,7 @@ live bytes stays (the original one when nothing is lower): the order of the prog
 and greedy, where of all ops that could run the one goes first that frees most and allocates least (list scheduling,
 with live bytes as the priority).
 
-Ops that will write in place go after the other readers of what they overwrite: an `update` fusion after the readers
+Ops that will write in place go after the other readers of what they overwrite: an in-place update after the readers
 of its operand, the producer of a loop's next value after the readers of the current one. Buffer assignment then
 needs no copy.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stablehlo_py import progress
 from stablehlo_py.backends.base import Backend, get_backend
-from stablehlo_py.dialect.attributes import SETTLED
+from stablehlo_py.dialect.attributes import FIXPOINT
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.grid import declare_grid
 from stablehlo_py.dialect.scatter_windows import declare_windows
@@ -225,8 +225,8 @@ def run_stages(
         if stage in backend.stages:
             return backend.lower(module, stage, options)
         stage_pipeline(stage, options, backend).run(module, instrumentation)
-        if SETTLED in module.operation.attributes:
-            del module.operation.attributes[SETTLED]  # of ops by their addresses: another in every process
+        if FIXPOINT in module.operation.attributes:
+            del module.operation.attributes[FIXPOINT]  # of ops by their addresses: another in every process
         if snapshots is not None:
             snapshots.take(stage, module)
     return module

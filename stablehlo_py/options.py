@@ -76,8 +76,9 @@ class Options:
             process down (docs/errors.md); False: for those that you trust. An `Exported` and a module are trusted.
         cpu: what the CPU backend generates code for: "avx512vnni", "avx512", "avx2", "x86-64" or "generic"; None: the
             best for this host. The backend itself is the argument `target` of `compile`.
-        disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues", "tiny-fusions",
-            "in-place", "shared-memory"), left out by name (to find the one that changes an answer).
+        disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
+            "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
+            answer).
         verify: verify the IR after every pass.
         num_replicas, num_partitions: the process grid that the program runs as (docs/collectives.md); None: what the
             module says.

@@ -15,8 +15,8 @@ from stablehlo_py.dialect.attributes import (
     PROCESS,
     QUANTIZED,
     RANDOM_SITES,
+    REPLICATED,
     RESULT_INFO,
-    WHOLE,
 )
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
@@ -158,7 +158,7 @@ def _grid_plan(module: ir.Module, main: ir.OpView, options: Options, sites: Sequ
         grid.replicas,
         grid.partitions,
         communicates,
-        whole=WHOLE in module.operation.attributes,
+        whole=REPLICATED in module.operation.attributes,
         barriers=len(main.attributes[BARRIERS]) if BARRIERS in main.attributes else 0,
         channels=len(main.attributes[CHANNELS]) if CHANNELS in main.attributes else 0,
         random_sites=main.attributes[RANDOM_SITES].value if RANDOM_SITES in main.attributes else 0,

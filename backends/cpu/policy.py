@@ -11,9 +11,9 @@ from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers import inplace
-from stablehlo_py.passes.policy import Blocking, EpilogueLimits, FusionPolicy, LoopLimits, TinyLimits
+from stablehlo_py.passes.policy import Blocking, EpilogueLimits, FusionPolicy, LoopLimits, StraightLineLimits
 
-TINY_ELEMENTS = 64  # a few vector registers hold them
+REGISTER_ELEMENTS = 64  # a few vector registers hold them
 
 
 def _is_loadable(layout: Layout) -> bool:
@@ -33,7 +33,7 @@ def _in_registers(op: ir.Operation) -> bool:
 
 
 FUSION = FusionPolicy(
-    kinds=frozenset(("loop", "row", "column", "update")),
+    kinds=frozenset(("loop", "row", "column", "in_place_update")),
     # A tile of a product is a block of several rows: what moves elements would be read across them.
     apart={"dot": frozenset(("concatenate", "gather"))},
     transposing=frozenset(("loop",)),  # the other kinds run vectors along rows
@@ -51,7 +51,7 @@ FUSION = FusionPolicy(
     },
     # A tile is a few cache lines of many rows: with more streams than three, one pass over whole rows is faster.
     epilogue=EpilogueLimits(inputs=6, streams=3, long_contraction=512, transposes=True),
-    tiny=TinyLimits(elements=TINY_ELEMENTS, cost=256),
+    straight_line=StraightLineLimits(elements=REGISTER_ELEMENTS, cost=256),
     # 16 lanes of 32 bits are a vector register of AVX-512.
     loops=LoopLimits(elements=256, cost=3000, width=16, holds=_in_registers),
     in_place={
@@ -61,9 +61,9 @@ FUSION = FusionPolicy(
         "loop": inplace.element_by_element,
         "row": inplace.row_by_row,
         "scatter": inplace.overwritten,
-        "tiny": inplace.all_at_once(TINY_ELEMENTS),  # everything is in registers before anything is stored
-        "tiny_loop": inplace.carried,
-        "update": inplace.updated,
+        "straight_line": inplace.all_at_once(REGISTER_ELEMENTS),  # everything is in registers before anything is stored
+        "straight_line_loop": inplace.carried,
+        "in_place_update": inplace.updated,
     },
 )
 

@@ -20,7 +20,7 @@ from stablehlo_py.mlir import ir
 
 @dataclass(frozen=True)
 class InPlace:
-    """Pairs (input, output) that may share memory; `must`: the pair of an update fusion, which is written in place
+    """Pairs (input, output) that may share memory; `must`: the pair of an `in_place_update`, which is written in place
     or not at all."""
 
     may: frozenset[tuple[int, int]]

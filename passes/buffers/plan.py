@@ -164,7 +164,7 @@ class Plan:
     # --- in place ----------------------------------------------------------------------------------------------------
 
     def _update(self, step: Step) -> None:
-        """An update fusion writes into its operand: they are one value in memory, or the operand is copied first."""
+        """An in-place update and its operand are one value in memory, or the operand is copied first."""
         pair = self._in_place(step).must
         assert pair is not None
         target, result = step.operands[pair[0]], step.results[pair[1]]

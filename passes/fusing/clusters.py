@@ -22,7 +22,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class OperandIndex:
-    """The index map of the operands of node `user`, which reads them at places of its own."""
+    """The index map of the operands of node `user`, which reads them at indices of its own."""
 
     user: int
 
@@ -51,11 +51,11 @@ class Cluster:
 
     Attributes:
         kind: a fusion kind of docs/architecture.md; "control" and "view" stay at the top level.
-        members: node -> (evaluations, index map): how many times the fusion computes an element of it, and at which
-            index (equal maps, equal places).
+        members: node -> (trip count, index map): iterations of the fusion that compute an element of it, and at which
+            index (equal maps, equal elements).
         outputs: member nodes whose value others read, in order.
         shape, elements: the iteration space (row: full shape's element count is `elements`, shape of the root).
-        rows, columns: the split of a row fusion; its hopes before a reduction has joined.
+        rows, columns: the split of a row fusion; the one to be where no reduction has joined.
         reduced: operand shape and dimensions of the reductions of a column fusion.
         last: largest member index.
     """
@@ -96,42 +96,45 @@ _SINGLE = {CONTROL: "control", CONSTANT: "constant", REDUCE: "reduce"}
 
 
 class Clusters:
-    """All clusters of a graph. In the beginning every node is one; `homes[node]` lists the clusters that compute it."""
+    """All clusters of a graph. In the beginning every node is one; `containing[node]` lists the
+    clusters that compute it."""
 
     def __init__(self, graph: Graph, policy: FusionPolicy) -> None:
         self.graph = graph
         self.policy = policy
-        self.homes: list[list[Cluster]] = []
+        self.containing: list[list[Cluster]] = []
         self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
         # Node -> the first output of any cluster that has outputs before it and members from it on: where a path that
         # comes past it may lead back to.
         self._back = np.arange(len(graph.nodes) + 1)
         for node in graph.nodes:
             kind = node.name if node.role in (ALONE, DOT, UPDATE) else _SINGLE.get(node.role, "loop")
-            if node.role == UPDATE and "update" in policy.kinds:
-                kind = "update"
-            self.homes.append([Cluster(kind, node.index, node.shape, node.elements)])
+            if node.role == UPDATE and "in_place_update" in policy.kinds:
+                kind = "in_place_update"
+            self.containing.append([Cluster(kind, node.index, node.shape, node.elements)])
 
-    def join(self, cluster: Cluster, node: int, evaluations: IntLike, index_map: IndexMap) -> None:
+    def join(self, cluster: Cluster, node: int, trip_count: IntLike, index_map: IndexMap) -> None:
         """Compute `node` inside `cluster` (too)."""
-        cluster.members[node] = (evaluations, index_map)
+        cluster.members[node] = (trip_count, index_map)
         cluster.last = max(cluster.last, node)
-        self.homes[node].append(cluster)
+        self.containing[node].append(cluster)
         self.note_span(cluster)
 
-    def leave_alone(self, node: int) -> None:
+    def drop_single(self, node: int) -> None:
         """Give up the cluster that the node has been by itself: others compute it now."""
-        self.homes[node] = [cluster for cluster in self.homes[node] if cluster.hero != node or len(cluster.members) > 1]
+        self.containing[node] = [
+            cluster for cluster in self.containing[node] if cluster.hero != node or len(cluster.members) > 1
+        ]
 
-    def own(self, node: int) -> Cluster | None:
+    def owner(self, node: int) -> Cluster | None:
         """The cluster that writes the node's value, if any does."""
-        return next((cluster for cluster in self.homes[node] if node in cluster.outputs), None)
+        return next((cluster for cluster in self.containing[node] if node in cluster.outputs), None)
 
     def readers(self, node: int) -> list[Cluster]:
         """Clusters that contain a user of the node, without repetition, in order of users."""
         found: dict[int, Cluster] = {}
         for user in self.users[node]:
-            for cluster in self.homes[user]:
+            for cluster in self.containing[user]:
                 found[id(cluster)] = cluster
         return list(found.values())
 
@@ -172,7 +175,7 @@ class Clusters:
                 return True
             for node in cluster.outputs:
                 for user in self.users[node]:
-                    for reader in self.homes[user]:
+                    for reader in self.containing[user]:
                         if node not in reader.members:
                             stack.append(reader)
         return False
@@ -180,15 +183,14 @@ class Clusters:
     def merge(self, kept: Cluster, other: Cluster) -> None:
         """Move everything of `other` into `kept` (same iteration space; the caller has checked that no path joins
         them)."""
-        for node, (evaluations, index_map) in other.members.items():
+        for node, (trip_count, index_map) in other.members.items():
             known = kept.members.get(node)
             if known:
-                most = max(known[0], evaluations, key=size_hint)
+                most = max(known[0], trip_count, key=size_hint)
                 kept.members[node] = (most, known[1] if known[1] == index_map else None)
             else:
-                kept.members[node] = (evaluations, index_map)
-            homes = self.homes[node]
-            homes[:] = [home for home in homes if home is not other and home is not kept] + [kept]
+                kept.members[node] = (trip_count, index_map)
+            self.containing[node] = [one for one in self.containing[node] if one not in (other, kept)] + [kept]
         kept.outputs += [node for node in other.outputs if node not in kept.outputs]
         kept.last = max(kept.last, other.last)
         kept.reductions += other.reductions
@@ -197,7 +199,7 @@ class Clusters:
     def all(self) -> list[Cluster]:
         """Every live cluster once, in order of its last member."""
         found: dict[int, Cluster] = {}
-        for homes in self.homes:
-            for cluster in homes:
+        for computing in self.containing:
+            for cluster in computing:
                 found[id(cluster)] = cluster
         return sorted(found.values(), key=lambda cluster: cluster.last)

@@ -12,8 +12,8 @@ from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, Identity
+from stablehlo_py.passes.fusing.epilogue_split import is_cheap, part_to_split_off
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
-from stablehlo_py.passes.fusing.trimming import is_cheap, part_to_give_back
 from stablehlo_py.passes.policy import EpilogueLimits
 
 _MAX_VIEW_CHAIN = 6
@@ -25,7 +25,7 @@ def grow_epilogues(clusters: Clusters, limits: EpilogueLimits) -> None:
     runs last takes it."""
     for node in reversed(clusters.graph.nodes):
         if node.role == DOT:
-            _Epilogue(clusters, clusters.homes[node.index][0], limits).grow()
+            _Epilogue(clusters, clusters.containing[node.index][0], limits).grow()
 
 
 def is_view_chain(clusters: Clusters, node: int) -> bool:
@@ -118,28 +118,28 @@ class _Epilogue:
                 self.refused.add(index)
                 continue
             self.clusters.join(self.cluster, index, self.cluster.elements, Identity(self.cluster.elements))
-            self.clusters.leave_alone(index)
+            self.clusters.drop_single(index)
             for user in users[index]:
                 heapq.heappush(waiting, user)
         self._outputs()
-        self._trim()
+        self._split_outputs()
         self._limit_streams()
         if not self._is_one_layout():
-            self._give_back(
+            self._split_off(
                 [
                     index
                     for index in members
                     if index in self.transposed or self.graph.nodes[index].shape != self.cluster.shape
                 ]
             )
-            self._trim()
+            self._split_outputs()
         self.cluster.last = max(members)
         self.clusters.note_span(self.cluster)
 
     def _admits(self, node: Node) -> bool:
         if node.role != LOOP or node.elements != self.cluster.elements:
             return False
-        if len(self.clusters.homes[node.index]) != 1 or len(self.clusters.homes[node.index][0].members) != 1:
+        if len(self.clusters.containing[node.index]) != 1 or len(self.clusters.containing[node.index][0].members) != 1:
             return False
         producers = [self.graph.producer[operand] for operand in node.operands]
         outside = [
@@ -172,7 +172,7 @@ class _Epilogue:
         for _, producer in outside:
             if producer < 0:
                 continue
-            for source in self.clusters.homes[producer]:
+            for source in self.clusters.containing[producer]:
                 if leaving is None:
                     leaving = self._leaving(node.index)
                 if self.clusters.reaches(leaving, source):
@@ -186,7 +186,7 @@ class _Epilogue:
         for member in self.cluster.members:
             for user in self.clusters.users[member]:
                 if user != besides and user not in self.cluster.members:
-                    found += self.clusters.homes[user]
+                    found += self.clusters.containing[user]
         return found
 
     def _outputs(self) -> None:
@@ -197,8 +197,8 @@ class _Epilogue:
             if any(user not in members for user in self.clusters.users[index]) or not self.clusters.users[index]
         ]
 
-    def _trim(self) -> None:
-        """Give back what others compute as cheaply from a value that is written anyway, and what costs more outputs
+    def _split_outputs(self) -> None:
+        """Split off what others compute as cheaply from a value that is written anyway, and what costs more outputs
         than it is worth."""
         members = self.cluster.members
         for index in sorted(members, reverse=True):
@@ -207,19 +207,19 @@ class _Epilogue:
             if index == self.cluster.hero or any(user in members for user in users):
                 continue
             if self._is_better_outside(node, users):
-                self._give_back([index])
+                self._split_off([index])
         while len(self.cluster.outputs) > 1:
             too_many = len(self.cluster.outputs) > self.clusters.policy.outputs
-            part = part_to_give_back(self.clusters, self.cluster, required=too_many)
+            part = part_to_split_off(self.clusters, self.cluster, required=too_many)
             if not part:
                 return
-            self._give_back(part)
+            self._split_off(part)
 
-    def _give_back(self, indices: list[int]) -> None:
+    def _split_off(self, indices: list[int]) -> None:
         for index in indices:
             node = self.graph.nodes[index]
             del self.cluster.members[index]
-            self.clusters.homes[index] = [Cluster("loop", index, node.shape, node.elements)]
+            self.clusters.containing[index] = [Cluster("loop", index, node.shape, node.elements)]
         self._outputs()
 
     def _limit_streams(self) -> None:
@@ -236,8 +236,8 @@ class _Epilogue:
             operands = graph.nodes[index].operands
             if index != self.cluster.hero and any(o in sized or graph.producer[o] in reading for o in operands):
                 reading.add(index)
-        self._give_back(sorted(reading))
-        self._trim()
+        self._split_off(sorted(reading))
+        self._split_outputs()
 
     def _is_one_layout(self) -> bool:
         """All results must put the elements of the product in the same places: kernels store them tile by tile."""

@@ -15,7 +15,7 @@ from stablehlo_py.passes.fusing.graph import CONSTANT, CONTROL, Graph, Node
 
 _TOP_LEVEL = ("control", "view")
 #: Fusions whose results may differ in shape, so that a reshape of one of them can move out.
-_ANY_SHAPES = ("row", "tiny")
+_ANY_SHAPES = ("row", "straight_line")
 
 
 class Outliner:
@@ -127,12 +127,12 @@ class _Block:
         self.terminator = self.graph.nodes[-1].op
 
     def run(self) -> None:
-        self._settle_outputs()
+        self._drop_unread_outputs()
         for cluster in self._order():
             self._emit(cluster)
         self._erase()
 
-    def _settle_outputs(self) -> None:
+    def _drop_unread_outputs(self) -> None:
         """Outputs that nobody outside reads are not written; reshapes at the border of a fusion become views at the
         top level."""
         for cluster in self.clusters.all():

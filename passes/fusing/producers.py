@@ -1,6 +1,7 @@
-"""One walk from the last op to the first: every op joins the fusions that use its value, or starts a fusion of its own.
+"""Producer-consumer fusion, one walk from the last op to the first: every op joins the fusions that use its value, or
+starts a fusion of its own.
 
-All users of an op have been placed when its turn comes. Reductions turn the loop that uses them into a row or a
+All users of an op are in fusions when its turn comes. Reductions turn the loop that uses them into a row or a
 column fusion.
 """
 
@@ -24,20 +25,20 @@ from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE,
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
 
 #: Kinds that compute what they read, where that pays.
-_FUSING = ("loop", "row", "column", "dot", "convolution", "update")
+_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update")
 
 
 @dataclass(frozen=True)
-class Place:
+class ProducerPlan:
     """How a node would be computed in a cluster; `turn_into` says what the cluster becomes by that."""
 
-    evaluations: IntLike
+    trip_count: IntLike
     index_map: IndexMap
     turn_into: str = ""
     split: Split | None = None
 
 
-class Placement:
+class ProducerFusion:
     """The walk and what it knows about every node."""
 
     def __init__(self, clusters: Clusters) -> None:
@@ -56,19 +57,19 @@ class Placement:
             self._describe(node)
 
     def run(self) -> None:
-        """Place every node."""
+        """Fuse every node into its consumers, or make it a root."""
         for node in reversed(self.graph.nodes):
-            home = self.clusters.homes[node.index][0]
-            if len(home.members) > 1:
-                self._recompute_outside(home, node)
+            fusion = self.clusters.containing[node.index][0]
+            if len(fusion.members) > 1:
+                self._recompute_outside(fusion, node)
             elif node.role in (LOOP, REDUCE, CONSTANT):
-                self._place(node)
+                self._fuse(node)
 
-    def part(self) -> None:
+    def run_unfused(self) -> None:
         """Leave every node by itself, with the constants that it uses."""
         for node in reversed(self.graph.nodes):
             if node.role == CONSTANT:
-                self._place(node)
+                self._fuse(node)
             elif node.role in (LOOP, REDUCE):
                 self._root(node)
 
@@ -91,58 +92,58 @@ class Placement:
         ):
             self.constant_flops[node.index] = node.flops + sum(self.constant_flops[producer] for producer in producers)
 
-    # --- placing one node --------------------------------------------------------------------------------------------
+    # --- one node ----------------------------------------------------------------------------------------------------
 
-    def _place(self, node: Node) -> None:
+    def _fuse(self, node: Node) -> None:
         clusters = self.clusters
         readers = clusters.readers(node.index)
         if not readers:
             return
-        places = [(cluster, self._admit(cluster, node)) for cluster in readers]
-        accepted = [(cluster, place) for cluster, place in places if place]
+        plans = [(cluster, self._admit(cluster, node)) for cluster in readers]
+        accepted = [(cluster, plan) for cluster, plan in plans if plan]
         if len(accepted) == len(readers):
-            shared = all(place.index_map is VIEW for _, place in accepted) or self._is_duplicable(node)
+            shared = all(plan.index_map is VIEW for _, plan in accepted) or self._is_duplicable(node)
             if len(accepted) > 1 and not shared:
                 accepted = self._merge_loops(accepted, node)
             if len(accepted) == 1 or shared:
-                for cluster, place in accepted:
-                    self._join(cluster, node, place)
-                clusters.leave_alone(node.index)
+                for cluster, plan in accepted:
+                    self._join(cluster, node, plan)
+                clusters.drop_single(node.index)
                 return
         elif node.role == CONSTANT or node.free or self._is_constant_subtree(node):
-            for cluster, place in accepted:
-                self._join(cluster, node, place)
+            for cluster, plan in accepted:
+                self._join(cluster, node, plan)
             self._root(node)
             return
-        for cluster, place in accepted:
-            if self._may_output(cluster, node, place) and self._is_safe_output(cluster, node, readers):
-                self._join(cluster, node, place)
+        for cluster, plan in accepted:
+            if self._may_output(cluster, node, plan) and self._is_safe_output(cluster, node, readers):
+                self._join(cluster, node, plan)
                 clusters.add_output(cluster, node.index)
-                clusters.leave_alone(node.index)
+                clusters.drop_single(node.index)
                 return
         self._root(node)
 
-    def _recompute_outside(self, home: Cluster, node: Node) -> None:
+    def _recompute_outside(self, fusion: Cluster, node: Node) -> None:
         """A cheap output of a dot is not written when its readers can compute it from what is written anyway."""
-        if node.role != LOOP or node.index not in home.outputs:
+        if node.role != LOOP or node.index not in fusion.outputs:
             return
-        if not is_cheap_from_outputs(self.graph, home.members, home.outputs, node, self.costs.duplicate_flops):
+        if not is_cheap_from_outputs(self.graph, fusion.members, fusion.outputs, node, self.costs.duplicate_flops):
             return
-        readers = self.clusters.outside_readers(home, node.index)
-        places = [(cluster, self._admit(cluster, node)) for cluster in readers]
-        if not readers or not all(place for _, place in places):
+        readers = self.clusters.outside_readers(fusion, node.index)
+        plans = [(cluster, self._admit(cluster, node)) for cluster in readers]
+        if not readers or not all(plan for _, plan in plans):
             return
-        for cluster, place in places:
-            assert place is not None
-            self._join(cluster, node, place)
-        home.outputs.remove(node.index)
+        for cluster, plan in plans:
+            assert plan is not None
+            self._join(cluster, node, plan)
+        fusion.outputs.remove(node.index)
         for operand in node.operands:
             producer = self.graph.producer[operand]
-            if producer in home.members and producer not in home.outputs and not self.graph.nodes[producer].free:
-                self.clusters.add_output(home, producer)  # its own turn comes later in the walk
+            if producer in fusion.members and producer not in fusion.outputs and not self.graph.nodes[producer].free:
+                self.clusters.add_output(fusion, producer)  # its own turn comes later in the walk
 
     def _root(self, node: Node) -> None:
-        cluster = self.clusters.homes[node.index][0]
+        cluster = self.clusters.containing[node.index][0]
         if node.role == CONSTANT:
             cluster.kind = "control"
         elif node.name == "reshape":
@@ -151,27 +152,27 @@ class Placement:
             split = self._split(node)
             kind = "row" if split.is_row else "column"
             if kind in self.policy.kinds:
-                self._turn(cluster, Place(node.elements, Identity(node.elements), kind, split), node)
+                self._turn(cluster, ProducerPlan(node.elements, Identity(node.elements), kind, split), node)
             cluster.reductions = 1
 
-    def _join(self, cluster: Cluster, node: Node, place: Place) -> None:
-        if place.turn_into:
-            self._turn(cluster, place, node)
+    def _join(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> None:
+        if plan.turn_into:
+            self._turn(cluster, plan, node)
         if node.role == REDUCE:
             cluster.reductions += 1
         if node.role != CONSTANT and len(self.clusters.readers(node.index)) > 1:
             inherited = max((self.duplicate_flops[user] for user in self.clusters.users[node.index]), default=0)
             self.duplicate_flops[node.index] = node.flops + inherited
-        self.clusters.join(cluster, node.index, place.evaluations, place.index_map)
+        self.clusters.join(cluster, node.index, plan.trip_count, plan.index_map)
 
-    def _turn(self, cluster: Cluster, place: Place, node: Node) -> None:
-        cluster.kind = place.turn_into
-        assert place.split is not None
-        if place.turn_into == "row":
-            cluster.rows, cluster.columns = place.split.rows, place.split.columns
-            for member, (evaluations, index_map) in cluster.members.items():
+    def _turn(self, cluster: Cluster, plan: ProducerPlan, node: Node) -> None:
+        cluster.kind = plan.turn_into
+        assert plan.split is not None
+        if plan.turn_into == "row":
+            cluster.rows, cluster.columns = plan.split.rows, plan.split.columns
+            for member, (trip_count, index_map) in cluster.members.items():
                 if index_map == Identity(cluster.rows):
-                    cluster.members[member] = (min(evaluations, cluster.rows, key=size_hint), index_map)
+                    cluster.members[member] = (min(trip_count, cluster.rows, key=size_hint), index_map)
         else:
             cluster.reduced = (self.graph.shape(node.operands[0]), node.attributes["dimensions"])
 
@@ -182,13 +183,13 @@ class Placement:
 
     # --- admission ---------------------------------------------------------------------------------------------------
 
-    def _admit(self, cluster: Cluster, node: Node) -> Place | None:
+    def _admit(self, cluster: Cluster, node: Node) -> ProducerPlan | None:
         """Can the cluster compute `node` itself, instead of reading it?"""
         if node.role == CONSTANT:
             return self._admit_constant(cluster, node)
         if cluster.kind not in _FUSING or len(cluster.members) >= self.policy.body_ops:
             return None
-        evaluations: IntLike = 0
+        trip_count: IntLike = 0
         index_map: IndexMap = None
         view = False
         for user in self.clusters.users[node.index]:
@@ -200,18 +201,16 @@ class Placement:
             if step[1] is VIEW:
                 view = True
             elif index_map == step[1]:
-                evaluations = max(evaluations, step[0], key=size_hint)
-            else:  # read at two different places: evaluated for each
-                index_map = SeveralIndices(node.index) if evaluations else step[1]
-                evaluations = evaluations + step[0]
+                trip_count = max(trip_count, step[0], key=size_hint)
+            else:  # read at two different indices: computed for each
+                index_map = SeveralIndices(node.index) if trip_count else step[1]
+                trip_count = trip_count + step[0]
         if view:
-            return Place(0, VIEW) if not evaluations or node.free else None
-        place = Place(evaluations, index_map)
-        return (
-            self._admit_reduce(cluster, node, place) if node.role == REDUCE else self._admit_loop(cluster, node, place)
-        )
+            return ProducerPlan(0, VIEW) if not trip_count or node.free else None
+        plan = ProducerPlan(trip_count, index_map)
+        return self._admit_reduce(cluster, node, plan) if node.role == REDUCE else self._admit_loop(cluster, node, plan)
 
-    def _admit_constant(self, cluster: Cluster, node: Node) -> Place | None:
+    def _admit_constant(self, cluster: Cluster, node: Node) -> ProducerPlan | None:
         if cluster.kind in ("control", "view", "constant"):
             return None
         for user in self.clusters.users[node.index]:
@@ -223,12 +222,12 @@ class Placement:
                     return None
                 if reader.role == ALONE and not self._takes_number(reader, node):
                     return None
-        return Place(cluster.elements, None)
+        return ProducerPlan(cluster.elements, None)
 
     def _step(self, cluster: Cluster, user: Node, node: Node) -> tuple[IntLike, IndexMap] | None:
-        """(evaluations, index map) of `node` as an operand of one member of the cluster; None where it must be read
+        """(trip_count, index map) of `node` as an operand of one member of the cluster; None where it must be read
         from memory."""
-        evaluations, index_map = cluster.members[user.index]
+        trip_count, index_map = cluster.members[user.index]
         elsewhere = OperandIndex(user.index)
         if user.role == DOT or index_map is VIEW:
             return (0, VIEW) if user.name != "convolution" and is_view_chain(self.clusters, node.index) else None
@@ -245,63 +244,63 @@ class Placement:
             full = self.graph.elements(user.operands[0])
             return full, Identity(full)
         if user.in_order:
-            return evaluations, index_map
+            return trip_count, index_map
         if user.name == "broadcast":
             prefix = (
                 isinstance(index_map, Identity) and cluster.kind != "column" and is_prefix_broadcast(user, node.shape)
             )
             repeated = (
-                cluster.rows if cluster.kind == "row" and prefix and node.elements == cluster.rows else evaluations
+                cluster.rows if cluster.kind == "row" and prefix and node.elements == cluster.rows else trip_count
             )
             return repeated, Identity(node.elements) if prefix else elsewhere
         if user.name in ("concatenate", "pad"):
             if len(user.operands) > self.policy.concatenated or (user.name == "concatenate" and node.expensive):
                 return None
-            each = node.elements * -(-evaluations // maximum(1, user.elements))
-            return min(evaluations, each, key=size_hint), elsewhere
+            each = node.elements * -(-trip_count // maximum(1, user.elements))
+            return min(trip_count, each, key=size_hint), elsewhere
         if user.name == "gather" and node.results[0] == user.operands[0] and not node.free and node.name != "convert":
             # A few rows of a table that is computed: only those rows are.
-            read = size_hint(evaluations) * self.costs.gather_saves
-            return (evaluations, elsewhere) if read <= size_hint(node.elements) else None
-        return evaluations, elsewhere
+            read = size_hint(trip_count) * self.costs.gather_saves
+            return (trip_count, elsewhere) if read <= size_hint(node.elements) else None
+        return trip_count, elsewhere
 
-    def _admit_loop(self, cluster: Cluster, node: Node, place: Place) -> Place | None:
+    def _admit_loop(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> ProducerPlan | None:
         if not self.policy.holds(cluster.kind, node.name):
             return None
         if cluster.kind not in self.policy.transposing and node.name == "transpose" and moves_minor_dimension(node):
             return None
-        if cluster.kind == "update" and self.graph.nodes[cluster.hero].operands[0] in node.operands:
+        if cluster.kind == "in_place_update" and self.graph.nodes[cluster.hero].operands[0] in node.operands:
             return None  # the operand is overwritten while it would be read
         split = self.row_of[node.index]
-        if size_hint(place.evaluations) <= size_hint(node.elements) or node.free or self._is_constant_subtree(node):
-            return place
-        if split and cluster.kind == "loop" and self._row_place(cluster, place.index_map, split):
-            return Place(split.rows, place.index_map, "row", split)
+        if size_hint(plan.trip_count) <= size_hint(node.elements) or node.free or self._is_constant_subtree(node):
+            return plan
+        if split and cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
+            return ProducerPlan(split.rows, plan.index_map, "row", split)
         if node.name == "convert" and not split:
-            return place
+            return plan
         return None
 
-    def _admit_reduce(self, cluster: Cluster, node: Node, place: Place) -> Place | None:
+    def _admit_reduce(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> ProducerPlan | None:
         split = self._split(node)
         if split.is_row:
             if (
                 cluster.kind == "row"
                 and (cluster.rows, cluster.columns) == (split.rows, split.columns)
-                and place.index_map == Identity(split.rows)
+                and plan.index_map == Identity(split.rows)
             ):
-                return Place(split.rows, Identity(split.rows))
-            if cluster.kind == "loop" and self._row_place(cluster, place.index_map, split):
-                return Place(split.rows, Identity(split.rows), "row", split)
+                return ProducerPlan(split.rows, Identity(split.rows))
+            if cluster.kind == "loop" and self._can_be_row(cluster, plan.index_map, split):
+                return ProducerPlan(split.rows, Identity(split.rows), "row", split)
             return None
         reduced = (self.graph.shape(node.operands[0]), node.attributes["dimensions"])
-        if place.index_map != Identity(node.elements) or cluster.elements != node.elements:
+        if plan.index_map != Identity(node.elements) or cluster.elements != node.elements:
             return None
         if cluster.kind == "column":
-            return place if cluster.reduced == reduced else None
+            return plan if cluster.reduced == reduced else None
         becomes = cluster.kind == "loop" and "column" in self.policy.kinds
-        return Place(node.elements, Identity(node.elements), "column", split) if becomes else None
+        return ProducerPlan(node.elements, Identity(node.elements), "column", split) if becomes else None
 
-    def _row_place(self, cluster: Cluster, index_map: IndexMap, split: Split) -> bool:
+    def _can_be_row(self, cluster: Cluster, index_map: IndexMap, split: Split) -> bool:
         """Can this loop become a row fusion of that split, with a row-shaped value at that index?"""
         if "row" not in self.policy.kinds or index_map != Identity(split.rows):
             return False
@@ -341,16 +340,18 @@ class Placement:
                 read += size_hint(self.graph.bytes(operand))
         return read <= size_hint(self.graph.bytes(node.results[0]))
 
-    def _merge_loops(self, accepted: list[tuple[Cluster, Place]], node: Node) -> list[tuple[Cluster, Place]]:
-        """Make one multi-output loop of the loops that use an expensive value at the same places, if they iterate alike
-        and no path joins them. Returns the loops that may still compute it."""
+    def _merge_loops(
+        self, accepted: list[tuple[Cluster, ProducerPlan]], node: Node
+    ) -> list[tuple[Cluster, ProducerPlan]]:
+        """Make one multi-output loop of the loops that use an expensive value at the same indices, if they iterate
+        alike and no path joins them. Returns the loops that may still compute it."""
         first, where = accepted[0]
         alike = all(
             cluster.kind == "loop"
             and cluster.shape == first.shape
-            and not place.turn_into
-            and place.index_map == where.index_map
-            for cluster, place in accepted
+            and not plan.turn_into
+            and plan.index_map == where.index_map
+            for cluster, plan in accepted
         )
         outputs = sum(len(cluster.outputs) for cluster, _ in accepted)
         members = sum(len(cluster.members) for cluster, _ in accepted)
@@ -362,18 +363,18 @@ class Placement:
                     return accepted
         for cluster, _ in accepted[1:]:
             if self.clusters.reaches([first], cluster) or self.clusters.reaches([cluster], first):
-                return [(one, place) for one, place in accepted if one in self.clusters.readers(node.index)]
+                return [(one, plan) for one, plan in accepted if one in self.clusters.readers(node.index)]
             self.clusters.merge(first, cluster)
-        place = self._admit(first, node)
-        return [(first, place)] if place else []  # the others are gone
+        plan = self._admit(first, node)
+        return [(first, plan)] if plan else []  # the others are gone
 
-    def _may_output(self, cluster: Cluster, node: Node, place: Place) -> bool:
-        everywhere = place.evaluations == node.elements and place.index_map == Identity(node.elements)
+    def _may_output(self, cluster: Cluster, node: Node, plan: ProducerPlan) -> bool:
+        everywhere = plan.trip_count == node.elements and plan.index_map == Identity(node.elements)
         if len(cluster.outputs) >= self.policy.outputs or not everywhere:
             return False
-        if cluster.kind == "row" or place.turn_into == "row":
-            rows = place.split.rows if place.split else cluster.rows
-            columns = place.split.columns if place.split else cluster.columns
+        if cluster.kind == "row" or plan.turn_into == "row":
+            rows = plan.split.rows if plan.split else cluster.rows
+            columns = plan.split.columns if plan.split else cluster.columns
             # Rows without elements are computed as a loop over their reductions' results.
             return columns != 0 and node.elements in (rows, rows * columns)
         return cluster.kind in ("loop", "column") and node.shape == cluster.shape

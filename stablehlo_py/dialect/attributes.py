@@ -9,15 +9,16 @@ PLATFORMS, LEAVES, KEPT = "jax.platforms", "jax.leaves", "jax.kept"
 # The meshes that shardings name, as text; a module without it has no shardings. The front end writes it;
 # dialect/sharding.py reads it.
 MESHES = "hlo.meshes"
-# All processes of a grid have the same arguments and results. The front end writes it, backends read it.
-WHOLE = "hlo.whole"
+# All arguments and results are replicated: every process of a grid has the same. The front end writes it, backends
+# read it.
+REPLICATED = "hlo.replicated"
 # Windows of scatters count as a whole or not at all; on an op, those of that scatter. dialect/scatter_windows.py writes
 # it, evaluation and backends read it.
 WHOLE_WINDOWS = "hlo.whole_windows"
 # What a call of a program with dynamic dimensions must hold to. `symbolize` writes it, backends read it.
 CHECKS = "hlo.checks"
-# A hash of the ops as `peephole` left them. It writes and reads it.
-SETTLED = "hlo.settled"
+# A fingerprint of the ops as `peephole` left them, at its fixpoint. It writes and reads it.
+FIXPOINT = "hlo.fixpoint"
 # The size of the arena; pairs of input and output that share a buffer. `buffer-assignment` writes both, backends read.
 ARENA_BYTES, DONATIONS = "hlo.arena_bytes", "hlo.donations"
 

@@ -12,10 +12,10 @@ from stablehlo_py.dialect.attributes import (
     MHLO_SHARDING,
     PARTITIONS,
     REPLICAS,
+    REPLICATED,
     RESULT_INFO,
     SHARDING,
     SHARDING_RULE,
-    WHOLE,
     WHOLE_WINDOWS,
 )
 from stablehlo_py.dialect.call_signatures import what_is_wrong
@@ -51,7 +51,7 @@ _OF_MODULE: _Wanted = {
     REPLICAS: _COUNT,
     PARTITIONS: _COUNT,
     # Our own, which are there when what was loaded is written and loaded again.
-    WHOLE: _UNIT,
+    REPLICATED: _UNIT,
     WHOLE_WINDOWS: _UNIT,
     MESHES: ("a dictionary of strings", _are_strings),
 }

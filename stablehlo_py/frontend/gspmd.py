@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stablehlo_py.dialect.attributes import MHLO_SHARDING, PARTITIONS, SHARDING, WHOLE
+from stablehlo_py.dialect.attributes import MHLO_SHARDING, PARTITIONS, REPLICATED, SHARDING
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import annotate, declare_meshes
 from stablehlo_py.errors import Problem, UnsupportedError
@@ -53,7 +53,7 @@ def expand(module: ir.Module, calls: Sequence[ir.Operation]) -> None:
         raise UnsupportedError("the model is split by hand in a way that is not known", problems=problems)
     if found:
         with module.context:
-            attributes[WHOLE] = ir.UnitAttr.get()
+            attributes[REPLICATED] = ir.UnitAttr.get()
     with module.context:
         meshes = Meshes()
         for op in sharded:

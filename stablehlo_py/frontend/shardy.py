@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from stablehlo_py.dialect.attributes import PARTITIONS, SHARDING, SHARDING_RULE, WHOLE
+from stablehlo_py.dialect.attributes import PARTITIONS, REPLICATED, SHARDING, SHARDING_RULE
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import declare_meshes
 from stablehlo_py.errors import LoadError, UnsupportedError
@@ -80,7 +80,7 @@ def attach(module: ir.Module, stripped: Stripped) -> None:
         declare_meshes(module, stripped.meshes)
     if stripped.manual:
         with module.context:
-            module.operation.attributes[WHOLE] = ir.UnitAttr.get()
+            module.operation.attributes[REPLICATED] = ir.UnitAttr.get()
 
 
 def strip(source: Source) -> tuple[Source, Stripped]:

@@ -27,7 +27,7 @@ PLACES = dict.fromkeys(("module", "argument", "result", "function", "call", "end
         ("module", 'mhlo.num_replicas = "two"', 'mhlo.num_replicas = "two", which must be a positive integer'),
         ("module", "mhlo.num_partitions = 0 : i32", "must be a positive integer"),
         ("module", "hlo.donations = array<i64: 0>", "hlo.donations, which is of this compiler's own making"),
-        ("module", "hlo.whole = 1", "must be an attribute without a value"),
+        ("module", "hlo.replicated = 1", "must be an attribute without a value"),
         ("argument", "tf.aliasing_output = [0]", r"tf.aliasing_output = [0], which must be an integer"),
         ("argument", "jax.buffer_donor = 1.0", "which must be true or false"),
         ("argument", "jax.global_constant = 3", "which must be a string"),
@@ -46,7 +46,7 @@ def test_attributes_of_another_kind(place: str, attribute: str, message: str) ->
 
 
 def test_what_loading_writes_can_be_loaded_again() -> None:
-    load(PROGRAM.format(**{**PLACES, "module": "hlo.whole, hlo.whole_windows, mhlo.num_partitions = 1 : i32"}))
+    load(PROGRAM.format(**{**PLACES, "module": "hlo.replicated, hlo.whole_windows, mhlo.num_partitions = 1 : i32"}))
 
 
 FORMS = (Path(__file__).parents[1] / "conformance/forms/custom_calls.mlir").read_text().split("// -----\n")

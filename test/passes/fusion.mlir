@@ -54,7 +54,7 @@ func.func @equal(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf
 // CHECK-DAG: %[[S:.*]] = func.call @[[LOOP:.*]](%[[H]])
 // CHECK-DAG: %[[V:.*]] = "hlo.reshape"(%[[S]])
 // CHECK-DAG: func.call @[[UPDATE:.*]](%[[YS]], %[[V]], %[[I]])
-// CHECK: hlo.fusion = "update"
+// CHECK: hlo.fusion = "in_place_update"
 // CHECK: "hlo.constant"
 // CHECK: "hlo.dynamic_update_slice"
 func.func @scan(%h: tensor<128xf32>, %ys: tensor<100x128xf32>) -> tensor<100x128xf32> {

@@ -5,7 +5,7 @@
 // CHECK-NOT: scf.while
 // CHECK: call @loop_0(%arg0) : (tensor<f32>) -> (tensor<i32>, tensor<f32>)
 // CHECK: func.func private @loop_0
-// CHECK-SAME: hlo.fusion = "tiny_loop"
+// CHECK-SAME: hlo.fusion = "straight_line_loop"
 // CHECK: scf.while
 func.func @main(%x: tensor<f32>) -> tensor<f32> {
   %zero = "hlo.constant"() {value = dense<0> : tensor<i32>} : () -> tensor<i32>
@@ -54,7 +54,7 @@ func.func @main(%xs: tensor<1000xf32>, %ys: tensor<1000xf32>) -> tensor<1000xf32
 // Whole-array arithmetic on a big carry stays a loop of kernels.
 // CHECK-LABEL: func.func @main
 // CHECK: scf.while
-// CHECK-NOT: tiny_loop
+// CHECK-NOT: straight_line_loop
 func.func @main(%x: tensor<1000xf32>) -> tensor<1000xf32> {
   %zero = "hlo.constant"() {value = dense<0> : tensor<i32>} : () -> tensor<i32>
   %ten = "hlo.constant"() {value = dense<10> : tensor<i32>} : () -> tensor<i32>
@@ -78,7 +78,7 @@ func.func @main(%x: tensor<1000xf32>) -> tensor<1000xf32> {
 // CHECK-LABEL: func.func @main
 // CHECK: [[C:%[0-9]+]] = "hlo.broadcast"
 // CHECK: call @loop_0({{.*}}[[C]]{{.*}}) : {{.*}}tensor<1000xf32>
-// CHECK: func.func private @loop_0({{.*}}tensor<1000xf32>{{.*}}"tiny_loop"
+// CHECK: func.func private @loop_0({{.*}}tensor<1000xf32>{{.*}}"straight_line_loop"
 // CHECK-NOT: "hlo.broadcast"{{.*}}tensor<1000xf32>
 func.func @main(%n: tensor<i32>) -> tensor<1xf32> {
   %one = "hlo.constant"() {value = dense<1> : tensor<i32>} : () -> tensor<i32>

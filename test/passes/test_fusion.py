@@ -326,16 +326,16 @@ def test_equal_layers_share_their_functions(mlir_context: ir.Context) -> None:
     assert len(functions(module)) == 2
 
 
-def test_scalar_work_between_kernels_is_one_tiny_fusion(mlir_context: ir.Context) -> None:
+def test_scalar_work_between_kernels_stays_in_registers(mlir_context: ir.Context) -> None:
     text = Text(t="f32", x="64x64xf32")
     one = text.constant(1.0)
     first = text.like("subtract", one, text.like("power", text.constant(0.9), "t"))
     second = text.like("subtract", one, text.like("power", text.constant(0.99), "t"))
     ratio = text.broadcast(text.like("divide", first, second), "64x64xf32")
     module = fused(text.module(text.like("multiply", "x", ratio), text.like("add", "t", one)))
-    assert kinds(module) == ["tiny", "loop"]
+    assert kinds(module) == ["straight_line", "loop"]
     alone = Text(t="f32")
-    assert kinds(fused(alone.module(alone.like("add", "t", alone.constant(1.0))), tiny=False)) == ["loop"]
+    assert kinds(fused(alone.module(alone.like("add", "t", alone.constant(1.0))), straight_line=False)) == ["loop"]
 
 
 def test_reshapes_at_the_border_are_views(mlir_context: ir.Context) -> None:
@@ -357,7 +357,7 @@ def test_an_operand_of_an_update_is_not_read_elsewhere_in_its_fusion(mlir_contex
     )
     zero = text.op("constant", "i32", attributes="value = dense<0> : tensor<i32>")
     module = fused(text.module(text.op("dynamic_update_slice", "64x64xf32", "x", text.like("tanh", row), "i", zero)))
-    assert kinds(module)[-1] == "update"
+    assert kinds(module)[-1] == "in_place_update"
     assert bodies(module)[-1]["slice"] == 0
 
 
@@ -422,7 +422,7 @@ def test_random_programs_keep_their_values(mlir_context: ir.Context, seed: int) 
     arguments.append(np.array(seed % 3, np.int32))
     module = ir.Module.parse(Generator(seed).module())
     expected = run_function(module.body.operations[0], arguments)
-    fused(module, tiny=seed % 2 == 0)
+    fused(module, straight_line=seed % 2 == 0)
     inline_calls(module)
     for before, after in zip(expected, run_function(module.body.operations[0], arguments), strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)

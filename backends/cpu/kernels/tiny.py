@@ -109,7 +109,9 @@ class _Emitter:
                 static_shape(result), element(result), operands, lambda row: apply(self.f, op, row)
             )
         else:
-            raise UnsupportedError(f"a tiny kernel cannot hold '{name}'", op=name, location=user_location(op.location))
+            raise UnsupportedError(
+                f"a register-resident kernel cannot hold '{name}'", op=name, location=user_location(op.location)
+            )
 
     def holding(self, value: ir.Value) -> Held:
         """Where a value is.
@@ -455,7 +457,9 @@ class _Emitter:
         while seen not in self.output_of:
             follower = next((use for use in seen.uses if _keeps_memory(use.owner, use.operand_number)), None)
             if follower is None:
-                raise UnsupportedError("a big value of a tiny kernel reaches no output", location=str(value.location))
+                raise UnsupportedError(
+                    "a big value of a register-resident kernel reaches no output", location=str(value.location)
+                )
             seen = _followed(follower.owner, follower.operand_number)
         return self.f.parameters[f"out{self.output_of[seen]}"]
 

@@ -1,4 +1,4 @@
-"""Kernels of kind `update`: `hlo.dynamic_update_slice` written in place.
+"""Kernels of kind `in_place_update`: `hlo.dynamic_update_slice` written in place.
 
 Only the elements of the update are written. Where the result does not share memory with the operand, a first phase
 copies the operand. Where the update is computed from the operand that it overwrites, a phase before the last computes
@@ -50,7 +50,7 @@ class _Update:
         while root.owner.name == "hlo.reshape":
             root = root.owner.operands[0]
         if root.owner.name != "hlo.dynamic_update_slice":
-            raise InternalError(f"result {number} of update fusion {self.fusion.name} is no dynamic_update_slice")
+            raise InternalError(f"result {number} of in-place update {self.fusion.name} is no dynamic_update_slice")
         operand, update, *starts = root.owner.operands
         source = operand
         while not isinstance(source.owner, ir.Block) and source.owner.name == "hlo.reshape":

@@ -1,4 +1,4 @@
-"""Kernels of kind `tiny`: straight-line code and whole loops in registers, against NumPy."""
+"""Kernels of kind `straight_line`: straight-line code and whole loops in registers, against NumPy."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def random(*sizes: int, dtype: object = np.float32) -> np.ndarray:
 
 
 def straight(arrays: Sequence[np.ndarray], body: Body, target: CpuTarget | None = None) -> list[np.ndarray]:
-    """Results of a tiny fusion that `body` builds over inputs like `arrays`."""
+    """Results of a register-resident fusion that `body` builds over inputs like `arrays`."""
     context = make_context()
     with context, ir.Location.unknown():
         module = ir.Module.create()
         inputs = [build.tensor(array.shape, element_type_of(array.dtype, context)) for array in arrays]
         with ir.InsertionPoint(module.body):
             function = func_dialect.FuncOp("fusion_0", (inputs, []), visibility="private")
-            function.attributes["hlo.fusion"] = ir.StringAttr.get("tiny")
+            function.attributes["hlo.fusion"] = ir.StringAttr.get("straight_line")
             block = function.add_entry_block()
         with ir.InsertionPoint(block):
             made = body(*block.arguments)
@@ -269,7 +269,8 @@ def counted(carried: str, body: str, results: str, trips: int = 10) -> str:
 
 
 def loop(signature: str, content: str, arrays: Sequence[np.ndarray], attributes: str = "") -> list[np.ndarray]:
-    text = f'func.func private @fusion_0{signature} attributes {{hlo.fusion = "tiny"{attributes}}} {{{content}\n}}'
+    attributes = f'{{hlo.fusion = "straight_line"{attributes}}}'
+    text = f"func.func private @fusion_0{signature} attributes {attributes} {{{content}\n}}"
     return run_kernel(text, arrays, host_target())
 
 

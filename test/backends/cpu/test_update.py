@@ -37,7 +37,7 @@ def test_update(starts: tuple[int, int], window: tuple[int, int], attributes, ta
         return build.value("dynamic_update_slice", x.type, x, build.like("add", u, u), i, j)
 
     inputs = ["tensor<10x40xf32>", f"tensor<{window[0]}x{window[1]}xf32>", "tensor<i32>", "tensor<i32>"]
-    text = build_fusion("update", inputs, body, attributes)
+    text = build_fusion("in_place_update", inputs, body, attributes)
     arrays = [x, u, *(np.array(start, np.int32) for start in starts)]
     np.testing.assert_array_equal(run_kernel(text, arrays, target)[0], expected)
 
@@ -53,7 +53,7 @@ def test_update_computed_from_the_operand(attributes, target) -> None:
         zero = build.constant(np.int32(0), ir.Type.parse("i32"))
         return build.value("dynamic_update_slice", x.type, x, build.like("negate", moved), i, zero)
 
-    text = build_fusion("update", ["tensor<10x40xf32>", "tensor<i32>"], body, attributes)
+    text = build_fusion("in_place_update", ["tensor<10x40xf32>", "tensor<i32>"], body, attributes)
     expected = np.concatenate([x[:2], -x[1:4], x[5:]])
     np.testing.assert_array_equal(run_kernel(text, [x, np.array(2, np.int32)], target)[0], expected)
 
@@ -65,7 +65,7 @@ def test_one_element_of_a_vector(attributes, target) -> None:
     def body(x: ir.Value, u: ir.Value, i: ir.Value) -> ir.Value:
         return build.value("dynamic_update_slice", x.type, x, build.reshape(u, (1,)), i)
 
-    text = build_fusion("update", ["tensor<100xf32>", "tensor<f32>", "tensor<i64>"], body, attributes)
+    text = build_fusion("in_place_update", ["tensor<100xf32>", "tensor<f32>", "tensor<i64>"], body, attributes)
     expected = x.copy()
     expected[42] = 7
     np.testing.assert_array_equal(
@@ -78,11 +78,11 @@ def test_in_place_writes_only_the_update() -> None:
         return build.value("dynamic_update_slice", x.type, x, u, i)
 
     inputs = ["tensor<1000000xf32>", "tensor<16xf32>", "tensor<i32>"]
-    kernel = compile_kernel(build_fusion("update", inputs, body, IN_PLACE[1]), TARGETS[0]).kernel
+    kernel = compile_kernel(build_fusion("in_place_update", inputs, body, IN_PLACE[1]), TARGETS[0]).kernel
     assert len(kernel.phases) == 1
     assert kernel.shared_bytes == 0
 
 
 def test_other_roots_are_refused() -> None:
     with pytest.raises(InternalError, match="no dynamic_update_slice"):
-        compile_kernel(build_fusion("update", ["tensor<4xf32>"], lambda x: build.like("abs", x)), TARGETS[0])
+        compile_kernel(build_fusion("in_place_update", ["tensor<4xf32>"], lambda x: build.like("abs", x)), TARGETS[0])

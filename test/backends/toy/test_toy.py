@@ -84,7 +84,14 @@ def test_models_run(name: str) -> None:
         assert suite.largest_difference(result, wanted) <= model.tolerance
     assert list(executable.stages) == ["stablehlo", "hlo", "optimized", "maps", "listing", "bytes"]
     kinds = {line.split()[1].rstrip(":") for line in executable.stages["listing"].splitlines()}
-    assert "map" in kinds and not kinds & {"loop", "row", "column", "tiny", "tiny_loop", "update"}
+    assert "map" in kinds and not kinds & {
+        "loop",
+        "row",
+        "column",
+        "straight_line",
+        "straight_line_loop",
+        "in_place_update",
+    }
 
 
 def test_nothing_of_another_backend_is_needed(folder: Path) -> None:

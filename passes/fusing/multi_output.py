@@ -1,4 +1,5 @@
-"""What is left to do when every op has found its fusion: rows without reductions, fusions that belong together."""
+"""What is left to do when every producer is fused: rows without reductions, and multi-output fusion of consumers (loops
+over the results of one fusion) and of siblings (reductions over one operand)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import CONSTANT
 
 
-def settle_rows(clusters: Clusters) -> None:
+def rows_to_loops(clusters: Clusters) -> None:
     """Row fusions that no reduction has joined become loops again; their row-shaped values move to a loop of their
     own."""
     graph = clusters.graph
@@ -17,14 +18,14 @@ def settle_rows(clusters: Clusters) -> None:
         cluster.kind = "loop"
         per_row = [
             node
-            for node, (evaluations, _) in cluster.members.items()
-            if evaluations == cluster.rows != cluster.elements
+            for node, (trip_count, _) in cluster.members.items()
+            if trip_count == cluster.rows != cluster.elements
             and not graph.nodes[node].free
             and graph.nodes[node].role != CONSTANT
         ]
         for node in per_row:
             apart = Cluster("loop", node, graph.nodes[node].shape, graph.nodes[node].elements)
-            clusters.homes[node] = [home for home in clusters.homes[node] if home is not cluster] + [apart]
+            clusters.containing[node] = [one for one in clusters.containing[node] if one is not cluster] + [apart]
             _copy_free_operands(clusters, cluster, apart, node)
         for node in per_row:
             del cluster.members[node]
@@ -43,7 +44,7 @@ def _copy_free_operands(clusters: Clusters, source: Cluster, target: Cluster, no
                 _copy_free_operands(clusters, source, target, producer)
 
 
-def merge_followers(clusters: Clusters) -> None:
+def fuse_consumers(clusters: Clusters) -> None:
     """Loops over the results of one row or column fusion, and over nothing else, join it as further outputs."""
     graph = clusters.graph
     for cluster in clusters.all():
@@ -54,7 +55,7 @@ def merge_followers(clusters: Clusters) -> None:
             for operand in graph.nodes[node].operands:
                 producer = graph.producer[operand]
                 if producer not in cluster.members:
-                    owner = clusters.own(producer) if producer >= 0 else None
+                    owner = clusters.owner(producer) if producer >= 0 else None
                     sources[id(owner)] = owner
         source = next(iter(sources.values()), None)
         if len(sources) != 1 or source is None or source.kind not in ("row", "column"):
@@ -86,7 +87,7 @@ def _is_in_order(clusters: Clusters, cluster: Cluster, elements: IntLike) -> boo
     return True
 
 
-def merge_siblings(clusters: Clusters) -> None:
+def fuse_siblings(clusters: Clusters) -> None:
     """Reductions over the same operand, or over the same shape with a common input, become one multi-output fusion."""
     groups: dict[object, list[Cluster]] = {}
     graph = clusters.graph

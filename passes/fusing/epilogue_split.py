@@ -1,7 +1,7 @@
-"""Which part of an epilogue is better left to the fusions that read it.
+"""Epilogue splitting: which part of an epilogue is better left to the fusions that read it.
 
 An epilogue with several outputs writes each of them. Where readers can compute one from another as cheaply, or where
-the members behind an output cost more bytes than they save, a part is given back: a member with all that depends on
+the members behind an output cost more bytes than they save, a part is split off: a member with all that depends on
 it, or everything that a member does not depend on. Sets of members are bit masks here: the parts of a long epilogue
 are many. The layers of a model ask the same question again and again, so answers are kept.
 """
@@ -20,8 +20,8 @@ from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
 ANSWERS_KEPT = 256
 
 
-def part_to_give_back(clusters: Clusters, cluster: Cluster, required: bool) -> list[int]:
-    """The members to give back, in order: those that cost most; none where that makes it no cheaper, unless it is
+def part_to_split_off(clusters: Clusters, cluster: Cluster, required: bool) -> list[int]:
+    """The members to split off, in order: those that cost most; none where that makes it no cheaper, unless it is
     `required` (there are too many outputs)."""
     indices = sorted(cluster.members)
     return [indices[position] for position in positions(_best(_describe(clusters, cluster, indices), required))]
@@ -113,8 +113,8 @@ class _Search:
         return (1 << len(self.of.users)) - 1
 
     def best(self, required: bool) -> int:
-        """The part to give back, 0 for none."""
-        # Giving back what does not end in fusions of its users makes one more kernel.
+        """The part to split off, 0 for none."""
+        # Splitting off what does not end in fusions of its users makes one more kernel.
         parts = [part for part in self._candidates() if part and (required or not part & ~self.of.fusable)]
         best = min(parts, key=self._cost_without, default=0)
         return best if best and (required or self._cost_without(best) < self._cost_without(0)) else 0
@@ -131,7 +131,7 @@ class _Search:
         return parts + [self._all & ~(part | self.of.hero) for part in needs]
 
     def _cost_without(self, part: int) -> int:
-        """Bytes written when a part is given back; what is lost is that others read the outputs to compute it."""
+        """Bytes written when a part is split off; what is lost is that others read the outputs to compute it."""
         known = self.costs.get(part)
         if known is not None:
             return known

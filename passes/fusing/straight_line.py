@@ -1,4 +1,5 @@
-"""Work on few elements between the big kernels: as many such clusters as possible become one straight-line fusion."""
+"""Work on few elements between the big kernels: as many such clusters as possible become one straight-line fusion,
+whose values stay out of memory."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import heapq
 from stablehlo_py.dialect.size import is_known
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import Graph
-from stablehlo_py.passes.policy import TinyLimits
+from stablehlo_py.passes.policy import StraightLineLimits
 
 #: Ops that read few elements of an operand of any size.
 _PARTIAL_READS = frozenset(("slice", "dynamic_slice"))
@@ -15,8 +16,8 @@ _PARTIAL_READS = frozenset(("slice", "dynamic_slice"))
 _NOT_UNROLLED = frozenset(("gather", "size"))
 
 
-def tiny_cost(graph: Graph, cluster: Cluster, limits: TinyLimits) -> int:
-    """Scalar operations of the cluster after unrolling; more than the limit when it cannot be a tiny fusion."""
+def straight_line_cost(graph: Graph, cluster: Cluster, limits: StraightLineLimits) -> int:
+    """Scalar operations of the cluster after unrolling; more than the limit when it cannot be unrolled."""
     too_much = limits.cost + 1
     if cluster.kind not in ("loop", "row", "column", "view"):
         return too_much
@@ -40,12 +41,12 @@ def tiny_cost(graph: Graph, cluster: Cluster, limits: TinyLimits) -> int:
     return cost
 
 
-def merge_tiny(clusters: Clusters, limits: TinyLimits) -> None:
-    """Walk the clusters as they could run; whatever tiny work is ready when no other is becomes one fusion (or few,
-    by cost)."""
+def fuse_straight_line(clusters: Clusters, limits: StraightLineLimits) -> None:
+    """Walk the clusters as they could run; whatever work on few elements is ready when no other is becomes one fusion
+    (or few, by cost)."""
     graph = clusters.graph
     everything = clusters.all()
-    costs = {id(cluster): tiny_cost(graph, cluster, limits) for cluster in everything}
+    costs = {id(cluster): straight_line_cost(graph, cluster, limits) for cluster in everything}
     waiting: dict[int, int] = {id(cluster): 0 for cluster in everything}
     followers: dict[int, list[Cluster]] = {}
     for cluster in everything:
@@ -55,7 +56,10 @@ def merge_tiny(clusters: Clusters, limits: TinyLimits) -> None:
         followers[id(cluster)] = list(following.values())
         for key in following:
             waiting[key] += 1
-    ready: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])  # (last, position): others, tiny
+    ready: tuple[list[tuple[int, int]], list[tuple[int, int]]] = (
+        [],
+        [],
+    )  # (last, position): others, those on few elements
     position_of = {id(cluster): position for position, cluster in enumerate(everything)}
 
     def make_ready(cluster: Cluster) -> None:
@@ -66,13 +70,13 @@ def merge_tiny(clusters: Clusters, limits: TinyLimits) -> None:
             make_ready(cluster)
     batch: list[Cluster] = []
     while ready[0] or ready[1]:
-        take_tiny = bool(ready[1]) and (bool(batch) or not ready[0])
-        if not take_tiny and batch:
+        take_few = bool(ready[1]) and (bool(batch) or not ready[0])
+        if not take_few and batch:
             _merge_batch(clusters, batch, costs, limits)
             batch = []
-        _, position = heapq.heappop(ready[take_tiny])
+        _, position = heapq.heappop(ready[take_few])
         cluster = everything[position]
-        if take_tiny:
+        if take_few:
             batch.append(cluster)
         for follower in followers[id(cluster)]:
             waiting[id(follower)] -= 1
@@ -81,7 +85,7 @@ def merge_tiny(clusters: Clusters, limits: TinyLimits) -> None:
     _merge_batch(clusters, batch, costs, limits)
 
 
-def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int], limits: TinyLimits) -> None:
+def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int], limits: StraightLineLimits) -> None:
     if all(cluster.kind == "view" for cluster in batch):
         return
     kept: Cluster | None = None
@@ -90,7 +94,7 @@ def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int]
         cost = costs[id(cluster)]
         if kept is None or spent + cost > limits.cost:
             kept, spent = cluster, cost
-            kept.kind = "tiny"
+            kept.kind = "straight_line"
             continue
         clusters.merge(kept, cluster)
         spent += cost
