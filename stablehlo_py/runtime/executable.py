@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stablehlo_py.backends.base import backend_of
-from stablehlo_py.boundary import as_shlo_error, expect, guards_itself, is_expected, public
+from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import artifact
-from stablehlo_py.runtime.arguments import candidates, convert, not_buffers, taken, usable
+from stablehlo_py.runtime.arguments import convert
 from stablehlo_py.runtime.buffer import DONATED, Buffer, Placement, result_of
 from stablehlo_py.runtime.entry import Entry, required
 from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
@@ -101,22 +101,6 @@ class Executable(CompiledModel):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._program,)  # a copy, in this process or another, with machine code of its own
 
-    @public
-    def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
-        expect(copy, bool, "copy", "True or False")
-        failure: ArgumentError | None = None
-        for spec in candidates(self.inputs, position):
-            try:
-                (ready,) = convert([array], [spec])
-            except ArgumentError as error:
-                failure = failure or error.with_traceback(None)  # it would have this frame, which has the error
-                continue
-            return self._placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)
-        try:
-            raise failure or ArgumentError("the model takes no inputs")
-        finally:
-            del failure  # its traceback has this frame
-
     @guards_itself
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         try:
@@ -127,18 +111,9 @@ class Executable(CompiledModel):
             raise as_shlo_error(error, "Executable.call failed") from error
 
     def _call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
-        addresses = []
         placement = self._placement
-        try:
-            buffers = taken(buffers, self.inputs, self._leaves, "buffers")
-            for buffer, spec in zip(buffers, self.inputs, strict=True):
-                if buffer._gone is not None or buffer._space is not placement.space or buffer.spec is not spec:
-                    placement.check(buffer, spec)
-                addresses.append(buffer.address)
-        except Exception as error:  # what is no buffer has no such attributes, what is no sequence no length
-            if is_expected(error):
-                raise
-            raise not_buffers(buffers) from error
+        buffers = self._buffers_for(buffers)
+        addresses = [buffer.address for buffer in buffers]
         for input_ in self._donated.values():
             if sum(buffer is buffers[input_] for buffer in buffers) > 1:
                 raise ArgumentError(

@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from stablehlo_py.runtime.buffer import Buffer
+from stablehlo_py.boundary import expect, is_expected, public
+from stablehlo_py.errors import ArgumentError
+from stablehlo_py.runtime.arguments import as_array, candidates, not_buffers, problem_with, taken, usable
+from stablehlo_py.runtime.buffer import Buffer, Placement
 from stablehlo_py.runtime.memory_plan import MemoryPlan
-from stablehlo_py.runtime.program import Spec, signature
+from stablehlo_py.runtime.program import Leaves, Spec, signature
 
 
 def wrapped(text: str) -> str:
@@ -34,6 +37,8 @@ class CompiledModel(ABC):
 
     inputs: tuple[Spec, ...]
     outputs: tuple[Spec, ...]
+    _leaves: Leaves | None  # of the call that it was exported from
+    _placement: Placement  # of its buffers
 
     @property
     @abstractmethod
@@ -53,7 +58,7 @@ class CompiledModel(ABC):
             CallError: the function behind a custom call failed.
         """
 
-    @abstractmethod
+    @public
     def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
         """Bring an input to where the program runs, once for many calls. Its spec is found by `position`, else by
         order: the first input that it fits. Without `copy` a dense array of the host (NumPy, JAX, DLPack) is used where
@@ -62,6 +67,30 @@ class CompiledModel(ABC):
         Raises:
             ArgumentError: it fits no input, or not the one at `position`; or it cannot be used without a copy.
         """
+        expect(copy, bool, "copy", "True or False")
+        problems = []
+        for spec in candidates(self.inputs, position):
+            candidate = as_array(array, spec)
+            problem = problem_with(candidate, spec)
+            if problem is None:
+                ready = np.require(candidate, requirements=("C", "ALIGNED"))
+                return self._placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)
+            problems.append(problem)
+        raise ArgumentError("the array fits no input" if problems else "the model takes no inputs", problems=problems)
+
+    def _buffers_for(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """One buffer for each input, checked. Raises ArgumentError."""
+        try:
+            found = taken(buffers, self.inputs, self._leaves, "buffers")
+            placement = self._placement
+            for buffer, spec in zip(found, self.inputs, strict=True):
+                if buffer._gone is not None or buffer._space is not placement.space or buffer.spec is not spec:
+                    placement.check(buffer, spec)
+        except Exception as error:  # what is no buffer has no such attributes, what is no sequence no length
+            if is_expected(error):
+                raise
+            raise not_buffers(buffers) from error
+        return found
 
     @abstractmethod
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:

@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from stablehlo_py.boundary import expect, is_expected, number, public
+from stablehlo_py.boundary import number, public
 from stablehlo_py.errors import ArgumentError, UnsupportedError, shown
 from stablehlo_py.runtime import artifact
-from stablehlo_py.runtime.arguments import as_array, candidates, convert, not_buffers, problem_with, taken, usable
+from stablehlo_py.runtime.arguments import convert
 from stablehlo_py.runtime.buffer import Buffer, Placement
 from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
 from stablehlo_py.runtime.entry import Entry
@@ -138,24 +138,6 @@ class SymbolicExecutable(CompiledModel):
         return self._specializations.for_call(arrays)
 
     @public
-    def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
-        """Bring an input to where the program runs; see `Executable.put`.
-
-        Raises:
-            ArgumentError: it fits no input, or not the one at `position`; or it cannot be used without a copy.
-        """
-        expect(copy, bool, "copy", "True or False")
-        problems = []
-        for spec in candidates(self.inputs, position):
-            candidate = as_array(array, spec)
-            problem = problem_with(candidate, spec)
-            if problem is None:
-                ready = np.require(candidate, requirements=("C", "ALIGNED"))
-                return self._placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)
-            problems.append(problem)
-        raise ArgumentError("the array fits no input", problems=problems)
-
-    @public
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         """Run on buffers; see `Executable.call`. Donated ones are copied.
 
@@ -163,14 +145,7 @@ class SymbolicExecutable(CompiledModel):
             ArgumentError: wrong number of buffers, or shapes that do not fit the model's dimensions.
             UnsupportedError: as `__call__`.
         """
-        try:
-            buffers = taken(buffers, self.inputs, self._leaves, "buffers")
-            for buffer, spec in zip(buffers, self.inputs, strict=True):
-                self._placement.check(buffer, spec)
-        except Exception as error:
-            if is_expected(error):
-                raise
-            raise not_buffers(buffers) from error
+        buffers = self._buffers_for(buffers)
         results = self._served(lambda once: once.call(buffers))
         return (
             self._specialized([np.asarray(buffer) for buffer in buffers]).call(buffers) if results is None else results
