@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stablehlo_py.debug.generate.contractions import moderate
-from stablehlo_py.debug.generate.draft import Draft, letter, sizes
+from stablehlo_py.debug.generate.draft import Draft, found, letter, require, sizes
 from stablehlo_py.debug.generate.elementwise import BINARY, DIRECTIONS
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.regions import orderable
@@ -22,8 +22,6 @@ COMPLEX = ("acos", "acosh", "asin", "asinh", "atanh", "conj", "cosh", "sinh", "s
 def special_function(d: Draft) -> Made:
     """A function of one number, mostly where it is defined."""
     x = d.value("fc")
-    if x is None:
-        return None
     if letter(x) == "c":
         return d.op(f"chlo.{d.one_of(COMPLEX)}", x)
     way = d.whole(0, 5)
@@ -38,8 +36,7 @@ def special_function(d: Draft) -> Made:
         return d.op("chlo.acosh", x)
     if way == 3:
         return d.op(f"chlo.{d.one_of(POSITIVE)}", x)
-    if str(x.type.element_type) not in ("f32", "f64"):
-        return None
+    require(str(x.type.element_type) in ("f32", "f64"))
     shifted = d.op("add", x, d.splat(1.0, x))
     name, operands = ("zeta", (shifted, x)) if d.chance(0.5) else ("polygamma", (d.splat(d.whole(0, 3), x), shifted))
     return d.op(f"chlo.{'broadcast_' if d.chance(0.3) else ''}{name}", *operands, results=[x.type])
@@ -49,21 +46,17 @@ def special_function(d: Draft) -> Made:
 def next_after(d: Draft) -> Made:
     """The float beside another one."""
     x = d.value("f")
-    if x is None:
-        return None
-    return d.op(str(d.one_of(("chlo.next_after", "chlo.broadcast_next_after"))), x, d.like(x), results=[x.type])
+    return d.op(d.one_of(("chlo.next_after", "chlo.broadcast_next_after")), x, d.like(x), results=[x.type])
 
 
 @family(3)
 def broadcasting(d: Draft) -> Made:
     """Two operands of one shape but for dimensions of size 1, or of fewer dimensions."""
     x = d.value("bsuf")
-    if x is None:
-        return None
     kind, element = letter(x), x.type.element_type
     shape = [1 if d.chance(0.3) else size for size in sizes(x)][d.whole(0, len(sizes(x)) + 1) :]
     y = d.fresh(shape, element)
-    name = str(d.one_of([name for name, letters in BINARY.items() if kind in letters]))
+    name = d.one_of([name for name, letters in BINARY.items() if kind in letters])
     result = x.type
     attributes: dict[str, object] = {}
     if d.chance(0.2) and name != "compare":
@@ -85,8 +78,6 @@ def broadcasting(d: Draft) -> Made:
 def broadcasting_select(d: Draft) -> Made:
     """A scalar predicate, or one for each element; one choice is a scalar."""
     x = d.value("sufc")
-    if x is None:
-        return None
     bool_ = ir.IntegerType.get_signless(1)
     predicate = d.like(x, bool_)
     return d.op("chlo.broadcast_select", predicate, x, d.fresh((), x.type.element_type), results=[x.type])
@@ -95,9 +86,7 @@ def broadcasting_select(d: Draft) -> Made:
 @family(0.2)
 def broadcasting_complex(d: Draft) -> Made:
     """A complex number of a tensor and a scalar."""
-    x = d.pick(lambda value: str(value.type.element_type) in ("f32", "f64"))
-    if x is None:
-        return None
+    x = found(d.pick(lambda value: str(value.type.element_type) in ("f32", "f64")))
     element = x.type.element_type
     return d.op(
         "chlo.broadcast_complex", x, d.fresh((), element), results=[d.tensor(sizes(x), ir.ComplexType.get(element))]
@@ -108,11 +97,9 @@ def broadcasting_complex(d: Draft) -> Made:
 def top_k(d: Draft) -> Made:
     """The largest elements of the last dimension, and their places."""
     x = d.value("suf", low=1)
-    if x is None or 0 in sizes(x):
-        return None
+    require(0 not in sizes(x))
     x, total = orderable(d, x)
-    if total:
-        return None
+    require(not total)
     k = d.whole(1, sizes(x)[-1] + 1)
     shape = [*sizes(x)[:-1], k]
     types = [d.tensor(shape, x.type.element_type), d.tensor(shape, ir.IntegerType.get_signless(32))]
@@ -123,11 +110,10 @@ def top_k(d: Draft) -> Made:
 def scan(d: Draft) -> Made:
     """Running sums (products, extrema) along a dimension: a body that is `op`, which is also its carry."""
     x = d.value("suf", low=1)
-    if x is None or 0 in sizes(x) or str(x.type.element_type) in ("bf16", "f16"):
-        return None
+    require(0 not in sizes(x) and str(x.type.element_type) not in ("bf16", "f16"))
     axis = d.whole(0, len(sizes(x)))
     carry = [size for number, size in enumerate(sizes(x)) if number != axis]
-    name = str(d.one_of(("add", "maximum", "minimum")))
+    name = d.one_of(("add", "maximum", "minimum"))
     init = d.broadcast(d.constant(np.asarray(0), x.type.element_type), carry)
     attributes = {
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1]),

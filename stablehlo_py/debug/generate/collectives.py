@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, sizes
+from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, require, sizes
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.regions import applies, body, combiner, computed_in
 from stablehlo_py.debug.generate.shapes import ANY
@@ -13,7 +13,7 @@ Groups = list[list[int]]
 
 def _split(d: Draft, count: int) -> Groups:
     """The numbers below `count` in groups of one size, in any order."""
-    size = int(str(d.one_of([each for each in range(1, count + 1) if count % each == 0])))
+    size = d.one_of([each for each in range(1, count + 1) if count % each == 0])
     order = [int(number) for number in d.random.permutation(count)]
     return [order[begin : begin + size] for begin in range(0, count, size)]
 
@@ -54,9 +54,7 @@ def _exchange_groups(d: Draft) -> tuple[int, Groups, dict[str, object]]:
 def all_reduce(d: Draft) -> Made:
     """One or two operands."""
     x = d.value("bsufc")
-    name = None if x is None else combiner(d, x)
-    if x is None or name is None:
-        return None
+    name = combiner(d, x)
     values = [x, d.like(x)] if d.chance(0.3) else [x]
     _, attributes = _reduction_groups(d)
     element = computed_in(d, x)
@@ -69,14 +67,10 @@ def all_reduce(d: Draft) -> Made:
 def reduce_scatter(d: Draft) -> Made:
     """Each member of a group gets a part of the combined values."""
     x = d.value("bsufc", low=1)
-    name = None if x is None else combiner(d, x)
-    if x is None or name is None:
-        return None
+    name = combiner(d, x)
     members, attributes = _reduction_groups(d)
     fitting = [axis for axis, size in enumerate(sizes(x)) if size % members == 0]
-    if not fitting:
-        return None
-    axis = fitting[d.whole(0, len(fitting))]
+    axis = d.one_of(fitting)
     shape = [size // members if number == axis else size for number, size in enumerate(sizes(x))]
     attributes["scatter_dimension"] = axis
     element = computed_in(d, x)
@@ -89,13 +83,10 @@ def reduce_scatter(d: Draft) -> Made:
 def all_gather(d: Draft) -> Made:
     """The parts of all members, one after the other along a dimension."""
     x = d.value(ANY, low=1)
-    if x is None:
-        return None
     members, attributes = _reduction_groups(d)
     axis = d.whole(0, len(sizes(x)))
     shape = [size * members if number == axis else size for number, size in enumerate(sizes(x))]
-    if members * elements(x) > MAX_ELEMENTS:
-        return None
+    require(members * elements(x) <= MAX_ELEMENTS)
     attributes["all_gather_dim"] = axis
     return d.make("all_gather", [x], [d.tensor(shape, x.type.element_type)], attributes).result
 
@@ -104,14 +95,10 @@ def all_gather(d: Draft) -> Made:
 def all_to_all(d: Draft) -> Made:
     """Parts along one dimension go to the members, and are put together along another."""
     x = d.value(ANY, low=1)
-    if x is None:
-        return None
     _, groups, attributes = _exchange_groups(d)
     members = len(groups[0])
     fitting = [axis for axis, size in enumerate(sizes(x)) if size % members == 0]
-    if not fitting:
-        return None
-    split, concat = fitting[d.whole(0, len(fitting))], d.whole(0, len(sizes(x)))
+    split, concat = d.one_of(fitting), d.whole(0, len(sizes(x)))
     shape = sizes(x)
     shape[split] //= members
     shape[concat] *= members
@@ -124,8 +111,6 @@ def all_to_all(d: Draft) -> Made:
 def collective_permute(d: Draft) -> Made:
     """Values go from process to process; who gets none has zeros."""
     x = d.value(ANY.replace("e", ""))
-    if x is None:
-        return None
     count, _, attributes = _exchange_groups(d)
     sources, targets = ([int(number) for number in d.random.permutation(count)] for _ in range(2))
     pairs = [list(pair) for pair in zip(sources, targets, strict=True)][: d.whole(1, count + 1)]
@@ -137,8 +122,6 @@ def collective_permute(d: Draft) -> Made:
 def collective_broadcast(d: Draft) -> Made:
     """The first of each group gives its value to all."""
     x = d.value(ANY.replace("e", ""))
-    if x is None:
-        return None
     _, groups, attributes = _exchange_groups(d)
     attributes["replica_groups"] = _dense(groups)
     return d.make("collective_broadcast", [x], [x.type], attributes).result
@@ -148,4 +131,4 @@ def collective_broadcast(d: Draft) -> Made:
 def process_id(d: Draft) -> Made:
     """The number of the replica, or of the partition."""
     type_ = d.tensor([], ir.Type.parse("ui32"))
-    return d.op(str(d.one_of(("replica_id", "partition_id"))), results=[type_])
+    return d.op(d.one_of(("replica_id", "partition_id")), results=[type_])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, letter, letter_of, sizes
+from stablehlo_py.debug.generate.draft import Draft, elements, letter, letter_of, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import padding
 from stablehlo_py.mlir import ir
@@ -15,8 +15,6 @@ def dot_general(d: Draft) -> Made:
     """Batch and contracting dimensions anywhere. Complex numbers are finite: the specification does not say which parts
     of a product of infinite ones are infinite, and which are NaN."""
     x = d.value("sufc", low=1)
-    if x is None:
-        return None
     if letter(x) == "c":
         x = moderate(d, x)
     rank = len(sizes(x))
@@ -41,10 +39,8 @@ def dot_general(d: Draft) -> Made:
     )
     type_ = d.tensor(result, x.type.element_type)
     work = elements(x) * elements(y)
-    if max(work, 1) > MAX_PRODUCTS * 10:
-        return None
-    made = d.op("dot_general", x, y, results=[type_], dot_dimension_numbers=numbers)
-    return made if elements(made) <= MAX_ELEMENTS else None
+    require(max(work, 1) <= MAX_PRODUCTS * 10)
+    return small(d.op("dot_general", x, y, results=[type_], dot_dimension_numbers=numbers))
 
 
 @family(2.5)
@@ -52,10 +48,9 @@ def convolution(d: Draft) -> Made:
     """One to three spatial dimensions, groups, strides, dilations of both sides, reversal, any layout. Numbers are
     finite: products with padding are zero, whether they are formed or not."""
     element = d.element()
-    if letter_of(element) not in "suf" or element.width < 8:
-        return None
+    require(letter_of(element) in "suf" and element.width >= 8)
     spatial = d.whole(1, 4)
-    groups, batch_groups = (int(n) for n in d.one_of([(1, 1)] * 5 + [(2, 1), (3, 1), (1, 2)]))  # type: ignore[attr-defined]
+    groups, batch_groups = d.one_of([(1, 1)] * 5 + [(2, 1), (3, 1), (1, 2)])
     inputs, outputs = d.whole(1, 4), d.whole(1, 4) * groups * batch_groups
     image = [d.whole(1, 7) for _ in range(spatial)]
     kernel = [d.whole(1, 4) for _ in range(spatial)]
@@ -78,20 +73,21 @@ def convolution(d: Draft) -> Made:
         f"output_spatial_dimensions = {out_order[2:]}>"
     )
     reverse = ", ".join(str(d.chance(0.2)).lower() for _ in range(spatial))
-    made = d.op(
-        "convolution",
-        *(_finite(d, d.fresh(each, element)) for each in (lhs, rhs)),
-        results=[d.tensor(shape, element)],
-        window_strides=strides,
-        padding=padding(edges),
-        lhs_dilation=left,
-        rhs_dilation=right,
-        window_reversal=f"array<i1: {reverse}>",
-        dimension_numbers=numbers,
-        feature_group_count=groups,
-        batch_group_count=batch_groups,
+    return small(
+        d.op(
+            "convolution",
+            *(_finite(d, d.fresh(each, element)) for each in (lhs, rhs)),
+            results=[d.tensor(shape, element)],
+            window_strides=strides,
+            padding=padding(edges),
+            lhs_dilation=left,
+            rhs_dilation=right,
+            window_reversal=f"array<i1: {reverse}>",
+            dimension_numbers=numbers,
+            feature_group_count=groups,
+            batch_group_count=batch_groups,
+        )
     )
-    return made if elements(made) <= MAX_ELEMENTS else None
 
 
 def _placed(values: list[int], places: list[int]) -> list[int]:
@@ -123,7 +119,7 @@ def _finite(d: Draft, x: ir.Value) -> ir.Value:
 @family(0.15, in_regions=False)
 def fft(d: Draft) -> Made:
     """Every kind, over one to three dimensions."""
-    kind = str(d.one_of(("FFT", "IFFT", "RFFT", "IRFFT")))
+    kind = d.one_of(("FFT", "IFFT", "RFFT", "IRFFT"))
     single = d.chance(0.6)
     element = ir.Type.parse(
         ("f32" if single else "f64") if kind == "RFFT" else f"complex<{'f32' if single else 'f64'}>"
@@ -139,7 +135,7 @@ def fft(d: Draft) -> Made:
 @family(0.15, in_regions=False)
 def triangular_solve(d: Draft) -> Made:
     """Both sides, both triangles, transposed or not; the diagonal is far from zero."""
-    element = ir.Type.parse(str(d.one_of(("f32", "f64", "complex<f32>"))))
+    element = ir.Type.parse(d.one_of(("f32", "f64", "complex<f32>")))
     size, other, batch = d.whole(1, 7), d.whole(1, 5), [d.whole(1, 3) for _ in range(d.whole(0, 2))]
     left = d.chance(0.5)
     a = d.fresh([*batch, size, size], element)
@@ -164,7 +160,7 @@ def triangular_solve(d: Draft) -> Made:
 @family(0.1, in_regions=False)
 def cholesky(d: Draft) -> Made:
     """Of a matrix that is positive definite: x x^T + 2 I, with a zero in the half that is not read."""
-    element = ir.Type.parse(str(d.one_of(("f32", "f64"))))
+    element = ir.Type.parse(d.one_of(("f32", "f64")))
     size = d.whole(1, 7)
     x = moderate(d, d.fresh([size, size], element))
     numbers = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stablehlo_py.debug.generate.draft import Draft
+from stablehlo_py.debug.generate.draft import Draft, NothingFits, require
 from stablehlo_py.debug.generate.families import Made, family, table
 from stablehlo_py.mlir import MLIRError, ir
 
@@ -24,13 +24,12 @@ def add_ops(d: Draft, count: int) -> list[ir.Value]:
         chosen = families[int(d.random.choice(len(families), p=weights))]
         try:
             result = chosen.draw(d)
-        except MLIRError:  # the specification does not allow this one; what it has made so far is dead code
+        except (NothingFits, MLIRError):  # or the specification forbids it; what it has made so far is dead code
             continue
-        values: list[ir.Value] = [] if result is None else [result] if isinstance(result, ir.Value) else result
-        if values:
-            successes += 1
-            made += values
-            d.pool += values
+        values = [result] if isinstance(result, ir.Value) else result
+        successes += 1
+        made += values
+        d.pool += values
     return made
 
 
@@ -55,11 +54,8 @@ def inside(d: Draft, block: ir.Block, arguments: list[ir.Value], wanted: list[ir
 @family(2)
 def while_(d: Draft) -> Made:
     """A counted loop over a few values; the count is known, or comes from an input."""
-    if d.depth >= MAX_DEPTH:
-        return None
-    carried = [value for value in (d.value("bsufc"), d.value("bsufc")) if value is not None]
-    if not carried:
-        return None
+    require(d.depth < MAX_DEPTH)
+    carried = d.values("bsufc")
     i32 = ir.IntegerType.get_signless(32)
     bound = d.constant(np.asarray(d.whole(0, 5)), i32)
     if not d.depth and d.chance(0.3):
@@ -100,11 +96,8 @@ def _count(block: ir.Block, i32: ir.Type) -> None:
 @family(1.5)
 def branches(d: Draft) -> Made:
     """`if`, or `case` with an index that may be out of range."""
-    if d.depth >= MAX_DEPTH:
-        return None
-    shaped = [value for value in (d.value("bsufc"), d.value("bsufc")) if value is not None]
-    if not shaped:
-        return None
+    require(d.depth < MAX_DEPTH)
+    shaped = d.values("bsufc")
     types = [value.type for value in shaped]
     if d.chance(0.5):
         decides, name, count = d.fresh((), ir.IntegerType.get_signless(1)), "if", 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -26,6 +27,7 @@ SPECIAL_FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e-3,
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 Fits = Callable[[ir.Value], bool]
+T = TypeVar("T")
 
 
 def letter_of(element: ir.Type) -> str:
@@ -51,6 +53,29 @@ def sizes(value: ir.Value) -> list[int]:
 def elements(value: ir.Value) -> int:
     """Number of elements of a tensor value."""
     return math.prod(value.type.shape)
+
+
+class NothingFits(Exception):
+    """A family has no operands, or would make too much of them: another one is drawn."""
+
+
+def require(fits: bool) -> None:
+    """Raise NothingFits unless it holds."""
+    if not fits:
+        raise NothingFits
+
+
+def found(value: ir.Value | None) -> ir.Value:
+    """The value. Raises NothingFits where there is none."""
+    if value is None:
+        raise NothingFits
+    return value
+
+
+def small(value: ir.Value) -> ir.Value:
+    """The value. Raises NothingFits where it is too large."""
+    require(elements(value) <= MAX_ELEMENTS)
+    return value
 
 
 class Draft:
@@ -83,8 +108,9 @@ class Draft:
         """A number in [low, high)."""
         return int(self.random.integers(low, high))
 
-    def one_of(self, choices: Sequence[object]) -> object:
-        """One of the choices."""
+    def one_of(self, choices: Sequence[T]) -> T:
+        """One of the choices. Raises NothingFits where there are none."""
+        require(len(choices) > 0)
         return choices[self.whole(0, len(choices))]
 
     def shape(self, rank: int | None = None) -> list[int]:
@@ -97,7 +123,7 @@ class Draft:
 
     def element(self) -> ir.Type:
         """An element type of this program."""
-        return self.types[self.whole(0, 2)]
+        return self.one_of(self.types)
 
     def array(self, shape: Sequence[int], element: ir.Type) -> np.ndarray:
         """Random elements; in a program of special values, some of those."""
@@ -159,16 +185,25 @@ class Draft:
         fitting = [value for value in self.pool if fits(value)]
         return fitting[int(len(fitting) * self.random.random() ** 0.6)] if fitting else None
 
-    def value(self, letters: str, low: int = 0, high: int = 9) -> ir.Value | None:
+    def value(self, letters: str, low: int = 0, high: int = 9) -> ir.Value:
         """A value of one of these classes of types, with between `low` and `high` dimensions; a new input where there
-        is none and a type of the program fits."""
-        found = self.pick(lambda value: letter(value) in letters and low <= len(sizes(value)) <= high)
-        if found is not None and not self.chance(0.05):
-            return found
+        is none and a type of the program fits. Raises NothingFits where none does."""
+        return found(self._value(letters, low, high))
+
+    def values(self, letters: str) -> list[ir.Value]:
+        """Two such values, or one. Raises NothingFits where there is none."""
+        values = [value for value in (self._value(letters), self._value(letters)) if value is not None]
+        require(len(values) > 0)
+        return values
+
+    def _value(self, letters: str, low: int = 0, high: int = 9) -> ir.Value | None:
+        known = self.pick(lambda value: letter(value) in letters and low <= len(sizes(value)) <= high)
+        if known is not None and not self.chance(0.05):
+            return known
         fitting = [element for element in self.types if letter_of(element) in letters]
         if not fitting:
-            return found
-        return self.fresh(self.shape(self.whole(low, min(high, 4) + 1)), fitting[self.whole(0, len(fitting))])
+            return known
+        return self.fresh(self.shape(self.whole(low, min(high, 4) + 1)), self.one_of(fitting))
 
     def fresh(self, shape: Sequence[int], element: ir.Type) -> ir.Value:
         """A new input (or constant), in the pool."""
@@ -179,9 +214,9 @@ class Draft:
     def like(self, value: ir.Value, element: ir.Type | None = None) -> ir.Value:
         """Another value of that shape: an earlier one, a broadcast scalar, or a new one."""
         type_ = ir.RankedTensorType.get(sizes(value), element or value.type.element_type)
-        found = self.pick(lambda other: other.type == type_ and other != value)
-        if found is not None and self.chance(0.8):
-            return found
+        known = self.pick(lambda other: other.type == type_ and other != value)
+        if known is not None and self.chance(0.8):
+            return known
         if self.chance(0.3):
             return self.broadcast(self.constant(self.array((), type_.element_type), type_.element_type), sizes(value))
         return self.fresh(sizes(value), type_.element_type)
@@ -249,7 +284,7 @@ class Draft:
 
     def indices(self, shape: Sequence[int], size: int) -> ir.Value:
         """Indices into `size` elements, some of them out of bounds."""
-        element = ir.Type.parse(str(self.one_of(("i32", "i32", "i64", "ui32", "i8"))))
+        element = ir.Type.parse(self.one_of(("i32", "i32", "i64", "ui32", "i8")))
         low = 0 if element.is_unsigned else -2
         array = self.random.integers(low, size + 2, shape)
         if not self.depth:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.debug.generate.contractions import moderate
-from stablehlo_py.debug.generate.draft import Draft, letter, letter_of, sizes
+from stablehlo_py.debug.generate.draft import Draft, found, letter, letter_of, require, sizes
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.mlir import ir
 
@@ -26,20 +26,15 @@ DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 def unary(d: Draft) -> Made:
     """One of UNARY."""
     x = d.value("bsufc8")
-    names = [name for name, letters in UNARY.items() if x is not None and letter(x) in letters]
-    if x is None or not names:
-        return None
-    return d.op(str(d.one_of(names)), x)
+    return d.op(d.one_of([name for name, letters in UNARY.items() if letter(x) in letters]), x)
 
 
 @family(9)
 def binary(d: Draft) -> Made:
     """One of BINARY, kept from what the specification leaves open: division by zero, shifts by too much."""
     x = d.value("bsufc8")
-    if x is None:
-        return None
     kind = letter(x)
-    name = str(d.one_of([name for name, letters in BINARY.items() if kind in letters]))
+    name = d.one_of([name for name, letters in BINARY.items() if kind in letters])
     y = d.like(x)
     if kind in "su":
         if name in ("divide", "remainder"):
@@ -56,10 +51,8 @@ def binary(d: Draft) -> Made:
 def compare(d: Draft) -> Made:
     """A comparison, of floats sometimes in their total order."""
     x = d.value("bsufc8")
-    if x is None:
-        return None
     y, kind = d.like(x), letter(x)
-    direction = str(d.one_of(DIRECTIONS[:2] if kind == "c" else DIRECTIONS))
+    direction = d.one_of(DIRECTIONS[:2] if kind == "c" else DIRECTIONS)
     attributes = {"comparison_direction": f"#stablehlo<comparison_direction {direction}>"}
     if kind == "f" and d.chance(0.05):
         attributes["compare_type"] = "#stablehlo<comparison_type TOTALORDER>"
@@ -70,8 +63,6 @@ def compare(d: Draft) -> Made:
 def select(d: Draft) -> Made:
     """A choice by elements, or of whole tensors."""
     x = d.value("bsufc8e")
-    if x is None:
-        return None
     bool_ = ir.IntegerType.get_signless(1)
     predicate = d.like(x, bool_) if d.chance(0.8) else d.fresh((), bool_)
     return d.op("select", predicate, x, d.like(x))
@@ -81,8 +72,6 @@ def select(d: Draft) -> Made:
 def clamp(d: Draft) -> Made:
     """Bounds of the value's shape, or scalars. The lower one need not be lower."""
     x = d.value("bsuf8")
-    if x is None:
-        return None
     element = x.type.element_type
     low, high = (d.like(x) if d.chance(0.4) else d.fresh((), element) for _ in range(2))
     return d.op("clamp", low, x, high)
@@ -92,10 +81,8 @@ def clamp(d: Draft) -> Made:
 def convert(d: Draft) -> Made:
     """Any type to any other. Floats are brought into the range of an integer first: the rest is not specified."""
     x = d.value("bsufc8e")
-    if x is None:
-        return None
     names = ("f32", "f64", "bf16", "f16", "i32", "i8", "ui8", "i64", "i1", "ui32", "i4", "complex<f32>", "i16")
-    element = d.element() if d.chance(0.5) else ir.Type.parse(str(d.one_of(names)))
+    element = d.element() if d.chance(0.5) else ir.Type.parse(d.one_of(names))
     if letter(x) == "c" and letter_of(element) != "c":
         x = d.op("real", x)
     if letter(x) == "e" and letter_of(element) in "su":
@@ -117,24 +104,21 @@ def within(d: Draft, x: ir.Value, element: ir.Type) -> ir.Value:
 @family(1)
 def complex_parts(d: Draft) -> Made:
     """A complex number of two floats."""
-    x = d.pick(lambda value: str(value.type.element_type) in ("f32", "f64"))
-    return None if x is None else d.op("complex", x, d.like(x))
+    x = found(d.pick(lambda value: str(value.type.element_type) in ("f32", "f64")))
+    return d.op("complex", x, d.like(x))
 
 
 @family(1)
 def bits(d: Draft) -> Made:
     """The bits of integers as another type of that width, also with another number of elements."""
     x = d.value("su")
-    if x is None:
-        return None
     element = x.type.element_type
     same = {8: ["i8", "ui8"], 16: ["f16", "bf16", "i16"], 32: ["f32", "i32", "ui32"], 64: ["f64", "i64"]}
-    if element.width not in same:
-        return None
+    require(element.width in same)
     if d.chance(0.3) and element.width > 8:
         half = ir.Type.parse({16: "i8", 32: "i16", 64: "i32"}[element.width])
         return d.op("bitcast_convert", x, results=[d.tensor([*sizes(x), 2], half)])
-    target = ir.Type.parse(str(d.one_of(same[element.width])))
+    target = ir.Type.parse(d.one_of(same[element.width]))
     return d.op("bitcast_convert", x, results=[d.tensor(sizes(x), target)])
 
 
@@ -142,8 +126,6 @@ def bits(d: Draft) -> Made:
 def reduce_precision(d: Draft) -> Made:
     """Fewer bits of exponent and mantissa."""
     x = d.value("f")
-    if x is None:
-        return None
     i32 = ir.IntegerType.get_signless(32)
     exponent, mantissa = (ir.IntegerAttr.get(i32, d.whole(low, high)) for low, high in ((2, 9), (0, 12)))
     return d.op("reduce_precision", x, exponent_bits=exponent, mantissa_bits=mantissa)
@@ -153,8 +135,7 @@ def reduce_precision(d: Draft) -> Made:
 def iota(d: Draft) -> Made:
     """Counting along a dimension."""
     element = d.element()
-    if letter_of(element) in "b8e":
-        return None
+    require(letter_of(element) not in "b8e")
     shape = d.shape(d.whole(1, 4))
     return d.op("iota", results=[d.tensor(shape, element)], iota_dimension=d.whole(0, len(shape)))
 
@@ -163,6 +144,4 @@ def iota(d: Draft) -> Made:
 def squash(d: Draft) -> Made:
     """Bring floats back to moderate numbers, NaN to 1, so that later ops see something else."""
     x = d.value("f")
-    if x is None:
-        return None
     return moderate(d, x)

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from stablehlo_py.debug.generate.draft import Draft
 from stablehlo_py.mlir import ir
 
-# Values for the pool; None where no value fits.
-Made: TypeAlias = ir.Value | list[ir.Value] | None
+# Values for the pool. A family raises NothingFits where it makes none.
+Made: TypeAlias = ir.Value | list[ir.Value]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ ops, clamps unsigned storage to 127."""
 from __future__ import annotations
 
 from stablehlo_py.debug.generate.contractions import moderate
-from stablehlo_py.debug.generate.draft import Draft, sizes
+from stablehlo_py.debug.generate.draft import Draft, require, sizes
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.mlir import ir
 
@@ -26,14 +26,13 @@ def quantized_elementwise(d: Draft) -> Made:
     """A sum, extremum, clamp, move or requantization of quantized numbers."""
     x = d.pick(lambda value: str(value.type.element_type) == "f32" and value.type.has_static_shape)
     if x is None:
-        if d.depth or d.kind == "symbolic":
-            return None
+        require(not d.depth and d.kind != "symbolic")
         x = d.fresh(d.shape(), ir.F32Type.get())
     a = d.op("uniform_quantize", moderate(d, x), results=[_type(d, sizes(x))])
     way = d.whole(0, 4)
     if way == 0:
         b = d.op("uniform_quantize", moderate(d, d.like(x)), results=[a.type])
-        name = str(d.one_of(("add", "maximum", "minimum", "subtract")))
+        name = d.one_of(("add", "maximum", "minimum", "subtract"))
         return _expressed(d, d.op(name, a, b, results=[a.type]))
     if way == 1:
         return _expressed(d, d.op("uniform_quantize", a, results=[_type(d, sizes(x))]))
@@ -49,7 +48,7 @@ def quantized_dot(d: Draft) -> Made:
     """A product of matrices of quantized numbers, with sums in i32, which are then expressed exactly."""
     m, k, n = d.whole(1, 9), d.whole(1, 20), d.whole(1, 9)
     f32 = ir.F32Type.get()
-    scales = [str(d.one_of(SCALES)) for _ in range(2)]
+    scales = [d.one_of(SCALES) for _ in range(2)]
     parts = []
     for shape, scale, zero in zip(([m, k], [k, n]), scales, (d.whole(-3, 4), 0), strict=True):
         type_ = ir.Type.parse(f"tensor<{shape[0]}x{shape[1]}x!quant.uniform<i8:f32, {scale}:{zero}>>")

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.debug.generate.contractions import moderate
-from stablehlo_py.debug.generate.draft import DYNAMIC, MAX_ELEMENTS, Draft, elements, letter, sizes
+from stablehlo_py.debug.generate.draft import DYNAMIC, MAX_ELEMENTS, Draft, elements, letter, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import padding
 from stablehlo_py.dialect.constants import numpy_dtype
@@ -23,10 +23,9 @@ PROMOTIONS = {"s": ("i16", "i32", "i64"), "u": ("ui16", "ui32", "ui64"), "f": ("
 Body = Callable[[list[ir.Value], ir.InsertionPoint], list[ir.Value]]
 
 
-def combiner(d: Draft, value: ir.Value) -> str | None:
-    """A combiner for the value's type."""
-    names = [name for name, letters in COMBINERS.items() if letter(value) in letters]
-    return str(d.one_of(names)) if names else None
+def combiner(d: Draft, value: ir.Value) -> str:
+    """A combiner for the value's type. Raises NothingFits where there is none."""
+    return d.one_of([name for name, letters in COMBINERS.items() if letter(value) in letters])
 
 
 def initial(d: Draft, name: str, element: ir.Type) -> ir.Value:
@@ -93,16 +92,14 @@ def computed_in(d: Draft, x: ir.Value) -> ir.Type:
         return own
     bits = own.width
     wider = [each for each in map(ir.Type.parse, PROMOTIONS[letter(x)]) if each.width > bits]
-    return wider[d.whole(0, len(wider))] if wider else own
+    return d.one_of(wider) if wider else own
 
 
 @family(5)
 def reduce(d: Draft) -> Made:
     """One operand, a simple combiner."""
     x = d.value("bsufc", low=1)
-    name = None if x is None else combiner(d, x)
-    if x is None or name is None:
-        return None
+    name = combiner(d, x)
     axes = d.axes(x)
     kept = [size for axis, size in enumerate(sizes(x)) if axis not in axes]
     element = computed_in(d, x)
@@ -116,14 +113,12 @@ def reduce(d: Draft) -> Made:
 def reduce_pairs(d: Draft) -> Made:
     """The largest (smallest) element and its place, as argmax is written."""
     x = d.value("suf", low=1)
-    if x is None:
-        return None
     x, total = orderable(d, x)
     axis = d.whole(0, len(sizes(x)))
     i32 = ir.IntegerType.get_signless(32)
     places = d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=axis)
     kept = [size for number, size in enumerate(sizes(x)) if number != axis]
-    direction = str(d.one_of(("GT", "LT")))
+    direction = d.one_of(("GT", "LT"))
     worst = initial(d, "maximum" if direction == "GT" else "minimum", x.type.element_type)
     inits = [worst, d.constant(np.asarray(np.iinfo(np.int32).max), i32)]
     types = [d.tensor(kept, x.type.element_type), d.tensor(kept, i32)]
@@ -146,27 +141,23 @@ def reduce_pairs(d: Draft) -> Made:
 def reduce_several(d: Draft) -> Made:
     """Two operands, combined each by itself: of one shape, not of one type."""
     x = d.value("sufc", low=1)
-    if x is None:
-        return None
     y = d.like(x, d.element() if d.chance(0.5) else None)
     names = [combiner(d, value) for value in (x, y)]
-    if None in names:
-        return None
     axes = d.axes(x)
     kept = [size for axis, size in enumerate(sizes(x)) if axis not in axes]
-    inits = [initial(d, str(name), value.type.element_type) for name, value in zip(names, (x, y), strict=True)]
+    inits = [initial(d, name, value.type.element_type) for name, value in zip(names, (x, y), strict=True)]
     types = [d.tensor(kept, value.type.element_type) for value in (x, y)]
     made = d.make("reduce", [x, y, *inits], types, {"dimensions": axes}, regions=1)
     body(made, 0, [scalar_type(x), scalar_type(y)] * 2, _each(names))
     return list(made.results)
 
 
-def _each(names: Sequence[str | None]) -> Body:
+def _each(names: Sequence[str]) -> Body:
     """The body that combines every operand by an op of its own."""
     count = len(names)
 
     def make(arguments: list[ir.Value], point: ir.InsertionPoint) -> list[ir.Value]:
-        return [scalar(str(name), point, arguments[i], arguments[count + i]) for i, name in enumerate(names)]
+        return [scalar(name, point, arguments[i], arguments[count + i]) for i, name in enumerate(names)]
 
     return make
 
@@ -175,9 +166,8 @@ def _each(names: Sequence[str | None]) -> Body:
 def reduce_window(d: Draft) -> Made:
     """Windows with strides, dilations and padding; cumulative sums among them."""
     x = d.value("bsuf", low=1)
-    name = None if x is None else combiner(d, x)
-    if x is None or name is None or 0 in sizes(x):
-        return None
+    name = combiner(d, x)
+    require(0 not in sizes(x))
     rank = len(sizes(x))
     if d.chance(0.3):  # a cumulative reduction
         axis = d.whole(0, rank)
@@ -203,7 +193,8 @@ def reduce_window(d: Draft) -> Made:
     types = [d.tensor(shape, element) for _ in values]
     made = d.make("reduce_window", [*values, *inits], types, attributes, regions=1)
     body(made, 0, [d.tensor([], element)] * (2 * len(values)), _each([name] * len(values)))
-    return list(made.results) if elements(made.results[0]) <= MAX_ELEMENTS else None
+    require(elements(made.results[0]) <= MAX_ELEMENTS)
+    return list(made.results)
 
 
 def _windows(size: int, window: int, stride: int, base: int, dilation: int, edges: tuple[int, int]) -> int:
@@ -216,8 +207,7 @@ def _windows(size: int, window: int, stride: int, base: int, dilation: int, edge
 def select_and_scatter(d: Draft) -> Made:
     """The gradient of a maximum over windows that do not overlap."""
     x = d.value("suf", low=1)
-    if x is None or 0 in sizes(x):
-        return None
+    require(0 not in sizes(x))
     x, total = orderable(d, x)
     window = [d.whole(1, min(3, size) + 1) for size in sizes(x)]
     shape = [_windows(size, w, w, 1, 1, (0, 0)) for size, w in zip(sizes(x), window, strict=True)]
@@ -235,8 +225,6 @@ def select_and_scatter(d: Draft) -> Made:
 def sort(d: Draft) -> Made:
     """One or two values, stably, by the first."""
     x = d.value("bsuf", low=1)
-    if x is None:
-        return None
     x, total = orderable(d, x)
     values = [x, d.like(x)] if d.chance(0.4) else [x]
     if d.chance(0.3) and DYNAMIC not in sizes(x):
@@ -244,7 +232,7 @@ def sort(d: Draft) -> Made:
         values.append(d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=len(sizes(x)) - 1))
     attributes = {"dimension": d.whole(0, len(sizes(x))), "is_stable": True}
     made = d.make("sort", values, [value.type for value in values], attributes, regions=1)
-    direction = str(d.one_of(("LT", "GT")))
+    direction = d.one_of(("LT", "GT"))
     types = [scalar_type(value) for value in values for _ in range(2)]
     body(made, 0, types, lambda a, point: [scalar("compare", point, a[0], a[1], **order(direction, total))])
     return list(made.results)
@@ -254,12 +242,10 @@ def sort(d: Draft) -> Made:
 def map_(d: Draft) -> Made:
     """A function of scalars on every element."""
     x = d.value("suf")
-    if x is None:
-        return None
     y = d.like(x)
     made = d.make("map", [x, y], [x.type], {"dimensions": list(range(len(sizes(x))))}, regions=1)
     names = ("add", "multiply", "maximum", "subtract")
-    first, second = str(d.one_of(names)), str(d.one_of(names))
+    first, second = d.one_of(names), d.one_of(names)
     body(made, 0, [scalar_type(x)] * 2, lambda a, point: [scalar(second, point, scalar(first, point, *a), a[0])])
     return made.result
 
@@ -268,8 +254,7 @@ def map_(d: Draft) -> Made:
 def gather(d: Draft) -> Made:
     """Slices at given places: along one dimension, or at points of two."""
     x = d.value("bsufc8", low=1)
-    if x is None or 0 in sizes(x):
-        return None
+    require(0 not in sizes(x))
     rank = len(sizes(x))
     count = 1 if rank == 1 or d.chance(0.6) else 2
     axes = sorted(int(axis) for axis in d.random.choice(rank, count, replace=False))
@@ -285,17 +270,15 @@ def gather(d: Draft) -> Made:
         f"#stablehlo.gather<offset_dims = {list(range(len(batch), len(batch) + offsets))}, "
         f"collapsed_slice_dims = {axes if collapse else []}, start_index_map = {axes}, index_vector_dim = {len(batch)}>"
     )
-    made = d.op("gather", x, indices, dimension_numbers=numbers, slice_sizes=slices, indices_are_sorted=False)
-    return made if elements(made) <= MAX_ELEMENTS else None
+    return small(d.op("gather", x, indices, dimension_numbers=numbers, slice_sizes=slices, indices_are_sorted=False))
 
 
 @family(3)
 def scatter(d: Draft) -> Made:
     """Updates at given places, combined; some places are met twice, some are out of bounds."""
     x = d.value("bsuf", low=1)
-    name = None if x is None else combiner(d, x)
-    if x is None or name is None or 0 in sizes(x):
-        return None
+    name = combiner(d, x)
+    require(0 not in sizes(x))
     rank = len(sizes(x))
     axis = d.whole(0, rank)
     batch = [d.whole(1, 6) for _ in range(d.whole(0, 3))]
@@ -322,8 +305,7 @@ def scatter(d: Draft) -> Made:
 def gather_batched(d: Draft) -> Made:
     """One place in each batch (batching dimensions): what `take_along_axis` becomes."""
     x = d.value("bsufc8", low=2)
-    if x is None or 0 in sizes(x):
-        return None
+    require(0 not in sizes(x))
     batch, axis = (int(number) for number in d.random.permutation(len(sizes(x)))[:2])
     count = d.whole(1, 5)
     indices = d.indices([sizes(x)[batch], count, 1], sizes(x)[axis])
@@ -334,17 +316,15 @@ def gather_batched(d: Draft) -> Made:
         "index_vector_dim = 2>"
     )
     slices = [1 if number in (batch, axis) else size for number, size in enumerate(sizes(x))]
-    made = d.op("gather", x, indices, dimension_numbers=numbers, slice_sizes=slices, indices_are_sorted=False)
-    return made if elements(made) <= MAX_ELEMENTS else None
+    return small(d.op("gather", x, indices, dimension_numbers=numbers, slice_sizes=slices, indices_are_sorted=False))
 
 
 @family(1)
 def scatter_batched(d: Draft) -> Made:
     """One update to each batch, at places of its own."""
     x = d.value("bsuf", low=2)
-    name = None if x is None else combiner(d, x)
-    if x is None or name is None or 0 in sizes(x):
-        return None
+    name = combiner(d, x)
+    require(0 not in sizes(x))
     batch, axis = (int(number) for number in d.random.permutation(len(sizes(x)))[:2])
     count = d.whole(1, 4)
     indices = d.indices([sizes(x)[batch], count, 1], sizes(x)[axis])

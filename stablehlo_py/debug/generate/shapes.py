@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, sizes
+from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.mlir import ir
 
@@ -22,8 +22,6 @@ def padding(pairs: list[tuple[int, int]]) -> ir.Attribute:
 def broadcast(d: Draft) -> Made:
     """Dimensions are added, or expanded from 1, in order or not."""
     x = d.value(ANY, high=3)
-    if x is None:
-        return None
     rank = len(sizes(x)) + d.whole(0, 3)
     where = [int(axis) for axis in d.random.permutation(rank)[: len(sizes(x))]]
     if d.chance(0.8):
@@ -31,22 +29,21 @@ def broadcast(d: Draft) -> Made:
     shape = d.shape(rank)
     for size, axis in zip(sizes(x), where, strict=True):
         shape[axis] = size if size != 1 or d.chance(0.5) else shape[axis]
-    return d.broadcast(x, shape, where) if math.prod(shape) <= MAX_ELEMENTS else None
+    require(math.prod(shape) <= MAX_ELEMENTS)
+    return d.broadcast(x, shape, where)
 
 
 @family(4)
 def reshape(d: Draft) -> Made:
     """Dimensions are split, merged, or made of size 1."""
     x = d.value(ANY)
-    if x is None:
-        return None
     shape, way = sizes(x), d.whole(0, 4)
     if way == 0 or not shape:
         shape.insert(d.whole(0, len(shape) + 1), 1)
     elif way == 1:
         axis = d.whole(0, len(shape))
         factors = [factor for factor in range(1, shape[axis] + 1) if shape[axis] % factor == 0] or [1]
-        factor = factors[d.whole(0, len(factors))]
+        factor = d.one_of(factors)
         shape[axis : axis + 1] = [factor, shape[axis] // factor]
     elif way == 2 and len(shape) > 1:
         axis = d.whole(0, len(shape) - 1)
@@ -60,8 +57,6 @@ def reshape(d: Draft) -> Made:
 def transpose(d: Draft) -> Made:
     """Any permutation."""
     x = d.value(ANY)
-    if x is None:
-        return None
     return d.op("transpose", x, permutation=[int(axis) for axis in d.random.permutation(len(sizes(x)))])
 
 
@@ -69,8 +64,6 @@ def transpose(d: Draft) -> Made:
 def slice_(d: Draft) -> Made:
     """A part, with strides; it may be empty."""
     x = d.value(ANY, low=1)
-    if x is None:
-        return None
     start = [d.whole(0, size + 1) if d.chance(0.4) else 0 for size in sizes(x)]
     limit = [d.whole(low, size + 1) if d.chance(0.5) else size for low, size in zip(start, sizes(x), strict=True)]
     if not d.chance(0.1):  # mostly not empty
@@ -84,21 +77,16 @@ def slice_(d: Draft) -> Made:
 def pad(d: Draft) -> Made:
     """Edges and gaps, also negative edges."""
     x = d.value(ANY, low=1)
-    if x is None:
-        return None
     low, high = ([(0, 0, 1, 2, -1)[d.whole(0, 5)] for _ in sizes(x)] for _ in range(2))
     interior = [(0, 0, 0, 1, 2)[d.whole(0, 5)] for _ in sizes(x)]
     value = d.fresh((), x.type.element_type)
-    made = d.op("pad", x, value, edge_padding_low=low, edge_padding_high=high, interior_padding=interior)
-    return made if elements(made) <= MAX_ELEMENTS else None
+    return small(d.op("pad", x, value, edge_padding_low=low, edge_padding_high=high, interior_padding=interior))
 
 
 @family(3)
 def concatenate(d: Draft) -> Made:
     """Several values along a dimension, the same one twice perhaps."""
     x = d.value(ANY, low=1)
-    if x is None:
-        return None
     axis = d.whole(0, len(sizes(x)))
     parts = [x]
     for _ in range(d.whole(0, 3)):
@@ -112,23 +100,20 @@ def concatenate(d: Draft) -> Made:
             )
         )
         parts.append(found if found is not None and d.chance(0.7) else d.fresh(shape, x.type.element_type))
-    made = d.op("concatenate", *parts, dimension=axis)
-    return made if elements(made) <= MAX_ELEMENTS else None
+    return small(d.op("concatenate", *parts, dimension=axis))
 
 
 @family(2)
 def reverse(d: Draft) -> Made:
     """Some dimensions backwards."""
     x = d.value(ANY, low=1)
-    return None if x is None else d.op("reverse", x, dimensions=d.axes(x))
+    return d.op("reverse", x, dimensions=d.axes(x))
 
 
 @family(3)
 def dynamic_slice(d: Draft) -> Made:
     """A part at a place known when it runs, perhaps out of bounds."""
     x = d.value(ANY, low=1)
-    if x is None:
-        return None
     starts = _starts(d, x)
     return d.op("dynamic_slice", x, *starts, slice_sizes=[d.whole(min(1, size), size + 1) for size in sizes(x)])
 
@@ -137,8 +122,6 @@ def dynamic_slice(d: Draft) -> Made:
 def dynamic_update_slice(d: Draft) -> Made:
     """A part overwritten, at a place known when it runs."""
     x = d.value(ANY, low=1)
-    if x is None:
-        return None
     update = d.fresh([d.whole(min(1, size), size + 1) for size in sizes(x)], x.type.element_type)
     return d.op("dynamic_update_slice", x, update, *_starts(d, x))
 
@@ -152,8 +135,6 @@ def _starts(d: Draft, x: ir.Value) -> list[ir.Value]:
 @family(0.7)
 def optimization_barrier(d: Draft) -> Made:
     """Values that passes must not look through."""
-    values = [value for value in (d.value(ANY), d.value(ANY)) if value is not None]
-    if not values:
-        return None
+    values = d.values(ANY)
     made = d.make("optimization_barrier", values, [value.type for value in values], {})
     return list(made.results)

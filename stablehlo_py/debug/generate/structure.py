@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, letter, sizes
+from stablehlo_py.debug.generate.draft import Draft, letter, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import ANY
 from stablehlo_py.dialect.calls import new_function
@@ -12,9 +12,7 @@ from stablehlo_py.mlir import ir
 @family(0.5)
 def tuples(d: Draft) -> Made:
     """Values through a tuple."""
-    values = [value for value in (d.value(ANY), d.value(ANY)) if value is not None]
-    if not values:
-        return None
+    values = d.values(ANY)
     types = [value.type for value in values]
     made = d.op("tuple", *values, results=[ir.TupleType.get_tuple(types)])
     i32 = ir.IntegerType.get_signless(32)
@@ -45,8 +43,6 @@ def _function(d: Draft, x: ir.Value) -> str:
 def call(d: Draft) -> Made:
     """A function that is called, perhaps twice."""
     x = d.value("bsufc")
-    if x is None:
-        return None
     callee = ir.FlatSymbolRefAttr.get(_function(d, x))
     first = d.op("func.call", x, d.like(x), results=[x.type], callee=callee)
     return [first, d.op("func.call", first, x, results=[x.type], callee=callee)] if d.chance(0.4) else first
@@ -56,8 +52,6 @@ def call(d: Draft) -> Made:
 def composite(d: Draft) -> Made:
     """A composite that nobody knows, so that its decomposition counts."""
     x = d.value("bsufc")
-    if x is None:
-        return None
     return d.op(
         "composite",
         x,
@@ -76,18 +70,13 @@ def composite(d: Draft) -> Made:
 def broadcast_old(d: Draft) -> Made:
     """`broadcast`: dimensions in front."""
     x = d.value(ANY, high=3)
-    if x is None:
-        return None
-    made = d.op("broadcast", x, broadcast_sizes=d.shape(d.whole(0, 3)))
-    return made if elements(made) <= MAX_ELEMENTS else None
+    return small(d.op("broadcast", x, broadcast_sizes=d.shape(d.whole(0, 3))))
 
 
 @family(0.3)
 def dot_old(d: Draft) -> Made:
     """`dot`: vectors and matrices."""
     x = d.value("suf", low=1, high=2)
-    if x is None:
-        return None
     y = d.fresh([sizes(x)[-1], *(d.whole(1, 6) for _ in range(d.whole(0, 2)))], x.type.element_type)
     shape = [*sizes(x)[:-1], *sizes(y)[1:]]
     return d.op("dot", x, y, results=[d.tensor(shape, x.type.element_type)])
@@ -97,8 +86,7 @@ def dot_old(d: Draft) -> Made:
 def einsum(d: Draft) -> Made:
     """Matrix products, outer products, with and without a batch."""
     x = d.value("f", low=2, high=2)
-    if x is None or str(x.type.element_type) in ("bf16", "f16"):
-        return None
+    require(str(x.type.element_type) not in ("bf16", "f16"))
     m, k = sizes(x)
     n, element = d.whole(1, 6), x.type.element_type
     equation, other, result = (("ab,bc->ac", [k, n], [m, n]), ("ab,cb->ac", [n, k], [m, n]), ("ab,ab->a", [m, k], [m]))[
@@ -117,8 +105,7 @@ def einsum(d: Draft) -> Made:
 def unary_einsum(d: Draft) -> Made:
     """Sums and transposes of a matrix."""
     x = d.value("f", low=2, high=2)
-    if x is None or str(x.type.element_type) in ("bf16", "f16"):
-        return None
+    require(str(x.type.element_type) not in ("bf16", "f16"))
     m, k = sizes(x)
     equation, shape = (("ab->a", [m]), ("ab->ba", [k, m]), ("ab->", []))[d.whole(0, 3)]
     return d.op(
@@ -133,8 +120,7 @@ def unary_einsum(d: Draft) -> Made:
 def torch_index_select(d: Draft) -> Made:
     """Rows at given places, all of them within bounds."""
     x = d.value("suf", low=1)
-    if x is None or 0 in sizes(x):
-        return None
+    require(0 not in sizes(x))
     axis = d.whole(0, len(sizes(x)))
     count = d.whole(1, 5)
     i32 = ir.IntegerType.get_signless(32)
