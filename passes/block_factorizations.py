@@ -96,11 +96,7 @@ class _Blocks:
 
     def join(self, parts: Sequence[ir.Value], dimension: int) -> ir.Value:
         """Matrices above each other (dimension -2) or side by side (-1)."""
-        sizes = list(shape(parts[0]))
-        dimension += len(sizes)
-        sizes[dimension] = sum(shape(part)[dimension] for part in parts)
-        result = tensor(sizes, element_type(parts[0]))
-        return self.rewriter.create("stablehlo.concatenate", [result], parts, {"dimension": dimension}).result
+        return self.rewriter.concatenate(parts, dimension + len(shape(parts[0])))
 
     def subtract_product(self, c: ir.Value, a: ir.Value, form_a: Form, b: ir.Value, form_b: Form) -> ir.Value:
         """c - op(a) op(b)."""

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,7 +30,6 @@ from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
 
 CONVOLUTION = RuleSet("canonicalize-convolution")
-_ARRAYS = ("strides", "padding", "lhs_dilation", "rhs_dilation", "reversal", "input_dims", "kernel_dims", "output_dims")
 
 
 @dataclass(frozen=True)
@@ -46,19 +45,6 @@ class CanonicalizeConvolution(Pass):
 
     def run(self, module: ir.Module) -> None:
         apply_rules(module, self.rules(), disable=self.disable)
-
-
-def _remake(
-    rewriter: Rewriter,
-    op: ir.Operation,
-    lhs: ir.Value,
-    rhs: ir.Value,
-    result: ir.Type,
-    changes: Mapping[str, Sequence[IntLike] | IntLike],
-) -> ir.Value:
-    attributes: dict[str, Sequence[IntLike] | IntLike] = {name: symints(op, name) for name in _ARRAYS}
-    attributes |= {name: i64(op, name) for name in ("feature_groups", "batch_groups")}
-    return rewriter.value("convolution", result, lhs, rhs, **{**attributes, **changes})
 
 
 def _spatial_sizes(op: ir.Operation) -> tuple[list[IntLike], list[IntLike], list[IntLike]]:
@@ -101,8 +87,7 @@ def convolution_size_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         new = [identity if size == 1 else value for value, size in zip(old, sizes, strict=True)]
         if new != list(old):
             changes[name] = new
-    lhs, rhs = op.operands
-    return _remake(rewriter, op, lhs, rhs, op.result.type, changes) if changes else None
+    return rewriter.again(op, op.operands, attributes=changes) if changes else None
 
 
 @CONVOLUTION.rule(
@@ -126,7 +111,7 @@ def convolution_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         padding[2 * k] += low[dimension]
         padding[2 * k + 1] += high[dimension]
     changes = {"padding": padding, "lhs_dilation": [interior[dimension] + 1 for dimension in spatial]}
-    return _remake(rewriter, op, inner.operands[0], rhs, op.result.type, changes)
+    return rewriter.again(op, [inner.operands[0], rhs], attributes=changes)
 
 
 @CONVOLUTION.rule("hlo.convolution")
@@ -146,7 +131,7 @@ def convolution_batch_groups(op: ir.Operation, rewriter: Rewriter) -> Replacemen
     merged = list(sizes)
     merged[batch], merged[feature] = sizes[batch] // groups, groups * sizes[feature]
     regrouped = rewriter.reshape(rewriter.transpose(split, moved), merged)
-    return _remake(rewriter, op, regrouped, rhs, op.result.type, {"feature_groups": groups, "batch_groups": 1})
+    return rewriter.again(op, [regrouped, rhs], attributes={"feature_groups": groups, "batch_groups": 1})
 
 
 # --- dots ------------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from stablehlo_py.dialect.grid import Groups, function_of, grid_of, groups_of, p
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.scalar_regions import on_tensors
-from stablehlo_py.dialect.types import element_type, i64, num_elements, shape, text
+from stablehlo_py.dialect.types import element_type, i64, num_elements, operations, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
@@ -54,15 +54,7 @@ class DecomposeCollectives(Pass):
     target: str = DEFAULT_TARGET
 
     def run(self, module: ir.Module) -> None:
-        found: list[ir.OpView] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name in RULES:
-                found.append(op.opview)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(visit)
-        for op in found:
+        for op in [op.opview for op in operations(module.operation) if op.name in RULES]:
             with ir.InsertionPoint(op), op.location:
                 values = RULES[op.operation.name](self, op)
             for result, value in zip(op.results, values, strict=True):

@@ -16,7 +16,7 @@ from typing import ClassVar
 from stablehlo_py.dialect.ops import Work, records
 from stablehlo_py.dialect.regions import defined_values
 from stablehlo_py.dialect.size import size_hint
-from stablehlo_py.dialect.types import is_tensor, num_elements
+from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining
 from stablehlo_py.passmanager.base import Pass
@@ -40,16 +40,8 @@ class Licm(Pass):
     max_growth: int = 4
 
     def run(self, module: ir.Module) -> None:
-        loops: list[ir.Operation] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "scf.while":
-                loops.append(op)
-            return ir.WalkResult.ADVANCE
-
         # Inner loops first: what leaves them may leave the outer loop too. Ops only move, so the references stay good.
-        module.operation.walk(visit, ir.WalkOrder.POST_ORDER)
-        for loop in loops:
+        for loop in [op for op in operations(module.operation) if op.name == "scf.while"]:
             self._hoist(loop)
 
     def _hoist(self, loop: ir.Operation) -> None:

@@ -20,7 +20,7 @@ from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.evaluate import can_evaluate
 from stablehlo_py.dialect.interpret import run_op
 from stablehlo_py.dialect.size import always_at_most
-from stablehlo_py.dialect.types import is_tensor, num_elements
+from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Loop
 from stablehlo_py.passes._matchers import constant_array
@@ -41,16 +41,8 @@ class UnrollLoops(Pass):
     max_expensive_elements: int = 4096
 
     def run(self, module: ir.Module) -> None:
-        loops: list[ir.Operation] = []
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            if op.name == "scf.while":
-                loops.append(op)
-            return ir.WalkResult.ADVANCE
-
         # Inner loops come first; unrolling one clones ops only, so references to outer loops stay good.
-        module.operation.walk(visit, ir.WalkOrder.POST_ORDER)
-        for op in loops:
+        for op in [op for op in operations(module.operation) if op.name == "scf.while"]:
             self._unroll(op)
 
     def _unroll(self, op: ir.Operation) -> None:
@@ -68,22 +60,17 @@ class UnrollLoops(Pass):
         op.erase()
 
     def _is_small(self, loop: Loop, trips: int) -> bool:
-        count, small = 0, True
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            nonlocal count, small
-            count += 1
-            if op.name == "scf.while" and op != loop.op:
-                small = False
-            if op.name in EXPENSIVE:
-                small = small and all(
-                    always_at_most(num_elements(value), self.max_expensive_elements)
-                    for value in (*op.operands, *op.results)
-                )
-            return ir.WalkResult.ADVANCE
-
-        loop.op.walk(visit)
-        return small and count * trips <= self.max_ops
+        *inside, _ = ops = operations(loop.op)
+        return (
+            len(ops) * trips <= self.max_ops
+            and all(op.name != "scf.while" for op in inside)
+            and all(
+                always_at_most(num_elements(value), self.max_expensive_elements)
+                for op in inside
+                if op.name in EXPENSIVE
+                for value in (*op.operands, *op.results)
+            )
+        )
 
 
 def clone_block(block: ir.Block, arguments: list[ir.Value], before: ir.Operation) -> list[ir.Value]:
@@ -93,18 +80,12 @@ def clone_block(block: ir.Block, arguments: list[ir.Value], before: ir.Operation
     point = ir.InsertionPoint(before)
     ops = [view.operation for view in block]
 
-    def remap(op: ir.Operation) -> ir.WalkResult:
-        for i, operand in enumerate(op.operands):
-            if operand in mapping:
-                op.operands[i] = mapping[operand]
-        return ir.WalkResult.ADVANCE
-
     for op in ops[:-1]:
         copy = op.clone(point).operation
-        if len(copy.regions):
-            copy.walk(remap)
-        else:
-            remap(copy)
+        for inner in operations(copy) if len(copy.regions) else [copy]:
+            for i, operand in enumerate(inner.operands):
+                if operand in mapping:
+                    inner.operands[i] = mapping[operand]
         mapping.update(zip(op.results, copy.results, strict=True))
     return [mapping.get(value, value) for value in ops[-1].operands]
 

@@ -11,7 +11,6 @@ from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use
-from stablehlo_py.passes.shape_rules.through import made_again
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 SLICES = RuleSet("slices")
@@ -89,4 +88,4 @@ def slice_operands(op: ir.Operation, rewriter: Rewriter) -> Replacement:
                 own[-1][place] = edges[number]
     operands = [slice_edges(rewriter, *each) for each in zip(inner.operands, own, strict=True)]
     part = factors.with_sizes({number: slice_size(*edge) for number, edge in edges.items()})
-    return made_again(rewriter, inner, operands, op.result.type, part.attributes_of(inner))
+    return rewriter.again(inner, operands, op.result.type, part.attributes_of(inner))

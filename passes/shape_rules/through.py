@@ -30,23 +30,9 @@ _FUSIBLE = {record.name for record in records() if record.work in (Work.ELEMENTS
 _FUSIBLE = (_FUSIBLE | {"hlo.reduce"}) - {"hlo.constant"}
 
 
-def made_again(
-    rewriter: Rewriter,
-    op: ir.Operation,
-    operands: Sequence[ir.Value],
-    result: ir.Type,
-    attributes: Mapping[str, AttributeValue] | None = None,
-) -> ir.Value:
-    """The op on other operands, with another type of its result; `attributes` are those that differ."""
-    record = record_of(op.name)
-    assert record is not None
-    kept = {name: op.attributes[name] for name in (*record.attributes, *record.options) if name in op.attributes}
-    return rewriter.create(op.name, [result], list(operands), kept | dict(attributes or {})).result
-
-
 def elementwise_like(rewriter: Rewriter, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
     """The elementwise op on other operands, in their shape."""
-    return made_again(rewriter, op, operands, tensor(shape(operands[0]), op.result.type.element_type))
+    return rewriter.again(op, operands, tensor(shape(operands[0]), op.result.type.element_type))
 
 
 def _producers(op: ir.Operation) -> list[ir.Operation | None]:

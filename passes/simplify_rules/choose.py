@@ -12,11 +12,6 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 CHOOSE = RuleSet("choose")
 
 
-def _compare(op: ir.Operation, rewriter: Rewriter, direction: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    kept = {"total_order": op.attributes["total_order"]} if "total_order" in op.attributes else {}
-    return rewriter.create("hlo.compare", [op.result.type], [x, y], {**kept, "direction": direction}).result
-
-
 # --- compare ---------------------------------------------------------------------------------------------------------
 
 
@@ -26,7 +21,7 @@ def compare_constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     x, y = op.operands
     if splat(x) is None or splat(y) is not None:
         return None
-    return _compare(op, rewriter, SWAPPED[text(op, "direction")], y, x)
+    return rewriter.again(op, [y, x], attributes={"direction": SWAPPED[text(op, "direction")]})
 
 
 @CHOOSE.rule("hlo.compare", where="integers (NaN is not equal to itself), or total order")
@@ -78,9 +73,7 @@ def compare_sum(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     inner = defining(x, "hlo.add")
     if inner is None or is_bool(x.type.element_type) or splat(inner.operands[1]) is None:
         return None
-    return _compare(
-        op, rewriter, text(op, "direction"), inner.operands[0], rewriter.like("subtract", y, inner.operands[1])
-    )
+    return rewriter.again(op, [inner.operands[0], rewriter.like("subtract", y, inner.operands[1])])
 
 
 @CHOOSE.rule("hlo.compare", needs="hlo.subtract", where="integers; == and !=")
@@ -90,9 +83,7 @@ def compare_difference(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     if splat(zero) != 0 or not is_integer_value(x) or text(op, "direction") not in ("EQ", "NE"):
         return None
     inner = defining(x, "hlo.subtract")
-    return (
-        None if inner is None else _compare(op, rewriter, text(op, "direction"), inner.operands[0], inner.operands[1])
-    )
+    return None if inner is None else rewriter.again(op, inner.operands)
 
 
 # --- select ----------------------------------------------------------------------------------------------------------

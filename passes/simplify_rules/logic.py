@@ -56,10 +56,7 @@ def not_compare(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     total = "total_order" in inner.attributes
     if direction not in ("EQ", "NE") and is_float_value(inner.operands[0]) and not total:
         return None
-    attributes = {name: inner.attributes[name] for name in ("total_order",) if total}
-    return rewriter.create(
-        "hlo.compare", [op.result.type], list(inner.operands), {**attributes, "direction": INVERSE[direction]}
-    ).result
+    return rewriter.again(inner, inner.operands, attributes={"direction": INVERSE[direction]})
 
 
 @LOGIC.rule(*_SHIFTS, needs=SPLAT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
@@ -11,16 +10,6 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 MOVE = RuleSet("move")
 _CONCATENATE = "stablehlo.concatenate"
-
-
-def concatenate(rewriter: Rewriter, operands: list[ir.Value], dimension: int) -> ir.Value:
-    """`stablehlo.concatenate`; one operand is returned as it is."""
-    if len(operands) == 1:
-        return operands[0]
-    sizes = list(shape(operands[0]))
-    sizes[dimension] = sum(shape(operand)[dimension] for operand in operands)
-    result = tensor(sizes, operands[0].type.element_type)
-    return rewriter.create(_CONCATENATE, [result], operands, {"dimension": dimension}).result
 
 
 @MOVE.rule(_CONCATENATE)
@@ -32,7 +21,7 @@ def concatenate_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     kept = [operand for operand in operands if shape(operand)[dimension]]
     if len(kept) == len(operands):
         return None
-    return concatenate(rewriter, kept or operands[:1], dimension)
+    return rewriter.concatenate(kept or operands[:1], dimension)
 
 
 @MOVE.rule(_CONCATENATE, needs=_CONCATENATE, where="the inner one has no other use")
@@ -46,7 +35,7 @@ def concatenate_nested(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             flat += list(inner.operands)
         else:
             flat.append(operand)
-    return concatenate(rewriter, flat, dimension) if len(flat) > len(op.operands) else None
+    return rewriter.concatenate(flat, dimension) if len(flat) > len(op.operands) else None
 
 
 @MOVE.rule(
@@ -62,7 +51,7 @@ def concatenate_adjacent_slices(op: ir.Operation, rewriter: Rewriter) -> Replace
             merged.append(operand)
         else:
             merged[-1] = joined
-    return concatenate(rewriter, merged, dimension) if len(merged) < len(op.operands) else None
+    return rewriter.concatenate(merged, dimension) if len(merged) < len(op.operands) else None
 
 
 def _join(rewriter: Rewriter, first: ir.Value, second: ir.Value, dimension: int) -> ir.Value | None:
@@ -120,7 +109,7 @@ def slice_of_concatenate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         return None
     start[dimension] -= first
     limit[dimension] -= first
-    return rewriter.slice(concatenate(rewriter, kept, dimension), start, limit, strides)
+    return rewriter.slice(rewriter.concatenate(kept, dimension), start, limit, strides)
 
 
 @MOVE.rule("hlo.slice", needs="hlo.pad", where="nothing of the padding is kept")

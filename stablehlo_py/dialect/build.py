@@ -112,6 +112,29 @@ class Builder:
         (sizes,) = record.shapes(Conditions(), form, *map(shape, operands))
         return self.value(name, tensor(sizes, element or element_type(operands[0])), *operands, **form.attributes)
 
+    def again(
+        self,
+        op: ir.Operation,
+        operands: Sequence[ir.Value],
+        result: ir.Type | None = None,
+        attributes: Mapping[str, AttributeValue] | None = None,
+    ) -> ir.Value:
+        """An op with a record once more, on other operands; `result` is the type of its result and `attributes` are
+        those that differ."""
+        record = record_of(op.name)
+        assert record is not None
+        kept = {name: op.attributes[name] for name in (*record.attributes, *record.options) if name in op.attributes}
+        return self.create(op.name, [result or op.result.type], list(operands), kept | dict(attributes or {})).result
+
+    def concatenate(self, operands: Sequence[ir.Value], dimension: int) -> ir.Value:
+        """`stablehlo.concatenate`; one operand is returned as it is."""
+        if len(operands) == 1:
+            return operands[0]
+        sizes = list(shape(operands[0]))
+        sizes[dimension] = sum(shape(operand)[dimension] for operand in operands)
+        result = tensor(sizes, element_type(operands[0]))
+        return self.create("stablehlo.concatenate", [result], operands, {"dimension": dimension}).result
+
     def compare(self, x: ir.Value, y: ir.Value, direction: str, **attributes: AttributeValue) -> ir.Value:
         """`hlo.compare`."""
         return self.value(

@@ -45,7 +45,7 @@ from stablehlo_py.dialect.build import AttributeValue, Builder, attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.size import UndecidedSize
-from stablehlo_py.dialect.types import module_of
+from stablehlo_py.dialect.types import module_of, operations
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, has_uses, is_pure
@@ -266,14 +266,7 @@ class Rewriter(Builder):
         self._pending.pop(_key(op), None)
         inside: set[ir.Value | _Resultless] = set()
         if len(op.regions):
-            nested: list[ir.Operation] = []
-
-            def visit(inner: ir.Operation) -> ir.WalkResult:
-                nested.append(inner)
-                return ir.WalkResult.ADVANCE
-
-            op.walk(visit)
-            for inner in nested:
+            for inner in operations(op):
                 inside.add(_key(inner))
                 definitions += [operand for operand in inner.operands if isinstance(operand, ir.OpResult)]
             for key in inside:
