@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
 from stablehlo_py.dialect.size import IntLike, is_known
 
+T = TypeVar("T")
 ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops
 
 
@@ -57,6 +59,31 @@ def unpack(values: Sequence[Value], like: Element | Iterable[Lanes | Element]) -
     rest = iter(values)
     pairs = (one.is_complex if isinstance(one, Element) else isinstance(one, tuple) for one in like)
     return [(next(rest), next(rest)) if pair else next(rest) for pair in pairs]
+
+
+def fold(
+    f: Function,
+    low: Index,
+    high: Index,
+    step: Index,
+    carries: Sequence[Lanes],
+    body: Callable[[Value, list[Lanes]], Iterable[Lanes]],
+) -> list[Lanes]:
+    """`Function.loop` with Lanes for carries."""
+
+    def trip(index: Value, *flat: Value) -> list[Value]:
+        return pack(body(index, unpack(flat, carries)))
+
+    return unpack(f.loop(low, high, step, trip, pack(carries)), carries)
+
+
+def tree(values: Sequence[T], rule: Callable[[T, T], T]) -> T:
+    """Neighbours combined until one is left."""
+    values = list(values)
+    while len(values) > 1:
+        pairs = [rule(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + values[len(pairs) * 2 :]
+    return values[0]
 
 
 def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None:

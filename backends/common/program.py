@@ -225,8 +225,10 @@ class NativeProgram(Walk[Value]):
     def _sequence(self, steps: Sequence[tuple[str, int]], row: Value) -> None:
         """Call functions on successive rows, a sequence of them that repeats in a loop."""
         f, done, offset = self.f, 0, 0
+        numbers = {step: number for number, step in enumerate(dict.fromkeys(steps))}
+        letters = "".join(chr(numbers[step]) for step in steps)
         while done < len(steps):
-            period, times = repetition(steps, done)
+            period, times = repetition(letters, done)
             unit, first = steps[done : done + period], f.gep(row, offset, I64)
             width = sum(columns for _, columns in unit)
             if times > 1:
@@ -262,16 +264,23 @@ def step_name(op: ir.OpView | ir.Operation) -> str:
     return op.attributes["callee"].value
 
 
-def repetition(steps: Sequence[object], start: int) -> tuple[int, int]:
-    """(period, times): the sequence that, repeating from `start` on, spares most steps; (1, 1) where none does."""
+def repetition(steps: str, start: int) -> tuple[int, int]:
+    """(period, times): the sequence that, repeating from `start` on, spares most steps; (1, 1) where none does.
+
+    `steps`: a character for each step, the same for equal ones. The first steps spared are those at the start once
+    more: where they do not come again, nothing is compared.
+    """
     best = (1, 1)
-    for period in range(1, (len(steps) - start) // 2 + 1):
-        unit, times = steps[start : start + period], 1
-        while steps[start + period * times : start + period * (times + 1)] == unit:
+    head = steps[start : start + WORTH_LOOP]
+    again = steps.find(head, start + 1)
+    while again > 0:
+        unit, period, times = steps[start:again], again - start, 1
+        while steps.startswith(unit, start + period * times):
             times += 1
         spared = period * (times - 1)
         if spared >= WORTH_LOOP and spared > best[0] * (best[1] - 1):
             best = (period, times)
+        again = steps.find(head, again + 1)
     return best
 
 

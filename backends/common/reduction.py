@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.codegen import arith
+from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.index import Affine, linear_index, same
 from stablehlo_py.codegen.types import Element, Lanes, element, parts, splat
@@ -49,6 +50,16 @@ def finish(e: Elemental, reduction: Reduction, total: Lanes) -> Lanes:
     start = splat(e.f, e.value(reduction.init, ()), parts(total)[0].type.lanes)
     combined = arith.combine(e.f, reduction.kind, reduction.of, start, total)
     return arith.rounded(e.f, reduction.of, combined)
+
+
+def combined(f: Function, items: Sequence[Reduction], a: Sequence[Lanes], b: Sequence[Lanes]) -> list[Lanes]:
+    """Two accumulators of each reduction, lane by lane."""
+    return [arith.combine(f, item.kind, item.of, x, y) for item, x, y in zip(items, a, b, strict=True)]
+
+
+def lanes_combined(f: Function, items: Sequence[Reduction], totals: Sequence[Lanes]) -> list[Lanes]:
+    """The accumulators' lanes, combined to scalars."""
+    return [arith.reduce_lanes(f, item.kind, item.of, total) for item, total in zip(items, totals, strict=True)]
 
 
 def at_place(here: Affine, result: Lanes) -> Provider:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.backends.common.loops import pack, unpack
-from stablehlo_py.codegen.builder import I1, Function, Index, Value
+from stablehlo_py.backends.common.loops import fold, pack, unpack
+from stablehlo_py.codegen.builder import I1, Function, Index
 from stablehlo_py.codegen.types import Lanes
 from stablehlo_py.dialect.size import IntLike, always_at_most
 from stablehlo_py.dialect.types import shape
@@ -63,15 +63,11 @@ def over_window(
         return rest(index, carries)
     start = f.isub(f.imul(index, window.stride), window.low)
 
-    def step(number: Index, *flat: Value) -> list[Value]:
+    def step(number: Index, values: list[Lanes]) -> list[Lanes]:
         spot = f.iadd(start, f.imul(number, window.dilation))
-
-        def inside(position: Index) -> list[Value]:
-            return pack(rest(position, unpack(flat, carries)))
-
         if window.base_dilation == 1 and window.dilation == 1:
-            return inside(spot)
-        return _predicated(f, window, spot, inside, list(flat))
+            return rest(spot, values)
+        return _predicated(f, window, spot, lambda position: rest(position, values), values)
 
     low: Index = 0
     high: Index = window.width
@@ -79,13 +75,13 @@ def over_window(
         padded = not (always_at_most(window.low, 0) and always_at_most(window.high, 0))
         low = f.imax(0, f.isub(0, start)) if padded else 0
         high = f.imin(window.width, f.isub(window.size, start)) if padded else window.width
-    return unpack(f.loop(low, high, 1, step, pack(carries)), carries)
+    return fold(f, low, high, 1, carries, step)
 
 
 def _predicated(
-    f: Function, window: Window, spot: Index, inside: Callable[[Index], list[Value]], flat: list[Value]
-) -> list[Value]:
-    """Run `inside` where a dilated position falls on an operand element."""
+    f: Function, window: Window, spot: Index, inside: Callable[[Index], list[Lanes]], values: list[Lanes]
+) -> list[Lanes]:
+    """Run `inside` where a dilated position falls on an operand element; the values elsewhere."""
     position = f.index(spot)
     reach = (window.size - 1) * window.base_dilation
     good = f.binary("and", f.cmp("sge", position, f.const(0)), f.cmp("sle", position, f.index(reach)))
@@ -93,4 +89,6 @@ def _predicated(
         on_element = f.cmp("eq", f.index(f.irem(position, window.base_dilation)), f.const(0))
         good = f.binary("and", good, on_element)
     assert good.type is I1
-    return f.if_(good, lambda: inside(f.idiv(position, window.base_dilation)), lambda: flat)
+    return unpack(
+        f.if_(good, lambda: pack(inside(f.idiv(position, window.base_dilation))), lambda: pack(values)), values
+    )

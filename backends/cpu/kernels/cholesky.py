@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.loops import fold, unpack
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -123,15 +123,13 @@ class _Factor:
         def load(pointer: Value, row: Index, vector: int) -> Lanes:
             return types.load(f, of, pointer, f.iadd(self._at(base, row, j), vector * lanes), lanes, mask)
 
-        def step(m: Value, *flat: Value) -> list[Value]:
+        def step(m: Value, totals: list[Lanes]) -> list[Lanes]:
             factor = types.splat(f, _conjugate(f, types.load(f, of, self.out, self._at(base, m, k))), lanes)
-            result: list[Value] = []
-            for vector, total in enumerate(unpack(flat, self.of)):
-                result += types.parts(subtract_product(f, total, factor, load(self.out, m, vector)))
-            return result
+            return [
+                subtract_product(f, total, factor, load(self.out, m, vector)) for vector, total in enumerate(totals)
+            ]
 
-        start = pack(load(source, k, vector) for vector in range(vectors))
-        return unpack(f.loop(0, k, 1, step, start), self.of)
+        return fold(f, 0, k, 1, [load(source, k, vector) for vector in range(vectors)], step)
 
     def _divided(self, rows: list[Lanes], root: Value) -> list[Lanes]:
         divisor = self.f.splat(root, self.lanes)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, cone, place_of, refine
-from stablehlo_py.backends.common.loops import pack, unpack
-from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reductions
+from stablehlo_py.backends.common.loops import fold, pack, tree, unpack
+from stablehlo_py.backends.common.reduction import Reduction, at_place, combined, finish, lanes_combined, reductions
 from stablehlo_py.backends.cpu.kernels import loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, phase, power_of_two, start_function
@@ -164,13 +164,10 @@ class _Partials:
             at = f.iadd(f.imul(chunk, self.width), place)
             return [load(f, _wide(item.of), self.base(f, number), at, lanes) for number, item in enumerate(self.items)]
 
-        def step(chunk: Index, *carries: Value) -> list[Value]:
-            totals = unpack(carries, [item.of for item in self.items])
-            pairs = zip(self.items, totals, read(chunk), strict=True)
-            return pack([arith.combine(f, item.kind, item.of, total, part) for item, total, part in pairs])
+        def step(chunk: Index, totals: list[Lanes]) -> list[Lanes]:
+            return combined(f, self.items, totals, read(chunk))
 
-        start = pack(read(0))
-        return unpack(f.loop(1, self.chunks, 1, step, start), [item.of for item in self.items])
+        return fold(f, 1, self.chunks, 1, read(0), step)
 
 
 def _wide(of: Element) -> Element:
@@ -278,12 +275,9 @@ class _KeptLanes:
         bounds = [(low, high), *((0, c.reduced[number]) for number in order[1:])]
         flat = self._nest(f, order, bounds, {}, pack(identity) * copies, rows, copies)
         sets = [unpack(flat[start : start + width], of * self.vectors) for start in range(0, len(flat), width)]
-        while len(sets) > 1:
-            sets = [
-                self._merge(f, sets[i], sets[i + 1]) if i + 1 < len(sets) else sets[i] for i in range(0, len(sets), 2)
-            ]
+        merged = tree(sets, lambda a, b: combined(f, list(c.items) * self.vectors, a, b))
         count = len(c.items)
-        return [sets[0][number * count : (number + 1) * count] for number in range(self.vectors)]
+        return [merged[number * count : (number + 1) * count] for number in range(self.vectors)]
 
     def _nest(
         self,
@@ -337,10 +331,6 @@ class _KeptLanes:
         carries = f.loop(low, whole, copies, many, carries)
         return [*f.loop(whole, high, 1, single, carries[:width]), *carries[width:]]
 
-    def _merge(self, f: Function, a: Sequence[Lanes], b: Sequence[Lanes]) -> list[Lanes]:
-        items = list(self.c.items) * self.vectors
-        return [arith.combine(f, item.kind, item.of, x, y) for item, x, y in zip(items, a, b, strict=True)]
-
 
 class _ReducedLanes:
     """Lanes along the last, reduced loop: one result per iteration."""
@@ -374,7 +364,7 @@ class _ReducedLanes:
                 f,
                 chunk,
                 result,
-                [arith.reduce_lanes(f, item.kind, item.of, total) for item, total in zip(c.items, totals, strict=True)],
+                lanes_combined(f, c.items, totals),
             )
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
@@ -396,9 +386,7 @@ class _ReducedLanes:
     def _result(self, f: Function, i: Index) -> None:
         c = self.c
         e, sweep = self._sweep(f, i)
-        totals = [
-            arith.reduce_lanes(f, item.kind, item.of, total) for item, total in zip(c.items, sweep.run(), strict=True)
-        ]
+        totals = lanes_combined(f, c.items, sweep.run())
         c.results(e, ((c.count, affine_of(i, c.count - 1)),) if c.count != 1 else (), totals)
 
     def leftover(self, f: Function, result: Index) -> list[Lanes] | None:
@@ -407,10 +395,7 @@ class _ReducedLanes:
         if c.reduced[-1] % (c.lanes * self.copies) == 0:
             return None
         _, sweep = self._sweep(f, result)
-        return [
-            arith.reduce_lanes(f, item.kind, item.of, total)
-            for item, total in zip(c.items, sweep.remainder(), strict=True)
-        ]
+        return lanes_combined(f, c.items, sweep.remainder())
 
 
 def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = None) -> tuple[Function, Phase]:
@@ -425,9 +410,7 @@ def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = 
         totals = partials.combined(e, start, lanes)
         left = rest.leftover(f, start) if rest else None
         if left is not None:
-            totals = [
-                arith.combine(f, item.kind, item.of, a, b) for item, a, b in zip(c.items, totals, left, strict=True)
-            ]
+            totals = combined(f, c.items, totals, left)
         place = (
             ((c.count, lane_index(start, c.count, lanes, lanes if c.count % lanes == 0 else 1)),) if c.count > 1 else ()
         )

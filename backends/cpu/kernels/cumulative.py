@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.common.windows import Window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
@@ -67,16 +67,16 @@ def emit_cumulative(
         mask = f.tail_mask(f.isub(inner, column), lanes) if inner % lanes else None
         start = [scalar_operand(f, fusion, value, lanes) for value in op.operands[count:]]
 
-        def step(number: Index, *flat: Value) -> list[Value]:
+        def step(number: Index, held: list[Lanes]) -> list[Lanes]:
             place = f.isub(length - 1, number) if backwards else number
             at = f.iadd(first, f.imul(place, inner))
             loaded = [types.load(f, of, base, at, lanes, mask) for of, base in zip(elements, inputs, strict=True)]
-            values = combine([*unpack(flat, start), *loaded])
+            values = combine([*held, *loaded])
             for output, (of, value) in enumerate(zip(elements, values, strict=True)):
                 types.store(f, of, rounded(f, of, value), f.parameters[f"out{output}"], at, mask)
-            return pack(values)
+            return values
 
-        f.loop(0, length, 1, step, pack(start))
+        fold(f, 0, length, 1, start, step)
 
     f.loop(f.begin, f.end, 1, walk)
     f.ret()

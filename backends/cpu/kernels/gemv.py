@@ -260,24 +260,21 @@ class LaneSums(_FewRows):
         total, done = sums[:count], depth // step * step
         for strand in range(1, strands):
             total = [
-                self._plus(f, x, y) for x, y in zip(total, sums[strand * count : (strand + 1) * count], strict=True)
+                self.arithmetic.add(f, x, y)
+                for x, y in zip(total, sums[strand * count : (strand + 1) * count], strict=True)
             ]
         for k in range(done, depth, lanes):
             total = add_step(k, total, f.tail_mask(depth - k, lanes) if k + lanes > depth else None)
         width = len(columns)
         return [self._sum_lanes(f, total[r * width : (r + 1) * width]) for r in range(height)]
 
-    def _plus(self, f: Function, x: Value, y: Value) -> Value:
-        if self.arithmetic.accumulator.is_float:
-            return f.fadd(x, y)
-        return f.binary("or" if self.arithmetic.boolean else "add", x, y)
-
     def _sum_lanes(self, f: Function, values: list[Value]) -> Value:
         """Lane c of the result is the sum of the lanes of values[c] (their number is a power of two)."""
         distance = len(values) // 2
         while distance:
             values = [
-                self._plus(f, *exchange_lanes(f, values[i], values[i + distance], distance)) for i in range(distance)
+                self.arithmetic.add(f, *exchange_lanes(f, values[i], values[i + distance], distance))
+                for i in range(distance)
             ]
             distance //= 2
         (value,) = values
@@ -286,7 +283,9 @@ class LaneSums(_FewRows):
     def _fold(self, f: Function, value: Value) -> Value:
         distance = self.lanes // 2
         while distance >= self.columns:
-            value = self._plus(f, value, f.shuffle(value, value, [lane ^ distance for lane in range(self.lanes)]))
+            value = self.arithmetic.add(
+                f, value, f.shuffle(value, value, [lane ^ distance for lane in range(self.lanes)])
+            )
             distance //= 2
         if self.columns == 1:
             return f.extract(value, 0)

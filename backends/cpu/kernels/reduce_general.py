@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import offset, pack, unpack, unravel
+from stablehlo_py.backends.common.loops import fold, offset, unravel
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -82,29 +83,38 @@ class _Reduction:
             mask = f.tail_mask(f.isub(width, column), lanes) if width % lanes else None
             place = unravel(f, row, outer)
             base = f.iadd(offset(f, place, [self.strides[d] for d in self.kept[:-1]]), column)
-            results = self._reduce(base, self.reduced, lanes, self._inits(lanes), mask)
+            results = self._reduce(base, lanes, mask)
             to = f.iadd(f.imul(row, width), column)
             for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
                 types.store(f, of, value, f.parameters[f"out{n}"], to, mask)
 
         f.loop(f.begin, f.end, 1, block)
 
-    def _reduce(
-        self, base: Index, dimensions: list[int], lanes: int, carries: list[Lanes], mask: Value | None
+    def _over(
+        self,
+        base: Index,
+        dimensions: list[int],
+        carries: list[Lanes],
+        body: Callable[[Index, list[Lanes]], list[Lanes]],
     ) -> list[Lanes]:
-        """Nested loops over reduced dimensions; carries are the accumulators."""
-        f = self.f
+        """Nested loops over reduced dimensions around `body(offset, accumulators)`."""
         if not dimensions:
-            return self.combine([*carries, *self._load(base, lanes, mask)])
-        first, *rest = dimensions
+            return body(base, carries)
+        f, (first, *rest) = self.f, dimensions
 
-        def body(i: Value, *values: Value) -> list[Value]:
-            inner = self._reduce(
-                f.iadd(base, f.imul(i, self.strides[first])), rest, lanes, unpack(values, carries), mask
-            )
-            return pack(inner)
+        def inside(i: Value, values: list[Lanes]) -> list[Lanes]:
+            return self._over(f.iadd(base, f.imul(i, self.strides[first])), rest, values, body)
 
-        return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
+        return fold(f, 0, self.sizes[first], 1, carries, inside)
+
+    def _reduce(self, base: Index, lanes: int, mask: Value | None = None) -> list[Lanes]:
+        """The results at `base`, element by element."""
+        return self._over(
+            base,
+            self.reduced,
+            self._inits(lanes),
+            lambda at, values: self.combine([*values, *self._load(at, lanes, mask)]),
+        )
 
     def _row(self, i: Value) -> None:
         """One result: its reduced elements, lanes along the last dimension where that is reduced."""
@@ -112,11 +122,11 @@ class _Reduction:
         place = unravel(f, i, [self.sizes[d] for d in self.kept])
         base = offset(f, place, [self.strides[d] for d in self.kept])
         if self.lanes == 1 or last not in self.reduced or self.sizes[last] < 2 * self.lanes:
-            self._store(i, self._reduce(base, self.reduced, 1, self._inits(1), None))
+            self._store(i, self._reduce(base, 1))
             return
         known = commutes(self.op.regions[0].blocks[0])
         if known is Commutes.UNKNOWN:
-            self._store(i, self._in_order(base, self.reduced[:-1], self._inits(1)))
+            self._store(i, self._over(base, self.reduced[:-1], self._inits(1), self._in_order))
             return
         self._store(i, results := self._interleaved(base))
         floats = [value for of, value in zip(self.elements, results, strict=True) if of.is_float]
@@ -125,7 +135,7 @@ class _Reduction:
                 lambda a, b: f.binary("or", a, b),
                 [f.cmp("uno", value, value) for value in floats if isinstance(value, Value)],
             )
-            f.if_(nan, lambda: self._store(i, self._in_order(base, self.reduced[:-1], self._inits(1))))
+            f.if_(nan, lambda: self._store(i, self._over(base, self.reduced[:-1], self._inits(1), self._in_order)))
 
     def _store(self, i: Value, results: list[Lanes]) -> None:
         for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
@@ -137,69 +147,42 @@ class _Reduction:
         results = self._inits(1)
         whole = self.sizes[last] // lanes * lanes
         outer = self.reduced[:-1]
-        parts = self._vector_part(base, outer, whole, self._inits(lanes))
+        parts = self._along(base, outer, 0, whole, lanes, self._inits(lanes))
         for lane in range(lanes):
             one = [types.each(lambda part, lane=lane: f.extract(part, lane), value) for value in parts]
             results = self.combine([*results, *one])
-        return self._tail(base, outer, whole, results) if whole < self.sizes[last] else results
+        return self._along(base, outer, whole, self.sizes[last], 1, results) if whole < self.sizes[last] else results
 
-    def _in_order(self, base: Index, outer: list[int], carries: list[Lanes]) -> list[Lanes]:
+    def _in_order(self, base: Index, carries: list[Lanes]) -> list[Lanes]:
         """Lane n reduces the n-th part of the elements along the last dimension."""
         f, lanes = self.f, self.lanes
-        if outer:
-            first, *rest = outer
-
-            def body(i: Value, *values: Value) -> list[Value]:
-                place = f.iadd(base, f.imul(i, self.strides[first]))
-                return pack(self._in_order(place, rest, unpack(values, carries)))
-
-            return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
         part = self.sizes[-1] // lanes
         starts = f.binary("mul", f.lane_ids(lanes), f.const(part, vector(lanes, I64)))
         inits = self._inits(lanes)
 
-        def step(i: Value, *values: Value) -> list[Value]:
+        def step(i: Value, values: list[Lanes]) -> list[Lanes]:
             places = f.binary("add", starts, f.splat(f.index(f.iadd(base, i)), lanes))
             elements = [
                 types.gather(f, of, operand(f, self.fusion, value), places)
                 for of, value in zip(self.elements, self.op.operands, strict=False)
             ]
-            return pack(self.combine([*unpack(values, inits), *elements]))
+            return self.combine([*values, *elements])
 
-        parts = unpack(f.loop(0, part, 1, step, pack(inits)), inits)
+        parts = fold(f, 0, part, 1, inits, step)
         for lane in range(lanes):
             one = [types.each(lambda value, lane=lane: f.extract(value, lane), value) for value in parts]
             carries = self.combine([*carries, *one])
-        return self._tail(base, [], part * lanes, carries)
+        return self._along(base, [], part * lanes, self.sizes[-1], 1, carries)
 
-    def _vector_part(self, base: Index, outer: list[int], whole: IntLike, carries: list[Lanes]) -> list[Lanes]:
-        f, lanes = self.f, self.lanes
-        if outer:
-            first, *rest = outer
+    def _along(
+        self, base: Index, outer: list[int], low: IntLike, high: IntLike, lanes: int, carries: list[Lanes]
+    ) -> list[Lanes]:
+        """Elements low <= i < high of the last dimension, in vectors of so many lanes."""
+        f = self.f
 
-            def body(i: Value, *values: Value) -> list[Value]:
-                place = f.iadd(base, f.imul(i, self.strides[first]))
-                return pack(self._vector_part(place, rest, whole, unpack(values, carries)))
+        def line(at: Index, values: list[Lanes]) -> list[Lanes]:
+            return fold(
+                f, low, high, lanes, values, lambda i, held: self.combine([*held, *self._load(f.iadd(at, i), lanes)])
+            )
 
-            return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
-
-        def step(i: Value, *values: Value) -> list[Value]:
-            return pack(self.combine([*unpack(values, carries), *self._load(f.iadd(base, i), lanes)]))
-
-        return unpack(f.loop(0, whole, lanes, step, pack(carries)), carries)
-
-    def _tail(self, base: Index, outer: list[int], whole: IntLike, carries: list[Lanes]) -> list[Lanes]:
-        f, last = self.f, len(self.sizes) - 1
-        if outer:
-            first, *rest = outer
-
-            def body(i: Value, *values: Value) -> list[Value]:
-                place = f.iadd(base, f.imul(i, self.strides[first]))
-                return pack(self._tail(place, rest, whole, unpack(values, carries)))
-
-            return unpack(f.loop(0, self.sizes[first], 1, body, pack(carries)), carries)
-
-        def step(i: Value, *values: Value) -> list[Value]:
-            return pack(self.combine([*unpack(values, carries), *self._load(f.iadd(base, i), 1)]))
-
-        return unpack(f.loop(whole, self.sizes[last], 1, step, pack(carries)), carries)
+        return self._over(base, outer, carries, line)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from stablehlo_py.backends.common.loops import pack, unpack
-from stablehlo_py.backends.common.reduction import Reduction
+from stablehlo_py.backends.common.loops import pack, tree, unpack
+from stablehlo_py.backends.common.reduction import Reduction, combined
 from stablehlo_py.codegen import arith
-from stablehlo_py.codegen.builder import I1, Function, Index, Value
+from stablehlo_py.codegen.builder import I1, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Delinearized, Variable, affine, lane_index
 from stablehlo_py.codegen.types import Lanes, select, splat
@@ -55,10 +56,7 @@ class Sweep:
 
     def merged(self, sets: Sequence[list[Lanes]]) -> list[Lanes]:
         """Copies of accumulators, pairwise."""
-        sets = list(sets)
-        while len(sets) > 1:
-            sets = [self._both(sets[i], sets[i + 1]) if i + 1 < len(sets) else sets[i] for i in range(0, len(sets), 2)]
-        return sets[0]
+        return tree(sets, partial(combined, self.e.f, self.items))
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
@@ -155,7 +153,3 @@ class Sweep:
 
     def _width(self) -> int:
         return sum(2 if item.of.is_complex else 1 for item in self.items)
-
-    def _both(self, a: Sequence[Lanes], b: Sequence[Lanes]) -> list[Lanes]:
-        f: Function = self.e.f
-        return [arith.combine(f, item.kind, item.of, x, y) for item, x, y in zip(self.items, a, b, strict=True)]

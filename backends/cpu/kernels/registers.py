@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stablehlo_py.backends.common.loops import tree
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
@@ -170,12 +171,3 @@ def reduce_all(f: Function, held: Registers, start: Lanes, rule: Callable[[Lanes
             half //= 2
         scalars.append(types.each(lambda part: f.extract(part, 0), folded))
     return tree(scalars, rule)
-
-
-def tree(values: Sequence[Lanes], rule: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
-    """Combine neighbours until one is left."""
-    values = list(values)
-    while len(values) > 1:
-        pairs = [rule(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
-        values = pairs + values[len(pairs) * 2 :]
-    return values[0]

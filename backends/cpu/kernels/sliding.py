@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.backends.common.windows import Window
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
@@ -50,10 +50,10 @@ class Sliding:
         )
 
         def over(step: Callable[[Index, list[Lanes]], list[Lanes]]) -> list[Value]:
-            def body(number: Index, *flat: Value) -> list[Value]:
-                return pack(step(f.iadd(first, f.imul(number, window.dilation)), unpack(flat, values)))
+            def body(number: Index, held: list[Lanes]) -> list[Lanes]:
+                return step(f.iadd(first, f.imul(number, window.dilation)), held)
 
-            return f.loop(0, window.width, 1, body, pack(values))
+            return pack(fold(f, 0, window.width, 1, values, body))
 
         results = f.if_(
             f.binary("and", begins, ends),

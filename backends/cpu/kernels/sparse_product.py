@@ -4,6 +4,7 @@ jax.experimental.sparse calls."""
 from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -90,7 +91,7 @@ class _Product:
         begin, end = f.imax(low, 0), f.imin(high, self.count)
 
         def run(column: Index, mask: Value | None) -> None:
-            def add(place: Value, *total: Value) -> list[Value]:
+            def add(place: Value, total: list[Lanes]) -> list[Lanes]:
                 at = self._position(columns, place)
                 inside = f.cmp("ult", at, f.const(self.inner))
                 number = types.load(f, self.of, numbers, place)
@@ -99,12 +100,11 @@ class _Product:
                     base = f.iadd(f.imul(at, self.width), column)
                     other = types.load(f, self.of, dense, base, self.lanes, mask)
                     product = self._product(types.splat(f, number, self.lanes), other)
-                    return list(types.parts(combine(f, "add", self.of, self._value(total), product)))
+                    return list(types.parts(combine(f, "add", self.of, total[0], product)))
 
-                return f.if_(inside, added, lambda: list(total))
+                return unpack(f.if_(inside, added, lambda: pack(total)), self.of)
 
-            start = types.parts(types.constant(f, self.of, 0, self.lanes))
-            total = self._value(f.loop(begin, end, 1, add, start))
+            (total,) = fold(f, begin, end, 1, [types.constant(f, self.of, 0, self.lanes)], add)
             types.store(f, self.of, total, out, f.iadd(f.imul(row, self.width), column), mask)
 
         whole = self.width - self.width % self.lanes
@@ -116,9 +116,6 @@ class _Product:
         value = types.load(self.f, self.position, pointer, place)
         assert isinstance(value, Value)
         return self.f.cast("sext", value, I64)
-
-    def _value(self, parts: list[Value] | tuple[Value, ...]) -> Lanes:
-        return (parts[0], parts[1]) if self.of.is_complex else parts[0]
 
     def _product(self, a: Lanes, b: Lanes) -> Lanes:
         if self.of.kind != "int":

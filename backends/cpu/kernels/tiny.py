@@ -13,8 +13,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import end_if_asked, pack, unpack
+from stablehlo_py.backends.common.loops import end_if_asked, pack, tree, unpack
 from stablehlo_py.backends.cpu.kernels import registers
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
@@ -25,6 +27,7 @@ from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import IntLike, IntT, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, symints, text, user_location
@@ -183,15 +186,24 @@ class _Emitter:
         if not always_at_most(count, MAX_REGISTERS):
             self._fill(op)
             return
-        source, dimensions = self.registers(op.operands[0]), i64s(op, "dimensions")
+        source = self.registers(op.operands[0])
         if source.elements == 1:
             self.held[result] = registers.splat(
                 self.f, static_shape(result), source.element, int(count), source.chunks[0]
             )
             return
-        strides = row_major_strides(source.shape)
-        picks = [(source, _dot([place[d] for d in dimensions], strides)) for place in _places(static_shape(result))]
-        self._collect(op, picks)
+        self._move(op)
+
+    def _move(self, op: ir.OpView) -> None:
+        """An op whose result holds elements of its operands: what it makes of their numbers says which go where."""
+        sources = [self.registers(operand) for operand in op.operands]
+        elements = [(source, position) for source in sources for position in range(source.elements)]
+        numbers, first = [], 0
+        for source in sources:
+            numbers.append(_numbered(source, first))
+            first += source.elements
+        (moved,) = evaluate_op(op.operation, numbers)
+        self._collect(op, [elements[number] for number in moved.reshape(-1)])
 
     def _fill(self, op: ir.OpView) -> None:
         """A big splat: materialized in the output memory that a loop will update."""
@@ -203,13 +215,6 @@ class _Emitter:
 
     def _reshape(self, op: ir.OpView) -> None:
         self.held[op.results[0]] = _shaped(self.holding(op.operands[0]), shape(op.results[0]))
-
-    def _transpose(self, op: ir.OpView) -> None:
-        permutation = i64s(op, "permutation")
-        source = self.registers(op.operands[0])
-        strides = row_major_strides(source.shape)
-        moved = [strides[dimension] for dimension in permutation]
-        self._collect(op, [(source, _dot(place, moved)) for place in _places(static_shape(op.results[0]))])
 
     def _slice(self, op: ir.OpView) -> None:
         start, strides, held = symints(op, "start"), symints(op, "strides"), self.holding(op.operands[0])
@@ -236,43 +241,6 @@ class _Emitter:
             for offset in offsets
         ]
         self._collect(op, [(one, 0) for one in ones])
-
-    def _pad(self, op: ir.OpView) -> None:
-        source, filler = self.registers(op.operands[0]), self.registers(op.operands[1])
-        low, interior = i64s(op, "low"), i64s(op, "interior")
-        strides = row_major_strides(source.shape)
-        picks = []
-        for place in _places(static_shape(op.results[0])):
-            shifted = [(i - edge, step + 1) for i, edge, step in zip(place, low, interior, strict=True)]
-            position = [i // step for i, step in shifted]
-            inside = all(
-                i >= 0 and i % step == 0 and at < size
-                for (i, step), at, size in zip(shifted, position, source.shape, strict=True)
-            )
-            picks.append((source, _dot(position, strides)) if inside else (filler, 0))
-        self._collect(op, picks)
-
-    def _reverse(self, op: ir.OpView) -> None:
-        dimensions, source = i64s(op, "dimensions"), self.registers(op.operands[0])
-        strides = row_major_strides(source.shape)
-        picks = []
-        for place in _places(source.shape):
-            turned = [source.shape[d] - 1 - i if d in dimensions else i for d, i in enumerate(place)]
-            picks.append((source, _dot(turned, strides)))
-        self._collect(op, picks)
-
-    def _concatenate(self, op: ir.OpView) -> None:
-        dimension = i64(op, "dimension")
-        sources = [self.registers(operand) for operand in op.operands]
-        picks = []
-        for place in _places(static_shape(op.results[0])):
-            at = list(place)
-            for source in sources:
-                if at[dimension] < source.shape[dimension]:
-                    picks.append((source, _dot(at, row_major_strides(source.shape))))
-                    break
-                at[dimension] -= source.shape[dimension]
-        self._collect(op, picks)
 
     def _base(self, values: Sequence[ir.Value], sizes: Sequence[IntLike], window: Sequence[int]) -> Index:
         """Element offset of clamped start indices."""
@@ -334,17 +302,12 @@ class _Emitter:
             total = registers.reduce_all(self.f, source, start, rule)
             self.held[result] = Registers(static_shape(result), of, 1, (rounded(self.f, of, total),))
             return
-        strides = row_major_strides(source.shape)
         kept = [d for d in range(len(source.shape)) if d not in dimensions]
         layers = [registers.splat(self.f, static_shape(result), of, int(num_elements(result)), start)]
-        for inner in _places([source.shape[d] for d in dimensions]):
-            base = _dot(inner, [strides[d] for d in dimensions])
-            picks = [
-                (source, base + _dot(place, [strides[d] for d in kept])) for place in _places(static_shape(result))
-            ]
-            layers.append(registers.collect(self.f, static_shape(result), of, picks))
+        for numbers in _numbered(source).transpose(*dimensions, *kept).reshape(-1, int(num_elements(result))):
+            layers.append(registers.collect(self.f, static_shape(result), of, _picks(source, numbers)))
         chunks = [
-            rounded(self.f, of, registers.tree(list(column), rule))
+            rounded(self.f, of, tree(list(column), rule))
             for column in zip(*(layer.chunks for layer in layers), strict=True)
         ]
         self.held[result] = Registers(static_shape(result), of, int(num_elements(result)), tuple(chunks))
@@ -353,24 +316,15 @@ class _Emitter:
         sides = [self.registers(operand) for operand in op.operands]
         batch = i64s(op, "lhs_batch"), i64s(op, "rhs_batch")
         contract = i64s(op, "lhs_contract"), i64s(op, "rhs_contract")
-        free = [
-            [d for d in range(len(side.shape)) if d not in batch[i] and d not in contract[i]]
-            for i, side in enumerate(sides)
-        ]
         result = op.results[0]
         of, sizes = element(result), static_shape(result)
         total: Registers | None = None
-        for inner in _places([sides[0].shape[d] for d in contract[0]]):
-            factors = []
-            for i, side in enumerate(sides):
-                strides = row_major_strides(side.shape)
-                base = _dot(inner, [strides[d] for d in contract[i]])
-                skip = len(batch[i]) + (len(free[0]) if i else 0)
-                picks = []
-                for place in _places(sizes):
-                    own = (*place[: len(batch[i])], *place[skip : skip + len(free[i])])
-                    picks.append((side, base + _dot(own, [strides[d] for d in (*batch[i], *free[i])])))
-                factors.append(registers.collect(self.f, sizes, side.element, picks))
+        for numbers in zip(*map(_by_role, sides, batch, contract), strict=True):
+            both = np.broadcast_arrays(numbers[0][:, :, None], numbers[1][:, None, :])
+            factors = [
+                registers.collect(self.f, sizes, side.element, _picks(side, of_side))
+                for side, of_side in zip(sides, both, strict=True)
+            ]
             product = registers.elementwise(sizes, of, factors, lambda row: ARITH["multiply"](self.f, op, row))
             if total is None:
                 total = product
@@ -504,6 +458,22 @@ def _dot(place: Sequence[IntT], strides: Sequence[IntT]) -> IntT:
     return sum(i * stride for i, stride in zip(place, strides, strict=True))
 
 
+def _numbered(held: Registers, first: int = 0) -> np.ndarray:
+    """The numbers of a value's elements, in its shape, from `first` on."""
+    return np.arange(first, first + held.elements).reshape(held.shape)
+
+
+def _picks(source: Registers, numbers: np.ndarray) -> list[Pick]:
+    return [(source, int(number)) for number in numbers.reshape(-1)]
+
+
+def _by_role(side: Registers, batch: Sequence[int], contract: Sequence[int]) -> np.ndarray:
+    """The numbers of the elements of a product's operand, by contracted, batch and free place."""
+    free = [d for d in range(len(side.shape)) if d not in batch and d not in contract]
+    counts = [math.prod(side.shape[d] for d in dimensions) for dimensions in (contract, batch, free)]
+    return _numbered(side).transpose(*contract, *batch, *free).reshape(counts)
+
+
 def _chunks(held: Sequence[Held]) -> list[Lanes]:
     """What is in registers, in order."""
     return [chunk for one in held if isinstance(one, Registers) for chunk in one.chunks]
@@ -523,11 +493,11 @@ _HANDLERS: dict[str, Callable[[_Emitter, ir.OpView], None]] = {
     "hlo.iota": _Emitter._iota,
     "hlo.broadcast": _Emitter._broadcast,
     "hlo.reshape": _Emitter._reshape,
-    "hlo.transpose": _Emitter._transpose,
+    "hlo.transpose": _Emitter._move,
     "hlo.slice": _Emitter._slice,
-    "hlo.pad": _Emitter._pad,
-    "hlo.reverse": _Emitter._reverse,
-    "stablehlo.concatenate": _Emitter._concatenate,
+    "hlo.pad": _Emitter._move,
+    "hlo.reverse": _Emitter._move,
+    "stablehlo.concatenate": _Emitter._move,
     "hlo.dynamic_slice": _Emitter._dynamic_slice,
     "hlo.dynamic_update_slice": _Emitter._dynamic_update_slice,
     "hlo.reduce": _Emitter._reduce,

@@ -16,6 +16,7 @@ from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
+from stablehlo_py.codegen.arith import compare
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.formats import FORMATS, Specials
@@ -26,20 +27,8 @@ MIN_CANDIDATES = 64
 
 
 def greater(f: Function, of: Element, a: Lanes, b: Lanes) -> Value:
-    """a > b in total order (floats: -NaN < -inf < ... < -0 < +0 < ... < NaN)."""
-    assert isinstance(a, Value)
-    assert isinstance(b, Value)
-    if not of.is_float:
-        return f.cmp("ugt" if of.unsigned else "sgt", a, b)
-    return f.cmp("sgt", _ordered(f, a), _ordered(f, b))
-
-
-def _ordered(f: Function, a: Value) -> Value:
-    """Bits of a float as an integer that orders as total order does."""
-    integer = ScalarType(f"i{a.type.bits}", a.type.bits)
-    bits = f.bitcast(a, integer)
-    sign = f.binary("ashr", bits, f.const(integer.bits - 1, integer))
-    return f.binary("xor", bits, f.binary("lshr", sign, f.const(1, integer)))
+    """a > b in total order."""
+    return compare(f, "GT", of, a, b, total_order=True)
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:

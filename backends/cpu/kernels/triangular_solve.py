@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import pack, unpack
+from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
@@ -180,17 +180,17 @@ class _Group:
                 pairs = zip(totals, values, strict=True)
                 return [subtract_product(f, total, coefficient, value) for total, value in pairs]
 
-            def earlier(step: Value, *flat: Value) -> list[Value]:
-                other, totals = row_of(step), unpack(flat, s.of)
+            def earlier(step: Value, totals: list[Lanes]) -> list[Lanes]:
+                other = row_of(step)
                 values = [solved(other, vector) for vector in range(self.vectors)]
                 sums = [
                     eliminate(totals[i * self.vectors : (i + 1) * self.vectors], row, other, values)
                     for i, row in enumerate(rows)
                 ]
-                return pack(total for row in sums for total in row)
+                return [total for row in sums for total in row]
 
-            start = pack(known(row, v) for row in rows for v in range(self.vectors))
-            totals = unpack(f.loop(0, first, 1, earlier, start), s.of)
+            start = [known(row, v) for row in rows for v in range(self.vectors)]
+            totals = fold(f, 0, first, 1, start, earlier)
             results: list[list[Lanes]] = []
             for i, row in enumerate(rows):
                 sums = totals[i * self.vectors : (i + 1) * self.vectors]
