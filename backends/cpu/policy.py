@@ -22,7 +22,7 @@ def _is_loadable(layout: Layout) -> bool:
 
 
 def _in_registers(op: ir.Operation) -> bool:
-    """Has kernels/tiny.py code for an op? Not for what is read at random, or computed only when the program is
+    """Has kernels/straight_line.py code for an op? Not for what is read at random, or computed only when the program is
     called."""
     name, record = op.name.removeprefix("hlo."), record_of(op.name)
     if name == "bitcast_convert":

@@ -51,7 +51,7 @@ def constant_right(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     needs=SPLAT,
     where="not complex: inf * 0 in its parts is NaN; sums: c is -0.0",
 )
-def neutral(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+def identity(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x * 1 -> x, max(x, least) -> x, and so for + min and or xor"
     x, y = op.operands
     c = splat(y)

@@ -15,15 +15,13 @@ from stablehlo_py.mlir import ir
 #: What there is a template for, and its file. The other files are parts of these.
 KINDS = {
     kind: kind
-    for kind in """cholesky column convolution custom_call dot exchange fft loop random_state reduce_general
-    reduce_window rng_bit_generator row scatter select_and_scatter sort sparse_product top_k triangular_solve
-    tridiagonal_perturbed""".split()
+    for kind in """cholesky column convolution custom_call dot exchange fft in_place_update loop
+    random_state reduce_general reduce_window rng_bit_generator row scatter select_and_scatter sort sparse_product
+    straight_line top_k triangular_solve tridiagonal_perturbed""".split()
 } | {
     **dict.fromkeys(("infeed", "outfeed", "recv", "send"), "transfer"),
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
-    "in_place_update": "update",
-    "straight_line": "tiny",
-    "straight_line_loop": "tiny",  # a kind by itself, as its cost is per trip
+    "straight_line_loop": "straight_line",  # a kind by itself, as its cost is per trip
 }
 
 
