@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.boundary import public
 from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
+from stablehlo_py.dialect.dynamic import is_symbolic
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.entry import check_entry
 from stablehlo_py.frontend.load import load
 from stablehlo_py.frontend.platform import choose_platform
-from stablehlo_py.frontend.refine import is_symbolic
 from stablehlo_py.frontend.signature import check_signature
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir

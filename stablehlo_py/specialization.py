@@ -13,14 +13,15 @@ from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
+from stablehlo_py.dialect.dynamic import symbolic_inputs
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.jax_export import leaves_of
-from stablehlo_py.frontend.refine import refine, symbolic_inputs
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
+from stablehlo_py.passes.symbolic.specialize import specialize
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -75,11 +76,11 @@ def _compile(
     if program is not None:
         return program
     context = make_context()
-    with context, ir.Location.unknown():
+    with context:
         module = ir.Module.parse(source)
-        if specialized is not None:
-            shapes, values = specialized
-            refine(module, shapes, dict(values))
+    if specialized is not None:
+        shapes, values = specialized
+        specialize(module, shapes, dict(values))
     return compile_cached(module, backend, options, entry)
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.size import IntLike, equal, less, minimum, symbol, symbols
 from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
+from stablehlo_py.errors import Problem
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.equations import Equation
 
@@ -31,6 +32,13 @@ class Check:
     values: tuple[IntLike, ...]
     op: str
     location: str
+
+    def problem(self) -> Problem:
+        """What is wrong in a call where it does not hold."""
+        message = self.message
+        for number, value in enumerate(self.values):
+            message = message.replace(f"{{{number}}}", str(value))
+        return Problem(message, self.location or None, self.op or None)
 
 
 def solved(equation: Equation) -> list[Check]:
@@ -56,9 +64,8 @@ def value_in_words(value: IntLike) -> str:
     return describe_symbol(text) if text in symbols(value) else text
 
 
-def bounded(name: str, bound: int) -> Check:
-    """The check that a bounded dimension asks for."""
-    size: IntLike = symbol(name)
+def bounded(name: str, size: IntLike, bound: int) -> Check:
+    """The check that a bounded dimension asks for, `size` of the symbol `name`."""
     message = f"{describe_symbol(name)} is {{0}}, and the model bounds it by {bound}"
     return Check(equal(minimum(size, bound), size), "argument", message, (size,), "", "")
 

@@ -15,7 +15,8 @@ from stablehlo_py.dialect.call_signatures import check_call
 from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.ops.record import Shapes
-from stablehlo_py.dialect.size import IntLike, product
+from stablehlo_py.dialect.size import IntLike, is_known, product
+from stablehlo_py.dialect.stablehlo import optional_i64s
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.errors import UnsupportedError
@@ -54,6 +55,8 @@ def result_shapes(scope: Scope, op: ir.Operation) -> Shapes:
         check_call(op)
     if name in RULES:
         return RULES[name](scope, op)
+    if name.startswith("chlo.broadcast_"):
+        return _implicit_broadcast(scope, op)
     form = form_of(op, scope.elements)
     record = record_of(f"hlo.{form.name if form else name.partition('.')[2]}") or record_of(name)
     if record is None or record.shapes is None:
@@ -77,7 +80,7 @@ def declared(op: ir.Operation) -> Shapes:
     """Ops whose static form says the shape: their types must."""
     for result in op.results:
         if not result.type.has_static_shape:
-            raise UnsupportedError(f"has a result of dynamic shape, {result.type}, that no rule explains")
+            raise UnsupportedError(f"gives {result.type}, whose shape no rule explains")
     return [tuple(result.type.shape) for result in op.results]
 
 
@@ -109,6 +112,50 @@ def _broadcast(scope: Scope, op: ir.Operation) -> Shapes:
         if extent != 1:
             sizes[dimension] = scope.unite(sizes[dimension], extent, unless_one=extent)
     return [sizes]
+
+
+def _implicit_broadcast(scope: Scope, op: ir.Operation) -> Shapes:
+    """Dimensions that meet are equal, or one of them is 1. The first ones of an operand of lower rank are missing, or
+    those that `broadcast_dimensions` does not name."""
+    rank = len(op.results[0].type.shape)
+    sizes: list[IntLike] = [1] * rank
+    for shape in map(scope.shape, op.operands):
+        named = optional_i64s(op, "broadcast_dimensions", []) if len(shape) < rank else []
+        for extent, dimension in zip(shape, named or range(rank - len(shape), rank), strict=True):
+            known, sizes[dimension] = sizes[dimension], extent
+            if known != 1 and extent == 1:
+                sizes[dimension] = known
+            elif known not in (1, extent):
+                if not is_known(known) and not is_known(extent):
+                    raise UnsupportedError(f"broadcasts {known} and {extent}, each of which may be 1")
+                open_size, sizes[dimension] = (extent, known) if is_known(known) else (known, extent)
+                sizes[dimension] = scope.unite(sizes[dimension], open_size, unless_one=open_size)
+    return [sizes]
+
+
+@RULES.rule("batch_norm_inference", "batch_norm_training", "batch_norm_grad")
+def _batch_norm(scope: Scope, op: ir.Operation) -> Shapes:
+    """The first result is like the operand, the others hold a number for each feature."""
+    operand, scale = map(scope.shape, op.operands[:2])
+    scope.unite(operand[i64(op, "feature_index")], scale[0])
+    return [operand, *[scale] * (len(op.results) - 1)]
+
+
+@RULES.rule("all_to_all")
+def _all_to_all(scope: Scope, op: ir.Operation) -> Shapes:
+    count, shapes = i64(op, "split_count"), [list(scope.shape(operand)) for operand in op.operands]
+    for sizes in shapes:
+        scope.require_equal(sizes[i64(op, "split_dimension")] % count, 0)
+        sizes[i64(op, "split_dimension")] //= count
+        sizes[i64(op, "concat_dimension")] *= count
+    return shapes
+
+
+@RULES.rule(
+    "all_gather", "broadcast", "einsum", "infeed", "recv", "reduce_scatter", "torch_index_select", "unary_einsum"
+)
+def _declared(scope: Scope, op: ir.Operation) -> Shapes:
+    return declared(op)
 
 
 @RULES.rule("get_dimension_size")

@@ -12,13 +12,14 @@ from typing import TypeAlias
 
 from stablehlo_py.dialect import size
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.size import IntLike, Size, is_known
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, is_integer, is_unsigned
 from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
 
 MAX_ELEMENTS = 64  # of a value that is followed
+MAX_TEXT = 1000  # of an element that is; what is longer is no size, and may double with every op
 
 Elements: TypeAlias = "tuple[IntLike, ...] | None"
 Rule = Callable[[ir.Operation, Sequence["tuple[IntLike, ...]"]], Elements]
@@ -37,7 +38,17 @@ def evaluate(op: ir.Operation, operands: Sequence[Elements]) -> Elements:
     rule = RULES.get(op.name)
     if rule is None or len(op.results) != 1 or not followed(op.results[0].type) or None in operands:
         return None
-    return rule(op, operands)  # type: ignore[arg-type]
+    found = rule(op, operands)  # type: ignore[arg-type]
+    if found is None or any(isinstance(each, Size) and len(each.text) > MAX_TEXT for each in found):
+        return None
+    type_ = ir.IntegerType(element_type(op.results[0]))
+    return tuple(_wrapped(each, type_) if is_known(each) else each for each in found)
+
+
+def _wrapped(number: IntLike, type_: ir.IntegerType) -> IntLike:
+    """The integer of the type that is left of a number which it does not hold."""
+    low = 0 if is_unsigned(type_) or is_bool(type_) else -(1 << (type_.width - 1))
+    return (number - low) % (1 << type_.width) + low
 
 
 def _shape(value: ir.Value) -> tuple[int, ...]:
@@ -91,7 +102,8 @@ _COMPARISONS: dict[str, Callable[[IntLike, IntLike], IntLike]] = {
 
 @RULES.rule("compare")
 def _compare(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    if is_unsigned(element_type(op.operands[0])) and not is_bool(element_type(op.operands[0])):
+    element = element_type(op.operands[0])
+    if is_unsigned(element) and not is_bool(element) and not is_known(*itertools.chain(*operands)):
         return None
     return tuple(map(_COMPARISONS[keyword(op.attributes["comparison_direction"])], *operands))
 

@@ -52,14 +52,14 @@ def require_oracle(name: str) -> str:
 
 
 def static_module(source: Source, inputs: Sequence[np.ndarray], entry: str | None = None) -> ir.Module:
-    """The loaded module, its symbolic dimensions taken from the inputs. Raises what `load` and `refine` raise."""
+    """The loaded module, its symbolic dimensions taken from the inputs. Raises what `load` and `specialize` raise."""
+    from stablehlo_py.dialect.dynamic import is_symbolic
     from stablehlo_py.frontend.load import load
-    from stablehlo_py.frontend.refine import refine, symbolic_inputs
+    from stablehlo_py.passes.symbolic.specialize import specialize
 
     module = load(source, entry=entry, context=context(), isolate=False)
-    if any(None in sizes for sizes in symbolic_inputs(module)):
-        with module.context, ir.Location.unknown():
-            refine(module, [array.shape for array in inputs])
+    if is_symbolic(module):
+        specialize(module, [array.shape for array in inputs])
     return module
 
 

@@ -229,13 +229,11 @@ class Call:
 
     Attributes:
         takes, fits: in words what a call of it takes; whether one does.
-        static: the op that it is where its last operands, which hold sizes, are known.
         op, attributes: the hlo op that it is, and where its attributes come from (as in `forms.FORMS`).
     """
 
     takes: str
     fits: Callable[[Op], bool]
-    static: str = ""
     op: str = ""
     attributes: Mapping[str, Source] = field(default_factory=dict)
 
@@ -267,21 +265,18 @@ CALLS = {
     "stablehlo.dynamic_top_k": Call(
         "a tensor and k; it gives elements and i32 places",
         _dynamic_top_k,
-        static="chlo.top_k",
         op="top_k",
         attributes={"k": (-1,)},
     ),
     "stablehlo.dynamic_rng_bit_generator": Call(
         "a state, a shape and an rng_algorithm; it gives the state after it and bits",
         _dynamic_rng_bit_generator,
-        static="stablehlo.rng_bit_generator",
         op="rng_bit_generator",
         attributes={"algorithm": lambda op: keyword(op.attributes["rng_algorithm"]), RESULT: -1},
     ),
     "stablehlo.dynamic_reduce_window": Call(
         "arrays, an initial value for each, four numbers and two of padding for each dimension, and a computation",
         _dynamic_reduce_window,
-        static="stablehlo.reduce_window",
         op="reduce_window",
         attributes={name: number - len(NAMES) for number, name in enumerate(NAMES)},
     ),

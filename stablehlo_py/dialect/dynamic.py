@@ -1,22 +1,40 @@
-"""Where a StableHLO module leaves sizes open: ops whose operands' values decide shapes, and types that say nothing."""
+"""Where a StableHLO module leaves sizes open: arguments of dynamic shape, ops whose operands' values decide shapes,
+and types that say nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from stablehlo_py.dialect.types import is_tensor, operations
+from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.forms import size_operands
+from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import ir
 
-_PREFIXES = ("stablehlo.dynamic_", "stablehlo.real_dynamic_slice", "stablehlo.set_dimension_size")
-_STATIC = frozenset({"stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"})
+
+def is_dynamic(type_: ir.Type) -> bool:
+    """Whether a type is a tensor with a dynamic dimension."""
+    return isinstance(type_, ir.RankedTensorType) and not type_.has_static_shape
 
 
-def any_dynamic(names: Iterable[str]) -> bool:
-    """Whether one of these ops is a dynamic twin of a static one, or sets a size."""
-    return any(name.startswith(_PREFIXES) and name not in _STATIC for name in names)
+def known_sizes(type_: ir.Type) -> tuple[int | None, ...]:
+    """The dimensions of a tensor type, None for a dynamic one; () for what is not a tensor."""
+    if not isinstance(type_, ir.RankedTensorType):
+        return ()
+    return tuple(None if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis) for axis in range(type_.rank))
 
 
-def open_types(module: ir.Module) -> list[ir.RankedTensorType]:
-    """The types of results that have a dynamic dimension."""
-    types = (result.type for op in operations(module.operation) for result in op.results if is_tensor(result))
-    return [type_ for type_ in types if not type_.has_static_shape]
+def symbolic_inputs(module: ir.Module) -> tuple[tuple[int | None, ...], ...]:
+    """The shape of each argument of `@main`, with None for a dynamic dimension; () for what is not a tensor."""
+    arguments = main_function(module).regions[0].blocks[0].arguments
+    return tuple(known_sizes(argument.type) for argument in arguments)
+
+
+def is_symbolic(module: ir.Module) -> bool:
+    """True when `@main` takes an argument with a dynamic dimension."""
+    return any(None in sizes for sizes in symbolic_inputs(module))
+
+
+def leaves_sizes_open(module: ir.Module) -> bool:
+    """Whether shapes have to be worked out: an operand of an op holds sizes, or a result has a dynamic dimension."""
+    return any(
+        size_operands(op) or any(is_dynamic(result.type) for result in op.results)
+        for op in operations(module.operation)
+    )

@@ -137,6 +137,8 @@ def form_of(op: ir.OpView | ir.Operation, elements: Callable[[ir.Value], Sequenc
 def size_operands(op: ir.OpView | ir.Operation) -> tuple[int, ...]:
     """Numbers of the operands that are attributes of the hlo op, or the shape of its result."""
     _, sources = FORMS.get(name_of(op), ("", {}))
+    if not sources:
+        return ()
     count = len(op.operands) - len(shape_operands(op))
     numbers = (source[0] if isinstance(source, tuple) else source for source in sources.values())
     return tuple(number % count for number in numbers if isinstance(number, int))

@@ -20,25 +20,23 @@ import signal
 import socket
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, NoReturn
 
 from stablehlo_py.dialect.context import make_context
-from stablehlo_py.dialect.dynamic import any_dynamic, open_types
 from stablehlo_py.errors import ShloError
 from stablehlo_py.frontend.frames import LENGTH, frame
 from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, readable_names
 from stablehlo_py.frontend.source import Format, Source
-from stablehlo_py.mlir import MLIRError, bytecode, diagnostics, ir, run_upstream
+from stablehlo_py.mlir import bytecode, ir
 
 # Contexts keep every attribute that they have seen: a new one after so many bytes or modules.
 _CONTEXT_BYTES, _CONTEXT_MODULES = 1 << 20, 100
 # Less than a thread of the parent has: recursion that passes here passes there.
 _STACK_BYTES = 4 << 20
 _PR_SET_DUMPABLE = 4
-_REHEARSAL = "inline,symbol-dce,func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes"
 
 
 def serve(channel: socket.socket) -> None:
@@ -118,11 +116,8 @@ def _answer(request: dict[str, Any], data: bytes, context: ir.Context) -> tuple[
     try:
         module = parse(source, context)
         with readable_names(source):
-            names = check_module(module)
-        content = bytecode(module)
-        if any_dynamic(names) or open_types(module):
-            _rehearse(content, context)
-        return {}, content
+            check_module(module)
+        return {}, bytecode(module)
     except ShloError as error:
         single = len(error.problems) == 1 and error.problems[0].reason == error.reason
         problems = [asdict(problem) for problem in error.problems]
@@ -131,13 +126,6 @@ def _answer(request: dict[str, Any], data: bytes, context: ir.Context) -> tuple[
         return {"out_of_memory": True}, b""
     except Exception:
         return {"defect": traceback.format_exc()}, b""
-
-
-def _rehearse(bytecode: bytes, context: ir.Context) -> None:
-    """Let upstream's shape refinement, which crashes on some modules that are valid, crash here. Its errors are
-    reported when it is run again, with the shapes of the arguments."""
-    with diagnostics(context), suppress(MLIRError):
-        run_upstream(ir.Module.parse(bytecode, context), _REHEARSAL)
 
 
 def serve_forked(channel: socket.socket, stderr: int) -> NoReturn:

@@ -29,8 +29,7 @@ def broadcast_binary(op: ir.OpView) -> ir.Value:
     dimensions of the result those of the operand of lower rank are; by default the last ones."""
     name = op.operation.name.removeprefix("chlo.broadcast_")
     _check_elements(name, op)
-    sizes = _sizes(op)
-    result = build.tensor(sizes, element_type(op.results[0]))
+    sizes, result = shape(op.results[0]), op.results[0].type
     dimensions = list(op.attributes["broadcast_dimensions"]) if "broadcast_dimensions" in op.attributes else None
     operands = [_broadcast(operand, sizes, dimensions) for operand in op.operands]
     attributes = {}
@@ -46,9 +45,8 @@ def broadcast_binary(op: ir.OpView) -> ir.Value:
 @rule("chlo.broadcast_select")
 def broadcast_select(op: ir.OpView) -> ir.Value:
     """All three operands in the result's shape."""
-    sizes = _sizes(op)
-    operands = [_broadcast(operand, sizes, None) for operand in op.operands]
-    return build.op("stablehlo.select", [build.tensor(sizes, element_type(op.results[0]))], operands).result
+    operands = [_broadcast(operand, shape(op.results[0]), None) for operand in op.operands]
+    return build.op("stablehlo.select", [op.results[0].type], operands).result
 
 
 # What upstream's verifier does not ask of the elements of broadcasting ops; the other ops take any.
@@ -73,18 +71,6 @@ def _check_elements(name: str, op: ir.OpView) -> None:
     allowed, words = _ELEMENTS.get(name, (lambda element: True, ""))
     if not allowed(elements[0]):
         raise Unsupported(f"is not defined for elements of type {elements[0]}", f"pass {words}")
-
-
-def _sizes(op: ir.OpView) -> tuple[IntLike, ...]:
-    """The result's shape. Open sizes are those of the operands, where these agree or are 1. Raises Unsupported."""
-    type_ = op.results[0].type
-    if type_.has_static_shape:
-        return shape(type_)
-    shapes = [(1,) * (type_.rank - rank(operand)) + tuple(shape(operand)) for operand in op.operands]
-    sizes = [[size for size in along if not is_known(size) or size != 1] or [1] for along in zip(*shapes, strict=True)]
-    if any(size != others[0] for others in sizes for size in others[1:]) or "broadcast_dimensions" in op.attributes:
-        raise Unsupported(f"has a result of dynamic shape, {type_}", "load the module with concrete argument shapes")
-    return tuple(others[0] for others in sizes)
 
 
 def _broadcast(operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence[int] | None) -> ir.Value:

@@ -36,7 +36,6 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     tuples,
 )
 from stablehlo_py.legalize.conversion import Conversion, raise_problems
-from stablehlo_py.legalize.dynamism import make_static, op_names
 from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
 from stablehlo_py.legalize.structure import flatten
 from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir, run_upstream
@@ -75,23 +74,26 @@ def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
 
 
 def _prepare(module: ir.Module) -> list[Problem]:
-    """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin, dynamic twins of
-    static ops. Then tuples, tokens and futures go, after which upstream's verifiers would object."""
+    """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin. Then tuples, tokens
+    and futures go, after which upstream's verifiers would object."""
     sharded = is_sharded(module)
-    make_static(module)
-    names = op_names(module)
+    names = _op_names(module)
     functions = [*_functions(module, private=False), *_functions(module, private=True)]
     if "stablehlo.rng" in names:  # becomes CHLO, among others
         _run_only(functions, ["stablehlo.rng"], sharded)
-        names = op_names(module)
+        names = _op_names(module)
     if any(name.startswith("chlo.") for name in names):
         # Broadcasting ops stand for CHLO ops too.
         _run_only(functions, [name for name in names if name.startswith("chlo.broadcast_")], sharded)
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
-        _run_only(functions, [name for name in op_names(module) if name.startswith("chlo.")], sharded)
-        if any(name.startswith("chlo.") for name in op_names(module)):  # a rule may leave an op, as of complex numbers
+        _run_only(functions, [name for name in _op_names(module) if name.startswith("chlo.")], sharded)
+        if any(name.startswith("chlo.") for name in _op_names(module)):  # a rule may leave an op, as of complex numbers
             _expand_chlo(module)
     return flatten(module, names)
+
+
+def _op_names(module: ir.Module) -> set[str]:
+    return {op.name for op in operations(module.operation)}
 
 
 def _expand_chlo(module: ir.Module) -> None:

@@ -111,19 +111,17 @@ def refined(text: str, inputs: Sequence[np.ndarray]) -> object:
     """The module, static: dimensions from the shapes, and from the values of integer scalars where it needs them."""
     from stablehlo_py.errors import UnsupportedError
     from stablehlo_py.frontend.load import load
-    from stablehlo_py.frontend.refine import refine
-    from stablehlo_py.mlir import ir
+    from stablehlo_py.passes.symbolic.specialize import specialize
 
     shapes = [array.shape for array in inputs]
     scalars = {n: int(array) for n, array in enumerate(inputs) if array.shape == () and array.dtype.kind in "iu"}
     for values in (scalars, {}) if scalars else ({},):
         module = load(text)
-        with module.context, ir.Location.unknown():
-            try:
-                refine(module, shapes, values)
-            except UnsupportedError:
-                continue
-            return module
+        try:
+            specialize(module, shapes, values)
+        except UnsupportedError:
+            continue
+        return module
     raise ValueError("the module cannot be refined")
 
 

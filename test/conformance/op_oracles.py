@@ -140,13 +140,13 @@ def _plain(text: str) -> str:
     dynamic shapes that follow from constants, promotion in ops."""
     from stablehlo_py.debug.promotions import convert_all_operands
     from stablehlo_py.dialect.context import make_context
-    from stablehlo_py.legalize.dynamism import make_static
     from stablehlo_py.mlir import ir, run_upstream
+    from stablehlo_py.passes.symbolize import Symbolize
 
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_upstream(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
-        make_static(module)
+        Symbolize().run(module)
         convert_all_operands(module)
         if "!quant" in text:
             run_upstream(module, "func.func(stablehlo-legalize-quant-to-math)")

@@ -9,10 +9,7 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu import code
-from stablehlo_py.dialect.context import make_context
 from stablehlo_py.frontend import platform
-from stablehlo_py.frontend.refine import _still_dynamic
-from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.grid import GridExecutable
 
 MANY = [f"name{number}" for number in range(1000)]
@@ -42,16 +39,7 @@ def channels(monkeypatch: pytest.MonkeyPatch) -> None:
     GridExecutable.channel(SimpleNamespace(_channels=dict.fromkeys(range(1000))), 1000)  # type: ignore[arg-type]
 
 
-def unknown_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    types = ", ".join(["tensor<?xf32>"] * 1000)
-    with make_context() as context:
-        context.allow_unregistered_dialects = True
-        module = ir.Module.parse(f'%0:1000 = "a.b"() : () -> ({types})', context)
-        problem = _still_dynamic(module.body.operations[0].operation)
-        raise shlo.UnsupportedError("shapes are not known", problems=[problem])
-
-
-PLACES: list[Callable[[pytest.MonkeyPatch], None]] = [recursion, missing_features, platforms, channels, unknown_shapes]
+PLACES: list[Callable[[pytest.MonkeyPatch], None]] = [recursion, missing_features, platforms, channels]
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)

@@ -121,6 +121,18 @@ def test_an_op_in_the_body_of_a_sort() -> None:
     assert "stablehlo.sort" in reason
 
 
+def test_a_bounded_size_that_upstreams_shape_refinement_aborts_on() -> None:
+    bounded = "#stablehlo.bounds<2>>"
+    text = f"""func.func @main(%x: tensor<2xi64>, %n: tensor<i32>) -> tensor<?xi32, {bounded} {{
+      %0 = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<2xi64>, tensor<i32>) -> tensor<?xi64, {bounded}
+      %1 = "chlo.constant_like"(%0) <{{value = 1 : i32}}> : (tensor<?xi64, {bounded}) -> tensor<?xi32, {bounded}
+      return %1 : tensor<?xi32, {bounded}
+    }}"""
+    ((_, op, reason, _),) = problems(text)
+    assert "set_dimension_size" in op
+    assert "whose shape depends on data" in reason
+
+
 @pytest.mark.parametrize(
     "body",
     [

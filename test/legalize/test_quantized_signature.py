@@ -9,8 +9,6 @@ import pytest
 
 import stablehlo_py
 from stablehlo_py.errors import ArgumentError, UnsupportedError
-from stablehlo_py.frontend.load import load
-from stablehlo_py.frontend.refine import refine
 from stablehlo_py.runtime.quantization import Quantization
 
 OPTIONS = stablehlo_py.Options(threads=1, cache_dir=None)
@@ -72,10 +70,11 @@ def test_symbolic_shapes():
         np.testing.assert_array_equal(result, quantization.quantize(quantization.dequantize(stored) ** 2))
 
 
-def test_quantized_arguments_are_not_refined_to_shapes():
-    module = load(SYMBOLIC)
-    with module.context, pytest.raises(UnsupportedError, match="symbolic dimensions takes a quantized argument"):
-        refine(module, [(4, 3)])
+def test_quantized_arguments_are_specialized():
+    executable = stablehlo_py.compile(SYMBOLIC, options=OPTIONS)
+    stored = np.arange(-6, 6, dtype=np.int8).reshape(4, 3)
+    (result,) = executable.specialize((4, 3))(stored)
+    np.testing.assert_array_equal(result, executable(stored)[0])
 
 
 ERRORS = {

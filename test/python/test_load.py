@@ -10,13 +10,14 @@ import pytest
 
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.context import make_context
+from stablehlo_py.dialect.dynamic import is_symbolic, symbolic_inputs
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded, meshes_of
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import ArgumentError, LoadError, OptionError, UnsupportedError
 from stablehlo_py.frontend.load import load
-from stablehlo_py.frontend.refine import is_symbolic, refine, symbolic_inputs
 from stablehlo_py.mlir import ir, stablehlo
+from stablehlo_py.passes.symbolic.specialize import specialize
 
 TEXT = """module @small {
   func.func public @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
@@ -314,7 +315,7 @@ def symbolic(jax, function, *shapes):
 def refined(jax, function, shapes, concrete):
     module = symbolic(jax, function, *shapes)
     assert is_symbolic(module)
-    refine(module, concrete)
+    specialize(module, concrete)
     assert not is_symbolic(module)
     assert functions(module) == {"main": "public"}
     return module
@@ -374,10 +375,10 @@ def test_refined_top_k_and_random_bits(jax):
 def test_shapes_that_contradict_the_assertions(jax):
     module = symbolic(jax, lambda x, y: (x, y), "b, 4", "b + 1, 4")
     with pytest.raises(ArgumentError, match=r"args\[1\].shape\[0\] \(= 5\) and the specification 'b \+ 1' \(= 4\)"):
-        refine(module, [(3, 4), (5, 4)])
+        specialize(module, [(3, 4), (5, 4)])
     module = symbolic(jax, lambda x: x, "b, 4")
     with pytest.raises(ArgumentError, match="Expected value >= 1 for dimension variable 'b'"):
-        refine(module, [(0, 4)])
+        specialize(module, [(0, 4)])
 
 
 DYNAMIC = """func.func @main(%a: tensor<?x4xf32>, %b: tensor<?x4xf32>) -> tensor<?x4xf32> {
@@ -398,18 +399,18 @@ DYNAMIC = """func.func @main(%a: tensor<?x4xf32>, %b: tensor<?x4xf32>) -> tensor
 )
 def test_shapes_that_do_not_fit_the_signature(shapes, message):
     with pytest.raises(ArgumentError, match=message):
-        refine(load(DYNAMIC), shapes)
+        specialize(load(DYNAMIC), shapes)
 
 
 def test_refine_text():
     module = load(DYNAMIC)
-    refine(module, [(3, 4), (3, 4)])
+    specialize(module, [(3, 4), (3, 4)])
     assert results(module) == [(3, 4)]
 
 
-def test_shapes_that_stay_unknown_are_refused_with_the_op():
-    with pytest.raises(UnsupportedError, match="not known before the program runs") as caught:
-        refine(load(DYNAMIC), [(3, 4), (4, 4)])
+def test_shapes_that_contradict_each_other_are_refused_with_the_op():
+    with pytest.raises(ArgumentError, match="the sizes 3 and 4 must be equal") as caught:
+        specialize(load(DYNAMIC), [(3, 4), (4, 4)])
     assert (caught.value.op, caught.value.location) == ("stablehlo.add", "<text>:2:8")
 
 
@@ -426,14 +427,14 @@ UNWRAPPED = """func.func @main(%n: tensor<i64>, %a: tensor<?x4xf32>) -> tensor<?
 def test_dimension_arguments_are_given_as_numbers():
     module = load(UNWRAPPED)
     assert symbolic_inputs(module) == ((), (None, 4))
-    refine(module, [(), (3, 4)], {0: 3})
+    specialize(module, [(), (3, 4)], {0: 3})
     assert results(module) == [(12,)] and "stablehlo.reshape" in op_names(module)
 
 
 @pytest.mark.parametrize("number", [1, 2, -1])
 def test_dimension_arguments_must_be_integers(number):
     with pytest.raises(ArgumentError, match="is not an integer scalar"):
-        refine(load(UNWRAPPED), [(), (3, 4)], {number: 3})
+        specialize(load(UNWRAPPED), [(), (3, 4)], {number: 3})
 
 
 def test_a_slice_of_known_size_at_an_unknown_place(jax):
@@ -443,5 +444,5 @@ def test_a_slice_of_known_size_at_an_unknown_place(jax):
     (b,) = export.symbolic_shape("b")
     model = exported(jax, function, spec(jax, b, 4), jax.ShapeDtypeStruct((), "int32"))
     module = load(model)
-    refine(module, [(5, 4), ()])
+    specialize(module, [(5, 4), ()])
     assert results(module) == [(5, 2)] and "stablehlo.real_dynamic_slice" not in op_names(module)

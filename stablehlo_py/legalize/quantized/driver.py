@@ -7,7 +7,6 @@ from stablehlo_py.dialect.attributes import QUANTIZED
 from stablehlo_py.dialect.quantized import Quantized, quantized_of, storage_type
 from stablehlo_py.dialect.regions import defined_values
 from stablehlo_py.legalize.conversion import Conversion, raise_problems
-from stablehlo_py.legalize.dynamism import make_static
 from stablehlo_py.legalize.quantized import elementwise, movement, products, reductions  # noqa: F401 - fill the table
 from stablehlo_py.legalize.quantized.rules import RULES
 from stablehlo_py.legalize.rules import Results, Unsupported
@@ -26,7 +25,6 @@ def legalize_quantized(module: ir.Module) -> None:
     with module.context, ir.Location.unknown():
         if not _has_quantized(module):
             return
-        make_static(module)
         run = _Run()
         functions = [function for function in module.body.operations if function.operation.name == "func.func"]
         for function in functions:
