@@ -15,6 +15,7 @@ from functools import cache
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FIXPOINT
+from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.canonicalize_convolution import CONVOLUTION
 from stablehlo_py.passes.canonicalize_dot import DOT
@@ -60,14 +61,8 @@ class Peephole(Pass):
 
     def _fingerprint(self, module: ir.Module) -> str:
         """Changes with the ops, their order, operands, attributes and types, and with the rules."""
-        hashes = [hash(self)]
-
-        def visit(op: ir.Operation) -> ir.WalkResult:
-            hashes.append(hash(op))
-            return ir.WalkResult.ADVANCE
-
-        for function in module.body.operations:
-            function.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+        functions = (function.operation for function in module.body.operations)
+        hashes = [hash(self), *(hash(op) for function in functions for op in operations(function))]
         return f"{hash(tuple(hashes)):x}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.elements import compare
 from stablehlo_py.dialect.formats import FORMATS
 from stablehlo_py.dialect.rounding import format_of, integer_info, is_integer_dtype
 from stablehlo_py.dialect.size import IntLike
@@ -117,17 +118,11 @@ def compare_converted_bool(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     inner = defining(op.operands[0], "hlo.convert")
     if inner is None or inner.operands[0].type != op.result.type or "total_order" in op.attributes:
         return None
-    truth = {
-        ("NE", 0): True,
-        ("GT", 0): True,
-        ("EQ", 1): True,
-        ("GE", 1): True,
-        ("EQ", 0): False,
-        ("LE", 0): False,
-        ("NE", 1): False,
-        ("LT", 1): False,
-    }.get((text(op, "direction"), splat(op.operands[1])))  # type: ignore[arg-type]
-    if truth is None:
+    c = splat(op.operands[1])
+    if c not in (0, 1):
+        return None
+    of_false, of_true = compare(text(op, "direction"), np.array([0, 1]), np.array([c, c]))
+    if of_false == of_true:
         return None
     x = inner.operands[0]
-    return x if truth else rewriter.like("not", x)
+    return x if of_true else rewriter.like("not", x)

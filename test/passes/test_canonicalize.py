@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -336,6 +337,47 @@ def test_views_of_operands_that_stay(types: str, body: Callable, build: Callable
     before = str(module)
     assert not apply_rules(module, THROUGH + DOT).changed
     assert str(module) == before
+
+
+def random_view(sizes: list[int], random: np.random.Generator) -> tuple[str, Callable[[ir.Value], ir.Value]]:
+    """The type of a tensor, and the reshape, transpose and reshape that make one of shape `sizes` of it."""
+    halves = [[2, size // 2] if size % 2 == 0 and random.integers(2) else [size] for size in sizes]
+    pieces = [piece for pair in halves for piece in pair]
+    order = random.permutation(len(pieces)).tolist() if random.integers(2) else list(range(len(pieces)))
+    turned = [pieces[number] for number in order]
+    source = [math.prod(turned[:2]), *turned[2:]] if random.integers(2) else turned
+    back = np.argsort(order).tolist()
+    return "x".join(map(str, [*source, "i32"])), lambda x: b.reshape(b.transpose(b.reshape(x, turned), back), sizes)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_dots_of_random_views(seed: int, build: Callable, check: Callable) -> None:
+    random = np.random.default_rng(seed)
+    batch, left, right, contract = (random.choice([1, 2, 3, 4, 6], random.integers(3)).tolist() for _ in range(4))
+    types, views, numbers, free = [], [], [], []
+    for own in (left, right):
+        roles = [*batch, *own, *contract]
+        order = random.permutation(len(roles)).tolist()
+        place = np.argsort(order).astype(int).tolist()
+        numbers.append((place[: len(batch)], place[len(batch) + len(own) :]))
+        free += [roles[number] for number in order if len(batch) <= number < len(batch) + len(own)]
+        type_, view = random_view([roles[number] for number in order], random)
+        types.append(type_)
+        views.append(view)
+    (lb, lc), (rb, rc) = numbers
+    result = "x".join(map(str, [*batch, *free, "i32"]))
+    module = build(types, lambda x, y: dot(views[0](x), views[1](y), result, lb, rb, lc, rc))
+    check(module, lambda module: apply_rules(module, SHAPES + DOT), rounds=2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_reductions_of_random_views(seed: int, build: Callable, check: Callable) -> None:
+    random = np.random.default_rng(seed)
+    sizes = random.choice([1, 2, 3, 4, 6], random.integers(1, 5)).tolist()
+    reduced = random.permutation(len(sizes))[: random.integers(1, len(sizes) + 1)].tolist()
+    type_, view = random_view(sizes, random)
+    module = build([type_], lambda x: reduce(view(x), "add", reduced, scalar(3, "i32")))
+    check(module, lambda module: apply_rules(module, SHAPES), rounds=2)
 
 
 def test_every_rule_has_a_case() -> None:

@@ -96,6 +96,31 @@ def test_identities_leave_elements_unchanged(kind: str, dtype: str) -> None:
         assert record.function(elements, elements).tobytes() == elements.tobytes()  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8"])
+def test_algebra_of_integers(dtype: str) -> None:
+    """An op is associative, or idempotent, where its record says so, and nowhere else."""
+    low, high = (0, 1) if dtype == "bool" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    x, y, z = np.random.default_rng(0).integers(low, high + 1, (3, 999)).astype(dtype)
+    classes = ("integer or i1",) if dtype == "bool" else ("integer", "integer or i1", "number", "real number")
+    for record in ALL:
+        if record.elements not in classes or record.function is None or len(record.operands) != 2:
+            continue
+        f = record.function
+        assert np.array_equal(f(f(x, y), z), f(x, f(y, z))) == record.associative, record.name
+        assert np.array_equal(f(x, x), x) == record.idempotent, record.name
+        if record.absorbing is not None:
+            element = np.full_like(x, record.absorbing(low, high))
+            assert np.array_equal(f(x, element), element) and np.array_equal(f(element, x), element), record.name
+
+
+def test_numbered_dimensions_are_those_of_operands() -> None:
+    numbered = [record for record in ALL if record.numbers]
+    assert {record.name for record in numbered} == {"hlo.dot", "hlo.reduce"}
+    for record in numbered:
+        assert record.numbers.keys() <= {*record.attributes}
+        assert set(record.numbers.values()) <= set(range(len(record.operands)))
+
+
 def test_commutative_ops_are_those_that_commute() -> None:
     rng = np.random.default_rng(0)
     for record in ALL:
