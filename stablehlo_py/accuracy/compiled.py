@@ -10,6 +10,7 @@ import numpy as np
 
 from stablehlo_py.api import compile
 from stablehlo_py.compiler import run_stages
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.frontend.load import load
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
@@ -27,7 +28,7 @@ class Compiled:
     """An op of one or two operands of one type: what a user's program would run. Compiled at the first call.
 
     Args:
-        op: the StableHLO or CHLO op.
+        name: of the StableHLO op, or of the CHLO op where StableHLO has none of that name.
         element: of the operands, as MLIR writes it.
         result: of the result; the same if None.
         arity: how many operands.
@@ -35,10 +36,11 @@ class Compiled:
     """
 
     def __init__(
-        self, op: str, element: str, result: str | None = None, arity: int = 1, cpu: str | None = None
+        self, name: str, element: str, result: str | None = None, arity: int = 1, cpu: str | None = None
     ) -> None:
         self._options = Options(threads=1, cache_dir=None, cpu=cpu)
-        self._op, self._element, self._result, self._arity = op, element, result or element, arity
+        dialect = "stablehlo" if make_context().is_registered_operation(f"stablehlo.{name}") else "chlo"
+        self._op, self._element, self._result, self._arity = f"{dialect}.{name}", element, result or element, arity
 
     def __call__(self, *arguments: np.ndarray) -> np.ndarray:
         """The op on arrays of at most CHUNK elements."""

@@ -35,8 +35,7 @@ class ComplexFunction:
     """A function of one or two complex arguments.
 
     Attributes:
-        name: of the row in the table.
-        op: the StableHLO or CHLO op.
+        name: of the StableHLO or CHLO op, and of the row in the table.
         arb: the function on acb numbers; its value is complex or real.
         exact: the function on mpmath numbers.
         target: the largest error allowed by the second measure, by element type.
@@ -50,7 +49,6 @@ class ComplexFunction:
     """
 
     name: str
-    op: str
     arb: Ball
     exact: Exact
     target: Mapping[str, float] = field(default_factory=lambda: USUAL)
@@ -65,7 +63,7 @@ class ComplexFunction:
     def compiled(self, element: str, cpu: str | None = None) -> Compiled:
         """The op for an element type of PARTS, and a CPU as in `Options`."""
         part = PARTS[element]
-        return Compiled(self.op, f"complex<{part}>", part if self.real else None, self.arity, cpu)
+        return Compiled(self.name, f"complex<{part}>", part if self.real else None, self.arity, cpu)
 
 
 def _cbrt(z: Any) -> Any:
@@ -79,44 +77,30 @@ def _sign(z: Any) -> Any:
 COMPLEX_FUNCTIONS: dict[str, ComplexFunction] = {
     function.name: function
     for function in (
-        ComplexFunction("abs", "stablehlo.abs", abs, abs, real=True),
-        ComplexFunction("sign", "stablehlo.sign", balls.sign, _sign),
-        ComplexFunction("sqrt", "stablehlo.sqrt", acb.sqrt, mpmath.sqrt, cut=True),
-        ComplexFunction("rsqrt", "stablehlo.rsqrt", acb.rsqrt, lambda z: 1 / mpmath.sqrt(z), cut=True),
-        ComplexFunction("cbrt", "stablehlo.cbrt", balls.cbrt, _cbrt, cut=True),
-        ComplexFunction("exponential", "stablehlo.exponential", acb.exp, mpmath.exp, usual=100),
-        ComplexFunction(
-            "exponential_minus_one", "stablehlo.exponential_minus_one", acb.expm1, lambda z: mpmath.exp(z) - 1
-        ),
-        ComplexFunction("log", "stablehlo.log", acb.log, mpmath.log, cut=True),
-        ComplexFunction("log_plus_one", "stablehlo.log_plus_one", acb.log1p, lambda z: mpmath.log(1 + z), cut=True),
-        ComplexFunction(
-            "logistic", "stablehlo.logistic", balls.logistic, lambda z: 1 / (1 + mpmath.exp(-z)), usual=100
-        ),
-        ComplexFunction("sine", "stablehlo.sine", acb.sin, mpmath.sin, usual=100),
-        ComplexFunction("cosine", "stablehlo.cosine", acb.cos, mpmath.cos, usual=100),
-        ComplexFunction("tan", "stablehlo.tan", acb.tan, mpmath.tan, near=(0, np.pi / 2, 3 * np.pi / 2, np.pi)),
-        ComplexFunction(
-            "tanh", "stablehlo.tanh", acb.tanh, mpmath.tanh, near=(0, 0.5j * np.pi, 1.5j * np.pi, 1j * np.pi)
-        ),
-        ComplexFunction("sinh", "chlo.sinh", acb.sinh, mpmath.sinh, usual=100),
-        ComplexFunction("cosh", "chlo.cosh", acb.cosh, mpmath.cosh, usual=100),
-        ComplexFunction("asin", "chlo.asin", acb.asin, mpmath.asin, cut=True),
-        ComplexFunction("acos", "chlo.acos", acb.acos, mpmath.acos, cut=True),
-        ComplexFunction("atan", "chlo.atan", acb.atan, mpmath.atan, cut=True),
-        ComplexFunction("asinh", "chlo.asinh", acb.asinh, mpmath.asinh, cut=True),
-        ComplexFunction("acosh", "chlo.acosh", acb.acosh, mpmath.acosh, cut=True),
-        ComplexFunction("atanh", "chlo.atanh", acb.atanh, mpmath.atanh, cut=True),
-        ComplexFunction("divide", "stablehlo.divide", acb.__truediv__, lambda a, b: a / b, arity=2),
-        ComplexFunction(
-            "power",
-            "stablehlo.power",
-            balls.power,
-            lambda a, b: mpmath.exp(b * mpmath.log(a)),
-            span=4,
-            cut=True,
-            arity=2,
-        ),
+        ComplexFunction("abs", abs, abs, real=True),
+        ComplexFunction("sign", balls.sign, _sign),
+        ComplexFunction("sqrt", acb.sqrt, mpmath.sqrt, cut=True),
+        ComplexFunction("rsqrt", acb.rsqrt, lambda z: 1 / mpmath.sqrt(z), cut=True),
+        ComplexFunction("cbrt", balls.cbrt, _cbrt, cut=True),
+        ComplexFunction("exponential", acb.exp, mpmath.exp, usual=100),
+        ComplexFunction("exponential_minus_one", acb.expm1, lambda z: mpmath.exp(z) - 1),
+        ComplexFunction("log", acb.log, mpmath.log, cut=True),
+        ComplexFunction("log_plus_one", acb.log1p, lambda z: mpmath.log(1 + z), cut=True),
+        ComplexFunction("logistic", balls.logistic, lambda z: 1 / (1 + mpmath.exp(-z)), usual=100),
+        ComplexFunction("sine", acb.sin, mpmath.sin, usual=100),
+        ComplexFunction("cosine", acb.cos, mpmath.cos, usual=100),
+        ComplexFunction("tan", acb.tan, mpmath.tan, near=(0, np.pi / 2, 3 * np.pi / 2, np.pi)),
+        ComplexFunction("tanh", acb.tanh, mpmath.tanh, near=(0, 0.5j * np.pi, 1.5j * np.pi, 1j * np.pi)),
+        ComplexFunction("sinh", acb.sinh, mpmath.sinh, usual=100),
+        ComplexFunction("cosh", acb.cosh, mpmath.cosh, usual=100),
+        ComplexFunction("asin", acb.asin, mpmath.asin, cut=True),
+        ComplexFunction("acos", acb.acos, mpmath.acos, cut=True),
+        ComplexFunction("atan", acb.atan, mpmath.atan, cut=True),
+        ComplexFunction("asinh", acb.asinh, mpmath.asinh, cut=True),
+        ComplexFunction("acosh", acb.acosh, mpmath.acosh, cut=True),
+        ComplexFunction("atanh", acb.atanh, mpmath.atanh, cut=True),
+        ComplexFunction("divide", acb.__truediv__, lambda a, b: a / b, arity=2),
+        ComplexFunction("power", balls.power, lambda a, b: mpmath.exp(b * mpmath.log(a)), span=4, cut=True, arity=2),
     )
 }
 

@@ -38,8 +38,7 @@ class MathFunction:
     """A function of one or two real arguments.
 
     Attributes:
-        name: of the row in the table.
-        op: the StableHLO or CHLO op.
+        name: of the StableHLO or CHLO op, and of the row in the table.
         wide: the reference on arrays of f64 or long double.
         exact: the reference on mpmath numbers; called for finite arguments only; None where `wide` is exact.
         targets: the largest error allowed, in ulps, by element type.
@@ -52,7 +51,6 @@ class MathFunction:
     """
 
     name: str
-    op: str
     wide: Wide
     exact: Exact | None
     targets: Mapping[str, float] = field(default_factory=lambda: USUAL)
@@ -74,7 +72,7 @@ class MathFunction:
 
     def compiled(self, element: str, cpu: str | None = None) -> Compiled:
         """The op for an element type, and a CPU as in `Options`."""
-        return Compiled(self.op, element, arity=self.arity, cpu=cpu)
+        return Compiled(self.name, element, arity=self.arity, cpu=cpu)
 
 
 # --- references that NumPy and SciPy lack ----------------------------------------------------------------------------
@@ -221,54 +219,31 @@ _DIGAMMA_ZEROS = (
 FUNCTIONS: dict[str, MathFunction] = {
     function.name: function
     for function in (
-        MathFunction("exponential", "stablehlo.exponential", np.exp, mpmath.exp, usual=(-750, 715)),
-        MathFunction(
-            "exponential_minus_one",
-            "stablehlo.exponential_minus_one",
-            np.expm1,
-            mpmath.expm1,
-            usual=(-45, 715),
-            near=(0.35, -0.35, 0.7, -0.7),
-        ),
-        MathFunction("log", "stablehlo.log", np.log, mpmath.log, usual=(0, 4), near=(1.0, 0.7071, 1.4142)),
-        MathFunction("log_plus_one", "stablehlo.log_plus_one", np.log1p, mpmath.log1p, usual=(-1, 3), near=(-1.0,)),
-        MathFunction(
-            "logistic",
-            "stablehlo.logistic",
-            _logistic,
-            lambda x: 1 / (1 + mpmath.exp(-x)),
-            usual=(-40, 40),
-            near=(-709.0, -745.0),
-        ),
-        MathFunction("tanh", "stablehlo.tanh", np.tanh, mpmath.tanh, usual=(-22, 22), near=(0.5, 0.6, 1.0)),
-        MathFunction("sine", "stablehlo.sine", np.sin, mpmath.sin, usual=(-100, 100), near=(_PI, _PI / 2, 2 * _PI)),
-        MathFunction("cosine", "stablehlo.cosine", np.cos, mpmath.cos, usual=(-100, 100), near=(_PI / 2, 1.5 * _PI)),
-        MathFunction("tan", "stablehlo.tan", np.tan, mpmath.tan, usual=(-100, 100), near=(_PI / 2, _PI, _PI / 4)),
-        MathFunction("sqrt", "stablehlo.sqrt", np.sqrt, mpmath.sqrt, CORRECT, usual=(0, 100)),
-        MathFunction("rsqrt", "stablehlo.rsqrt", lambda x: 1 / np.sqrt(x), lambda x: 1 / mpmath.sqrt(x), usual=(0, 9)),
-        MathFunction("cbrt", "stablehlo.cbrt", np.cbrt, _exact_cbrt, usual=(-100, 100)),
-        MathFunction("erf", "chlo.erf", special.erf, mpmath.erf, arb=arb.erf, usual=(-6, 6), near=(0.84375, 1.0)),
-        MathFunction("erfc", "chlo.erfc", special.erfc, _exact_erfc, arb=arb.erfc, usual=(-6, 27.3), near=(0.5, 1.0)),
-        MathFunction(
-            "erf_inv",
-            "chlo.erf_inv",
-            _erf_inv,
-            mpmath.erfinv,
-            arb=balls.erf_inv,
-            usual=(-1, 1),
-            near=(0.6875, -0.6875),
-        ),
-        MathFunction("asin", "chlo.asin", np.arcsin, mpmath.asin, usual=(-1, 1), near=(0.5, -0.5)),
-        MathFunction("acos", "chlo.acos", np.arccos, mpmath.acos, usual=(-1, 1), near=(0.5, -0.5)),
-        MathFunction("atan", "chlo.atan", np.arctan, mpmath.atan, near=(0.4142, 2.4142)),
-        MathFunction("sinh", "chlo.sinh", np.sinh, mpmath.sinh, usual=(-715, 715), near=(0.3, 2.0, 20.0)),
-        MathFunction("cosh", "chlo.cosh", np.cosh, mpmath.cosh, usual=(-715, 715), near=(0.3, 2.0, 20.0)),
-        MathFunction("asinh", "chlo.asinh", np.arcsinh, mpmath.asinh, usual=(-100, 100), near=(0.5, -0.5)),
-        MathFunction("acosh", "chlo.acosh", np.arccosh, mpmath.acosh, usual=(1, 100), near=(1.5, 2.0)),
-        MathFunction("atanh", "chlo.atanh", np.arctanh, mpmath.atanh, usual=(-1, 1), near=(0.3, 0.5)),
+        MathFunction("exponential", np.exp, mpmath.exp, usual=(-750, 715)),
+        MathFunction("exponential_minus_one", np.expm1, mpmath.expm1, usual=(-45, 715), near=(0.35, -0.35, 0.7, -0.7)),
+        MathFunction("log", np.log, mpmath.log, usual=(0, 4), near=(1.0, 0.7071, 1.4142)),
+        MathFunction("log_plus_one", np.log1p, mpmath.log1p, usual=(-1, 3), near=(-1.0,)),
+        MathFunction("logistic", _logistic, lambda x: 1 / (1 + mpmath.exp(-x)), usual=(-40, 40), near=(-709.0, -745.0)),
+        MathFunction("tanh", np.tanh, mpmath.tanh, usual=(-22, 22), near=(0.5, 0.6, 1.0)),
+        MathFunction("sine", np.sin, mpmath.sin, usual=(-100, 100), near=(_PI, _PI / 2, 2 * _PI)),
+        MathFunction("cosine", np.cos, mpmath.cos, usual=(-100, 100), near=(_PI / 2, 1.5 * _PI)),
+        MathFunction("tan", np.tan, mpmath.tan, usual=(-100, 100), near=(_PI / 2, _PI, _PI / 4)),
+        MathFunction("sqrt", np.sqrt, mpmath.sqrt, CORRECT, usual=(0, 100)),
+        MathFunction("rsqrt", lambda x: 1 / np.sqrt(x), lambda x: 1 / mpmath.sqrt(x), usual=(0, 9)),
+        MathFunction("cbrt", np.cbrt, _exact_cbrt, usual=(-100, 100)),
+        MathFunction("erf", special.erf, mpmath.erf, arb=arb.erf, usual=(-6, 6), near=(0.84375, 1.0)),
+        MathFunction("erfc", special.erfc, _exact_erfc, arb=arb.erfc, usual=(-6, 27.3), near=(0.5, 1.0)),
+        MathFunction("erf_inv", _erf_inv, mpmath.erfinv, arb=balls.erf_inv, usual=(-1, 1), near=(0.6875, -0.6875)),
+        MathFunction("asin", np.arcsin, mpmath.asin, usual=(-1, 1), near=(0.5, -0.5)),
+        MathFunction("acos", np.arccos, mpmath.acos, usual=(-1, 1), near=(0.5, -0.5)),
+        MathFunction("atan", np.arctan, mpmath.atan, near=(0.4142, 2.4142)),
+        MathFunction("sinh", np.sinh, mpmath.sinh, usual=(-715, 715), near=(0.3, 2.0, 20.0)),
+        MathFunction("cosh", np.cosh, mpmath.cosh, usual=(-715, 715), near=(0.3, 2.0, 20.0)),
+        MathFunction("asinh", np.arcsinh, mpmath.asinh, usual=(-100, 100), near=(0.5, -0.5)),
+        MathFunction("acosh", np.arccosh, mpmath.acosh, usual=(1, 100), near=(1.5, 2.0)),
+        MathFunction("atanh", np.arctanh, mpmath.atanh, usual=(-1, 1), near=(0.3, 0.5)),
         MathFunction(
             "lgamma",
-            "chlo.lgamma",
             _log_gamma,
             _exact_log_gamma,
             HARD,
@@ -278,7 +253,6 @@ FUNCTIONS: dict[str, MathFunction] = {
         ),
         MathFunction(
             "digamma",
-            "chlo.digamma",
             _digamma,
             mpmath.digamma,
             HARD,
@@ -287,28 +261,11 @@ FUNCTIONS: dict[str, MathFunction] = {
             near=(20.0, -20.0, *_DIGAMMA_ZEROS),
         ),
         MathFunction(
-            "bessel_i1e",
-            "chlo.bessel_i1e",
-            _odd(special.i1e),
-            _exact_i1e,
-            HARD,
-            arb=balls.bessel_i1e,
-            usual=(-30, 30),
-            near=(3.0, 8.0),
+            "bessel_i1e", _odd(special.i1e), _exact_i1e, HARD, arb=balls.bessel_i1e, usual=(-30, 30), near=(3.0, 8.0)
         ),
-        MathFunction(
-            "zeta",
-            "chlo.zeta",
-            special.zeta,
-            _exact_zeta,
-            HARD,
-            arb=arb.zeta,
-            specials=False,
-            pairs=_zeta_pairs,
-        ),
+        MathFunction("zeta", special.zeta, _exact_zeta, HARD, arb=arb.zeta, specials=False, pairs=_zeta_pairs),
         MathFunction(
             "polygamma",
-            "chlo.polygamma",
             special.polygamma,
             lambda n, x: mpmath.polygamma(int(n), x),
             HARD,
@@ -316,8 +273,8 @@ FUNCTIONS: dict[str, MathFunction] = {
             specials=False,
             pairs=_polygamma_pairs,
         ),
-        MathFunction("power", "stablehlo.power", np.power, mpmath.power, HARD, pairs=_power_pairs),
-        MathFunction("atan2", "stablehlo.atan2", np.arctan2, mpmath.atan2, pairs=_angle_pairs),
-        MathFunction("remainder", "stablehlo.remainder", np.fmod, None, CORRECT, pairs=_remainder_pairs),
+        MathFunction("power", np.power, mpmath.power, HARD, pairs=_power_pairs),
+        MathFunction("atan2", np.arctan2, mpmath.atan2, pairs=_angle_pairs),
+        MathFunction("remainder", np.fmod, None, CORRECT, pairs=_remainder_pairs),
     )
 }
