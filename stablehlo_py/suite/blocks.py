@@ -8,25 +8,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stablehlo_py.suite.registry import Model, Size, generator, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, normal, register
 
 
 @register("softmax")
-def softmax(size: Size) -> Model:
+def softmax(size: Size, rng: Rng) -> Model:
     """Full: softmax and log-softmax of 4096 rows of 1024."""
-    rng = generator("softmax")
     rows, columns = (4096, 1024) if size == "full" else (6, 37)
 
     def function(_: Any, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return jax.nn.softmax(x), jax.nn.log_softmax(x)
 
-    return Model("softmax", size, function, {}, (4 * normal(rng, rows, columns),))
+    return Model(function, {}, (4 * normal(rng, rows, columns),))
 
 
 @register("layer-norm")
-def layer_norm(size: Size) -> Model:
+def layer_norm(size: Size, rng: Rng) -> Model:
     """Full: 4096 rows of 768, with scale and bias."""
-    rng = generator("layer-norm")
     rows, columns = (4096, 768) if size == "full" else (6, 35)
 
     def function(p: Any, x: jax.Array) -> jax.Array:
@@ -35,13 +33,12 @@ def layer_norm(size: Size) -> Model:
         return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * p["scale"] + p["bias"]
 
     parameters = {"scale": 1 + 0.1 * normal(rng, columns), "bias": normal(rng, columns)}
-    return Model("layer-norm", size, function, parameters, (3 + 2 * normal(rng, rows, columns),))
+    return Model(function, parameters, (3 + 2 * normal(rng, rows, columns),))
 
 
 @register("attention")
-def attention(size: Size) -> Model:
+def attention(size: Size, rng: Rng) -> Model:
     """Full: causal multi-head attention, batch 4, 256 positions, 12 heads of 64."""
-    rng = generator("attention")
     batch, positions, heads, width = (4, 256, 12, 64) if size == "full" else (2, 9, 2, 8)
 
     def function(_: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
@@ -52,13 +49,12 @@ def attention(size: Size) -> Model:
 
     shape = (batch, positions, heads, width)
     inputs = (normal(rng, *shape), normal(rng, *shape), normal(rng, *shape))
-    return Model("attention", size, function, {}, inputs)
+    return Model(function, {}, inputs)
 
 
 @register("mixture-of-experts")
-def mixture_of_experts(size: Size) -> Model:
+def mixture_of_experts(size: Size, rng: Rng) -> Model:
     """Full: 512 tokens of 256, 8 experts of 512, 2 experts a token: top_k, argsort, gather, scatter-add."""
-    rng = generator("mixture-of-experts")
     tokens, width, experts, hidden, chosen = (512, 256, 8, 512, 2) if size == "full" else (12, 8, 4, 16, 2)
     capacity = 2 * tokens * chosen // experts
 
@@ -85,4 +81,4 @@ def mixture_of_experts(size: Size) -> Model:
         "up": normal(rng, experts, width, hidden) / np.sqrt(width, dtype=np.float32),
         "down": normal(rng, experts, hidden, width) / np.sqrt(hidden, dtype=np.float32),
     }
-    return Model("mixture-of-experts", size, function, parameters, (normal(rng, tokens, width),))
+    return Model(function, parameters, (normal(rng, tokens, width),))

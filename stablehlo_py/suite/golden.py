@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stablehlo_py.debug.compare import gaps, is_exact
+from stablehlo_py.debug.engines import set_signature
 from stablehlo_py.dialect.constants import attribute_value, constant_value
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import LoadError
@@ -71,7 +73,8 @@ def split(text: str, name: str = "<text>", isolate: bool = False) -> Case:
         main = functions.get("main") or next(iter(functions.values()))
         arguments = _inputs_to_arguments(main, functions)
         checks, values = _take_checks(main, functions)
-        _set_results(main, values)
+        ir.Operation.create("func.return", operands=values, ip=ir.InsertionPoint(main.regions[0].blocks[0]))
+        set_signature(main)
         for name in ("inputs", "expected"):
             if name in functions:
                 functions[name].erase()
@@ -154,20 +157,10 @@ def _take_checks(main: ir.Operation, functions: dict[str, ir.Operation]) -> tupl
         removed.append(op)
     if not checks:
         raise LoadError("the module holds no check")
-    _operations(main)[-1].erase()  # the return may use what a check gave; _set_results makes a new one
+    _operations(main)[-1].erase()  # the return may use what a check gave; `split` makes a new one
     for op in [*removed, *expected_calls]:
         op.erase()
     return checks, values
-
-
-def _set_results(main: ir.Operation, values: list[ir.Value]) -> None:
-    block = main.regions[0].blocks[0]
-    ir.Operation.create("func.return", operands=values, ip=ir.InsertionPoint(block))
-    types = [argument.type for argument in block.arguments], [value.type for value in values]
-    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
-    for name in ("arg_attrs", "res_attrs"):
-        if name in main.attributes:
-            del main.attributes[name]
 
 
 def compare(check: Check, actual: np.ndarray) -> str | None:
@@ -175,18 +168,18 @@ def compare(check: Check, actual: np.ndarray) -> str | None:
     expected = check.expected
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return f"{actual.dtype}{list(actual.shape)} where {expected.dtype}{list(expected.shape)} is expected"
-    floats = _is_floating(expected.dtype)
+    floats = not is_exact(expected.dtype)
     if check.kind == "close" and floats:
         distance = ulps(actual, expected)
         bad = distance > CLOSE_ULPS
         measure = f"{int(distance.max(initial=0))} ULP"
     elif check.kind in ("almost_eq", "eq_or_almost") and floats:
         tolerance = ALMOST if check.kind == "almost_eq" else EQ_FLOATS
-        difference = _difference(actual, expected)
+        difference = gaps(actual, expected)
         bad = ~(difference <= tolerance)
         measure = f"{float(np.max(difference, initial=0)):.3g}"
     else:
-        bad = ~_equal(actual, expected)
+        bad = gaps(actual, expected) != 0
         measure = "not equal"
     if not bad.any():
         return None
@@ -195,10 +188,6 @@ def compare(check: Check, actual: np.ndarray) -> str | None:
         f"{check.kind}: {int(bad.sum())} of {bad.size} elements off, worst {measure}; "
         f"at {list(where)} {actual[where]} where {expected[where]} is expected"
     )
-
-
-def _is_floating(dtype: np.dtype) -> bool:
-    return dtype.kind in "fc" or (dtype.kind == "V" and not dtype.name.startswith(("int", "uint")))
 
 
 def _parts(array: np.ndarray) -> list[np.ndarray]:
@@ -223,22 +212,3 @@ def ulps(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         distance = np.where(equal, 0, np.where(finite, distance, np.uint64(2**64 - 1)))
         result = np.maximum(result, distance.astype(np.uint64))
     return result
-
-
-def _difference(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """|a-b| by element (the larger of the parts of a complex number); equal infinities and NaNs are 0 apart."""
-    result = np.zeros(expected.shape, np.float64)
-    for a, b in zip(_parts(actual), _parts(expected), strict=True):
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            distance = np.abs(x - y)
-        equal = (x == y) | (np.isnan(x) & np.isnan(y))
-        result = np.maximum(result, np.where(equal, 0.0, np.where(np.isnan(distance), np.inf, distance)))
-    return result
-
-
-def _equal(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    if not _is_floating(expected.dtype):
-        return np.asarray(actual == expected)
-    pairs = zip(_parts(actual), _parts(expected), strict=True)
-    return np.logical_and.reduce([(x == y) | (np.isnan(x) & np.isnan(y)) for x, y in pairs])

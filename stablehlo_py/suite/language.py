@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from stablehlo_py.suite.registry import Model, Size, generator, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
 
 _NOTES = "12 layers of sums in another order"
 
@@ -22,11 +22,10 @@ def hugging_face(kind: Any, config: Any, rng: np.random.Generator) -> tuple[Any,
 
 
 @register("bert")
-def bert(size: Size) -> Model:
+def bert(size: Size, rng: Rng) -> Model:
     """Full: BERT-base, 12 layers, batch 1, 128 tokens, the last ones masked."""
     from transformers import BertConfig, FlaxBertModel
 
-    rng = generator("bert")
     config, tokens = (BertConfig(), 128) if size == "full" else (BertConfig(50, 32, 2, 2, 64), 10)
     network, parameters = hugging_face(FlaxBertModel, config, rng)
 
@@ -36,36 +35,35 @@ def bert(size: Size) -> Model:
 
     ids = rng.integers(0, config.vocab_size, (1, tokens), np.int32)
     mask = (np.arange(tokens) < tokens - tokens // 5).astype(np.int32)[None]
-    return Model("bert", size, function, parameters, (ids, mask), tolerance=1e-4, notes=_NOTES)
+    return Model(function, parameters, (ids, mask), tolerance=1e-4, notes=_NOTES)
 
 
-def _gpt2(name: str, size: Size) -> tuple[Any, Any, Any, np.random.Generator]:
+def _gpt2(size: Size, rng: Rng) -> tuple[Any, Any, Any]:
     from transformers import FlaxGPT2LMHeadModel, GPT2Config
 
-    rng = generator(name)
     small = {"vocab_size": 50, "n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 2}
     config = GPT2Config(**({} if size == "full" else small))
     network, parameters = hugging_face(FlaxGPT2LMHeadModel, config, rng)
-    return config, network, parameters, rng
+    return config, network, parameters
 
 
 @register("gpt2-prefill")
-def gpt2_prefill(size: Size) -> Model:
+def gpt2_prefill(size: Size, rng: Rng) -> Model:
     """Full: GPT-2 small, batch 1, 128 tokens, logits of every position."""
-    config, network, parameters, rng = _gpt2("gpt2-prefill", size)
+    config, network, parameters = _gpt2(size, rng)
     tokens = 128 if size == "full" else 10
 
     def function(p: Any, ids: jax.Array) -> jax.Array:
         return network(ids, params=p).logits
 
     ids = rng.integers(0, config.vocab_size, (1, tokens), np.int32)
-    return Model("gpt2-prefill", size, function, parameters, (ids,), tolerance=1e-4, notes=_NOTES)
+    return Model(function, parameters, (ids,), tolerance=1e-4, notes=_NOTES)
 
 
 @register("gpt2-decode")
-def gpt2_decode(size: Size) -> Model:
+def gpt2_decode(size: Size, rng: Rng) -> Model:
     """Full: GPT-2 small, the token after 128 others, key-value cache of 256 places: logits and the new cache."""
-    config, network, parameters, rng = _gpt2("gpt2-decode", size)
+    config, network, parameters = _gpt2(size, rng)
     places, past = (256, 128) if size == "full" else (16, 5)
 
     def function(p: Any, cache: Any, ids: jax.Array, mask: jax.Array, position: jax.Array) -> Any:
@@ -82,4 +80,4 @@ def gpt2_decode(size: Size) -> Model:
     cache = jax.tree.map(fill, jax.eval_shape(lambda: network.init_cache(1, places)))
     ids = rng.integers(0, config.vocab_size, (1, 1), np.int32)
     inputs = (cache, ids, np.ones((1, places), np.int32), np.full((1, 1), past, np.int32))
-    return Model("gpt2-decode", size, function, parameters, inputs, tolerance=1e-4, notes=_NOTES)
+    return Model(function, parameters, inputs, tolerance=1e-4, notes=_NOTES)

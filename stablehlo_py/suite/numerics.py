@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stablehlo_py.suite.registry import Model, Size, generator, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, normal, register
 
 
 def _lorenz(state: jax.Array) -> jax.Array:
@@ -17,9 +17,8 @@ def _lorenz(state: jax.Array) -> jax.Array:
 
 
 @register("lorenz")
-def lorenz(size: Size) -> Model:
+def lorenz(size: Size, rng: Rng) -> Model:
     """Full: 1000 Runge-Kutta 4 steps of 0.002 of the Lorenz system."""
-    rng = generator("lorenz")
     steps, dt = (1000, 0.002) if size == "full" else (20, 0.002)
 
     def function(_: Any, state: jax.Array) -> jax.Array:
@@ -34,7 +33,7 @@ def lorenz(size: Size) -> Model:
         return jax.lax.while_loop(lambda carry: carry[0] < steps, body, (0, state))[1]
 
     notes = "chaotic: a rounding error grows about e^0.9 a unit of time"
-    return Model("lorenz", size, function, {}, (1 + normal(rng, 3),), tolerance=1e-3, notes=notes)
+    return Model(function, {}, (1 + normal(rng, 3),), tolerance=1e-3, notes=notes)
 
 
 # Dormand and Prince, "A family of embedded Runge-Kutta formulae", 1980: stages, fifth-order weights, error weights.
@@ -50,9 +49,8 @@ _ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1
 
 
 @register("dormand-prince")
-def dormand_prince(size: Size) -> Model:
+def dormand_prince(size: Size, rng: Rng) -> Model:
     """Full: van der Pol oscillators, batch 32, to time 10, adaptive Dormand-Prince 5(4), tolerance 1e-4."""
-    rng = generator("dormand-prince")
     batch, end, tolerance = (32, 10.0, 1e-4) if size == "full" else (3, 1.0, 1e-3)
 
     def field(y: jax.Array) -> jax.Array:
@@ -83,13 +81,12 @@ def dormand_prince(size: Size) -> Model:
 
     inputs = (1 + 0.5 * normal(rng, batch, 2),)
     notes = "step sizes follow rounding; the solution holds to the solver's own tolerance"
-    return Model("dormand-prince", size, function, {}, inputs, tolerance=1e-3, notes=notes)
+    return Model(function, {}, inputs, tolerance=1e-3, notes=notes)
 
 
 @register("newton")
-def newton(size: Size) -> Model:
+def newton(size: Size, rng: Rng) -> Model:
     """Full: 4096 roots of a Kepler equation, and gradients of 64 two-dimensional systems solved to convergence."""
-    rng = generator("newton")
     roots, systems = (4096, 64) if size == "full" else (16, 3)
 
     def kepler(mean: jax.Array, eccentricity: jax.Array) -> jax.Array:
@@ -121,13 +118,12 @@ def newton(size: Size) -> Model:
     mean = (rng.random(roots) * 2 * np.pi).astype(np.float32)
     eccentricity = (rng.random(roots) * 0.8).astype(np.float32)
     inputs = (mean, eccentricity, normal(rng, systems, 2))
-    return Model("newton", size, function, {}, inputs, tolerance=2e-5, notes="stops at a tolerance of 1e-5")
+    return Model(function, {}, inputs, tolerance=2e-5, notes="stops at a tolerance of 1e-5")
 
 
 @register("branches")
-def branches(size: Size) -> Model:
+def branches(size: Size, rng: Rng) -> Model:
     """Full: 200 steps, each chooses one of 4 updates of a 64x64 matrix by lax.switch, with a lax.cond inside."""
-    rng = generator("branches")
     steps, width = (200, 64) if size == "full" else (10, 5)
 
     def function(_: Any, x: jax.Array, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -145,4 +141,4 @@ def branches(size: Size) -> Model:
         return jax.lax.scan(body, x, codes)
 
     inputs = (normal(rng, width, width), rng.integers(-1, 6, steps, np.int32))
-    return Model("branches", size, function, {}, inputs)
+    return Model(function, {}, inputs)

@@ -15,7 +15,7 @@ from jax import lax, nn, random
 from jax.numpy import fft, linalg
 from jax.scipy import special
 
-from stablehlo_py.suite.registry import Model, Size, generator, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, normal, register
 
 Maker = Callable[[np.random.Generator], np.ndarray]
 Case = tuple[Any, ...]  # the function, then what makes each of its arguments
@@ -332,10 +332,9 @@ TOLERANCES = {"product/matmul-bfloat16": 3e-2, "elementwise/float16-tanh": 2e-3,
 
 def _enter(name: str, function: Callable[..., Any], makers: tuple[Maker, ...]) -> None:
     @register(name, suite="operations")
-    def build(size: Size) -> Model:
-        rng = generator(name)
+    def build(size: Size, rng: Rng) -> Model:
         inputs = tuple(make(rng) for make in makers)
-        return Model(name, size, lambda _, *arrays: function(*arrays), {}, inputs, TOLERANCES.get(name, 1e-4))
+        return Model(lambda _, *arrays: function(*arrays), {}, inputs, TOLERANCES.get(name, 1e-4))
 
 
 for _group, _cases in GROUPS.items():

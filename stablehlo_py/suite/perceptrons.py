@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stablehlo_py.suite.registry import Model, Size, generator, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
 
 
 class Mlp(nn.Module):
@@ -31,32 +31,29 @@ def _shape(size: Size) -> tuple[int, int, tuple[int, ...]]:
 
 
 @register("mlp")
-def mlp(size: Size) -> Model:
+def mlp(size: Size, rng: Rng) -> Model:
     """Full: batch 64, 784-1024-1024-10."""
-    rng = generator("mlp")
     batch, features, widths = _shape(size)
     network = Mlp(widths)
     x = normal(rng, batch, features)
     parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
-    return Model("mlp", size, network.apply, parameters, (x,))
+    return Model(network.apply, parameters, (x,))
 
 
 @register("mlp-bfloat16")
-def mlp_bfloat16(size: Size) -> Model:
+def mlp_bfloat16(size: Size, rng: Rng) -> Model:
     """The same network computing in bfloat16 from float32 weights."""
-    rng = generator("mlp-bfloat16")
     batch, features, widths = _shape(size)
     network = Mlp(widths, dtype=jnp.bfloat16)
     x = normal(rng, batch, features)
     parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
     notes = "bfloat16 keeps 8 bits; intermediate results are rounded at other places"
-    return Model("mlp-bfloat16", size, network.apply, parameters, (x,), tolerance=3e-2, notes=notes)
+    return Model(network.apply, parameters, (x,), tolerance=3e-2, notes=notes)
 
 
 @register("equinox-mlp")
-def equinox_mlp(size: Size) -> Model:
+def equinox_mlp(size: Size, rng: Rng) -> Model:
     """Full: batch 64, 256 in, 4 layers of 512 with tanh, 32 out; vmap over a single-example function."""
-    rng = generator("equinox-mlp")
     batch, features, width, depth, out = (64, 256, 512, 4, 32) if size == "full" else (4, 12, 24, 2, 5)
     network = equinox.nn.MLP(features, out, width, depth, activation=jnp.tanh, key=jax.random.key(0))
     arrays, static = equinox.partition(network, equinox.is_array)
@@ -65,4 +62,4 @@ def equinox_mlp(size: Size) -> Model:
     def function(parameters: Any, x: jax.Array) -> jax.Array:
         return jax.vmap(equinox.combine(parameters, static))(x)
 
-    return Model("equinox-mlp", size, function, arrays, (normal(rng, batch, features),))
+    return Model(function, arrays, (normal(rng, batch, features),))

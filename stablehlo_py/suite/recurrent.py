@@ -7,7 +7,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 
-from stablehlo_py.suite.registry import Model, Size, generator, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
 
 
 class Recurrent(nn.Module):
@@ -30,22 +30,21 @@ class Recurrent(nn.Module):
         return scan(cell, carry, x)
 
 
-def _recurrent(name: str, size: Size, cell: Any) -> Model:
-    rng = generator(name)
+def _recurrent(size: Size, rng: Rng, cell: Any) -> Model:
     batch, steps, features, hidden = (1, 100, 256, 256) if size == "full" else (3, 7, 6, 8)
     network = Recurrent(cell, hidden)
     x = normal(rng, batch, steps, features)
     parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
-    return Model(name, size, network.apply, parameters, (x,), tolerance=2e-5, notes="errors add up over the steps")
+    return Model(network.apply, parameters, (x,), tolerance=2e-5, notes="errors add up over the steps")
 
 
 @register("lstm")
-def lstm(size: Size) -> Model:
+def lstm(size: Size, rng: Rng) -> Model:
     """Full: LSTM, batch 1, 100 steps, 256 features, hidden 256."""
-    return _recurrent("lstm", size, nn.OptimizedLSTMCell)
+    return _recurrent(size, rng, nn.OptimizedLSTMCell)
 
 
 @register("gru")
-def gru(size: Size) -> Model:
+def gru(size: Size, rng: Rng) -> Model:
     """Full: GRU, batch 1, 100 steps, 256 features, hidden 256."""
-    return _recurrent("gru", size, nn.GRUCell)
+    return _recurrent(size, rng, nn.GRUCell)

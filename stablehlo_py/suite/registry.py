@@ -6,22 +6,25 @@ import importlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.export
 import numpy as np
 
+from stablehlo_py.debug.compare import difference_of
 from stablehlo_py.errors import OptionError
 
 Size = Literal["small", "full"]
 Weights = Literal["argument", "constant"]
+Rng: TypeAlias = np.random.Generator
 
 SUITES = {
     "models": ("perceptrons", "blocks", "vision", "language", "recurrent", "training", "numerics"),
     "operations": ("operations",),
 }
-_builders: dict[str, dict[str, Callable[[Size], Model]]] = {suite: {} for suite in SUITES}
+Builder: TypeAlias = "Callable[[Size, Rng], Model]"
+_builders: dict[str, dict[str, Builder]] = {suite: {} for suite in SUITES}
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,17 @@ class Model:
     """A function with its weights and inputs, all seeded, nothing downloaded.
 
     `function(parameters, *inputs)` is pure; parameters and inputs are trees of NumPy arrays. `tolerance` bounds
-    max|a-b| / max(1, max|b|) of every output against the reference; `notes` says why where it is not 1e-5.
+    max|a-b| / max(1, max|b|) of every output against the reference; `notes` says why where it is not 1e-5. `build`
+    fills in `name`, `size` and `weights`.
     """
 
-    name: str
-    size: Size
     function: Callable[..., Any]
     parameters: Any
     inputs: tuple[Any, ...]
     tolerance: float = 1e-5
     notes: str = ""
+    name: str = ""
+    size: Size = "small"
     weights: Weights = "argument"
 
     def callable(self) -> Callable[..., Any]:
@@ -61,10 +65,11 @@ class Model:
         return [np.asarray(leaf) for leaf in jax.tree.leaves(self.arguments())]
 
 
-def register(name: str, suite: str = "models") -> Callable[[Callable[[Size], Model]], Callable[[Size], Model]]:
-    """Decorator: enter a builder under a name. A builder takes "small" or "full" and returns the Model."""
+def register(name: str, suite: str = "models") -> Callable[[Builder], Builder]:
+    """Decorator: enter a builder under a name. A builder takes "small" or "full" and the random numbers of that name,
+    and returns the Model."""
 
-    def enter(builder: Callable[[Size], Model]) -> Callable[[Size], Model]:
+    def enter(builder: Builder) -> Builder:
         if any(name in builders for builders in _builders.values()):
             raise OptionError(f"two models are named {name!r}", remedy="give each @register its own name")
         _builders[suite][name] = builder
@@ -89,7 +94,7 @@ def build(name: str, size: Size = "small", weights: Weights = "argument") -> Mod
         raise OptionError(f"no size is named {size!r}", remedy="choose small or full")
     if weights not in ("argument", "constant"):
         raise OptionError(f"weights cannot be {weights!r}", remedy="choose argument or constant")
-    return replace(builders[name](size), weights=weights)
+    return replace(builders[name](size, generator(name)), name=name, size=size, weights=weights)
 
 
 def export(model: Model) -> jax.export.Exported:
@@ -109,32 +114,22 @@ def reference(model: Model, arrays: list[np.ndarray] | None = None) -> list[np.n
 
 
 def largest_difference(actual: np.ndarray, expected: np.ndarray) -> float:
-    """max|a-b| / max(1, max|b|) over the elements; NaN and infinities must agree in place and sign, else inf."""
-    if actual.shape != expected.shape or actual.dtype != expected.dtype:
-        return float("inf")
-    if expected.size == 0:
-        return 0.0
-    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
-    a, b = actual.astype(wide), expected.astype(wide)
-    finite = np.isfinite(b)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True) or not np.isfinite(a[finite]).all():
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    return float(np.max(np.abs(a[finite] - b[finite])) / max(1.0, float(np.max(np.abs(b[finite])))))
+    """max|a-b| / max(1, max|b|) over the elements; NaN and infinities must agree in place and sign, and the types, else
+    inf."""
+    return difference_of(actual, expected) if actual.dtype == expected.dtype else float("inf")
 
 
-def generator(name: str) -> np.random.Generator:
+def generator(name: str) -> Rng:
     """The random numbers of a model: always the same for one name."""
     return np.random.default_rng(zlib.crc32(name.encode()))
 
 
-def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def normal(rng: Rng, *shape: int) -> np.ndarray:
     """Standard normal float32 numbers."""
     return rng.standard_normal(shape, np.float32)
 
 
-def initialize(rng: np.random.Generator, shapes: Any) -> Any:
+def initialize(rng: Rng, shapes: Any) -> Any:
     """Weights for a tree of shapes (from `jax.eval_shape`), by the conventional leaf names of flax.
 
     Drawn with NumPy: a library's own initializers leave biases at zero and norms at identity, which hides mistakes,

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 
 from stablehlo_py.suite.perceptrons import Mlp
-from stablehlo_py.suite.registry import Model, Size, generator, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
 
 _NOTES = "Adam divides by a root of small numbers: tiny gradients turn rounding into visible steps"
 
@@ -44,9 +44,8 @@ def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 @register("train-mlp")
-def train_mlp(size: Size) -> Model:
+def train_mlp(size: Size, rng: Rng) -> Model:
     """Full: batch 64, 784-1024-1024-10, cross entropy, Adam."""
-    rng = generator("train-mlp")
     batch, features, widths = (64, 784, (1024, 1024, 10)) if size == "full" else (8, 28, (32, 16, 10))
     network = Mlp(widths)
     x = normal(rng, batch, features)
@@ -57,7 +56,7 @@ def train_mlp(size: Size) -> Model:
 
     function, parameters = _step(loss, rng, weights)
     labels = rng.integers(0, widths[-1], batch, np.int32)
-    return Model("train-mlp", size, function, parameters, (x, labels), tolerance=1e-4, notes=_NOTES)
+    return Model(function, parameters, (x, labels), tolerance=1e-4, notes=_NOTES)
 
 
 class ConvNet(nn.Module):
@@ -77,9 +76,8 @@ class ConvNet(nn.Module):
 
 
 @register("train-convnet")
-def train_convnet(size: Size) -> Model:
+def train_convnet(size: Size, rng: Rng) -> Model:
     """Full: batch 64 of 28x28x1, convolutions of 32 and 64, dense 128; dropout drawn from a threefry key."""
-    rng = generator("train-convnet")
     batch, pixels, widths, hidden = (64, 28, (32, 64), 128) if size == "full" else (4, 12, (4, 6), 16)
     network = ConvNet(widths, hidden)
     x = normal(rng, batch, pixels, pixels, 1)
@@ -92,7 +90,7 @@ def train_convnet(size: Size) -> Model:
     function, parameters = _step(loss, rng, weights)
     labels = rng.integers(0, 10, batch, np.int32)
     inputs = (x, labels, np.array([7, 11], np.uint32))
-    return Model("train-convnet", size, function, parameters, inputs, tolerance=1e-4, notes=_NOTES)
+    return Model(function, parameters, inputs, tolerance=1e-4, notes=_NOTES)
 
 
 class Transformer(nn.Module):
@@ -117,9 +115,8 @@ class Transformer(nn.Module):
 
 
 @register("train-transformer")
-def train_transformer(size: Size) -> Model:
+def train_transformer(size: Size, rng: Rng) -> Model:
     """Full: batch 8 of 64 tokens, vocabulary 4096, 4 layers of 256, 4 heads."""
-    rng = generator("train-transformer")
     full = size == "full"
     batch, positions, vocabulary, width, heads, layers = (8, 64, 4096, 256, 4, 4) if full else (2, 6, 20, 16, 2, 2)
     network = Transformer(vocabulary, positions, width, heads, layers)
@@ -131,4 +128,4 @@ def train_transformer(size: Size) -> Model:
 
     function, parameters = _step(loss, rng, weights)
     inputs = (tokens, np.roll(tokens, -1, axis=1))
-    return Model("train-transformer", size, function, parameters, inputs, tolerance=1e-4, notes=_NOTES)
+    return Model(function, parameters, inputs, tolerance=1e-4, notes=_NOTES)

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from stablehlo_py.suite.registry import Model, Size, generator, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
 
 
 class ResidualBlock(nn.Module):
@@ -60,38 +60,37 @@ class ResNet(nn.Module):
         return nn.Dense(self.classes)(x.mean((1, 2)))
 
 
-def _resnet(name: str, size: Size, stages: tuple[int, ...], bottleneck: bool, batch: int, train: bool = False) -> Model:
-    rng = generator(name)
+def _resnet(size: Size, rng: Rng, stages: tuple[int, ...], bottleneck: bool, batch: int, train: bool = False) -> Model:
     width, pixels, classes = (64, 224, 1000) if size == "full" else (8, 32, 10)
     network = ResNet(stages if size == "full" else (1, 1), width, bottleneck, classes, train)
     x = normal(rng, batch if size == "full" else 2, pixels, pixels, 3)
     parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
     notes = "sums over thousands of terms in another order, through tens of layers"
     if not train:
-        return Model(name, size, network.apply, parameters, (x,), tolerance=1e-4, notes=notes)
+        return Model(network.apply, parameters, (x,), tolerance=1e-4, notes=notes)
 
     def function(variables: Any, image: jax.Array) -> Any:
         return network.apply(variables, image, mutable=["batch_stats"])
 
-    return Model(name, size, function, parameters, (x,), tolerance=1e-4, notes=notes)
+    return Model(function, parameters, (x,), tolerance=1e-4, notes=notes)
 
 
 @register("resnet18")
-def resnet18(size: Size) -> Model:
+def resnet18(size: Size, rng: Rng) -> Model:
     """Full: ResNet-18, one 224x224 image."""
-    return _resnet("resnet18", size, (2, 2, 2, 2), bottleneck=False, batch=1)
+    return _resnet(size, rng, (2, 2, 2, 2), bottleneck=False, batch=1)
 
 
 @register("resnet50")
-def resnet50(size: Size) -> Model:
+def resnet50(size: Size, rng: Rng) -> Model:
     """Full: ResNet-50, one 224x224 image."""
-    return _resnet("resnet50", size, (3, 4, 6, 3), bottleneck=True, batch=1)
+    return _resnet(size, rng, (3, 4, 6, 3), bottleneck=True, batch=1)
 
 
 @register("resnet18-batch-statistics")
-def resnet18_batch_statistics(size: Size) -> Model:
+def resnet18_batch_statistics(size: Size, rng: Rng) -> Model:
     """Full: ResNet-18 with training-mode batch norm, 4 images of 224x224; also returns the new running statistics."""
-    return _resnet("resnet18-batch-statistics", size, (2, 2, 2, 2), bottleneck=False, batch=4, train=True)
+    return _resnet(size, rng, (2, 2, 2, 2), bottleneck=False, batch=4, train=True)
 
 
 class UNet(nn.Module):
@@ -121,25 +120,23 @@ class UNet(nn.Module):
 
 
 @register("unet")
-def unet(size: Size) -> Model:
+def unet(size: Size, rng: Rng) -> Model:
     """Full: one 128x128 image, 3 levels from 32 channels."""
-    rng = generator("unet")
     pixels, width, depth = (128, 32, 3) if size == "full" else (16, 8, 2)
     network = UNet(width, depth, channels=3)
     x = normal(rng, 1, pixels, pixels, 3)
     parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
     notes = "group norm divides by statistics summed in another order"
-    return Model("unet", size, network.apply, parameters, (x,), tolerance=1e-4, notes=notes)
+    return Model(network.apply, parameters, (x,), tolerance=1e-4, notes=notes)
 
 
 @register("vit")
-def vit(size: Size) -> Model:
+def vit(size: Size, rng: Rng) -> Model:
     """Full: ViT-B/16 (Hugging Face Flax), one 224x224 image (NCHW, as that model takes it)."""
     from transformers import FlaxViTForImageClassification, ViTConfig
 
     from stablehlo_py.suite.language import hugging_face
 
-    rng = generator("vit")
     if size == "full":
         config = ViTConfig(num_labels=1000)
     else:
@@ -151,4 +148,4 @@ def vit(size: Size) -> Model:
 
     x = normal(rng, 1, 3, config.image_size, config.image_size)
     notes = "12 layers of sums in another order"
-    return Model("vit", size, function, parameters, (x,), tolerance=1e-4, notes=notes)
+    return Model(function, parameters, (x,), tolerance=1e-4, notes=notes)
