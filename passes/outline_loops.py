@@ -17,6 +17,7 @@ Relies on the normal form of loops (docs/architecture.md). Runs before `fusion`,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -102,10 +103,7 @@ class _Loop:
         if name == "reduce":
             return 2 * self._chunks(op.operands[0])
         if name == "dot":
-            contracted = [shape(op.operands[0])[d] for d in op.attributes["lhs_contract"]]
-            trips = 1
-            for size in contracted:
-                trips *= size
+            trips = math.prod(shape(op.operands[0])[d] for d in op.attributes["lhs_contract"])
             return 3 * trips * self._chunks(op.results[0])
         if not len(op.results) or not is_tensor(op.results[0]):
             return 1

@@ -24,6 +24,7 @@ from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.buffers.inplace import updated_input
 from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
@@ -62,7 +63,7 @@ def _schedule(block: ir.Block, updates: Mapping[str, int]) -> None:
                 _schedule(inner, updates)
     graph = _Graph(block, ops)
     graph.order_overwrites(updates)
-    best = graph.stable_order()
+    best = topological_order(graph.after)  # the original order, changed only where an overwrite asks for it
     lowest = graph.peak(best)
     for order in (graph.depth_first(), graph.greedy()):
         peak = graph.peak(order)
@@ -157,20 +158,6 @@ class _Graph:
         return False
 
     # --- orders ------------------------------------------------------------------------------------------------------
-
-    def stable_order(self) -> list[int]:
-        """The original order, changed only where an overwrite asks for it."""
-        waiting = [len(before) for before in self.before]
-        ready = [index for index, count in enumerate(waiting) if not count]
-        order = []
-        while ready:
-            index = heapq.heappop(ready)
-            order.append(index)
-            for following in sorted(self.after[index]):
-                waiting[following] -= 1
-                if not waiting[following]:
-                    heapq.heappush(ready, following)
-        return order
 
     def depth_first(self) -> list[int]:
         """Depth first from the results: what a value needs is computed right before it."""

@@ -58,16 +58,3 @@ def _best_gap(offsets: np.ndarray, sizes: np.ndarray, wanted: int) -> int:
     if len(fitting):
         return int(gap_starts[fitting[np.argmin(gaps[fitting])]])
     return int(ends[-1])
-
-
-def lower_bound(intervals: Sequence[Interval]) -> IntLike:
-    """The most bytes that are live at one position: no assignment needs less."""
-    events = [(interval.first, interval.bytes) for interval in intervals] + [
-        (interval.last + 1, -interval.bytes) for interval in intervals
-    ]
-    live: IntLike = 0
-    most: IntLike = 0
-    for _, change in sorted(events):
-        live += change
-        most = max(most, live)
-    return most

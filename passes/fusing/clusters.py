@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -141,6 +142,12 @@ class Clusters:
     def outside_readers(self, cluster: Cluster, node: int) -> list[Cluster]:
         """Clusters that read a node from the memory that `cluster` writes it to."""
         return [reader for reader in self.readers(node) if reader is not cluster and node not in reader.members]
+
+    def followers(self, among: Sequence[Cluster]) -> list[list[int]]:
+        """For each of these clusters the positions of those that read what it writes."""
+        position = {id(cluster): number for number, cluster in enumerate(among)}
+        readers = [[each for node in one.outputs for each in self.outside_readers(one, node)] for one in among]
+        return [list({position[id(each)]: None for each in of if id(each) in position}) for of in readers]
 
     def add_output(self, cluster: Cluster, node: int) -> None:
         """Write a member's value to memory, too."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from stablehlo_py.dialect.ops import Work
 from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
-from stablehlo_py.passes.fusing.graph import LOOP, REDUCE, Node
+from stablehlo_py.passes.fusing.graph import LOOP, REDUCE
 
 ANSWERS_KEPT = 256
 
@@ -27,9 +27,13 @@ def part_to_split_off(clusters: Clusters, cluster: Cluster, required: bool) -> l
     return [indices[position] for position in positions(_best(_describe(clusters, cluster, indices), required))]
 
 
-def is_cheap(node: Node, flops: int) -> bool:
-    """May a node be computed again by every reader, for at most that many flops?"""
-    return node.flops <= flops and not node.expensive and (node.work is Work.ELEMENTS or node.free)
+def is_derived(clusters: Clusters, cluster: Cluster, node: int) -> bool:
+    """Can readers compute a member from the other outputs of its fusion, with few flops and nothing else to read?"""
+    indices = sorted(cluster.members)
+    description = _describe(clusters, cluster, indices)
+    outputs = sum(1 << indices.index(output) for output in cluster.outputs)
+    everything, flops = (1 << len(indices)) - 1, description.duplicate_flops
+    return _Search(description).is_derived(indices.index(node), everything, outputs, flops)
 
 
 def positions(mask: int) -> Iterator[int]:
@@ -82,7 +86,8 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
         members.append(sum(bit[producer] for producer in producers if producer in bit))
         outside = [producer for producer in producers if producer not in bit]
         derived = all(other >= 0 and graph.nodes[other].free for other in outside)
-        cheap |= here if derived and is_cheap(node, flops) else 0
+        few = node.flops <= flops and not node.expensive and (node.work is Work.ELEMENTS or node.free)
+        cheap |= here if derived and few else 0
         free |= here if node.free else 0
     return Description(
         hero=bit[cluster.hero],
@@ -142,18 +147,18 @@ class _Search:
         while candidates:
             last = candidates.bit_length() - 1
             candidates ^= 1 << last
-            if self._is_derived(last, kept, written, self.of.duplicate_flops):
+            if self.is_derived(last, kept, written, self.of.duplicate_flops):
                 written ^= 1 << last
         cost = self.costs[part] = sum(self.of.bytes[position] for position in positions(written))
         return cost
 
-    def _is_derived(self, position: int, kept: int, written: int, flops: int) -> bool:
-        """`is_cheap_from_outputs` for members `kept` and outputs `written`."""
+    def is_derived(self, position: int, kept: int, written: int, flops: int) -> bool:
+        """Can readers compute a member from `written` ones, of those that are `kept`, for so many flops?"""
         needed, producers = self.of.flops[position], self.of.producers[position]
         if needed > flops or not self.of.cheap >> position & 1 or producers & ~(kept | self.of.free):
             return False
         inside = positions(producers & kept & ~written)
-        return all(self._is_derived(other, kept, written, flops - needed) for other in inside)
+        return all(self.is_derived(other, kept, written, flops - needed) for other in inside)
 
 
 def _union(masks: Sequence[int], chosen: int) -> int:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection
 
 from stablehlo_py.dialect.index_map import Layout, view
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, Identity
-from stablehlo_py.passes.fusing.epilogue_split import is_cheap, part_to_split_off
-from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
+from stablehlo_py.passes.fusing.epilogue_split import part_to_split_off
+from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Node
 from stablehlo_py.passes.policy import EpilogueLimits
 
 _MAX_VIEW_CHAIN = 6
@@ -33,24 +32,6 @@ def is_view_chain(clusters: Clusters, node: int) -> bool:
     its users are dots, or views of which the same holds, and the backend's dots read what lies as the whole chain
     says."""
     return _chain(clusters, node, None, 0)
-
-
-def is_cheap_from_outputs(
-    graph: Graph, members: Collection[IntLike], outputs: Collection[int], node: Node, flops: int
-) -> bool:
-    """Can readers compute a member from the other outputs of its fusion, with few flops and nothing else to read?"""
-    if not is_cheap(node, flops):
-        return False
-    inside = []
-    for operand in set(node.operands):
-        producer = graph.producer[operand]
-        if producer < 0 or (producer not in members and not graph.nodes[producer].free):
-            return False  # another operand in memory: reading both costs more than reading the result
-        if producer in members and producer not in outputs:
-            inside.append(producer)
-    return all(
-        is_cheap_from_outputs(graph, members, outputs, graph.nodes[producer], flops - node.flops) for producer in inside
-    )
 
 
 def _chain(clusters: Clusters, node: int, layout: Layout | None, depth: int) -> bool:

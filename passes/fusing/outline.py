@@ -3,13 +3,13 @@ runs."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import CONSTANT, CONTROL, Graph, Node
 
@@ -149,37 +149,13 @@ class _Block:
             for cluster in self.clusters.all()
             if cluster.kind in _TOP_LEVEL or cluster.outputs or self.graph.nodes[cluster.hero].stays
         ]
-        waiting: dict[int, int] = {id(cluster): 0 for cluster in everything}
-        followers: dict[int, dict[int, Cluster]] = {}
-        for cluster in everything:
-            following: dict[int, Cluster] = {}
-            for node in cluster.outputs:
-                for reader in self.clusters.outside_readers(cluster, node):
-                    if id(reader) in waiting:
-                        following[id(reader)] = reader
-            followers[id(cluster)] = following
-            for key in following:
-                waiting[key] += 1
-        ready = [
-            (cluster.last, number, cluster) for number, cluster in enumerate(everything) if not waiting[id(cluster)]
-        ]
-        heapq.heapify(ready)
-        order: list[Cluster] = []
-        serial = len(everything)
-        while ready:
-            cluster = heapq.heappop(ready)[2]
-            order.append(cluster)
-            for key, follower in followers[id(cluster)].items():
-                waiting[key] -= 1
-                if not waiting[key]:
-                    serial += 1
-                    heapq.heappush(ready, (follower.last, serial, follower))
+        order = topological_order(self.clusters.followers(everything))
         if len(order) != len(everything):
-            stuck = [cluster for cluster in everything if waiting[id(cluster)]]
+            stuck = [everything[number] for number in sorted(set(range(len(everything))) - set(order))]
             raise InternalError(
                 f"fusions depend on each other in a circle: {stuck[:4]}", remedy="report this with the module"
             )
-        return order
+        return [everything[number] for number in order]
 
     # --- emission ----------------------------------------------------------------------------------------------------
 

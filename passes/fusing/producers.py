@@ -20,7 +20,8 @@ from stablehlo_py.passes.fusing.clusters import (
     OperandIndex,
     SeveralIndices,
 )
-from stablehlo_py.passes.fusing.epilogues import is_cheap_from_outputs, is_view_chain
+from stablehlo_py.passes.fusing.epilogue_split import is_derived
+from stablehlo_py.passes.fusing.epilogues import is_view_chain
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE, UPDATE, Graph, Node
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
 
@@ -125,9 +126,8 @@ class ProducerFusion:
 
     def _recompute_outside(self, fusion: Cluster, node: Node) -> None:
         """A cheap output of a dot is not written when its readers can compute it from what is written anyway."""
-        if node.role != LOOP or node.index not in fusion.outputs:
-            return
-        if not is_cheap_from_outputs(self.graph, fusion.members, fusion.outputs, node, self.costs.duplicate_flops):
+        is_output = node.role == LOOP and node.index in fusion.outputs
+        if not is_output or not is_derived(self.clusters, fusion, node.index):
             return
         readers = self.clusters.outside_readers(fusion, node.index)
         plans = [(cluster, self._admit(cluster, node)) for cluster in readers]

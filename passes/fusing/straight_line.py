@@ -3,9 +3,10 @@ whose values stay out of memory."""
 
 from __future__ import annotations
 
-import heapq
+import itertools
 
 from stablehlo_py.dialect.size import is_known
+from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import Graph
 from stablehlo_py.passes.policy import StraightLineLimits
@@ -44,45 +45,13 @@ def straight_line_cost(graph: Graph, cluster: Cluster, limits: StraightLineLimit
 def fuse_straight_line(clusters: Clusters, limits: StraightLineLimits) -> None:
     """Walk the clusters as they could run; whatever work on few elements is ready when no other is becomes one fusion
     (or few, by cost)."""
-    graph = clusters.graph
     everything = clusters.all()
-    costs = {id(cluster): straight_line_cost(graph, cluster, limits) for cluster in everything}
-    waiting: dict[int, int] = {id(cluster): 0 for cluster in everything}
-    followers: dict[int, list[Cluster]] = {}
-    for cluster in everything:
-        following = {
-            id(reader): reader for node in cluster.outputs for reader in clusters.outside_readers(cluster, node)
-        }
-        followers[id(cluster)] = list(following.values())
-        for key in following:
-            waiting[key] += 1
-    ready: tuple[list[tuple[int, int]], list[tuple[int, int]]] = (
-        [],
-        [],
-    )  # (last, position): others, those on few elements
-    position_of = {id(cluster): position for position, cluster in enumerate(everything)}
-
-    def make_ready(cluster: Cluster) -> None:
-        heapq.heappush(ready[costs[id(cluster)] <= limits.cost], (cluster.last, position_of[id(cluster)]))
-
-    for cluster in everything:
-        if not waiting[id(cluster)]:
-            make_ready(cluster)
-    batch: list[Cluster] = []
-    while ready[0] or ready[1]:
-        take_few = bool(ready[1]) and (bool(batch) or not ready[0])
-        if not take_few and batch:
-            _merge_batch(clusters, batch, costs, limits)
-            batch = []
-        _, position = heapq.heappop(ready[take_few])
-        cluster = everything[position]
-        if take_few:
-            batch.append(cluster)
-        for follower in followers[id(cluster)]:
-            waiting[id(follower)] -= 1
-            if not waiting[id(follower)]:
-                make_ready(follower)
-    _merge_batch(clusters, batch, costs, limits)
+    costs = {id(cluster): straight_line_cost(clusters.graph, cluster, limits) for cluster in everything}
+    few = [costs[id(cluster)] <= limits.cost for cluster in everything]
+    order = topological_order(clusters.followers(everything), few)
+    for is_few, batch in itertools.groupby(order, key=few.__getitem__):
+        if is_few:
+            _merge_batch(clusters, [everything[position] for position in batch], costs, limits)
 
 
 def _merge_batch(clusters: Clusters, batch: list[Cluster], costs: dict[int, int], limits: StraightLineLimits) -> None:

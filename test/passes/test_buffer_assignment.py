@@ -10,7 +10,7 @@ from stablehlo_py.dialect.interpret import run_function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffer_assignment import BufferAssignment, memory_plan
-from stablehlo_py.passes.buffers.arena import Interval, assign_offsets, lower_bound
+from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
 from stablehlo_py.passes.buffers.verify import verify_buffers
 from stablehlo_py.passes.fusion import Fusion
 from stablehlo_py.passes.schedule import Schedule
@@ -118,6 +118,18 @@ def test_the_checker_finds_a_missing_slice(mlir_context: ir.Context) -> None:
     del call.attributes["hlo.slices"]
     with pytest.raises(InternalError, match="four numbers"):
         verify_buffers(module)
+
+
+def lower_bound(intervals: list[Interval]) -> int:
+    """The most bytes that are live at one position: no assignment needs less."""
+    events = [(interval.first, interval.bytes) for interval in intervals] + [
+        (interval.last + 1, -interval.bytes) for interval in intervals
+    ]
+    live = most = 0
+    for _, change in sorted(events):
+        live += change
+        most = max(most, live)
+    return most
 
 
 def test_offsets_fill_gaps() -> None:
