@@ -36,6 +36,7 @@ from stablehlo_py.dialect.memory import ARENA, slices_of
 from stablehlo_py.dialect.size import IntLike, is_known, size_hint
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
 from stablehlo_py.passes.buffers.copies import insert_copies
 from stablehlo_py.passes.buffers.inplace import InPlace, in_place
@@ -66,7 +67,7 @@ class BufferAssignment(Pass):
 
     def run(self, module: ir.Module) -> None:
         """Annotate the module. Raises InternalError when `verify` finds two live values in one place."""
-        main, fusions = functions(module)
+        main, fusions = _main_and_fusions(module)
         rules = policy_of(self.target).fusion.in_place
         pairs = {name: in_place(function, rules) for name, function in fusions.items()}
         donors = _donors(main)
@@ -100,7 +101,7 @@ class Entry:
 def memory_plan(module: ir.Module) -> list[Entry]:
     """The arena of an assigned module, largest values first. `value` is the fusion (or op) that makes it, `source`
     the user's line."""
-    main, fusions = functions(module)
+    main, fusions = _main_and_fusions(module)
     program = Program(main)
     entries = []
     for step in program.ops:
@@ -116,21 +117,11 @@ def memory_plan(module: ir.Module) -> list[Entry]:
     return sorted(entries, key=lambda entry: (-size_hint(entry.size), entry.first))
 
 
-def functions(module: ir.Module) -> tuple[ir.Operation, dict[str, ir.Operation]]:
-    """`@main`, and the fusion functions by name."""
-    main: ir.Operation | None = None
-    fusions: dict[str, ir.Operation] = {}
-    for view in module.body.operations:
-        op = view.operation
-        if op.name != "func.func":
-            continue
-        if FUSION in op.attributes:
-            fusions[op.attributes["sym_name"].value] = op
-        elif main is None or op.attributes["sym_name"].value == "main":
-            main = op
-    if main is None:
+def _main_and_fusions(module: ir.Module) -> tuple[ir.Operation, dict[str, ir.Operation]]:
+    programs, fusions = functions(module)
+    if not programs:
         raise InternalError("there is no @main to assign memory to", remedy="run the pass on a whole program")
-    return main, fusions
+    return programs[0], fusions
 
 
 def _donors(main: ir.Operation) -> dict[int, int | None]:

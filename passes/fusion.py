@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.dce import Dce
 from stablehlo_py.passes.fusing.clusters import Clusters
 from stablehlo_py.passes.fusing.epilogues import grow_epilogues
@@ -61,10 +61,8 @@ class Fusion(Pass):
         Dce().run(module)
         policy = policy_of(self.target)
         outliner = Outliner(module, policy.fusion.names)
-        for view in list(module.body.operations):
-            function = view.operation
-            if function.name == "func.func" and FUSION not in function.attributes and len(function.regions[0].blocks):
-                self._block(function.regions[0].blocks[0], outliner, policy)
+        for function in functions(module)[0]:
+            self._block(function.regions[0].blocks[0], outliner, policy)
 
     def _block(self, block: ir.Block, outliner: Outliner, policy: Policy) -> None:
         for view in list(block.operations):

@@ -28,6 +28,7 @@ from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.size import IntLike, always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.policy import LoopLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET
@@ -49,11 +50,9 @@ class OutlineLoops(Pass):
         if policy.loops is None:
             return
         outliner = _Outliner(module, policy.loops, policy.names.get("straight_line_loop", "straight_line_loop"))
-        for view in list(module.body.operations):
-            function = view.operation
-            if function.name == "func.func" and FUSION not in function.attributes:
-                for block in function.regions[0].blocks:
-                    outliner.block(block)
+        for function in functions(module)[0]:
+            for block in function.regions[0].blocks:
+                outliner.block(block)
 
 
 _TOO_MUCH = 1 << 30

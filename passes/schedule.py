@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.regions import captured_values
 from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.buffers.inplace import updated_input
 from stablehlo_py.passes.policy import policy_of
@@ -43,16 +43,12 @@ class Schedule(Pass):
     def run(self, module: ir.Module) -> None:
         """Reorder `@main` and the regions of its control flow."""
         rules = policy_of(self.target).fusion.in_place
-        updates: dict[str, int] = {}
-        for view in module.body.operations:
-            op = view.operation
-            if FUSION in op.attributes and (number := updated_input(op, rules)) is not None:
-                updates[op.attributes["sym_name"].value] = number
-        for view in module.body.operations:
-            op = view.operation
-            if op.name == "func.func" and FUSION not in op.attributes:
-                for block in op.regions[0].blocks:
-                    _schedule(block, updates)
+        programs, fusions = functions(module)
+        inputs = {name: updated_input(function, rules) for name, function in fusions.items()}
+        updates = {name: number for name, number in inputs.items() if number is not None}
+        for function in programs:
+            for block in function.regions[0].blocks:
+                _schedule(block, updates)
 
 
 def _schedule(block: ir.Block, updates: Mapping[str, int]) -> None:

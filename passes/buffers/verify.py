@@ -7,11 +7,12 @@ is what the next one reads; branches run one after the other on copies of memory
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, FUSION, INPLACE, SLICES
+from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, INPLACE, SLICES
 from stablehlo_py.dialect.memory import ALIGNMENT, ARENA, CONSTANT, INPUT, Slice, slices_of
 from stablehlo_py.dialect.types import tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes._functions import functions
 
 _ITERATIONS = 3
 
@@ -27,15 +28,7 @@ def verify_buffers(module: ir.Module) -> None:
 class _Checker:
     def __init__(self, module: ir.Module) -> None:
         self.module = module
-        self.functions: dict[str, ir.Operation] = {}
-        self.main: ir.Operation | None = None
-        for view in module.body.operations:
-            op = view.operation
-            if op.name == "func.func":
-                if FUSION in op.attributes:
-                    self.functions[op.attributes["sym_name"].value] = op
-                elif self.main is None or op.attributes["sym_name"].value == "main":
-                    self.main = op
+        (self.main, *_), self.functions = functions(module)
         self.problems: list[Problem] = []
         self.slices: dict[ir.Value, Slice] = {}
         self.names: dict[ir.Value, int] = {}
@@ -47,7 +40,6 @@ class _Checker:
         self.donations = dict(zip(pairs[1::2], pairs[::2], strict=True))
 
     def run(self) -> list[Problem]:
-        assert self.main is not None
         block = self.main.regions[0].blocks[0]
         for number, argument in enumerate(block.arguments):
             self.slices[argument] = Slice(INPUT, number, 0, tensor_bytes(argument))
