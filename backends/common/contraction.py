@@ -14,6 +14,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from stablehlo_py.backends.common.loops import offset
+from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Element
 from stablehlo_py.dialect.index_map import Digits, refine
 from stablehlo_py.dialect.size import IntLike, is_known, size_hint
@@ -61,6 +63,13 @@ class Operand:
     offset: IntLike
     element: Element
 
+    def at(
+        self, f: Function, indices: Sequence[Index] = (), strides: Sequence[IntLike] = (), start: Index = 0
+    ) -> Value:
+        """The address of its scalar number `start` + sum(index * stride)."""
+        place = offset(f, indices, strides, f.iadd(self.offset, start))
+        return f.gep(f.parameters[self.pointer], place, self.element.storage)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -81,6 +90,10 @@ class Contraction:
     k: tuple[Axis, ...]
     a: Operand
     b: Operand
+
+    def outer_steps(self, side: str) -> list[IntLike]:
+        """Steps of the outer axes in A ("a") or B ("b")."""
+        return [getattr(axis, side) for axis in self.outer]
 
     @property
     def depth(self) -> IntLike:

@@ -30,9 +30,9 @@ def if_any(f: Function, count: IntLike, body: Callable[[Index], None]) -> None:
         body(count)
 
 
-def offset(f: Function, indices: Sequence[Index], strides: Sequence[IntLike]) -> Index:
-    """sum(index * stride)."""
-    total: Index = 0
+def offset(f: Function, indices: Sequence[Index], strides: Sequence[IntLike], start: Index = 0) -> Index:
+    """start + sum(index * stride)."""
+    total = start
     for index, stride in zip(indices, strides, strict=True):
         total = f.iadd(total, f.imul(index, stride))
     return total

@@ -16,9 +16,9 @@ from dataclasses import replace
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, contract
+from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, contract, emit_tile
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
-from stablehlo_py.backends.cpu.kernels.tiling import Split, row_axis
+from stablehlo_py.backends.cpu.kernels.tiling import Split, each_panel, row_axis
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of
@@ -82,57 +82,29 @@ class SharedLanes:
 
         def iteration(number: Value) -> None:
             *outer, panel = unravel(f, number, [axis.size for axis in axes])
-            remainder, whole = self.contraction.n.size % self.panel, self.contraction.n.size // self.panel
-
-            def full() -> None:
-                self._panel(f, outer, panel, self.panel)
-
-            def last() -> None:
-                self._panel(f, outer, whole, int(remainder))
-
-            if not remainder:
-                full()
-            elif not whole:
-                last()
-            else:
-                f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
+            each_panel(
+                f, panel, self.contraction.n.size, self.panel, lambda at, valid: self._panel(f, outer, at, valid)
+            )
 
         f.loop(f.begin, f.end, 1, iteration)
         f.ret()
 
-    def _panel(self, f: Function, outer: list[Index], panel: Index, valid: int) -> None:
-        rows, contraction = self.rows, self.contraction
+    def _panel(self, f: Function, outer: list[Index], panel: Index, valid: IntLike) -> None:
+        contraction = self.contraction
         start = f.imul(panel, self.panel)
-        bases = []
-        for operand, side in ((contraction.a, "a"), (contraction.b, "b")):
-            offset: Index = f.iadd(operand.offset, start)
-            for axis, digit in zip(contraction.outer, outer, strict=True):
-                offset = f.iadd(offset, f.imul(digit, getattr(axis, side)))
-            bases.append(f.gep(getattr(f, operand.pointer), offset, operand.element.storage))
+        bases = [
+            operand.at(f, outer, contraction.outer_steps(side), start)
+            for operand, side in ((contraction.a, "a"), (contraction.b, "b"))
+        ]
         n = affine_of(start, max(0, contraction.n.size // self.panel - 1) * self.panel, self.panel)
         place = [affine_of(digit, axis.size - 1) for digit, axis in zip(outer, contraction.outer, strict=True)]
 
         def tile(row: Index, m: Affine, height: int, skip: Index | None) -> None:
             a = f.gep(bases[0], f.imul(row, contraction.m.a), contraction.a.element.storage)
             b = f.gep(bases[1], f.imul(row, contraction.m.b), contraction.b.element.storage)
-            self._tile(f, a, b, [*place, m, n], height, valid, skip)
+            self._tile(f, a, b, [*place, m, n], height, int(valid), skip)
 
-        if isinstance(rows, TallTiles):
-            rows.emit(
-                f, 0, rows.size, lambda row, height, skip: tile(row, affine_of(row, rows.size - height), height, skip)
-            )
-            return
-
-        def tiles(height: int, offset: int, begin: int, end: int) -> None:
-            def one(number: Index) -> None:
-                row = f.iadd(f.imul(number, height), offset)
-                tile(row, affine_of(row, rows.size - height, math.gcd(height, offset)), height, None)
-
-            f.loop(begin, end, 1, one)
-
-        if rows.extra:
-            tiles(rows.base + 1, 0, 0, rows.extra)
-        tiles(rows.base, rows.extra, rows.extra, rows.tiles)
+        self.rows.emit(f, 0, None, tile)
 
     def _tile(
         self, f: Function, a: Value, b: Value, place: list[Affine], height: int, valid: int, skip: Index | None
@@ -171,14 +143,13 @@ class SharedLanes:
         side_b = b, [axis.b for axis in looped], contraction.b
         zeros = [f.const(0, self.vector)] * (height * vectors)
         sums = contract(f, [axis.size for axis in looped], side_a, side_b, zeros, products, unroll=False)
-        self._store(f, place, sums, height, vectors, masks, skip)
+        self._store(f, place, sums, vectors, masks, skip)
 
     def _store(
         self,
         f: Function,
         place: list[Affine],
         sums: list[Value],
-        height: int,
         vectors: int,
         masks: list[Value | None],
         skip: Index | None,
@@ -191,20 +162,7 @@ class SharedLanes:
             m, n = add(f, place[-2], row), add(f, add(f, place[-1], v * lanes), step)
             self.epilogue.store(f, [*place[:-2], m, n], (value,), lanes, masks[v])
 
-        if skip is None and (self.epilogue.inline or height == 1):
-            for position, value in enumerate(sums):
-                emit(Affine(position // vectors), position % vectors, value)
-            return
-        buffer = f.alloca(height * vectors * lanes, self.arithmetic.accumulator)
-        for position, value in enumerate(sums):
-            f.store(value, buffer, position * lanes)
-
-        def row_loop(row: Index) -> None:
-            for v in range(vectors):
-                at = f.iadd(f.imul(row, vectors * lanes), v * lanes)
-                emit(affine_of(row, height - 1), v, f.load(self.vector, buffer, at))
-
-        f.loop(skip or 0, height, 1, row_loop)
+        emit_tile(f, sums, vectors, self.epilogue.inline, skip, emit)
 
 
 def _rows(size: IntLike, height: int) -> Split | TallTiles:

@@ -133,7 +133,7 @@ def emit_operand(builder: KernelBuilder, fusion: Fusion, value: ir.Value, room: 
 
     def body(f: Function, lanes: int) -> Callable[[Delinearized, Value | None], None]:
         elemental = Elemental(f, fusion, builder.target, lanes)
-        base = f.gep(getattr(f, room.pointer), room.offset, room.element.storage)
+        base = room.at(f)
 
         def place(position: Delinearized, mask: Value | None) -> None:
             elemental.write(of, base, position, elemental.at(value, position, mask), mask)
@@ -167,7 +167,7 @@ def emit_outputs(
             f: Function, lanes: int, number: int = number, output: ir.Value = output
         ) -> Callable[[Delinearized, Value | None], None]:
             elemental = Elemental(f, fusion, builder.target, lanes)
-            base = f.gep(getattr(f, room.pointer), room.offset, room.element.storage) if room else None
+            base = room.at(f) if room else None
 
             def provide(elemental: Elemental, position: Delinearized) -> Lanes:
                 if base is None:

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from stablehlo_py.backends.common.contraction import Axis, Contraction, Operand
+from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
-from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.packing import emit_panel
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
-from stablehlo_py.backends.cpu.kernels.tiling import Plan, Split
+from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split, dense_steps, each_panel
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
 from stablehlo_py.dialect.size import IntLike, is_known, size_hint
@@ -86,12 +86,6 @@ def widen_mask(f: Function, mask: Value, parts: int) -> Value:
     return f.shuffle(mask, mask, [lane // parts for lane in range(parts * mask.type.lanes)])
 
 
-#: (function, address of B, panel, where to, steps of the slowest contracted axis or None for all)
-PackPanel = Callable[[Function, "Gemm", Value, Index, Value, IntLike | None], None]
-#: (row, the same as an index of m, height, rows that another tile has already or None)
-_Tile = Callable[[Index, Affine, int, Index | None], None]
-
-
 @dataclass(frozen=True)
 class _Strip:
     """What the row tiles of one iteration share.
@@ -110,38 +104,42 @@ class _Strip:
     tail: Index | None
 
 
+@dataclass(frozen=True)
+class _Steps:
+    """Steps of the contracted axes that tiles of a strip take, of these `sizes`, from step `start` of the slowest on.
+    `a`, `b`: where A and the strip's panel of B are then; an A that was packed is where it begins."""
+
+    a: Value
+    b: Value
+    sizes: Sequence[Index]
+    start: Index = 0
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """Scratch of a contraction.
+
+    Attributes:
+        a, b: operands that were packed (packing.py).
+        panel: a panel of B, where `inside` is 1 made by the iteration that uses it.
+        sums: the buffer of unfinished sums.
+    """
+
+    a: Operand | None = None
+    b: Operand | None = None
+    panel: Operand | None = None
+    inside: IntLike = 0
+    sums: Operand | None = None
+
+
 class Gemm:
-    """Emits the compute phase. `a` and `b` override the operands when they were packed (see packing.py)."""
+    """Emits the compute phase."""
 
-    def __init__(self, contraction: Contraction, plan: Plan, arithmetic: Arithmetic, epilogue: Epilogue) -> None:
-        self.contraction = contraction
-        self.plan = plan
-        self.arithmetic = arithmetic
-        self.epilogue = epilogue
-        self.packed_a: Operand | None = None
-        self.packed_b: Operand | None = None
-        # Where `inside` is 1, `own_panel` holds one panel of B, made by the iteration that uses it.
-        self.inside: IntLike = 0
-        self.own_panel: Operand | None = None
-        self.pack_panel: PackPanel | None = None
-        self.sums: Operand | None = None  # the buffer of unfinished sums
-        self.vector = vector(plan.lanes, arithmetic.accumulator)
-        self.step = plan.lanes // arithmetic.parts  # elements of n per vector
-        self.panel = plan.panel(arithmetic)
-        self.width = plan.lanes * plan.vectors
-        self.panels = -(-contraction.n.size // self.panel)
-        self.blocks = -(-plan.rows.tiles // plan.block)
-
-    @property
-    def in_chunks(self) -> bool:
-        """Whether the contracted axes are walked in chunks, all rows of a block within each."""
-        return is_known(self.plan.chunk) and self.plan.chunk < self.contraction.k[0].size
-
-    @property
-    def sums_size(self) -> IntLike:
-        """Scalars of the buffer for unfinished sums of a block of rows."""
-        assert isinstance(self.plan.rows, Split)
-        return self.plan.block * (self.plan.rows.base + bool(self.plan.rows.extra)) * self.width
+    def __init__(self, problem: Problem, epilogue: Epilogue, rooms: Rooms) -> None:
+        self.problem, self.epilogue, self.rooms = problem, epilogue, rooms
+        self.contraction, self.plan, self.arithmetic = problem.contraction, problem.plan, problem.arithmetic
+        self.vector = vector(self.plan.lanes, self.arithmetic.accumulator)
+        self.step, self.panel, self.width = problem.step, problem.panel, problem.width
 
     # --- the range ---------------------------------------------------------------------------------------------------
 
@@ -150,9 +148,9 @@ class Gemm:
         outer = list(enumerate(self.contraction.outer))
         both: list[tuple[int | str, IntLike]] = [(i, axis.size) for i, axis in outer if axis.a and axis.b]
         rows: list[tuple[int | str, IntLike]] = [(i, axis.size) for i, axis in outer if not axis.b]
-        rows.append(("block", self.blocks))
+        rows.append(("block", self.problem.blocks))
         lanes: list[tuple[int | str, IntLike]] = [(i, axis.size) for i, axis in outer if axis.b and not axis.a]
-        lanes.append(("panel", self.panels))
+        lanes.append(("panel", self.problem.panels))
         return both + (lanes + rows if self.plan.panels_outside else rows + lanes)
 
     @property
@@ -166,8 +164,8 @@ class Gemm:
         if isinstance(tall, TallTiles):
             rows: float = min(tall.hint, self.plan.block * tall.height) * self.arithmetic.parts
         else:
-            rows = size_hint(self.contraction.m.size) / size_hint(self.blocks) * self.arithmetic.parts
-        vectors = size_hint(self.contraction.n.size) / self.step / size_hint(self.panels)
+            rows = size_hint(self.contraction.m.size) / size_hint(self.problem.blocks) * self.arithmetic.parts
+        vectors = size_hint(self.contraction.n.size) / self.step / size_hint(self.problem.panels)
         return (rows * vectors * (size_hint(self.contraction.depth) + 3) + 30) / 3.0
 
     def emit(self, f: Function) -> None:
@@ -183,10 +181,8 @@ class Gemm:
         f.ret()
 
     def _iteration(self, f: Function, outer: list[Index], block: Index, panel: Index) -> None:
-        remainder = self.contraction.n.size % self.panel
-        whole = self.contraction.n.size // self.panel
         vectors = self.plan.vectors
-        if not is_known(remainder):
+        if not is_known(self.contraction.n.size % self.panel):
             valid = f.isub(self.contraction.n.size, f.imul(panel, self.panel))
             enough = f.cmp("sge", f.index(valid), f.const(self.panel))
             f.if_(
@@ -196,21 +192,12 @@ class Gemm:
             )
             return
 
-        def full() -> None:
-            self._rows(f, outer, block, panel, vectors, None)
+        def one(at: Index, count: IntLike) -> None:
+            used = int(-(-count // self.step))
+            tail = count - (used - 1) * self.step
+            self._rows(f, outer, block, at, used, None if tail == self.step else tail)
 
-        def last() -> None:
-            used = int(-(-remainder // self.step))
-            tail = remainder - (used - 1) * self.step
-            mask = None if tail == self.step else tail
-            self._rows(f, outer, block, whole, used, mask)  # a constant panel number: the last one
-
-        if not remainder:
-            full()
-        elif not whole:
-            last()
-        else:
-            f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
+        each_panel(f, panel, self.contraction.n.size, self.panel, one)
 
     def _short_panel(
         self, f: Function, outer: list[Index], block: Index, panel: Index, vectors: int, valid: Index
@@ -235,7 +222,7 @@ class Gemm:
         (None: all)."""
         first: Index = f.imul(block, self.plan.block)
         last: Index = f.imin(f.iadd(first, self.plan.block), self.plan.rows.tiles)
-        if self.blocks == 1:
+        if self.problem.blocks == 1:
             first, last = 0, self.plan.rows.tiles
         start = f.imul(panel, self.panel)
         whole = self.contraction.n.size // self.panel * self.panel
@@ -243,25 +230,25 @@ class Gemm:
         axes = self.contraction.outer
         places = [affine_of(index, axis.size - 1) for index, axis in zip(outer, axes, strict=True)]
         strip = _Strip(tuple(outer), panel, tuple(places), n, vectors, tail)
-        if self.in_chunks:
+        if self.problem.in_chunks:
             self._by_chunks(f, strip, first, last)
             return
         a, b = self._addresses(f, strip, 0, None)
 
         def tile(row: Index, m: Affine, height: int, skip: Index | None) -> None:
             sums = [f.const(0, self.vector)] * (height * self.arithmetic.parts * vectors)
-            packed_row = f.iadd(row, skip or 0) if self.packed_a else row
-            sums = self._products(f, strip, a, b, packed_row, height, sums, self._depths(f, strip.places))
-            self._finish(f, strip, m, sums, height, skip)
+            packed_row = f.iadd(row, skip or 0) if self.rooms.a else row
+            sums = self._products(f, strip, _Steps(a, b, self._depths(f, strip.places)), packed_row, height, sums)
+            self._finish(f, strip, m, sums, skip)
 
-        self._each_tile(f, first, last, tile)
+        self.plan.rows.emit(f, first, last, tile)
 
     def _by_chunks(self, f: Function, strip: _Strip, first: Index, last: Index) -> None:
-        """All row tiles against one chunk of the panel, then against the next; sums add up in `self.sums`."""
+        """All row tiles against one chunk of the panel, then against the next; sums add up in the buffer."""
         rows, parts, lanes = self.plan.rows, self.arithmetic.parts, self.plan.lanes
-        assert isinstance(rows, Split) and self.sums is not None and parts == 1
+        assert isinstance(rows, Split) and self.rooms.sums is not None and parts == 1
         begin, end = (f.iadd(f.imul(tile, rows.base), f.imin(tile, rows.extra)) for tile in (first, last))
-        buffer = f.gep(getattr(f, self.sums.pointer), self.sums.offset, self.arithmetic.accumulator)
+        buffer = self.rooms.sums.at(f)
         width = strip.vectors * lanes
         zero = f.const(0, self.vector)
 
@@ -273,20 +260,20 @@ class Gemm:
                 f.store(zero, buffer, at(row, v))
 
         def chunk(start: Index, steps: IntLike) -> None:
-            a, b = self._addresses(f, strip, start, steps)
             sizes: list[Index] = [steps, *(axis.size for axis in self.contraction.k[1:])]
+            contracted = _Steps(*self._addresses(f, strip, start, steps), sizes, start)
 
             def tile(row: Index, m: Affine, height: int, _: Index | None) -> None:
-                sums = self._products(f, strip, a, b, row, height, [zero] * (height * strip.vectors), sizes, start)
+                sums = self._products(f, strip, contracted, row, height, [zero] * (height * strip.vectors))
                 places = [at(f.iadd(row, line), v) for line in range(height) for v in range(strip.vectors)]
                 for place, value in zip(places, sums, strict=True):
                     f.store(self.arithmetic.add(f, f.load(self.vector, buffer, place), value), buffer, place)
 
-            self._each_tile(f, first, last, tile)
+            rows.emit(f, first, last, tile)
 
         def finish(row: Index) -> None:
             sums = [f.load(self.vector, buffer, at(row, v)) for v in range(strip.vectors)]
-            self._finish(f, strip, affine_of(row, rows.size - 1), sums, 1)
+            self._finish(f, strip, affine_of(row, rows.size - 1), sums)
 
         steps, rest = self.plan.chunk, self.contraction.k[0].size % self.plan.chunk
         whole = self.contraction.k[0].size - rest
@@ -296,122 +283,66 @@ class Gemm:
             chunk(whole, rest)
         f.loop(begin, end, 1, finish)
 
-    def _each_tile(self, f: Function, first: Index, last: Index, tile: _Tile) -> None:
-        """Call `tile` for the row tiles first..last."""
-        rows = self.plan.rows
-        if isinstance(rows, TallTiles):
-            end = f.imin(f.imul(last, rows.height), rows.size)
-
-            def tall(row: Index, height: int, skip: Index | None) -> None:
-                tile(row, affine_of(row, rows.size - height), height, skip)
-
-            rows.emit(f, f.imul(first, rows.height), end, tall)
-            return
-
-        def tiles(height: int, offset: int, begin: Index, end: Index) -> None:
-            def one(number: Index) -> None:
-                row = f.iadd(f.imul(number, height), offset)
-                tile(row, affine_of(row, rows.size - height, math.gcd(height, offset)), height, None)
-
-            f.loop(begin, end, 1, one)
-
-        if rows.extra:
-            tiles(rows.base + 1, 0, first, f.imin(last, rows.extra))
-        tiles(rows.base, rows.extra, f.imax(first, rows.extra) if rows.extra else first, last)
-
     def _addresses(self, f: Function, strip: _Strip, start: Index, steps: IntLike | None) -> tuple[Value, Value]:
         """Where A and the strip's panel of B begin, at step `start` of the slowest contracted axis. A panel that only
         this iteration uses is packed now: `steps` of that axis, None: all."""
         contraction, outer = self.contraction, strip.outer
         slowest, inner = contraction.k[0], math.prod(axis.size for axis in contraction.k[1:])
-        a = self._base(f, self.packed_a or contraction.a, outer, "a")
-        if not self.packed_a:
+        a = self._base(f, self.rooms.a, "a", outer)
+        if not self.rooms.a:
             a = f.gep(a, f.imul(start, slowest.a), contraction.a.element.storage)
         shared = None
-        if self.packed_b:
-            shared = self._base(f, self.packed_b, outer, "b")
-            offset = f.iadd(f.imul(strip.panel, self.panel_size), f.imul(start, inner * self.width))
-            shared = f.gep(shared, offset, self.packed_b.element.storage)
-            if not self.own_panel:
+        if self.rooms.b:
+            shared = self._base(f, self.rooms.b, "b", outer)
+            offset = f.iadd(f.imul(strip.panel, self.problem.panel_size), f.imul(start, inner * self.width))
+            shared = f.gep(shared, offset, self.rooms.b.element.storage)
+            if not self.rooms.panel:
                 return a, shared
-        b = self._base(f, contraction.b, outer, "b")
+        b = self._base(f, None, "b", outer)
         b = f.gep(b, f.imul(start, slowest.b), contraction.b.element.storage)
-        if not (self.own_panel and self.pack_panel):
+        if not self.rooms.panel:
             return a, f.gep(b, f.imul(strip.panel, self.panel * contraction.n.b), contraction.b.element.storage)
-        own = f.gep(getattr(f, self.own_panel.pointer), self.own_panel.offset, self.own_panel.element.storage)
-        pack = partial(self.pack_panel, f, self, b, strip.panel, own, steps)
+        own = self.rooms.panel.at(f)
+        pack = partial(emit_panel, f, self.problem, b, strip.panel, own, steps)
         if shared is None:
             pack()
             return a, own
-        is_inside = f.cmp("ne", f.index(self.inside), f.const(0))
+        is_inside = f.cmp("ne", f.index(self.rooms.inside), f.const(0))
         f.if_(is_inside, pack)
         return a, f.select(is_inside, own, shared)
 
     @property
     def is_b_packed(self) -> bool:
         """Whether tiles read packed panels of B."""
-        return self.packed_b is not None or self.own_panel is not None
+        return self.rooms.b is not None or self.rooms.panel is not None
 
-    def _base(self, f: Function, operand: Operand, outer: Sequence[Index], side: str) -> Value:
-        """The operand's address at a place of the outer axes."""
-        packed = operand is self.packed_a or operand is self.packed_b
-        offset: Index = operand.offset
-        strides = self.packed_strides(side) if packed else [getattr(axis, side) for axis in self.contraction.outer]
-        for index, stride in zip(outer, strides, strict=True):
-            offset = f.iadd(offset, f.imul(index, stride))
-        return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
-
-    def packed_size(self, side: str) -> IntLike:
-        """Scalars of a packed operand at one place of the outer axes."""
-        if side == "a":
-            tall = self.plan.rows
-            rows = tall.tiles * tall.height if isinstance(tall, TallTiles) else self.contraction.m.size
-            return rows * self.contraction.depth * self.arithmetic.parts
-        return self.panels * self.panel_size
-
-    @property
-    def panel_size(self) -> IntLike:
-        """Scalars of a packed panel of B."""
-        return self.contraction.depth * self.width
-
-    def packed_strides(self, side: str) -> list[IntLike]:
-        """Steps of the outer axes in a packed operand: copies along axes that the operand lacks are not made."""
-        strides: list[IntLike] = []
-        step = self.packed_size(side)
-        for axis in reversed(self.contraction.outer):
-            strides.append(step if getattr(axis, side) else 0)
-            step *= axis.size if getattr(axis, side) else 1
-        return strides[::-1]
+    def _base(self, f: Function, packed: Operand | None, side: str, outer: Sequence[Index]) -> Value:
+        """The address of A or B, as it was packed or as it is, at a place of the outer axes."""
+        if packed:
+            return packed.at(f, outer, self.problem.packed_strides(side))
+        operand: Operand = getattr(self.contraction, side)
+        return operand.at(f, outer, self.contraction.outer_steps(side))
 
     # --- the register tile -------------------------------------------------------------------------------------------
 
     def _products(
-        self,
-        f: Function,
-        strip: _Strip,
-        a: Value,
-        b: Value,
-        row: Index,
-        height: int,
-        sums: Sequence[Value],
-        sizes: Sequence[Index],
-        start: Index = 0,
+        self, f: Function, strip: _Strip, steps: _Steps, row: Index, height: int, sums: Sequence[Value]
     ) -> list[Value]:
-        """`sums` of a tile, and the products of `sizes` steps of the contracted axes from step `start` of the slowest;
-        `b` points there already, `a` where it is not packed. `row` is the tile's first, in a packed A the first that no
-        other tile has."""
+        """`sums` of a tile, and the products of some steps of the contracted axes. `row` is the tile's first, in a
+        packed A the first that no other tile has."""
         contraction, parts, vectors, tail = self.contraction, self.arithmetic.parts, strip.vectors, strip.tail
-        if self.packed_a:
-            operand_a = self.packed_a
+        a = steps.a
+        if self.rooms.a:
+            operand_a = self.rooms.a
             row_stride: IntLike = parts
             steps_a = dense_steps(contraction.k, height * parts)
-            offset = f.iadd(f.imul(row, contraction.depth * parts), f.imul(start, steps_a[0]))
+            offset = f.iadd(f.imul(row, contraction.depth * parts), f.imul(steps.start, steps_a[0]))
             a = f.gep(a, offset, operand_a.element.storage)
         else:
             operand_a = contraction.a
             a = f.gep(a, f.imul(row, contraction.m.a), operand_a.element.storage)
             row_stride, steps_a = contraction.m.a, [axis.a for axis in contraction.k]
-        operand_b, width = self.packed_b or self.own_panel or contraction.b, self.width
+        operand_b, width = self.rooms.b or self.rooms.panel or contraction.b, self.width
         steps_b = dense_steps(contraction.k, width) if self.is_b_packed else [axis.b for axis in contraction.k]
         masks = [None if self.is_b_packed else self._mask(f, tail, v, vectors, parts) for v in range(vectors)]
 
@@ -433,8 +364,8 @@ class Gemm:
             return result
 
         unroll = is_known(contraction.depth) and contraction.depth * len(sums) <= UNROLLED_PRODUCTS
-        unroll = unroll and all(isinstance(size, int) for size in sizes)
-        return contract(f, sizes, (a, steps_a, operand_a), (b, steps_b, operand_b), sums, products, unroll)
+        unroll = unroll and all(isinstance(size, int) for size in steps.sizes)
+        return contract(f, steps.sizes, (a, steps_a, operand_a), (steps.b, steps_b, operand_b), sums, products, unroll)
 
     def _mask(self, f: Function, tail: Index | None, v: int, vectors: int, parts: int) -> Value | None:
         """The valid scalars of vector `v` of a panel, `parts` for each element; None: all."""
@@ -454,9 +385,7 @@ class Gemm:
             sizes.append(size)
         return sizes
 
-    def _finish(
-        self, f: Function, strip: _Strip, m: Affine, sums: list[Value], height: int, skip: Index | None = None
-    ) -> None:
+    def _finish(self, f: Function, strip: _Strip, m: Affine, sums: list[Value], skip: Index | None = None) -> None:
         """Give the tile's finished sums, but those of the first `skip` rows, to the epilogue; `m` is its first row."""
         parts, step, vectors, tail = self.arithmetic.parts, self.step, strip.vectors, strip.tail
         masks = [self._mask(f, tail, v, vectors, 1) for v in range(vectors)]
@@ -473,28 +402,42 @@ class Gemm:
                     by_real, by_imaginary = (sums[(row * parts + part) * vectors + v] for part in range(2))
                     store(Affine(row), v, combine_complex(f, by_real, by_imaginary))
 
-            for row in range(height):
+            for row in range(len(sums) // (parts * vectors)):
                 if skip is None:
                     store_row(row)
                 else:
                     f.if_(f.cmp("sge", f.const(row), f.index(skip)), partial(store_row, row))
             return
-        if skip is None and (self.epilogue.inline or height == 1):
-            for position, value in enumerate(sums):
-                store(Affine(position // vectors), position % vectors, (value,))
-            return
-        # A long epilogue is emitted once, and rows are left out: the tile goes through a buffer in the L1 cache.
-        lanes, element = self.plan.lanes, self.arithmetic.accumulator
-        buffer = f.alloca(height * vectors * lanes, element)
+        emit_tile(f, sums, vectors, self.epilogue.inline, skip, lambda row, v, value: store(row, v, (value,)))
+
+
+def emit_tile(
+    f: Function,
+    sums: Sequence[Value],
+    vectors: int,
+    inline: bool,
+    skip: Index | None,
+    emit: Callable[[Affine, int, Value], None],
+) -> None:
+    """`emit(row, number of the vector, vector)` for the rows of a tile but the first `skip`, which another one has."""
+    height = len(sums) // vectors
+    if skip is None and (inline or height == 1):
         for position, value in enumerate(sums):
-            f.store(value, buffer, position * lanes, align=min(64, lanes * element.bits // 8))
+            emit(Affine(position // vectors), position % vectors, value)
+        return
+    # A long epilogue is emitted once, and rows are left out: the tile goes through a buffer in the L1 cache.
+    type_ = sums[0].type
+    lanes, element = type_.lanes, type_.element
+    buffer = f.alloca(height * vectors * lanes, element)
+    for position, value in enumerate(sums):
+        f.store(value, buffer, position * lanes, align=min(64, lanes * element.bits // 8))
 
-        def row_loop(row: Index) -> None:
-            for v in range(vectors):
-                offset = f.iadd(f.imul(row, vectors * lanes), v * lanes)
-                store(affine_of(row, height - 1), v, (f.load(self.vector, buffer, offset),))
+    def row_loop(row: Index) -> None:
+        for v in range(vectors):
+            offset = f.iadd(f.imul(row, vectors * lanes), v * lanes)
+            emit(affine_of(row, height - 1), v, f.load(type_, buffer, offset))
 
-        f.loop(skip or 0, height, 1, row_loop)
+    f.loop(skip or 0, height, 1, row_loop)
 
 
 def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:
@@ -508,16 +451,6 @@ def combine_complex(f: Function, by_real: Value, by_imaginary: Value) -> Parts:
     real = f.fsub(pick(by_real, even), pick(by_imaginary, odd))
     imaginary = f.fadd(pick(by_real, odd), pick(by_imaginary, even))
     return real, imaginary
-
-
-def dense_steps(axes: Sequence[Axis], innermost: int) -> list[IntLike]:
-    """Steps of nested axes stored densely, the last one `innermost` apart."""
-    steps: list[IntLike] = []
-    step: IntLike = innermost
-    for axis in reversed(axes):
-        steps.append(step)
-        step *= axis.size
-    return steps[::-1]
 
 
 Side = tuple[Value, Sequence[IntLike], Operand]

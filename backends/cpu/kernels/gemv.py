@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from stablehlo_py.backends.common.contraction import Contraction, Operand
+from stablehlo_py.backends.common.contraction import Contraction
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
@@ -23,19 +23,6 @@ from stablehlo_py.dialect.size import IntLike, size_hint
 STREAMED_ROWS = 8
 BLOCK_BYTES = 8 << 10
 MOST_ROWS = 16  # LaneSums: beyond it, transposing B into panels costs less than it saves
-
-
-def _outer_indices(f: Function, contraction: Contraction, number: Index) -> list[Index]:
-    return unravel(f, number, [axis.size for axis in contraction.outer])
-
-
-def _outer_address(
-    f: Function, contraction: Contraction, operand: Operand, side: str, digits: Sequence[Index]
-) -> Value:
-    offset: Index = operand.offset
-    for axis, digit in zip(contraction.outer, digits, strict=True):
-        offset = f.iadd(offset, f.imul(digit, getattr(axis, side)))
-    return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
 
 
 class _FewRows:
@@ -70,10 +57,11 @@ class _FewRows:
 
         def iteration(number: Value) -> None:
             block = f.irem(number, self.blocks)
-            digits = _outer_indices(f, self.contraction, f.idiv(number, self.blocks))
-            place = [affine_of(d, axis.size - 1) for d, axis in zip(digits, self.contraction.outer, strict=True)]
-            a = _outer_address(f, self.contraction, self.contraction.a, "a", digits)
-            b = _outer_address(f, self.contraction, self.contraction.b, "b", digits)
+            problem = self.contraction
+            digits = unravel(f, f.idiv(number, self.blocks), [axis.size for axis in problem.outer])
+            place = [affine_of(d, axis.size - 1) for d, axis in zip(digits, problem.outer, strict=True)]
+            a = problem.a.at(f, digits, problem.outer_steps("a"))
+            b = problem.b.at(f, digits, problem.outer_steps("b"))
             self._block(f, a, b, place, block)
 
         f.loop(f.begin, f.end, 1, iteration)

@@ -14,31 +14,27 @@ from dataclasses import replace
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.gemm import Gemm, dense_steps
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
+from stablehlo_py.backends.cpu.kernels.tiling import Problem, dense_steps, each_panel
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.dialect.size import IntLike, is_known
 
 
-def pack_iterations(gemm: Gemm, side: str) -> IntLike:
+def pack_iterations(gemm: Problem, side: str) -> IntLike:
     """Panels that the packing of A ("a") or B ("b") makes, over all outer places."""
     outer = math.prod(axis.size for axis in gemm.contraction.outer if getattr(axis, side))
     return outer * (gemm.panels if side == "b" else gemm.plan.rows.tiles)
 
 
-def emit_pack_b(f: Function, gemm: Gemm, number: Value, destination: Operand) -> None:
+def emit_pack_b(f: Function, gemm: Problem, number: Value, destination: Operand) -> None:
     """Pack panel `number` of B, counted over all outer places."""
     panel, outer = f.irem(number, gemm.panels), f.idiv(number, gemm.panels)
-    target = f.gep(
-        getattr(f, destination.pointer),
-        f.iadd(destination.offset, f.imul(number, gemm.panel_size)),
-        destination.element.storage,
-    )
+    target = destination.at(f, [number], [gemm.panel_size])
     emit_panel(f, gemm, _outer_address(f, gemm, gemm.contraction.b, "b", outer), panel, target)
 
 
 def emit_panel(
-    f: Function, gemm: Gemm, source: Value, panel: Index, target: Value, steps: IntLike | None = None
+    f: Function, gemm: Problem, source: Value, panel: Index, target: Value, steps: IntLike | None = None
 ) -> None:
     """Pack one panel of the B that begins at `source`; only the first `steps` of the slowest contracted axis."""
     contraction, plan = gemm.contraction, gemm.plan
@@ -47,11 +43,10 @@ def emit_panel(
         axes = (replace(axes[0], size=steps), *axes[1:])
     source = f.gep(source, f.imul(panel, gemm.panel * contraction.n.b), contraction.b.element.storage)
     width = plan.lanes * plan.vectors
-    remainder, whole = contraction.n.size % gemm.panel, contraction.n.size // gemm.panel
     strides = [axis.b for axis in axes]
     panels = _Panels(f, gemm.arithmetic, contraction.b, axes, strides, contraction.n.b, plan.lanes)
 
-    if panels.transposes or not is_known(remainder):
+    if panels.transposes or not is_known(contraction.n.size % gemm.panel):
         valid = f.imin(f.isub(contraction.n.size, f.imul(panel, gemm.panel)), gemm.panel)
         if panels.transposes:
             panels.copy_transposed(source, target, valid, width)
@@ -59,30 +54,15 @@ def emit_panel(
             panels.copy(source, target, valid, width)
         return
 
-    def full() -> None:
-        panels.copy(source, target, gemm.panel, width)
-
-    def last() -> None:
-        panels.copy(source, target, remainder, width)
-
-    if not remainder:
-        full()
-    elif not whole:
-        last()
-    else:
-        f.if_(f.cmp("slt", f.index(panel), f.const(whole)), full, last)
+    each_panel(f, panel, contraction.n.size, gemm.panel, lambda at, valid: panels.copy(source, target, valid, width))
 
 
-def emit_pack_a(f: Function, gemm: Gemm, number: Value, destination: Operand) -> None:
+def emit_pack_a(f: Function, gemm: Problem, number: Value, destination: Operand) -> None:
     """Pack tile `number` of A."""
     contraction, rows, parts = gemm.contraction, gemm.plan.rows, gemm.arithmetic.parts
     tile, outer = f.irem(number, rows.tiles), f.idiv(number, rows.tiles)
     source = _outer_address(f, gemm, contraction.a, "a", outer)
-    target = f.gep(
-        getattr(f, destination.pointer),
-        f.iadd(destination.offset, f.imul(outer, gemm.packed_size("a"))),
-        destination.element.storage,
-    )
+    target = destination.at(f, [outer], [gemm.packed_size("a")])
     steps = [axis.a for axis in contraction.k]
     panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes)
 
@@ -127,13 +107,11 @@ def emit_pack_a(f: Function, gemm: Gemm, number: Value, destination: Operand) ->
         of_height(rows.base, 0)()
 
 
-def _outer_address(f: Function, gemm: Gemm, operand: Operand, side: str, number: Index) -> Value:
+def _outer_address(f: Function, gemm: Problem, operand: Operand, side: str, number: Index) -> Value:
     """The operand's address at the number-th place of the outer axes it has."""
-    offset: Index = operand.offset
     axes = [axis for axis in gemm.contraction.outer if getattr(axis, side)]
-    for axis, digit in zip(axes, unravel(f, number, [axis.size for axis in axes]), strict=True):
-        offset = f.iadd(offset, f.imul(digit, getattr(axis, side)))
-    return f.gep(getattr(f, operand.pointer), offset, operand.element.storage)
+    digits = unravel(f, number, [axis.size for axis in axes])
+    return operand.at(f, digits, [getattr(axis, side) for axis in axes])
 
 
 class _Panels:

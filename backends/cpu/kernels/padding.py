@@ -81,8 +81,8 @@ def emit_padded_copy(
     copier = _Copier(arithmetic, source, builder.target.lanes(arithmetic.accumulator.bits))
 
     def emit(f: Function) -> None:
-        to_base = f.gep(getattr(f, target.pointer), target.offset, arithmetic.accumulator)
-        from_base = f.gep(getattr(f, source.pointer), source.offset, source.element.storage)
+        to_base = target.at(f)
+        from_base = source.at(f)
 
         def iteration(number: Value) -> None:
             to = f.gep(to_base, f.imul(number, row), arithmetic.accumulator)

@@ -89,8 +89,8 @@ class _PairCopy:
     def emit(self, f: Function, room: Operand) -> None:
         """The body of the phase."""
         inner = self.order[-1]
-        to_base = f.gep(getattr(f, room.pointer), room.offset, I32)
-        from_base = f.gep(getattr(f, self.source.pointer), self.source.offset, self.source.element.storage)
+        to_base = room.at(f)
+        from_base = self.source.at(f)
 
         def row(number: Value) -> None:
             offset: Index = 0

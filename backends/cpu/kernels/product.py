@@ -11,10 +11,10 @@ from stablehlo_py.backends.common.contraction import Contraction, Operand
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
-from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm
+from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
-from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, emit_panel, pack_iterations
-from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, make_plan, symbolic_plan
+from stablehlo_py.backends.cpu.kernels.packing import emit_pack_a, emit_pack_b, pack_iterations
+from stablehlo_py.backends.cpu.kernels.tiling import TALLEST, Plan, Problem, make_plan, symbolic_plan
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
@@ -144,42 +144,44 @@ def _emit_by_rows(builder: KernelBuilder, contraction: Contraction, arithmetic: 
 def _emit_gemm(
     builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue, plan: Plan
 ) -> None:
-    gemm = Gemm(contraction, plan, arithmetic, epilogue)
-    if gemm.in_chunks:
-        gemm.sums = builder.private.take(gemm.sums_size, gemm.arithmetic.element)
-    _pack(builder, gemm)
+    problem = Problem(contraction, plan, arithmetic)
+    sums = builder.private.take(problem.sums_size, arithmetic.element) if problem.in_chunks else None
+    rooms = replace(_pack(builder, problem), sums=sums)
+    gemm = Gemm(problem, epilogue, rooms)
     builder.phase("", gemm.iterations, gemm.cost, gemm.emit)
 
 
-def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
-    """Add the phase that packs what the plan says, panels of B first, but those that each have one user; tell `gemm`
-    where they are."""
+def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:
+    """Add the phase that packs what the plan says, panels of B first, but those that each have one user; where they
+    are."""
+    plan, element = problem.plan, problem.arithmetic.element
+    rooms = Rooms()
     emitters: list[tuple[IntLike, Callable[[Function, Value], None]]] = []
     elements: IntLike = 0
 
     def room(side: str) -> Operand:
         nonlocal elements
-        copies = math.prod(axis.size for axis in gemm.contraction.outer if getattr(axis, side))
-        elements += copies * gemm.packed_size(side)
-        return builder.scratch.take(copies * gemm.packed_size(side), gemm.arithmetic.element)
+        copies = math.prod(axis.size for axis in problem.contraction.outer if getattr(axis, side))
+        elements += copies * problem.packed_size(side)
+        return builder.scratch.take(copies * problem.packed_size(side), element)
 
-    if gemm.plan.pack_b and gemm.plan.pack_inside != 0:
-        gemm.inside = gemm.plan.pack_inside
-        share = gemm.panel_size // gemm.contraction.k[0].size * gemm.plan.chunk
-        gemm.own_panel = builder.private.take(share, gemm.arithmetic.element)
-        gemm.pack_panel = emit_panel
-    if gemm.plan.pack_b and gemm.plan.pack_inside != 1:
-        gemm.packed_b = panels_b = room("b")
-        emitters.append((pack_iterations(gemm, "b"), lambda f, number: emit_pack_b(f, gemm, number, panels_b)))
-    if gemm.plan.pack_a:
-        gemm.packed_a = panels_a = room("a")
-        emitters.append((pack_iterations(gemm, "a"), lambda f, number: emit_pack_a(f, gemm, number, panels_a)))
+    if plan.pack_b and plan.pack_inside != 0:
+        share = problem.panel_size // problem.contraction.k[0].size * plan.chunk
+        rooms = replace(rooms, inside=plan.pack_inside, panel=builder.private.take(share, element))
+    if plan.pack_b and plan.pack_inside != 1:
+        panels_b = room("b")
+        rooms = replace(rooms, b=panels_b)
+        emitters.append((pack_iterations(problem, "b"), lambda f, number: emit_pack_b(f, problem, number, panels_b)))
+    if plan.pack_a:
+        panels_a = room("a")
+        rooms = replace(rooms, a=panels_a)
+        emitters.append((pack_iterations(problem, "a"), lambda f, number: emit_pack_a(f, problem, number, panels_a)))
     if not emitters:
-        return
+        return rooms
     panels = sum(count for count, _ in emitters)
     first, emit_first = emitters[0]
-    if gemm.packed_b:
-        first = select(gemm.plan.pack_inside, 0, first)
+    if rooms.b:
+        first = select(plan.pack_inside, 0, first)
 
     def emit(f: Function) -> None:
         def one(number: Value) -> None:
@@ -194,3 +196,4 @@ def _pack(builder: KernelBuilder, gemm: Gemm) -> None:
 
     iterations = first + sum(count for count, _ in emitters[1:])
     builder.phase("pack", iterations, 0.3 * size_hint(elements) / size_hint(panels), emit)
+    return rooms

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stablehlo_py.codegen.builder import I64, Function, Index
+from stablehlo_py.codegen.index import Affine, affine_of
 from stablehlo_py.dialect.size import IntLike, always_at_most
 
-TileBody = Callable[[Index, int, "Index | None"], None]
+#: (row, the same as an index, height, how many of its first rows are in another tile already or None)
+TileBody = Callable[[Index, Affine, int, "Index | None"], None]
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,14 @@ class TallTiles:
         """Tiles of full height, and one for the rest."""
         return -(-self.size // self.height)
 
-    def emit(self, f: Function, first: Index, end: Index, body: TileBody) -> None:
-        """The tiles of rows first..end, where `first` is a multiple of the full height, and `end` another one or the
-        last row. `body(row, height, skip)` emits one that begins at `row`, and whose first `skip` rows were in another
-        tile already (None: none)."""
-        done = first
+    def emit(self, f: Function, first: Index, last: Index | None, tile: TileBody) -> None:
+        """Call `tile` for tiles first..last of full height (None: all), the last of which may be several lower ones."""
+        done = f.imul(first, self.height)
+        end = self.size if last is None else f.imin(f.imul(last, self.height), self.size)
+
+        def body(row: Index, height: int, skip: Index | None) -> None:
+            tile(row, affine_of(row, self.size - height), height, skip)
+
         for height, following in zip(self.heights, (*self.heights[1:], 0), strict=True):
             left = f.isub(end, done)
             whole, rest = f.idiv(left, height), f.irem(left, height)

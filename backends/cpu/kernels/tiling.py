@@ -7,13 +7,16 @@ The register tile follows Goto and van de Geijn, "Anatomy of High-Performance Ma
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand, collapse
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
+from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles, TileBody
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.codegen.builder import Function, Index
+from stablehlo_py.codegen.index import affine_of
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import IntLike, is_known, less, size_hint
 
 PAGE = 4096
@@ -41,6 +44,21 @@ class Split:
     @property
     def extra(self) -> int:
         return self.size % self.tiles
+
+    def emit(self, f: Function, first: Index, last: Index | None, tile: TileBody) -> None:
+        """Call `tile` for tiles first..last (None: all)."""
+        last = self.tiles if last is None else last
+
+        def tiles(height: int, offset: int, begin: Index, end: Index) -> None:
+            def one(number: Index) -> None:
+                row = f.iadd(f.imul(number, height), offset)
+                tile(row, affine_of(row, self.size - height, math.gcd(height, offset)), height, None)
+
+            f.loop(begin, end, 1, one)
+
+        if self.extra:
+            tiles(self.base + 1, 0, first, f.imin(last, self.extra))
+        tiles(self.base, self.extra, f.imax(first, self.extra) if self.extra else first, last)
 
 
 @dataclass(frozen=True)
@@ -70,9 +88,88 @@ class Plan:
     chunk: IntLike
     prefetch: bool
 
-    def panel(self, arithmetic: Arithmetic) -> int:
+
+def each_panel(f: Function, panel: Index, size: IntLike, width: int, body: Callable[[Index, IntLike], None]) -> None:
+    """`body(panel, valid elements)` of a panel of a known size: the last one, whose number is a constant there, may
+    have fewer than `width`."""
+    rest, whole = size % width, size // width
+    if not rest:
+        body(panel, width)
+    elif not whole:
+        body(whole, rest)
+    else:
+        full = f.cmp("slt", f.index(panel), f.const(whole))
+        f.if_(full, lambda: body(panel, width), lambda: body(whole, rest))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A contraction, how it is computed, and the sizes that follow."""
+
+    contraction: Contraction
+    plan: Plan
+    arithmetic: Arithmetic
+
+    @property
+    def step(self) -> int:
+        """Elements of n per vector."""
+        return self.plan.lanes // self.arithmetic.parts
+
+    @property
+    def panel(self) -> int:
         """Elements of n per full panel."""
-        return self.lanes * self.vectors // arithmetic.parts
+        return self.width // self.arithmetic.parts
+
+    @property
+    def width(self) -> int:
+        """Scalars of a row of a full panel."""
+        return self.plan.lanes * self.plan.vectors
+
+    @property
+    def panels(self) -> IntLike:
+        return -(-self.contraction.n.size // self.panel)
+
+    @property
+    def blocks(self) -> IntLike:
+        return -(-self.plan.rows.tiles // self.plan.block)
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether the contracted axes are walked in chunks, all rows of a block within each."""
+        return is_known(self.plan.chunk) and self.plan.chunk < self.contraction.k[0].size
+
+    @property
+    def sums_size(self) -> IntLike:
+        """Scalars of the buffer for unfinished sums of a block of rows."""
+        assert isinstance(self.plan.rows, Split)
+        return self.plan.block * (self.plan.rows.base + bool(self.plan.rows.extra)) * self.width
+
+    @property
+    def panel_size(self) -> IntLike:
+        """Scalars of a packed panel of B."""
+        return self.contraction.depth * self.width
+
+    def packed_size(self, side: str) -> IntLike:
+        """Scalars of a packed operand at one place of the outer axes."""
+        if side == "a":
+            tall = self.plan.rows
+            rows = tall.tiles * tall.height if isinstance(tall, TallTiles) else self.contraction.m.size
+            return rows * self.contraction.depth * self.arithmetic.parts
+        return self.panels * self.panel_size
+
+    def packed_strides(self, side: str) -> list[IntLike]:
+        """Steps of the outer axes in a packed operand: copies along axes that the operand lacks are not made."""
+        strides: list[IntLike] = []
+        step = self.packed_size(side)
+        for axis in reversed(self.contraction.outer):
+            strides.append(step if getattr(axis, side) else 0)
+            step *= axis.size if getattr(axis, side) else 1
+        return strides[::-1]
+
+
+def dense_steps(axes: Sequence[Axis], innermost: int) -> list[IntLike]:
+    """Steps of nested axes stored densely, the last one `innermost` apart."""
+    return [innermost * step for step in row_major_strides([axis.size for axis in axes])]
 
 
 def row_axis(axes: Iterable[Axis]) -> Axis:
