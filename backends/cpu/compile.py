@@ -129,10 +129,9 @@ def _kernels(
             continue
         if not kernel.functions:  # nothing to do, as in a scatter of nothing
             continue
-        externals = tuple((text.split("@")[1].split("(")[0], text) for text in kernel.externals)
         # A kernel's functions travel together: phases may call helpers of the same kernel.
-        symbols = tuple(_symbol(text) for text in kernel.functions)
-        units.append(Unit(symbols, "\n".join(kernel.functions), externals))
+        text = "\n".join((*kernel.functions.values(), *kernel.tables.values()))
+        units.append(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items())))
         if compiler:
             compiler.add(units[-1])
     if failures:
@@ -152,10 +151,6 @@ def _sizes_unit(function: Function) -> Unit:
 
 def _outside_symbols(units: list[Unit]) -> tuple[str, ...]:
     return tuple(sorted({name for unit in units for name, _ in unit.externals if outside(name)}))
-
-
-def _symbol(text: str) -> str:
-    return text.split("@", 1)[1].split("(", 1)[0]
 
 
 def _report(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -154,17 +155,21 @@ def exported(units: Sequence[Unit]) -> str:
     """One module's text, made for the ExecutionEngine: it writes a second function around each external one, which
     takes as long to compile as a small kernel. So functions are private, and exported by aliases."""
     text = render(units)
-    aliases = []
-    for symbol in (symbol for unit in units for symbol in unit.symbols):
-        text = text.replace(f"llvm.func @{symbol}(", f"llvm.func private @{symbol}.code(").replace(
-            f"@{symbol}(", f"@{symbol}.code("
-        )
-        text = text.replace(f"addressof @{symbol} ", f"addressof @{symbol}.code ")
-        aliases.append(
-            f"llvm.mlir.alias external @{symbol} : !llvm.func<void ()> {{\n"
-            f"%0 = llvm.mlir.addressof @{symbol}.code : !llvm.ptr\nllvm.return %0 : !llvm.ptr\n}}"
-        )
-    return "\n".join([text, *aliases])
+    symbols = [symbol for unit in units for symbol in unit.symbols]
+    defined = set(symbols)
+
+    def renamed(name: re.Match[str]) -> str:
+        if name[1] not in defined:
+            return name[0]
+        is_definition = text.endswith("llvm.func ", 0, name.start())
+        return f"{'private ' if is_definition else ''}@{name[1]}.code"
+
+    aliases = [
+        f"llvm.mlir.alias external @{symbol} : !llvm.func<void ()> {{\n"
+        f"%0 = llvm.mlir.addressof @{symbol}.code : !llvm.ptr\nllvm.return %0 : !llvm.ptr\n}}"
+        for symbol in symbols
+    ]
+    return "\n".join([re.sub(r"@([\w.$-]+)(?=[( ])", renamed, text), *aliases])
 
 
 def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:

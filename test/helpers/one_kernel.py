@@ -134,7 +134,8 @@ class LoadedKernel:
         self._api = api = capi()
         self._context = ir.Context()
         self._context.enable_multithreading(False)
-        text = "\n".join([*kernel.externals, *kernel.functions]).encode()
+        texts = (kernel.externals, kernel.functions, kernel.tables)
+        text = "\n".join(itertools.chain.from_iterable(each.values() for each in texts)).encode()
         self._module = api.module_parse(api.handle(self._context), api.string(text))
         if not self._module:
             raise InternalError(f"generated code does not parse:\n{text.decode()}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function
 from stablehlo_py.dialect.size import IntLike
@@ -27,8 +28,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Code of a fusion: functions in llvm-dialect text, phases in order, scratch sizes in bytes, external
-    declarations; for one that meets other processes of the grid, or the host, the user's op that it is.
+    """Code of a fusion: functions as text, phases in order, scratch sizes in bytes, declarations of what is
+    defined elsewhere, read-only tables, all texts by their symbols; for one that meets other processes of the grid, or
+    the host, the user's op that it is.
 
     One that `may_fail` begins its shared scratch with a pointer: null, or, when it has failed, where it stands in the
     program (`failure_of` in runtime/callbacks.py has the rest). The program then returns at once.
@@ -39,11 +41,12 @@ class Kernel:
     `checks` are what dynamic sizes must hold to beyond what the module's own checks say.
     """
 
-    functions: tuple[str, ...]
+    functions: Mapping[str, str]
     phases: tuple[Phase, ...]
     shared_bytes: IntLike = 0
     private_bytes: IntLike = 0
-    externals: tuple[str, ...] = ()
+    externals: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
     communicates: str | None = None
     may_fail: bool = False
     loops: bool = False
@@ -57,11 +60,24 @@ class Kernel:
         *,
         shared_bytes: IntLike = 0,
         private_bytes: IntLike = 0,
+        tables: Mapping[str, str] | None = None,
+        communicates: str | None = None,
     ) -> Kernel:
         """Of finished functions."""
         externals = {name: text for function in functions for name, text in function.declarations().items()}
-        texts = tuple(function.text() for function in functions)
-        return cls(texts, tuple(phases), shared_bytes, private_bytes, tuple(externals.values()))
+        texts = {function.name: function.text() for function in functions}
+        return cls(texts, tuple(phases), shared_bytes, private_bytes, externals, tables or {}, communicates)
+
+
+def op_phase(symbol: str, iterations: IntLike, cost: float) -> Phase:
+    """A phase of an op that is a kernel of its own; `cost`: nanoseconds of one iteration."""
+    return Phase(symbol, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost)
+
+
+def op_kernel(f: Function, iterations: IntLike, cost: float, private_bytes: IntLike = 0) -> Kernel:
+    """The kernel of such an op in one phase, whose function lacks its return only."""
+    f.ret()
+    return Kernel.of([f], [op_phase(f.name, iterations, cost)], private_bytes=private_bytes)
 
 
 Template = Callable[[Fusion, CpuTarget], Kernel]

@@ -43,7 +43,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.ret()
     rows = float(size_hint(n))
     phase = Phase(fusion.name, batch if n else 0, 1, 20.0 * rows + rows**3 / 30.0)
-    return Kernel((f.text(),), (phase,))
+    return Kernel.of([f], [phase])
 
 
 class _Factor:

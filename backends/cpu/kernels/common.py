@@ -30,7 +30,7 @@ def scalar_operand(f: Function, fusion: Fusion, value: ir.Value, lanes: int = 1)
     return types.constant(f, element(value), constant_value(owner).reshape(-1)[0].item(), lanes)
 
 
-def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget) -> tuple[str, Phase] | None:
+def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget) -> tuple[Function, Phase] | None:
     """A parallel phase that copies an input (or splats a constant) into an output; None where they share memory."""
     symbol = f"{fusion.name}.copy{output}"
     f = phase_function(fusion, target, symbol)
@@ -52,4 +52,4 @@ def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget)
         step = of.bytes
         f.loop(f.idiv(begin, step), f.idiv(f.iadd(begin, length), step), 1, lambda i: types.store(f, of, filler, to, i))
     f.ret()
-    return f.text(), Phase(symbol, blocks, 1, COPY_BLOCK / 10)
+    return f, Phase(symbol, blocks, 1, COPY_BLOCK / 10)

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.common.windows import Window
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -79,7 +78,4 @@ def emit_cumulative(
         fold(f, 0, length, 1, start, step)
 
     f.loop(f.begin, f.end, 1, walk)
-    f.ret()
-    cost = STEP_COST * size_hint(length)
-    phase = Phase(fusion.name, math.prod(sizes[:dimension]) * blocks, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(),), (phase,))
+    return op_kernel(f, math.prod(sizes[:dimension]) * blocks, STEP_COST * size_hint(length))

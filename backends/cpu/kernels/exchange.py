@@ -58,9 +58,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     alone = f.cmp("eq", count, f.const(0))
     f.if_(alone, lambda: f.set_memory(f.out0, 0, size * blocks), together)
     f.ret()
-    functions = (f.text(), constant_table(table, rows, I64))
-    externals = tuple(f.declarations().values())
-    return Kernel(functions, (Phase(fusion.name),), externals=externals, communicates=text(op, "origin"))
+    tables = {table: constant_table(table, rows, I64)}
+    return Kernel.of([f], [Phase(fusion.name)], tables=tables, communicates=text(op, "origin"))
 
 
 def _sources(op: ir.OpView) -> Callable[[Sequence[int], int], list[tuple[int, int]]]:

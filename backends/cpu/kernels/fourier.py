@@ -217,7 +217,7 @@ class LaneTransform:
     inverse: bool = False
     scale: float = 1.0
     twist: int = 0
-    tables: list[str] = field(default_factory=list)
+    tables: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.part = PARTS[self.of.name].compute
@@ -253,7 +253,7 @@ class LaneTransform:
 
     def _table(self, f: Function, suffix: str, numbers: np.ndarray) -> Value:
         name = f"{self.name}.{suffix}"
-        self.tables.append(constant_table(name, numbers, self.part))
+        self.tables[name] = constant_table(name, numbers, self.part)
         return f.address_of(name)
 
     def _twiddles(self, f: Function) -> list[Value | None]:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, swapped
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -36,16 +35,18 @@ class Phases:
         self.of = next(element(value) for value in values if element(value).is_complex)
         self.part = PARTS[self.of.name]
         self.lanes = target.lanes(self.part.bits)
-        self.tables: list[str] = []
-        self._functions: list[str] = []
+        self.tables: dict[str, str] = {}
+        self._functions: list[Function] = []
         self._phases: list[Phase] = []
         self._scalars: IntLike = 0
         self._private = 0
 
     def kernel(self) -> Kernel:
-        """The finished kernel. Functions come first: the first symbol of a kernel must be code."""
+        """The finished kernel."""
         shared = self._scalars * self.part.bytes
-        return Kernel((*self._functions, *self.tables), tuple(self._phases), shared, self._private)
+        return Kernel.of(
+            self._functions, self._phases, shared_bytes=shared, private_bytes=self._private, tables=self.tables
+        )
 
     def name(self, suffix: str) -> str:
         """A name that no other phase or table of the program has."""
@@ -54,7 +55,7 @@ class Phases:
     def table(self, suffix: str, numbers: np.ndarray) -> Callable[[Function], Value]:
         """Add a read-only table; the result gives its address in a function."""
         name = self.name(suffix)
-        self.tables.append(constant_table(name, numbers, self.part.storage))
+        self.tables[name] = constant_table(name, numbers, self.part.storage)
         return lambda f: f.address_of(name)
 
     def room(self, count: IntLike) -> Array:
@@ -69,9 +70,8 @@ class Phases:
         f = phase_function(self.fusion, self.target, symbol)
         body(f)
         f.ret()
-        self._functions.append(f.text())
-        grain = COSTS.grain(cost, COSTS.op_grain_ns)
-        self._phases.append(Phase(symbol, iterations, grain, cost))
+        self._functions.append(f)
+        self._phases.append(op_phase(symbol, iterations, cost))
 
 
 def sweep(

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     INTEGER,
@@ -39,7 +40,6 @@ from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     routine_of,
 )
 from stablehlo_py.backends.cpu.kernels.lapack_vectors import all_finite, fill_nan, unpack
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.symbols import lapack_address, library_symbol
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -87,17 +87,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     code = _Calls(f, TARGETS[call.target][0], routine, inputs, scratch)
     code.copies = [pair for pair in routine.copies if pair not in in_place]
     f.loop(first, last, 1, code.emit)
-    f.ret()
     cost = CALL_NS + NS_PER_FLOP * routine.flops
     iterations = select(small, batch, minimum(batch, 1))
-    return Kernel(
-        (f.text(),),
-        (Phase(fusion.name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost),),
-        shared_bytes=select(small, 0, code.scratch_bytes),
-        private_bytes=select(small, code.scratch_bytes, 0),
-        externals=tuple(f.declarations().values()),
-        checks=code.checks(),
-    )
+    kernel = op_kernel(f, iterations, cost, private_bytes=select(small, code.scratch_bytes, 0))
+    return replace(kernel, shared_bytes=select(small, 0, code.scratch_bytes), checks=code.checks())
 
 
 class _Calls:

@@ -24,4 +24,4 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     for number, word in enumerate(words):
         f.store(word, f.out0, number)
     f.ret()
-    return Kernel((f.text(),), (Phase(f.name),))
+    return Kernel.of([f], [Phase(f.name)])

@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, offset, unravel
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
@@ -33,9 +32,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     op = fusion.op("stablehlo.reduce")
     f = phase_function(fusion, target, fusion.name)
     iterations, cost = _Reduction(f, fusion, op, target).emit()
-    f.ret()
-    grain = COSTS.grain(cost, COSTS.op_grain_ns)
-    return Kernel((f.text(),), (Phase(fusion.name, iterations, grain, cost),))
+    return op_kernel(f, iterations, cost)
 
 
 class _Reduction:

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.windows import over_window, windows_of
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, rounded
@@ -79,11 +78,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             types.store(f, of, rounded(f, of, value), f.parameters[f"out{n}"], to, mask)
 
     f.loop(f.begin, f.end, 1, position)
-    f.ret()
     cost = 1.0 * size_hint(math.prod(window.width for window in windows)) + 2
-    iterations = math.prod(outer) * blocks
-    phase = Phase(fusion.name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(),), (phase,))
+    return op_kernel(f, math.prod(outer) * blocks, cost)
 
 
 def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]:

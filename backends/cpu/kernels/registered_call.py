@@ -7,6 +7,7 @@ stack, for they hold the addresses of the buffers.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,13 +82,13 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     where = table.text(f"{call.target}\n{site}".encode())
     f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: f.store(where, f.shared))
     f.ret()
-    return Kernel(
-        (f.text(), table.global_text()),
-        (Phase(fusion.name),),
+    kernel = Kernel.of(
+        [f],
+        [Phase(fusion.name)],
         shared_bytes=SITE_BYTES + MESSAGE_BYTES,
-        externals=tuple(f.declarations().values()),
-        may_fail=True,
+        tables={table.name: table.global_text()},
     )
+    return replace(kernel, may_fail=True)
 
 
 class _Table:

@@ -12,9 +12,8 @@ import math
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
@@ -44,14 +43,13 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f = phase_function(fusion, target, f"{fusion.name}.bits")
         _emit_bits(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[1]]], op, layout, target)
         functions.append(f)
-        groups, cost = -(-layout.counters // target.lanes(32)), 60.0
-        phases.append(Phase(f.name, groups, COSTS.grain(cost, COSTS.op_grain_ns), cost))
+        phases.append(op_phase(f.name, -(-layout.counters // target.lanes(32)), 60.0))
     if op.results[0] in outputs:
         f = phase_function(fusion, target, f"{fusion.name}.state")
         _emit_state(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[0]]], op, layout.counters)
         functions.append(f)
         phases.append(Phase(f.name, 1, 1, 10.0))
-    return Kernel(tuple(f.text() for f in functions), tuple(phases))
+    return Kernel.of(functions, phases)
 
 
 def _check(op: ir.OpView, philox: bool) -> None:

@@ -82,9 +82,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f = phase_function(fusion, target, symbol, aliased=bool(fusion.inplace))
         iterations, cost = _emit_updates(f, fusion, op, count, layout, target)
         f.ret()
-        functions.append(f.text())
+        functions.append(f)
         phases.append(Phase(symbol, iterations, 1, cost))
-    return Kernel(tuple(functions), tuple(phases))
+    return Kernel.of(functions, phases)
 
 
 def _emit_updates(

@@ -46,11 +46,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         phases.append(filled[1])
     _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
     f.ret()
-    functions.append(f.text())
+    functions.append(f)
     visits = size_hint(math.prod(source_sizes[parallel:])) * math.prod(window.width for window in windows)
     cost = 3.0 * visits + size_hint(slice_elements)
     phases.append(Phase(symbol, iterations, 1, cost / (4 if not of.is_complex else 1)))
-    return Kernel(tuple(functions), tuple(phases))
+    return Kernel.of(functions, phases)
 
 
 def _emit(

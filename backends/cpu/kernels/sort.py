@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Value
@@ -72,8 +71,6 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     if size:
         f.loop(f.begin, f.end, 1, row)
-    f.ret()
     records = size_hint(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
-    phase = Phase(fusion.name, rows if size else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(),), (phase,), private_bytes=used)
+    return op_kernel(f, rows if size else 0, cost, private_bytes=used)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, pack, unpack
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import combine
@@ -60,10 +59,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         product = _Product(f, of, element(op.operands[1]), numbers.shape[0], inner[0], width, target)
         pointers = [operand(f, fusion, value) for value in op.operands]
         f.loop(f.begin, f.end, 1, lambda row: product.row(row, pointers, f.parameters["out0"]))
-    f.ret()
     cost = 10.0 + 2.0 * int(numbers.shape[0]) / max(1, int(rows[0])) * -(-int(width) // 4)
-    phase = Phase(fusion.name, rows[0] if width else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(),), (phase,))
+    return op_kernel(f, rows[0] if width else 0, cost)
 
 
 class _Product:

@@ -60,13 +60,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     if emitter.block is not None:
         f.store(f.null(), f.shared)
     f.ret()
-    return Kernel(
-        (f.text(),),
-        (Phase(fusion.name),),
-        shared_bytes=0 if emitter.block is None else 8,
-        externals=tuple(f.declarations().values()),
-        loops=emitter.block is not None,
-    )
+    loops = emitter.block is not None
+    return replace(Kernel.of([f], [Phase(fusion.name)], shared_bytes=8 if loops else 0), loops=loops)
 
 
 def _places(sizes: Sequence[int]) -> itertools.product[Place]:

@@ -45,9 +45,9 @@ def emit(fusion: Fusion, target: CpuTarget, space: Space, values: Sequence[ir.Va
         left = left * (1 - fits)
     kernels.append(_only(left, _SymbolicLoop(fusion, target, sizes, "_rows").emit(cost)))
     return Kernel(
-        tuple(text for kernel in kernels for text in kernel.functions),
+        {symbol: text for kernel in kernels for symbol, text in kernel.functions.items()},
         tuple(phase for kernel in kernels for phase in kernel.phases),
-        externals=tuple(dict.fromkeys(text for kernel in kernels for text in kernel.externals)),
+        externals={name: text for kernel in kernels for name, text in kernel.externals.items()},
     )
 
 

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import compare
@@ -79,12 +78,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     if k:
         f.loop(f.begin, f.end, 1, row)
-    f.ret()
     cost = size * 1.5 + k * k if keep else size * (4.0 + 3.0 * merge_passes(size))
     if select:
         cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
-    phase = Phase(fusion.name, rows if k else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    return Kernel((f.text(),), (phase,), private_bytes=used)
+    return op_kernel(f, rows if k else 0, cost, private_bytes=used)
 
 
 def _keep_best(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return _at_port(fusion, target)
 
 
-def _transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Sequence[str] = ()) -> Kernel:
+def _transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Mapping[str, str] | None = None) -> Kernel:
     """A kernel whose body takes the process and the address of the tensor: the operand after the token, else the first
     result."""
     op = fusion.ops[0]
@@ -37,9 +37,7 @@ def _transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Sequence[st
     data = operand(f, fusion, op.operands[2]) if outgoing else f.parameters["out0"]
     body(f, operand(f, fusion, op.operands[0]), data)
     f.ret()
-    functions = (f.text(), *tables)
-    externals = tuple(f.declarations().values())
-    return Kernel(functions, (Phase(fusion.name),), externals=externals, communicates=text(op, "origin"))
+    return Kernel.of([f], [Phase(fusion.name)], tables=tables, communicates=text(op, "origin"))
 
 
 def _at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -88,4 +86,4 @@ def _through_channel(fusion: Fusion, target: CpuTarget, others: str, function: s
 
         f.if_(f.cmp("eq", offset, f.const(NOBODY)), nothing, call)
 
-    return _transfer(fusion, target, body, [constant_table(table, offsets, I64)])
+    return _transfer(fusion, target, body, {table: constant_table(table, offsets, I64)})

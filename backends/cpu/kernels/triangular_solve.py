@@ -13,10 +13,9 @@ from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -69,7 +68,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         unit=flag(op, "unit_diagonal"),
     )
     most = target.lanes(of.compute.bits)
-    functions: list[str] = []
+    functions: list[Function] = []
     phases: list[Phase] = []
     private: IntLike = 0
     for lanes, vectors, served in _widths(sides, most, left):
@@ -84,11 +83,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             f.loop(f.begin, f.end, 1, solve)
             private = maximum(private, 0 if left else n * lanes * of.bytes)
         f.ret()
-        functions.append(f.text())
+        functions.append(f)
         cost = size_hint(n) ** 2 * 0.5 * vectors
         iterations = select(served, systems.batch * groups, 0) if n else 0
-        phases.append(Phase(name, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost))
-    return Kernel(tuple(functions), tuple(phases), private_bytes=private)
+        phases.append(op_phase(name, iterations, cost))
+    return Kernel.of(functions, phases, private_bytes=private)
 
 
 def _widths(sides: IntLike, most: int, left: bool) -> list[tuple[int, int, IntLike]]:

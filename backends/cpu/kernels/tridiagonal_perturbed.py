@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import complex as complex_math
 from stablehlo_py.codegen import types
@@ -55,16 +54,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         pointers = [operand(f, fusion, value) for value in op.operands]
         code = _System(f, of, n, sides, f.gep(f.private, row_bytes, I8))
         f.loop(f.begin, f.end, 1, lambda number: code.solve(number, pointers, f.parameters["out0"]))
-    f.ret()
     cost = 40.0 * int(n) * int(sides + 1)
-    phase = Phase(fusion.name, systems if n and sides else 0, COSTS.grain(cost, COSTS.op_grain_ns), cost)
-    private = row_bytes + 3 * n * of.bytes
-    return Kernel(
-        (f.text(),),
-        (phase,),
-        private_bytes=private,
-        externals=tuple(f.declarations().values()),
-    )
+    return op_kernel(f, systems if n and sides else 0, cost, private_bytes=row_bytes + 3 * n * of.bytes)
 
 
 class _System:

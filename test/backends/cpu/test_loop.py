@@ -400,7 +400,7 @@ def test_large_results_are_streamed(target) -> None:
     x = normal(1 << 21)
     text = build_fusion("loop", [type_of(x)], lambda x: build.like("add", x, x))
     compiled = compile_kernel(text, target)
-    assert any("nontemporal" in function for function in compiled.kernel.functions)
+    assert any("nontemporal" in function for function in compiled.kernel.functions.values())
     np.testing.assert_array_equal(compiled.run([x], 3)[0], x + x)
 
 

@@ -135,7 +135,7 @@ def test_who_is_copied(case: Dot, copied: bool) -> None:
     arrays = case.arrays()
     kernel = compile_kernel(case.text(arrays), AVX2).kernel
     assert any("pairs" in phase.symbol for phase in kernel.phases) == copied
-    assert ("llvm.x86.avx2.pmadd.wd" in "".join(kernel.functions)) == copied
+    assert ("llvm.x86.avx2.pmadd.wd" in "".join(kernel.functions.values())) == copied
 
 
 CONVOLUTIONS = {
