@@ -14,7 +14,7 @@ from stablehlo_py.backends.common.contraction import Contraction
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue
-from stablehlo_py.backends.cpu.kernels.packing import exchange_lanes
+from stablehlo_py.backends.cpu.kernels.transposing import exchange_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of

@@ -16,6 +16,7 @@ from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Problem, dense_steps, each_panel
+from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.dialect.size import IntLike, is_known
 
@@ -222,7 +223,7 @@ class _Panels:
                 row = f.imul(f.imin(f.iadd(first, i), last), self.across)
                 rows.append(self.arithmetic.load(f, self.operand, start, row, lanes, mask))
             room = f.tail_mask(f.isub(width, first), lanes) if not isinstance(width, int) or width % lanes else None
-            for column, value in enumerate(transpose(f, rows)[:count]):
+            for column, value in enumerate(transposed(f, rows)[:count]):
                 place = f.gep(end, f.imul(width, column), scalar)
                 if room is None:
                     f.store(value, place)
@@ -236,24 +237,3 @@ class _Panels:
                 f.loop(0, size, lanes, lambda k: square(f.imin(k, size - lanes), first))
 
         f.loop(0, valid, lanes, columns, nonempty=True)
-
-
-def exchange_lanes(f: Function, a: Value, b: Value, distance: int) -> tuple[Value, Value]:
-    """One step of a transpose: lanes with the bit `distance` set change places with their partners in the other
-    vector."""
-    lanes = a.type.lanes
-    low = [lane if not lane & distance else lanes + (lane ^ distance) for lane in range(lanes)]
-    high = [lane | distance if not lane & distance else lanes + lane for lane in range(lanes)]
-    return f.shuffle(a, b, low), f.shuffle(a, b, high)
-
-
-def transpose(f: Function, rows: Sequence[Value]) -> list[Value]:
-    """The transpose of a square of vectors (as many vectors as lanes, a power of two), by log2 steps of shuffles."""
-    current = list(rows)
-    distance = len(rows) // 2
-    while distance:
-        for i in range(len(rows)):
-            if not i & distance:
-                current[i], current[i | distance] = exchange_lanes(f, current[i], current[i | distance], distance)
-        distance //= 2
-    return current

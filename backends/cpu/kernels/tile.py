@@ -15,6 +15,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space, place_of
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two, start_function
+from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, VectorType
@@ -73,22 +74,6 @@ def fits(space: Space, lanes: int) -> IntLike:
     """1 where both loops have as many iterations as a tile has lanes, else 0."""
     _, rows, columns = _extents(space)
     return (1 - less(rows, lanes)) * (1 - less(columns, lanes))
-
-
-def transpose(f: Function, rows: Sequence[Value]) -> list[Value]:
-    """Vectors of n lanes each, n of them, transposed (Eklundh's method: swap off-diagonal blocks of doubling size)."""
-    count = len(rows)
-    vectors = list(rows)
-    step = 1
-    while step < count:
-        high = [lane if not lane & step else count + lane - step for lane in range(count)]
-        low = [count + lane if lane & step else lane + step for lane in range(count)]
-        for number in range(count):
-            if not number & step:
-                a, b = vectors[number], vectors[number + step]
-                vectors[number], vectors[number + step] = f.shuffle(a, b, high), f.shuffle(a, b, low)
-        step *= 2
-    return vectors
 
 
 class _TileElemental(Elemental):
@@ -151,7 +136,7 @@ class _TileElemental(Elemental):
             for _ in range(lanes):
                 rows.append(f.load(type_, pointer, rest))
                 pointer = f.gep(pointer, stride, of.storage)
-        columns = transpose(f, rows)
+        columns = transposed(f, rows)
         if isinstance(self.inside, int):
             return columns
         buffer = f.alloca(lanes * lanes, of.storage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
@@ -10,19 +10,26 @@ from stablehlo_py.codegen.types import Element, Lanes, each
 from stablehlo_py.dialect.size import IntLike, always_at_most, always_less, is_known
 
 
-def transposed(f: Function, rows: list[Value]) -> list[Value]:
-    """As many vectors as lanes: lane j of vector i becomes lane i of vector j."""
-    lanes, distance = len(rows), 1
-    rows = list(rows)
-    while distance < lanes:
-        low = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]
-        high = [lane + distance if not lane & distance else lanes + lane for lane in range(lanes)]
-        for i in range(lanes):
+def exchange_lanes(f: Function, a: Value, b: Value, distance: int) -> tuple[Value, Value]:
+    """One step of a transpose: lanes with the bit `distance` set change places with their partners in the other
+    vector."""
+    lanes = a.type.lanes
+    low = [lane if not lane & distance else lanes + (lane ^ distance) for lane in range(lanes)]
+    high = [lane | distance if not lane & distance else lanes + lane for lane in range(lanes)]
+    return f.shuffle(a, b, low), f.shuffle(a, b, high)
+
+
+def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
+    """As many vectors as lanes, a power of two: lane j of vector i becomes lane i of vector j, by log2 steps
+    of shuffles (Eklundh's method: blocks off the diagonal change places, the largest first)."""
+    current = list(rows)
+    distance = len(rows) // 2
+    while distance:
+        for i in range(len(rows)):
             if not i & distance:
-                a, b = rows[i], rows[i + distance]
-                rows[i], rows[i + distance] = f.shuffle(a, b, low), f.shuffle(a, b, high)
-        distance *= 2
-    return rows
+                current[i], current[i | distance] = exchange_lanes(f, current[i], current[i | distance], distance)
+        distance //= 2
+    return current
 
 
 def _square(f: Function, rows: list[Lanes]) -> list[Lanes]:
