@@ -9,35 +9,10 @@ from dataclasses import dataclass
 from stablehlo_py.backends.common.contraction import Axes, Axis, Dimensions, shared_axes
 from stablehlo_py.dialect.index_map import Digits, regroup_digits
 from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.dialect.types import i64, i64s, shape, symints
+from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.window import SpatialWindow
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
-
-
-@dataclass(frozen=True)
-class SpatialWindow:
-    """One spatial dimension: dimensions of input, kernel and output, and how the window moves over the (padded)
-    input."""
-
-    input: int
-    kernel: int
-    output: int
-    stride: int
-    low: int
-    high: int
-    input_dilation: int
-    kernel_dilation: int
-    reversed: bool
-
-    @property
-    def phased(self) -> bool:
-        """The dilated input is not written out: see `OutputPhases`."""
-        return self.input_dilation != 1 and self.stride == 1 and self.kernel_dilation == 1
-
-    @property
-    def copies(self) -> bool:
-        """The input must be copied for this dimension."""
-        return bool(self.low or self.high) or self.input_dilation != 1
 
 
 @dataclass(frozen=True)
@@ -49,42 +24,26 @@ class OutputPhases:
     becomes an axis of the result, and the kernel is read in steps of d.
     """
 
-    dilation: int
-    shift: int
+    dilation: IntLike
+    shift: IntLike
     pixels: IntLike  # places of q
     taps: IntLike  # places of j
-    low: int
+    low: IntLike
     high: IntLike
     padded_kernel: IntLike
     long_from: IntLike  # phases before it have one tap less
 
     @staticmethod
-    def of(window: SpatialWindow, size: IntLike, kernel: IntLike, output: IntLike) -> OutputPhases:
-        """For an input of `size` elements."""
-        d = window.input_dilation
+    def of(window: SpatialWindow, output: IntLike) -> OutputPhases | None:
+        """For `output` pixels; None where a dilated input is written out, or none is."""
+        if window.base_dilation == 1 or window.stride != 1 or window.dilation != 1:
+            return None
+        d, size, kernel = window.base_dilation, window.size, window.width
         shift = (d - 1 - window.low) % d
         pixels, taps = -(-(output + shift) // d), -(-kernel // d)
         low = (window.low + shift - d + 1) // d
         high = pixels + taps - 1 - low - size
         return OutputPhases(d, shift, pixels, taps, low, high, taps * d, -kernel % d)
-
-
-def spatial_windows(op: ir.OpView) -> list[SpatialWindow]:
-    """The spatial dimensions of an `hlo.convolution`."""
-    padding, reversal = symints(op, "padding"), i64s(op, "reversal")
-    columns = zip(
-        i64s(op, "input_dims")[2:],
-        i64s(op, "kernel_dims")[2:],
-        i64s(op, "output_dims")[2:],
-        symints(op, "strides"),
-        padding[::2],
-        padding[1::2],
-        i64s(op, "lhs_dilation"),
-        i64s(op, "rhs_dilation"),
-        map(bool, reversal),
-        strict=True,
-    )
-    return [SpatialWindow(*column) for column in columns]
 
 
 def _split(digits: Digits, groups: int, size: IntLike) -> tuple[Digits, Digits]:
@@ -138,5 +97,5 @@ def convolution_axes(
             continue
         pixels, taps = result[window.output], kernel[window.kernel]
         m.append(shared_axes("ac", ((pixels, step * window.stride),), c[window.output]))
-        k.append(shared_axes("ab", ((taps, step * window.kernel_dilation),), b[window.kernel]))
+        k.append(shared_axes("ab", ((taps, step * window.dilation),), b[window.kernel]))
     return Axes.of(outer, m, n, k)

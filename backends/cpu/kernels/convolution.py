@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from stablehlo_py.backends.common.contraction import Source, scaled
-from stablehlo_py.backends.common.convolution import OutputPhases, SpatialWindow, convolution_axes, spatial_windows
+from stablehlo_py.backends.common.convolution import OutputPhases, convolution_axes
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import loop
 from stablehlo_py.backends.cpu.kernels.base import Kernel
@@ -26,6 +26,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.index_map import Digits, digits_of
 from stablehlo_py.dialect.size import IntLike, UndecidedSize, size_hint
 from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.window import SpatialWindow, spatial_windows
 from stablehlo_py.mlir import ir
 
 
@@ -59,14 +60,12 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
         features = i64s(op, "input_dims")[1], i64s(op, "kernel_dims")[0]
         a, b = use_pairs(rooted, a, b, features)
         sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // 2)
-    phases = {
-        window: OutputPhases.of(window, sizes[window.input], kernel[window.kernel], result[window.output])
-        for window in windows
-        if window.phased and may_phase
-    }
+    made = {window: OutputPhases.of(window, result[window.output]) for window in windows if may_phase}
+    phases = {window: phase for window, phase in made.items() if phase is not None}
     edges: dict[int, tuple[IntLike, IntLike, IntLike]] = {}
     kernel_edges: dict[int, tuple[IntLike, IntLike, IntLike]] = {}
-    frame, origin = list(result), [0] * len(result)
+    frame: list[IntLike] = list(result)
+    origin: list[IntLike] = [0] * len(result)
     for window in windows:
         if window in phases:
             phase = phases[window]
@@ -76,7 +75,7 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
             if more:
                 kernel_edges[window.kernel] = (more, 0, 1) if window.reversed else (0, more, 1)
         elif window.copies:
-            edges[window.input] = window.low, window.high, window.input_dilation
+            edges[window.input] = window.low, window.high, window.base_dilation
     if edges:
         a = _padded(rooted, a, sizes, edges, "pad")
     if kernel_edges:

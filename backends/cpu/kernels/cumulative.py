@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.backends.common.windows import Window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -21,6 +20,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.size import always_at_most, always_less, size_hint
 from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.window import Window
 from stablehlo_py.mlir import ir
 
 STEP_COST = 1.5  # nanoseconds for one step: the combiner's latency, a load, a store

@@ -62,9 +62,7 @@ class ElementalEpilogue:
         finished = self.arithmetic.finish(f, self.of, value)
         elemental.bind(self.root, lambda e, place: finished)
         position = tuple((size, place[i]) for size, i in zip(self.sizes, self.order, strict=True))
-        results = [elemental.at(output, position, mask) for output in self.fusion.outputs]
-        for number, (output, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
-            elemental.write(element(output), f.parameters[f"out{number}"], position, result, mask)
+        elemental.write_outputs(self.fusion.outputs, position, mask)
 
 
 def _by_step(axes: Sequence[Axis]) -> list[int]:
@@ -150,7 +148,7 @@ def emit_outputs(
     arithmetic: Arithmetic,
     room: Operand | None,
     layout: Sequence[Digits],
-    origin: Sequence[int] = (),
+    origin: Sequence[IntLike] = (),
 ) -> None:
     """Phases that compute the outputs from the raw product in scratch, one per output. `layout`: one digit, or none,
     per dimension of the product, which starts at `origin`. Without `room` the product is zero."""

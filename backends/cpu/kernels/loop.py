@@ -18,9 +18,9 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.builder import I64, Function, Index
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Delinearized, affine_of, delinearize, lane_index
+from stablehlo_py.codegen.index import Affine, affine_of, delinearize, lane_index
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import num_elements, tensor_bytes
@@ -132,10 +132,5 @@ class _Loop:
         multiple = lanes if whole or mask else math.gcd(lanes, self.inner)
         column = lane_index(start, self.inner, lanes, multiple)
         place = place_of(self.sizes, [*outer, column])
-        self.store(f, Elemental(f, self.fusion, self.target, lanes), place, mask, nontemporal)
-
-    def store(self, f: Function, e: Elemental, place: Delinearized, mask: Value | None, nontemporal: bool) -> None:
-        """Evaluate every result, then store them all: an input that an output overwrites is read before."""
-        results = [e.at(value, place, mask) for value in self.fusion.outputs]
-        for number, (value, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
-            e.write(element(value), f.parameters[f"out{number}"], place, result, mask, nontemporal=nontemporal)
+        e = Elemental(f, self.fusion, self.target, lanes)
+        e.write_outputs(self.fusion.outputs, place, mask, nontemporal=nontemporal)

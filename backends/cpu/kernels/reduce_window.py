@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
-from stablehlo_py.backends.common.windows import over_window, windows_of
+from stablehlo_py.backends.common.windows import over_window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
@@ -26,6 +26,7 @@ from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import is_known, size_hint
 from stablehlo_py.dialect.types import shape, text
+from stablehlo_py.dialect.window import windows_of
 from stablehlo_py.mlir import ir
 
 

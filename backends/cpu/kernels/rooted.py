@@ -37,7 +37,7 @@ class Frame:
     """A tensor of `sizes` that holds the result of the root from `origin` on."""
 
     sizes: tuple[IntLike, ...]
-    origin: tuple[int, ...]
+    origin: tuple[IntLike, ...]
 
 
 class NoLoops(InternalError):

@@ -11,7 +11,7 @@ import math
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import nest, offset
-from stablehlo_py.backends.common.windows import Window, over_window, windows_of
+from stablehlo_py.backends.common.windows import over_window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -22,6 +22,7 @@ from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.size import size_hint
 from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.window import Window, windows_of
 from stablehlo_py.mlir import ir
 
 
@@ -47,7 +48,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
     f.ret()
     functions.append(f)
-    visits = size_hint(math.prod(source_sizes[parallel:])) * math.prod(window.width for window in windows)
+    visits = size_hint(math.prod(source_sizes[parallel:])) * size_hint(math.prod(window.width for window in windows))
     cost = 3.0 * visits + size_hint(slice_elements)
     phases.append(Phase(symbol, iterations, 1, cost / (4 if not of.is_complex else 1)))
     return Kernel.of(functions, phases)

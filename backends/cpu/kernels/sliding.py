@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.loops import fold, pack, unpack
-from stablehlo_py.backends.common.windows import Window
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
 from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.window import Window
 
 Combine = Callable[[list[Lanes]], list[Lanes]]
 MIN_LANES = 4
@@ -101,5 +101,5 @@ class Sliding:
 
     def _offsets(self, start: Index) -> Value:
         f = self.f
-        steps = f.const_lanes([lane * self.window.stride for lane in range(self.lanes)], I64)
+        steps = f.const_lanes([int(lane * self.window.stride) for lane in range(self.lanes)], I64)
         return f.binary("add", f.splat(f.index(start), self.lanes), steps)

@@ -23,7 +23,6 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, affine_of, delinearize, lane_index
-from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import IntLike, select, size_hint
 from stablehlo_py.mlir import ir
 
@@ -93,10 +92,7 @@ class _SymbolicLoop:
         """One vector of every result, `start` elements into the row. Inputs are read before outputs are written."""
         column = lane_index(start, self.inner, self.lanes, self.lanes)
         place = place_of(self.sizes, [*outer, column])
-        e = Elemental(f, self.fusion, self.target, self.lanes)
-        results = [e.at(value, place, mask) for value in self.fusion.outputs]
-        for number, (value, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
-            e.write(element(value), f.parameters[f"out{number}"], place, result, mask)
+        Elemental(f, self.fusion, self.target, self.lanes).write_outputs(self.fusion.outputs, place, mask)
 
 
 def _computed(fusion: Fusion) -> list[ir.Value]:

@@ -31,7 +31,7 @@ from stablehlo_py.codegen.index import (
     lane_index,
     linear_index,
 )
-from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.codegen.types import Element, Lanes
 from stablehlo_py.dialect.size import IntLike, always_less, is_known, less, size_hint
 from stablehlo_py.mlir import ir
 
@@ -169,9 +169,7 @@ def emit(
             indices = list(outer)
             indices.insert(row_loop, e.row_index())
             place = place_of(space.sizes, [*indices, column])
-            results = [e.at(value, place) for value in fusion.outputs]
-            for output, (value, result) in enumerate(zip(fusion.outputs, results, strict=True)):
-                e.write(element(value), f.parameters[f"out{output}"], place, result)
+            e.write_outputs(fusion.outputs, place)
 
         if len(work) <= UNROLLED_OPS:
             for inside in range(lanes):

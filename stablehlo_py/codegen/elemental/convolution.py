@@ -14,8 +14,8 @@ from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.elemental.shape import grid
 from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, both, delinearize, divmod_, scale
 from stablehlo_py.codegen.types import Lanes, element, splat
-from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.dialect.types import i64, i64s, shape, symints
+from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.window import Window, spatial_windows
 from stablehlo_py.mlir import ir
 
 
@@ -36,7 +36,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     if i64(op, "batch_groups") > 1:
         group, _ = divmod_(f, feature, result[output_dims[1]] // i64(op, "batch_groups"), e.lanes)
         batch = add(f, batch, scale(f, group, result[output_dims[0]]))
-    windows = [_Window(op, number) for number in range(len(inputs) - 2)]
+    windows = spatial_windows(op)
     counts = [*(kernel[dimension] for dimension in kernel_dims[2:]), features]
     lanes = 1 if all(index.uniform for index in at) else e.lanes
     zero = arith.identity(f, "add", of, lanes)
@@ -47,11 +47,11 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         right = {kernel_dims[0]: depth, kernel_dims[1]: feature}
         condition: Value | None = None
         outside = False
-        for number, (window, tap) in enumerate(zip(windows, taps, strict=True), 2):
-            index, holds = window.input_index(e, at[output_dims[number]], tap)
-            safe, inside, _ = e.clamped(index, inputs[input_dims[number]])
-            left[input_dims[number]] = safe
-            right[kernel_dims[number]] = window.kernel_index(e, tap, kernel[kernel_dims[number]])
+        for window, tap in zip(windows, taps, strict=True):
+            index, holds = _input_index(e, window, at[window.output], tap)
+            safe, inside, _ = e.clamped(index, window.size)
+            left[window.input] = safe
+            right[window.kernel] = add(f, scale(f, tap, -1), window.width - 1) if window.reversed else tap
             outside = outside or inside is False
             condition = both(f, condition, holds)
             condition = both(f, condition, inside) if isinstance(inside, Value) else condition
@@ -81,23 +81,9 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         return arith.rounded(f, of, loops(e, counts, zero, step))
 
 
-class _Window:
-    """How the window moves along one spatial dimension."""
-
-    def __init__(self, op: ir.OpView, number: int) -> None:
-        self.stride = symints(op, "strides")[number]
-        self.low = symints(op, "padding")[2 * number]
-        self.input_dilation = i64s(op, "lhs_dilation")[number]
-        self.kernel_dilation = i64s(op, "rhs_dilation")[number]
-        self.reversed = bool(i64s(op, "reversal")[number])
-
-    def input_index(self, e: Elemental, output: Affine, tap: Affine) -> tuple[Affine, Value | None]:
-        """The input element under a kernel place, maybe outside; the condition that there is one between holes."""
-        f = e.f
-        moved = add(f, scale(f, output, self.stride), scale(f, tap, self.kernel_dilation))
-        moved = add(f, moved, -self.low)
-        return grid(e, moved, self.input_dilation) if self.input_dilation != 1 else (moved, None)
-
-    def kernel_index(self, e: Elemental, tap: Affine, size: IntLike) -> Affine:
-        """The place in the kernel, which may be read backwards."""
-        return add(e.f, scale(e.f, tap, -1), size - 1) if self.reversed else tap
+def _input_index(e: Elemental, window: Window, output: Affine, tap: Affine) -> tuple[Affine, Value | None]:
+    """The input element under a kernel place, maybe outside; the condition that there is one between holes."""
+    f = e.f
+    moved = add(f, scale(f, output, window.stride), scale(f, tap, window.dilation))
+    moved = add(f, moved, -window.low)
+    return grid(e, moved, window.base_dilation) if window.base_dilation != 1 else (moved, None)

@@ -252,6 +252,15 @@ class Elemental:
         align = self.target.vector_bits // 8 if nontemporal else None
         store(f, of, value, pointer, rest, mask, nontemporal=nontemporal, align=align)
 
+    def write_outputs(
+        self, outputs: Sequence[ir.Value], place: Delinearized, mask: Value | None = None, *, nontemporal: bool = False
+    ) -> None:
+        """Evaluate the outputs at a place, then store them all: an input that an output overwrites is read before."""
+        results = [self.at(value, place, mask) for value in outputs]
+        for number, (value, result) in enumerate(zip(outputs, results, strict=True)):
+            base = self.f.parameters[f"out{number}"]
+            self.write(element(value), base, place, result, mask, nontemporal=nontemporal)
+
     def _write_lanes(self, of: Element, base: Value, offset: Affine, value: Lanes, mask: Value | None) -> None:
         f, lanes = self.f, lane_count(value)
         places = vector_of(f, offset, lanes)
