@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.elemental.core import TargetLike
-from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, Variable
+from stablehlo_py.codegen.index import Affine, DryRun, Variable
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.mlir import ir
@@ -113,8 +113,3 @@ def _visit(value: ir.Value, stop: Callable[[ir.Value], bool], seen: set[ir.Value
         for operand in value.owner.operands:
             _visit(operand, stop, seen, order)
     order.append(value)
-
-
-def place_of(sizes: Sequence[IntLike], indices: Sequence[Affine]) -> Delinearized:
-    """A Delinearized of loop indices, without loops of one iteration."""
-    return tuple((size, index) for size, index in zip(sizes, indices, strict=True) if size != 1)

@@ -22,11 +22,13 @@ def _k(f: Function, like: Value, number: float) -> Value:
     return f.const(number, like.type)
 
 
-def _add(f: Function, a: Pair, b: Pair) -> Pair:
+def add(f: Function, a: Pair, b: Pair) -> Pair:
+    """a + b."""
     return f.fadd(a[0], b[0]), f.fadd(a[1], b[1])
 
 
-def _subtract(f: Function, a: Pair, b: Pair) -> Pair:
+def subtract(f: Function, a: Pair, b: Pair) -> Pair:
+    """a - b."""
     return f.fsub(a[0], b[0]), f.fsub(a[1], b[1])
 
 
@@ -462,7 +464,7 @@ def _cbrt(f: Function, a: Pair) -> Pair:
 def _atan2(f: Function, y: Pair, x: Pair) -> Pair:
     # -i log((x + i y) / sqrt(x^2 + y^2))
     top = f.fsub(x[0], y[1]), f.fadd(x[1], y[0])
-    norm = sqrt(f, _add(f, _multiply(f, x, x), _multiply(f, y, y)))
+    norm = sqrt(f, add(f, _multiply(f, x, x), _multiply(f, y, y)))
     real, imaginary = log(f, _divide(f, top, norm))
     return imaginary, f.fneg(real)
 
@@ -480,12 +482,12 @@ def _in_double(function: Callable[..., Pair]) -> Callable[..., Pair]:
 
 
 BINARY: dict[str, Callable[[Function, Pair, Pair], Pair]] = {
-    "add": _add,
+    "add": add,
     "atan2": _in_double(_atan2),
     "divide": divide,
     "multiply": _multiply,
     "power": _power,
-    "subtract": _subtract,
+    "subtract": subtract,
 }
 UNARY: dict[str, Callable[[Function, Pair], Pair]] = {
     "cbrt": _in_double(_cbrt),

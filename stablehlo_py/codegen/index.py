@@ -329,6 +329,11 @@ def delinearized(sizes: Sequence[IntLike], indices: Sequence[Affine | Index]) ->
     return tuple((size, affine(index, size)) for size, index in zip(sizes, indices, strict=True) if size != 1)
 
 
+def digits(pairs: Iterable[tuple[IntLike, Affine]]) -> Delinearized:
+    """A delinearized index from (size, index) pairs, without the sizes of 1."""
+    return tuple(pair for pair in pairs if pair[0] != 1)
+
+
 def total(place: Delinearized) -> IntLike:
     """How many element numbers the digits span."""
     return math.prod(size for size, _ in place)

@@ -266,8 +266,17 @@ def _encoded(f: Function, of: Element, value: Value) -> Value:
     return of.encode(f, value) if of.encode else value
 
 
-def _interleave(lanes: int) -> list[int]:
-    return [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)]
+def interleave(f: Function, a: Value, b: Value) -> Value:
+    """a0 b0 a1 b1 ..."""
+    lanes = a.type.lanes
+    if lanes == 1:
+        return f.insert(f.insert(f.poison(vector(2, a.type.element)), a, 0), b, 1)
+    return f.shuffle(a, b, [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)])
+
+
+def widen_mask(f: Function, mask: Value, parts: int) -> Value:
+    """Every lane `parts` times."""
+    return f.shuffle(mask, mask, [lane // parts for lane in range(parts * mask.type.lanes)]) if parts > 1 else mask
 
 
 def load(f: Function, of: Element, base: Value, offset: Index, lanes: int = 1, mask: Value | None = None) -> Lanes:
@@ -290,8 +299,7 @@ def _load_complex(f: Function, of: Element, base: Value, offset: Index, lanes: i
     if mask is None:
         pairs = f.load(type_, base, position)
     else:
-        both = f.shuffle(mask, mask, [lane // 2 for lane in range(2 * lanes)])
-        pairs = f.masked_load(type_, base, position, both, f.const(0, type_))
+        pairs = f.masked_load(type_, base, position, widen_mask(f, mask, 2), f.const(0, type_))
     real = f.shuffle(pairs, pairs, range(0, 2 * lanes, 2))
     return real, f.shuffle(pairs, pairs, range(1, 2 * lanes, 2))
 
@@ -315,8 +323,8 @@ def store(
             f.store(real, base, offset)
             f.store(imaginary, base, f.iadd(offset, 1))
             return
-        stored = f.shuffle(real, imaginary, _interleave(lanes))
-        mask = f.shuffle(mask, mask, [lane // 2 for lane in range(2 * lanes)]) if mask else None
+        stored = interleave(f, real, imaginary)
+        mask = widen_mask(f, mask, 2) if mask else None
     else:
         stored = _encoded(f, of, value)
     if mask is not None:

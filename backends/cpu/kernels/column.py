@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import Space, cone, place_of, refine
+from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.common.loops import fold, pack, tree, unpack
 from stablehlo_py.backends.common.reduction import Reduction, at_place, combined, finish, lanes_combined, reductions
 from stablehlo_py.backends.cpu.kernels import loop
@@ -33,6 +33,7 @@ from stablehlo_py.codegen.index import (
     affine,
     affine_of,
     delinearize,
+    delinearized,
     lane_index,
     linear_index,
     scalar,
@@ -109,7 +110,7 @@ class _Column:
     def place(self, kept: Sequence[Affine], reduced: Sequence[Affine]) -> Delinearized:
         """The operands' position from the kept and the reduced loops' indices."""
         first, second = iter(kept), iter(reduced)
-        return place_of(
+        return delinearized(
             [one.size for one in self.loops], [next(second if one.reduced else first) for one in self.loops]
         )
 
@@ -238,7 +239,7 @@ class _KeptLanes:
         with e.predicated(mask):
             totals = self._rows(e, outer, columns, split, low, high)
         for column, total in zip(columns, totals, strict=True):
-            place = place_of(c.kept, [*outer, column])
+            place = delinearized(c.kept, [*outer, column])
             if partials is None:
                 c.results(e, place, total, mask)
             else:

@@ -17,13 +17,13 @@ import numpy as np
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Index, Value, vector
+from stablehlo_py.codegen.complex import Pair, add, subtract
 from stablehlo_py.codegen.math import muladd
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.errors import UnsupportedError
 
-Pair = tuple[Value, Value]
 Read = Callable[[int], Pair]  # element number `base + static` for a base that is bound already
 Write = Callable[[int, Pair], None]
 
@@ -80,16 +80,6 @@ def interleaved(numbers: np.ndarray) -> np.ndarray:
 
 
 # --- complex arithmetic on lanes -------------------------------------------------------------------------------------
-
-
-def add(f: Function, a: Pair, b: Pair) -> Pair:
-    """a + b."""
-    return f.fadd(a[0], b[0]), f.fadd(a[1], b[1])
-
-
-def subtract(f: Function, a: Pair, b: Pair) -> Pair:
-    """a - b."""
-    return f.fsub(a[0], b[0]), f.fsub(a[1], b[1])
 
 
 def multiply(f: Function, a: Pair, b: Pair) -> Pair:

@@ -9,10 +9,11 @@ import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, op_phase, phase_function
-from stablehlo_py.backends.cpu.kernels.fourier import Array, Pair, multiply, pair, swapped
+from stablehlo_py.backends.cpu.kernels.fourier import Array, multiply, pair, swapped
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.complex import Pair
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, element
 from stablehlo_py.dialect.size import IntLike, size_hint

@@ -31,6 +31,7 @@ from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split, dense_steps, each_panel
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
+from stablehlo_py.codegen.types import interleave, widen_mask
 from stablehlo_py.dialect.size import IntLike, is_known, size_hint
 
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
@@ -62,28 +63,11 @@ class StoreTo:
         at = linearize(f, place, [axis.c for axis in self.axes])
         pointer, offset = address(f, getattr(f, self.operand.pointer), at, self.operand.element.storage, len(value))
         offset += self.operand.offset
-        whole = interleave(f, value) if len(value) == 2 else value[0]
+        whole = interleave(f, *value) if len(value) == 2 else value[0]
         if mask is None:
             f.store(whole, pointer, offset)
         else:
             f.masked_store(whole, pointer, offset, widen_mask(f, mask, len(value)))
-
-
-def interleave(f: Function, value: Parts) -> Value:
-    """re, im -> re0 im0 re1 im1 ..."""
-    real, imaginary = value
-    lanes = real.type.lanes
-    if lanes == 1:
-        both = f.insert(f.poison(vector(2, real.type.element)), real, 0)
-        return f.insert(both, imaginary, 1)
-    return f.shuffle(real, imaginary, [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)])
-
-
-def widen_mask(f: Function, mask: Value, parts: int) -> Value:
-    """Every lane `parts` times."""
-    if parts == 1:
-        return mask
-    return f.shuffle(mask, mask, [lane // parts for lane in range(parts * mask.type.lanes)])
 
 
 @dataclass(frozen=True)

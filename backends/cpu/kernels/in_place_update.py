@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import cone, place_of, refine
+from stablehlo_py.backends.common.iteration import cone, refine
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase, start_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.elemental.shape import start_indices
-from stablehlo_py.codegen.index import Affine, Delinearized, add, affine_of, delinearize, lane_index
+from stablehlo_py.codegen.index import Affine, Delinearized, add, affine_of, delinearize, delinearized, lane_index
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import IntLike, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, tensor_bytes
@@ -137,7 +137,7 @@ class _Update:
             whole, mask = inner % lanes == 0, None
             if not whole:
                 mask = f.tail_mask(f.isub(inner, start), lanes)
-            place = place_of(sizes, [*outer, lane_index(start, inner, lanes, lanes)])
+            place = delinearized(sizes, [*outer, lane_index(start, inner, lanes, lanes)])
             result = e.at(value, place, mask)
             pointer, to = destination(f, e, place)
             e.write(element(value), pointer, to, result, mask)

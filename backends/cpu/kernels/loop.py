@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import cone, place_of, refine
+from stablehlo_py.backends.common.iteration import cone, refine
 from stablehlo_py.backends.cpu.kernels import symbolic_loop, tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase, start_function
@@ -20,7 +20,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, Function, Index
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, affine_of, delinearize, lane_index
+from stablehlo_py.codegen.index import Affine, affine_of, delinearize, delinearized, lane_index
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.size import is_known
 from stablehlo_py.dialect.types import num_elements, tensor_bytes
@@ -131,6 +131,6 @@ class _Loop:
             start = f.imin(start, self.inner - lanes)
         multiple = lanes if whole or mask else math.gcd(lanes, self.inner)
         column = lane_index(start, self.inner, lanes, multiple)
-        place = place_of(self.sizes, [*outer, column])
+        place = delinearized(self.sizes, [*outer, column])
         e = Elemental(f, self.fusion, self.target, lanes)
         e.write_outputs(self.fusion.outputs, place, mask, nontemporal=nontemporal)

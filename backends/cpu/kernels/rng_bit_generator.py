@@ -164,10 +164,7 @@ def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _La
 def _interleaved(f: Function, words: list[Value]) -> Value:
     """Word 0 of lane 0, word 1 of lane 0, ..., word 0 of lane 1, ..."""
     lanes = words[0].type.lanes
-    pairs = [
-        f.shuffle(a, b, [lane // 2 + lanes * (lane % 2) for lane in range(2 * lanes)])
-        for a, b in zip(words[0::2], words[1::2], strict=True)
-    ]
+    pairs = [types.interleave(f, a, b) for a, b in zip(words[0::2], words[1::2], strict=True)]
     if len(pairs) == 1:
         return pairs[0]
     order = [2 * (i // 4) + i % 2 + 2 * lanes * (i % 4 // 2) for i in range(4 * lanes)]

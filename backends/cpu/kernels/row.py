@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import cone, place_of, refine
+from stablehlo_py.backends.common.iteration import cone, refine
 from stablehlo_py.backends.common.loops import nest
 from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reduction_levels, reductions
 from stablehlo_py.backends.cpu.kernels import column, loop
@@ -30,6 +30,7 @@ from stablehlo_py.codegen.index import (
     affine,
     affine_of,
     delinearize,
+    delinearized,
     lane_index,
     linear_index,
     same,
@@ -156,11 +157,11 @@ class _Row:
             row = [lane_index(start, self.rows, self.lanes)]
         else:
             row = delinearize(f, ((self.rows, affine_of(i, self.rows - 1)),), self.row_sizes, 1)
-        row_place = place_of(self.row_sizes, row)
+        row_place = delinearized(self.row_sizes, row)
         here = linear_index(f, row_place)
 
         def place(indices: list[Affine]) -> Delinearized:
-            return row_place + place_of(self.column_sizes, indices)
+            return row_place + delinearized(self.column_sizes, indices)
 
         for number, level in enumerate(self.levels):
             staging = [value for value, (when, _) in self.staged.items() if when == number]

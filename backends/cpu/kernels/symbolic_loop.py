@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import Space, place_of
+from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.cpu.kernels import tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase, start_function
@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, affine_of, delinearize, lane_index
+from stablehlo_py.codegen.index import Affine, affine_of, delinearize, delinearized, lane_index
 from stablehlo_py.dialect.size import IntLike, select, size_hint
 from stablehlo_py.mlir import ir
 
@@ -91,7 +91,7 @@ class _SymbolicLoop:
     def _vector(self, f: Function, outer: Sequence[Affine], start: Index, mask: Value | None) -> None:
         """One vector of every result, `start` elements into the row. Inputs are read before outputs are written."""
         column = lane_index(start, self.inner, self.lanes, self.lanes)
-        place = place_of(self.sizes, [*outer, column])
+        place = delinearized(self.sizes, [*outer, column])
         Elemental(f, self.fusion, self.target, self.lanes).write_outputs(self.fusion.outputs, place, mask)
 
 

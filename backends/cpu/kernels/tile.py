@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.iteration import Space, place_of
+from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two, start_function
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
@@ -28,6 +28,7 @@ from stablehlo_py.codegen.index import (
     address,
     affine_of,
     delinearize,
+    delinearized,
     lane_index,
     linear_index,
 )
@@ -168,7 +169,7 @@ def emit(
             e = _TileElemental(f, fusion, target, lanes, row, at)
             indices = list(outer)
             indices.insert(row_loop, e.row_index())
-            place = place_of(space.sizes, [*indices, column])
+            place = delinearized(space.sizes, [*indices, column])
             e.write_outputs(fusion.outputs, place)
 
         if len(work) <= UNROLLED_OPS:

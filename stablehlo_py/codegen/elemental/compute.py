@@ -12,7 +12,18 @@ from stablehlo_py.codegen.builder import Function, ScalarType, Value, vector
 from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.elemental.shape import products, runs
-from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, affine, delinearize, scalar, scale, vector_of
+from stablehlo_py.codegen.index import (
+    Affine,
+    Delinearized,
+    DryRun,
+    add,
+    affine,
+    delinearize,
+    digits,
+    scalar,
+    scale,
+    vector_of,
+)
 from stablehlo_py.codegen.types import (
     Element,
     Known,
@@ -31,11 +42,6 @@ from stablehlo_py.dialect.types import i64, i64s, shape, symints, text
 from stablehlo_py.mlir import ir
 
 UNROLLED = 4  # reductions of up to this many elements are straight-line code
-
-
-def digits(pairs: Sequence[tuple[IntLike, Affine]]) -> Delinearized:
-    """A Delinearized from (size, index) pairs, without the sizes of 1."""
-    return tuple(pair for pair in pairs if pair[0] != 1)
 
 
 # --- gather ----------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from __future__ import annotations
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Value
 from stablehlo_py.codegen.conversions import convert
-from stablehlo_py.codegen.elemental.compute import digits, loops
+from stablehlo_py.codegen.elemental.compute import loops
 from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.elemental.shape import grid
-from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, both, delinearize, divmod_, scale
+from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, both, delinearize, digits, divmod_, scale
 from stablehlo_py.codegen.types import Lanes, element, splat
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import Window, spatial_windows

@@ -6,7 +6,7 @@ remainder, and a slice of the leading dimension is a constant offset."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from stablehlo_py.codegen.index import (
     add,
     both,
     delinearize,
+    digits,
     divmod_,
     linear_index,
     scalar,
@@ -85,7 +86,7 @@ def _broadcast(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         if group[0] in source
     ]
     kept.sort(key=lambda entry: entry[0])
-    return e.value(op.operands[0], tuple((count, index) for _, count, index in kept if count != 1))
+    return e.value(op.operands[0], digits((count, index) for _, count, index in kept))
 
 
 @RULES.rule("transpose")
@@ -95,7 +96,7 @@ def _transpose(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     counts = products(sizes, groups)
     indices = delinearize(e.f, place, counts, e.lanes)
     moved = sorted(zip(groups, counts, indices, strict=True), key=lambda entry: permutation[entry[0][0]])
-    return e.value(op.operands[0], tuple((count, index) for _, count, index in moved if count != 1))
+    return e.value(op.operands[0], digits((count, index) for _, count, index in moved))
 
 
 @RULES.rule("reverse")
@@ -108,7 +109,7 @@ def _reverse(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         if group[0] in reversed_:
             index = add(e.f, scale(e.f, index, -1), count - 1)
         turned.append((count, index))
-    return e.value(op.operands[0], tuple(digit for digit in turned if digit[0] != 1))
+    return e.value(op.operands[0], digits(turned))
 
 
 # --- windows ---------------------------------------------------------------------------------------------------------
@@ -121,22 +122,26 @@ def _whole_suffix(sizes: Sequence[IntLike], whole: Callable[[int], bool], steps:
     return runs(len(sizes), lambda dimension: whole(dimension) and steps(dimension - 1))
 
 
-@RULES.rule("slice")
-def _slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
+def _sliced(
+    e: Elemental, op: ir.OpView, place: Delinearized, starts: Sequence[Affine], strides: Sequence[IntLike]
+) -> Lanes:
+    """The operand at starts + place * strides."""
     source, result = shape(op.operands[0]), shape(op.results[0])
-    start = symints(op, "start")
-    strides = [1 if size == 1 else stride for size, stride in zip(result, symints(op, "strides"), strict=True)]
     # The dimension before a whole one must step by 1, and so must all of the run: a whole dimension always does.
     groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: strides[d] == 1)
-    digits = []
-    counts = products(result, groups)
-    for group, count, index in zip(groups, counts, delinearize(e.f, place, counts, e.lanes), strict=True):
-        first = group[0]
-        inner = math.prod(source[dimension] for dimension in group[1:])
-        moved = add(e.f, scale(e.f, index, strides[first]), start[first] * inner)
-        digits.append((source[first] * inner, moved))
-        del count
-    return e.value(op.operands[0], tuple(digit for digit in digits if digit[0] != 1))
+    moved = []
+    for group, index in zip(groups, delinearize(e.f, place, products(result, groups), e.lanes), strict=True):
+        first, inner = group[0], math.prod(source[dimension] for dimension in group[1:])
+        index = add(e.f, scale(e.f, index, strides[first]), scale(e.f, starts[first], inner))
+        moved.append((source[first] * inner, index))
+    return e.value(op.operands[0], digits(moved))
+
+
+@RULES.rule("slice")
+def _slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
+    sizes = shape(op.results[0])
+    strides = [1 if size == 1 else stride for size, stride in zip(sizes, symints(op, "strides"), strict=True)]
+    return _sliced(e, op, place, [Affine(start) for start in symints(op, "start")], strides)
 
 
 def start_indices(
@@ -153,13 +158,34 @@ def start_indices(
 def _dynamic_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     source, result = shape(op.operands[0]), shape(op.results[0])
     starts = start_indices(e, list(op.operands)[1:], source, result)
-    groups = _whole_suffix(source, lambda d: source[d] == result[d], lambda d: True)
-    counts = products(result, groups)
-    digits = []
-    for group, index in zip(groups, delinearize(e.f, place, counts, e.lanes), strict=True):
-        inner = math.prod(source[dimension] for dimension in group[1:])
-        digits.append((source[group[0]] * inner, add(e.f, index, scale(e.f, starts[group[0]], inner))))
-    return e.value(op.operands[0], tuple(digit for digit in digits if digit[0] != 1))
+    return _sliced(e, op, place, starts, [1] * len(result))
+
+
+def _where_inside(
+    e: Elemental,
+    value: ir.Value,
+    places: Iterable[tuple[IntLike, Affine, Value | None]],
+    otherwise: Callable[[], Lanes],
+) -> Lanes:
+    """A value at (size, index, condition or None) of every digit; `otherwise` where an index is not in [0, size), or a
+    condition does not hold."""
+    at: list[tuple[IntLike, Affine]] = []
+    condition: Value | None = None
+    predicate: Value | None = None
+    for size, index, first in places:
+        condition, predicate = both(e.f, condition, first), both(e.f, predicate, first)
+        safe, holds, needs = e.clamped(index, size)
+        at.append((size, safe))
+        if not isinstance(holds, bool):
+            condition, predicate = both(e.f, condition, holds), both(e.f, predicate, needs)
+        elif not holds:
+            return otherwise()
+
+    def inside() -> Lanes:
+        with e.predicated(predicate):
+            return e.value(value, digits(at))
+
+    return e.choose(True if condition is None else condition, inside, otherwise)
 
 
 @RULES.rule("dynamic_update_slice")
@@ -170,24 +196,15 @@ def _dynamic_update_slice(e: Elemental, op: ir.OpView, place: Delinearized) -> L
         return e.value(operand, place)
     starts = start_indices(e, list(op.operands)[2:], sizes, window)
     groups = _whole_suffix(sizes, lambda d: sizes[d] == window[d], lambda d: True)
-    counts = products(sizes, groups)
-    digits, condition, predicate = [], None, None
-    for group, index in zip(groups, delinearize(e.f, place, counts, e.lanes), strict=True):
-        inner = math.prod(sizes[dimension] for dimension in group[1:])
-        size = window[group[0]] * inner
-        shifted = add(e.f, index, scale(e.f, scale(e.f, starts[group[0]], inner), -1))
-        safe, holds, needs = e.clamped(shifted, size)
-        digits.append((size, safe))
-        if not isinstance(holds, bool):
-            condition, predicate = both(e.f, condition, holds), both(e.f, predicate, needs)
-        elif not holds:
-            return e.value(operand, place)
+    indices = delinearize(e.f, place, products(sizes, groups), e.lanes)
 
-    def updated() -> Lanes:
-        with e.predicated(predicate):
-            return e.value(update, tuple(digit for digit in digits if digit[0] != 1))
+    def places() -> Iterator[tuple[IntLike, Affine, Value | None]]:
+        for group, index in zip(groups, indices, strict=True):
+            inner = math.prod(sizes[dimension] for dimension in group[1:])
+            start = scale(e.f, starts[group[0]], inner)
+            yield window[group[0]] * inner, add(e.f, index, scale(e.f, start, -1)), None
 
-    return e.choose(True if condition is None else condition, updated, lambda: e.value(operand, place))
+    return _where_inside(e, update, places(), lambda: e.value(operand, place))
 
 
 @RULES.rule("pad")
@@ -207,27 +224,17 @@ def _pad(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         return sizes[d] == result[d] and low[d] == 0 and interior[d] == 0
 
     groups = _whole_suffix(sizes, whole, lambda d: interior[d] == 0)
-    counts = products(result, groups)
-    digits, condition, predicate = [], None, None
-    for group, index in zip(groups, delinearize(e.f, place, counts, e.lanes), strict=True):
-        first = group[0]
-        inner = math.prod(sizes[dimension] for dimension in group[1:])
-        shifted = add(e.f, index, -low[first] * inner)
-        if interior[first]:
-            shifted, on_grid = grid(e, shifted, interior[first] + 1)
-            condition, predicate = both(e.f, condition, on_grid), both(e.f, predicate, on_grid)
-        safe, holds, needs = e.clamped(shifted, sizes[first] * inner)
-        digits.append((sizes[first] * inner, safe))
-        if not isinstance(holds, bool):
-            condition, predicate = both(e.f, condition, holds), both(e.f, predicate, needs)
-        elif not holds:
-            return e.value(padding, ())
+    indices = delinearize(e.f, place, products(result, groups), e.lanes)
 
-    def unpadded() -> Lanes:
-        with e.predicated(predicate):
-            return e.value(operand, tuple(digit for digit in digits if digit[0] != 1))
+    def places() -> Iterator[tuple[IntLike, Affine, Value | None]]:
+        for group, index in zip(groups, indices, strict=True):
+            first, inner = group[0], math.prod(sizes[dimension] for dimension in group[1:])
+            shifted, on_grid = add(e.f, index, -low[first] * inner), None
+            if interior[first]:
+                shifted, on_grid = grid(e, shifted, interior[first] + 1)
+            yield sizes[first] * inner, shifted, on_grid
 
-    return e.choose(True if condition is None else condition, unpadded, lambda: e.value(padding, ()))
+    return _where_inside(e, operand, places(), lambda: e.value(padding, ()))
 
 
 def grid(e: Elemental, index: Affine, step: IntLike) -> tuple[Affine, Value | None]:
@@ -267,8 +274,7 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
                 holds = True
             if holds is not False:
                 with e.predicated(predicate):
-                    digits = tuple(digit for digit in ((outer, above), (count, safe)) if digit[0] != 1)
-                    found.append((holds, e.value(operand, digits)))
+                    found.append((holds, e.value(operand, digits([(outer, above), (count, safe)]))))
             if holds is True:
                 break
         _, result = found.pop()
@@ -278,9 +284,7 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 
     def whole(number: int) -> Lanes:
         operand, count, start = pieces[number]
-        return e.value(
-            operand, tuple(digit for digit in ((outer, above), (count, add(e.f, index, -start))) if digit[0] != 1)
-        )
+        return e.value(operand, digits([(outer, above), (count, add(e.f, index, -start))]))
 
     if _mostly_whole(e, op, index, pieces):
         return _by_piece(e, op, index, pieces, whole, chosen)
