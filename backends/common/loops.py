@@ -30,6 +30,14 @@ def if_any(f: Function, count: IntLike, body: Callable[[Index], None]) -> None:
         body(count)
 
 
+def vectors(f: Function, count: IntLike, lanes: int, body: Callable[[Index, Value | None], None]) -> None:
+    """`body(first element, mask)` for the vectors of `count` elements, the mask None but where the last one has fewer
+    than `lanes`."""
+    whole = count // lanes * lanes
+    f.loop(0, whole, lanes, lambda i: body(i, None))
+    if_any(f, count - whole, lambda rest: body(whole, f.tail_mask(rest, lanes)))
+
+
 def offset(f: Function, indices: Sequence[Index], strides: Sequence[IntLike], start: Index = 0) -> Index:
     """start + sum(index * stride)."""
     total = start

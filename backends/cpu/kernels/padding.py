@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.contraction import Operand
-from stablehlo_py.backends.common.loops import if_any, unravel
+from stablehlo_py.backends.common.loops import if_any, unravel, vectors
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
@@ -158,9 +158,7 @@ class _Copier:
         return True
 
     def _run(self, f: Function, at: Value, to: Value, count: IntLike) -> None:
-        whole = count // self.lanes * self.lanes
-        f.loop(0, whole, self.lanes, lambda i: self._vector(f, at, to, i, None))
-        if_any(f, count - whole, lambda rest: self._vector(f, at, to, whole, f.tail_mask(rest, self.lanes)))
+        vectors(f, count, self.lanes, lambda i, mask: self._vector(f, at, to, i, mask))
 
     def _vector(self, f: Function, at: Value, to: Value, i: Index, mask: Value | None) -> None:
         at = f.gep(at, i, self.source.element.storage)

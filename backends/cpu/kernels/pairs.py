@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.contraction import Operand, Source
-from stablehlo_py.backends.common.loops import if_any, unravel
+from stablehlo_py.backends.common.loops import if_any, unravel, vectors
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
@@ -114,12 +114,12 @@ class _PairCopy:
         """A row of pairs whose halves are neighbours along it."""
         size, stride, lanes = self.pair.size, self.pair.stride, self.lanes
 
-        def vectors(pair: Index, count: Index | None) -> None:
+        def whole_or_rest(pair: Index, count: Index | None) -> None:
             mask = None if count is None else f.tail_mask(count, 2 * lanes)
             both = self._load(f, at, f.imul(pair, 2), 2 * lanes, mask)
             low = f.shuffle(both, both, range(0, 2 * lanes, 2))
             high = f.shuffle(both, both, range(1, 2 * lanes, 2))
-            some = None if count is None else f.idiv(f.iadd(count, 1), 2)
+            some = None if count is None else f.tail_mask(f.idiv(f.iadd(count, 1), 2), lanes)
             self._store(f, self._joined(f, low, high), to, pair, some)
 
         def single(pair: Index) -> None:
@@ -129,8 +129,8 @@ class _PairCopy:
 
         if stride == 1:
             whole = size // (2 * lanes) * lanes
-            f.loop(0, whole, lanes, lambda pair: vectors(pair, None))
-            if_any(f, size - 2 * whole, lambda rest: vectors(whole, rest))
+            f.loop(0, whole, lanes, lambda pair: whole_or_rest(pair, None))
+            if_any(f, size - 2 * whole, lambda rest: whole_or_rest(whole, rest))
             return
 
         def last(_: Index) -> None:
@@ -146,19 +146,16 @@ class _PairCopy:
         storage = self.source.element.storage
 
         def copy(second: Value | None) -> None:
-            def pairs(i: Index, count: Index | None, lanes: int) -> None:
-                mask = None if count is None else f.tail_mask(count, lanes)
+            def pairs(i: Index, mask: Value | None, lanes: int = lanes) -> None:
                 offset = f.imul(i, inner.stride)
                 low = self._load(f, at, offset, lanes, mask)
                 high = f.const(0, low.type) if second is None else self._load(f, second, offset, lanes, mask)
-                self._store(f, self._joined(f, low, high), to, i, count)
+                self._store(f, self._joined(f, low, high), to, i, mask)
 
-            if inner.stride != 1:
+            if inner.stride == 1:
+                vectors(f, inner.size, lanes, pairs)
+            else:
                 f.loop(0, inner.size, 1, lambda i: pairs(i, None, 1))
-                return
-            whole = inner.size // lanes * lanes
-            f.loop(0, whole, lanes, lambda i: pairs(i, None, lanes))
-            if_any(f, inner.size - whole, lambda rest: pairs(whole, rest, lanes))
 
         there = f.gep(at, self.pair.stride, storage)
         if self.pair.size % 2 == 0:
@@ -175,10 +172,8 @@ class _PairCopy:
         half, mask = f.const(16, low.type), f.const(0xFFFF, low.type)
         return f.binary("or", f.binary("and", low, mask), f.binary("shl", high, half))
 
-    def _store(self, f: Function, value: Value, to: Value, at: Index, count: Index | None) -> None:
-        """Store the first `count` lanes (None: all)."""
-        lanes = value.type.lanes
-        if count is None or count == lanes:
+    def _store(self, f: Function, value: Value, to: Value, at: Index, mask: Value | None) -> None:
+        if mask is None:
             f.store(value, to, at)
         else:
-            f.masked_store(value, to, at, f.tail_mask(count, lanes))
+            f.masked_store(value, to, at, mask)

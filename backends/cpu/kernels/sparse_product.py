@@ -4,7 +4,7 @@ jax.experimental.sparse calls."""
 from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.loops import fold, pack, unpack
+from stablehlo_py.backends.common.loops import fold, pack, unpack, vectors
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -104,10 +104,7 @@ class _Product:
             (total,) = fold(f, begin, end, 1, [types.constant(f, self.of, 0, self.lanes)], add)
             types.store(f, self.of, total, out, f.iadd(f.imul(row, self.width), column), mask)
 
-        whole = self.width - self.width % self.lanes
-        f.loop(0, whole, self.lanes, lambda column: run(column, None))
-        if whole < self.width:
-            run(whole, f.tail_mask(self.width - whole, self.lanes))
+        vectors(f, self.width, self.lanes, run)
 
     def _position(self, pointer: Value, place: Index) -> Value:
         value = types.load(self.f, self.position, pointer, place)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from stablehlo_py.backends.common.contraction import UNIT, Axis, Contraction, Operand, collapse
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
@@ -110,41 +111,41 @@ class Problem:
     plan: Plan
     arithmetic: Arithmetic
 
-    @property
+    @cached_property
     def step(self) -> int:
         """Elements of n per vector."""
         return self.plan.lanes // self.arithmetic.parts
 
-    @property
+    @cached_property
     def panel(self) -> int:
         """Elements of n per full panel."""
         return self.width // self.arithmetic.parts
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Scalars of a row of a full panel."""
         return self.plan.lanes * self.plan.vectors
 
-    @property
+    @cached_property
     def panels(self) -> IntLike:
         return -(-self.contraction.n.size // self.panel)
 
-    @property
+    @cached_property
     def blocks(self) -> IntLike:
         return -(-self.plan.rows.tiles // self.plan.block)
 
-    @property
+    @cached_property
     def in_chunks(self) -> bool:
         """Whether the contracted axes are walked in chunks, all rows of a block within each."""
         return is_known(self.plan.chunk) and self.plan.chunk < self.contraction.k[0].size
 
-    @property
+    @cached_property
     def sums_size(self) -> IntLike:
         """Scalars of the buffer for unfinished sums of a block of rows."""
         assert isinstance(self.plan.rows, Split)
         return self.plan.block * (self.plan.rows.base + bool(self.plan.rows.extra)) * self.width
 
-    @property
+    @cached_property
     def panel_size(self) -> IntLike:
         """Scalars of a packed panel of B."""
         return self.contraction.depth * self.width

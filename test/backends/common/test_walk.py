@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py import suite
 from stablehlo_py.backends.common.description import describe
-from stablehlo_py.backends.common.program import arena_bytes, repetition
+from stablehlo_py.backends.common.program import WORTH_LOOP, arena_bytes, repetition
 from stablehlo_py.backends.common.walk import Walk
 from stablehlo_py.debug.engines import at_stage
 from stablehlo_py.dialect.constants import numpy_dtype
@@ -113,3 +114,30 @@ def test_what_repeats_becomes_a_loop_where_that_spares_steps() -> None:
     assert repetition("xabab", 1) == (1, 1)  # two steps spared
     assert repetition("xaaaa", 1) == (1, 4)
     assert repetition("aabaab", 0) == (3, 2)
+
+
+def test_repetition_is_what_all_periods_would_find() -> None:
+    def longest(steps: str, start: int) -> tuple[int, int]:
+        best = (1, 1)
+        for period in range(1, (len(steps) - start) // 2 + 1):
+            times = 1
+            while steps[start + period * times :].startswith(steps[start : start + period]):
+                times += 1
+            if period * (times - 1) >= WORTH_LOOP and period * (times - 1) > best[0] * (best[1] - 1):
+                best = (period, times)
+        return best
+
+    random = np.random.default_rng(7)
+    for letters, length in ((1, 9), (2, 30), (3, 60), (5, 60)):
+        for _ in range(50):
+            steps = "".join(chr(letter) for letter in random.integers(0, letters, length))
+            start = int(random.integers(0, length))
+            assert repetition(steps, start) == longest(steps, start), (steps, start)
+
+
+def test_steps_that_do_not_repeat_are_not_compared() -> None:
+    steps = "".join(map(chr, range(200_000)))
+    began = time.perf_counter()
+    for start in range(0, 200_000, 2_000):
+        assert repetition(steps, start) == (1, 1)
+    assert time.perf_counter() - began < 5  # a comparison of every period takes minutes
