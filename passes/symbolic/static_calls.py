@@ -45,12 +45,14 @@ _OF_CALLS = ("call_target_name", "api_version", "backend_config", "called_comput
 Elements = Callable[[ir.Value], Sequence[IntLike]]
 
 
-def static_op(op: ir.Operation, elements: Elements) -> ir.Operation | None:
+def static_op(op: ir.Operation, elements: Elements, symbolic: bool) -> ir.Operation | None:
     """The static op that an op with size operands is, made before it; None where there is none, or where its attributes
-    depend on the call or on data. `elements` says what an operand holds."""
+    depend on the call or on data. `elements` says what an operand holds; `symbolic`: Sizes are of the call, not data,
+    so that a window may hold them."""
     types = [result.type for result in op.results]
     if name_of(op) == REDUCE_WINDOW:
-        return _reduce_window(op, types, elements)
+        sizes = [size for number in size_operands(op) for size in elements(op.operands[number])]
+        return _reduce_window(op, types, elements) if symbolic or is_known(*sizes) else None
     twin, places = _TWINS.get(name_of(op), ("", {}))
     if not twin or not all(type_.has_static_shape for type_ in types):
         return None

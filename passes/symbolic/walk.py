@@ -305,7 +305,7 @@ class Walk(Scope):
             if is_dynamic(value.type):
                 value.set_type(build.tensor(self.shape(value), value.type.element_type))
         for op in self._sizes:
-            static = static_op(op, self.elements)
+            static = static_op(op, self.elements, symbolic=self._given is None)
             if static is not None:
                 for old, new in zip(op.results, static.results, strict=True):
                     old.replace_all_uses_with(new)

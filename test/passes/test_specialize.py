@@ -133,3 +133,20 @@ def test_integers_that_double_do_not_grow_without_end() -> None:
     executable = shlo.compile(text)
     np.testing.assert_array_equal(executable(_numbers(3), np.int32(1))[0], _numbers(3))
     np.testing.assert_array_equal(executable.specialize((3,), ())(_numbers(3), np.int32(1))[0], _numbers(3))
+
+
+@pytest.mark.parametrize(("size", "windows"), [("5", "4"), ("?", "4"), ("?", "?")])
+def test_windows_that_depend_on_data_are_refused_where_shapes_are_known(size: str, windows: str) -> None:
+    types = f"tensor<{size}xf32>, tensor<f32>, {'tensor<1xi64>, ' * 4}tensor<1x2xi64>"
+    text = f"""func.func @main(%a: tensor<{size}xf32>, %w: tensor<1xi64>) -> tensor<{windows}xf32> {{
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %1 = stablehlo.constant dense<1> : tensor<1xi64>
+      %p = stablehlo.constant dense<0> : tensor<1x2xi64>
+      %0 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%a, %z, %w, %1, %1, %1, %p)
+        {{called_computations = [@add]}} : ({types}) -> tensor<{windows}xf32>
+      return %0 : tensor<{windows}xf32> }}
+    func.func private @add(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {{
+      %0 = stablehlo.add %x, %y : tensor<f32>
+      return %0 : tensor<f32> }}"""
+    with pytest.raises(shlo.UnsupportedError, match=r"depends on data|not given by constants"):
+        shlo.compile(text, options=shlo.Options(dynamic="specialize"))(_numbers(5), np.array([2]))
