@@ -48,7 +48,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
     targets, but for how large the blocks of factorizations are."""
     return {
         "hlo": ["legalize-quantized", "legalize-to-hlo"],
-        "stablehlo": ["inline", "symbol-dce", "symbolize"],
+        "stablehlo": ["inline", "symbol-dce", "infer-symbolic-shapes"],
         "optimized": [
             "cse",
             LOCAL_RULES,

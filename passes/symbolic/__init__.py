@@ -1,1 +1,1 @@
-"""Parts of the `symbolize` pass."""
+"""Parts of the `infer-symbolic-shapes` pass."""

@@ -85,7 +85,7 @@ def describe_symbol(name: str) -> str:
 
 
 def checks_of(module: ir.Module) -> list[Check]:
-    """The checks that `symbolize` left on a module."""
+    """The checks that `infer-symbolic-shapes` left on a module."""
     if CHECKS not in module.operation.attributes:
         return []
     found = []

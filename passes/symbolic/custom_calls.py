@@ -1,7 +1,8 @@
 """Custom calls whose results have dynamic shapes: their shapes, and the operands that say them.
 
 JAX gives any call of dynamic results `indices_of_shape_operands`, the operands (the last ones) that hold the results'
-shapes; `symbolize` drops them. Targets "stablehlo.dynamic_*" are ops whose attributes are operands (dialect/forms.py).
+shapes; `infer-symbolic-shapes` drops them. Targets "stablehlo.dynamic_*" are ops whose attributes are operands
+(dialect/forms.py).
 """
 
 from __future__ import annotations

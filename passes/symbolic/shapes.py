@@ -128,8 +128,8 @@ def _implicit_broadcast(scope: Scope, op: ir.Operation) -> Shapes:
             elif known not in (1, extent):
                 if not is_known(known) and not is_known(extent):
                     raise UnsupportedError(f"broadcasts {known} and {extent}, each of which may be 1")
-                open_size, sizes[dimension] = (extent, known) if is_known(known) else (known, extent)
-                sizes[dimension] = scope.unite(sizes[dimension], open_size, unless_one=open_size)
+                dynamic, sizes[dimension] = (extent, known) if is_known(known) else (known, extent)
+                sizes[dimension] = scope.unite(sizes[dimension], dynamic, unless_one=dynamic)
     return [sizes]
 
 

@@ -340,7 +340,7 @@ class Walk(Scope):
 
 
 def _is_settled(type_: ir.Type) -> bool:
-    """Whether a type, a tuple or another that is no tensor too, leaves no size open."""
+    """Whether a type, a tuple or another that is no tensor too, has no dynamic dimension."""
     return type_.has_static_shape if isinstance(type_, ir.RankedTensorType) else "?" not in str(type_)
 
 

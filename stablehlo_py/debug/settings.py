@@ -28,7 +28,7 @@ class Settings:
         entry: the function to run, where that is not `@main`.
         options: options of our compiler; other engines have none.
         pass_files: Python files whose passes are loaded first (`--load-pass`).
-        source: what our compiler compiles instead of the module: the same program with sizes left open, or that of one
+        source: what our compiler compiles instead of the module: the same program with dynamic sizes, or that of one
             process.
         target: the backend of our compiler.
         noise: errors that the evaluation of `hlo` puts on what it computes (`disturbed.py`).

@@ -15,7 +15,7 @@ REPLICATED = "hlo.replicated"
 # Windows of scatters count as a whole or not at all; on an op, those of that scatter. dialect/scatter_windows.py writes
 # it, evaluation and backends read it.
 WHOLE_WINDOWS = "hlo.whole_windows"
-# What a call of a program with dynamic dimensions must hold to. `symbolize` writes it, backends read it.
+# What a call of a program with dynamic dimensions must hold to. `infer-symbolic-shapes` writes it, backends read it.
 CHECKS = "hlo.checks"
 # A fingerprint of the ops as `peephole` left them, at its fixpoint. It writes and reads it.
 FIXPOINT = "hlo.fixpoint"
@@ -48,7 +48,8 @@ RESULT_INFO, GLOBAL_CONSTANT = "jax.result_info", "jax.global_constant"
 
 # Where each result lies: memory space, number, offset, bytes. `buffer-assignment` writes it, backends read it.
 SLICES = "hlo.slices"
-# A window that holds Sizes, in place of the op's own attributes. `symbolize` writes it; dialect/window.py reads it.
+# A window that holds Sizes, in place of the op's own attributes. `infer-symbolic-shapes`
+# writes it; dialect/window.py reads it.
 WINDOW = "hlo.window"
 # Order in memory of the dimensions of a custom call's buffers, and the user's line. Legalization writes, backends read.
 OPERAND_ORDERS, RESULT_ORDERS, SITE = "hlo.operand_orders", "hlo.result_orders", "hlo.site"

@@ -113,8 +113,8 @@ def called_function(op: Op) -> ir.OpView | None:
 
 
 def shape_operands(op: Op) -> tuple[int, ...]:
-    """Numbers of the operands of a call that hold the shapes of its results, which shape refinement and `symbolize`
-    take away."""
+    """Numbers of the operands of a call that hold the shapes of its results, which
+    `infer-symbolic-shapes` takes away."""
     named = op.attributes.get(SHAPE_OPERANDS)
     return tuple(named) if isinstance(named, ir.DenseIntElementsAttr) else ()
 

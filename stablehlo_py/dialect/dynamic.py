@@ -1,4 +1,4 @@
-"""Where a StableHLO module leaves sizes open: arguments of dynamic shape, ops whose operands' values decide shapes,
+"""Where shapes of a StableHLO module are dynamic: arguments of dynamic shape, ops whose operands' values decide shapes,
 and types that say nothing."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_symbolic(module: ir.Module) -> bool:
     return any(None in sizes for sizes in symbolic_inputs(module))
 
 
-def leaves_sizes_open(module: ir.Module) -> bool:
+def has_dynamic_shapes(module: ir.Module) -> bool:
     """Whether shapes have to be worked out: an operand of an op holds sizes, or a result has a dynamic dimension."""
     return any(
         size_operands(op) or any(is_dynamic(result.type) for result in op.results)

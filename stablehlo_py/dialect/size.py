@@ -8,7 +8,7 @@ An atom is a symbol (a dimension of an argument) or a function that no polynomia
     (4 * b) // 4 == b;  (b * 4 + 8) % 4 == 0;  str(b * 3 + 1) == "3*d0_0+1"
 
 An order is a bool only where it holds, or fails, for every value that the symbols may take: `b > 0` is True, `b < 16`
-raises `UndecidedSize`. `always_less` asks without raising; `size_hint` gives a number to decide about costs by.
+raises `GuardError`. `always_less` asks without raising; `size_hint` gives a number to decide about costs by.
 
 polynomial.py has the normal form, size_text.py reads and writes sizes.
 """
@@ -41,8 +41,8 @@ HINT = 100  # the value of a symbol where only costs depend on it
 SPECIALIZE = "specialize to concrete shapes: Options(dynamic='specialize')"
 
 
-class UndecidedSize(UnsupportedError):
-    """Code asked for something about a size that depends on the call."""
+class GuardError(UnsupportedError):
+    """Code asked for something about a size that depends on the call: what PyTorch would make a guard of."""
 
     def __init__(self, question: str) -> None:
         super().__init__(
@@ -78,12 +78,12 @@ class Size:
         return True
 
     def __index__(self) -> int:
-        raise UndecidedSize(f"what number {self} is")
+        raise GuardError(f"what number {self} is")
 
     __int__ = __index__
 
     def bit_length(self) -> int:
-        raise UndecidedSize(f"how many bits {self} has")
+        raise GuardError(f"how many bits {self} has")
 
     # --- arithmetic --------------------------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ def _sign(difference: IntLike, strict: bool) -> bool | None:
 
 def _decided(a: IntLike, relation: str, b: IntLike, answer: bool | None) -> bool:
     if answer is None:
-        raise UndecidedSize(f"{a} {relation} {b}")
+        raise GuardError(f"{a} {relation} {b}")
     return answer
 
 

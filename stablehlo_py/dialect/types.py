@@ -18,7 +18,7 @@ def shape(value: ir.Value | ir.Type) -> tuple[IntLike, ...]:
     (docs/dynamic-shapes.md), which behaves like an int.
 
     Raises:
-        UnsupportedError: a dynamic dimension without an encoding (`symbolize` has not run).
+        UnsupportedError: a dynamic dimension without an encoding (`infer-symbolic-shapes` has not run).
     """
     type_ = _tensor(value)
     static = tuple(type_.shape)
@@ -37,7 +37,7 @@ def static_shape(value: ir.Value | ir.Type) -> tuple[int, ...]:
     """The shape of a tensor, for code that only static sizes have.
 
     Raises:
-        UndecidedSize: a dimension is dynamic.
+        GuardError: a dimension is dynamic.
     """
     return tuple(map(int, shape(value)))
 
@@ -88,7 +88,7 @@ def i64(op: ir.OpView | ir.Operation, name: str) -> int:
     """An integer attribute, such as the number of a dimension.
 
     Raises:
-        UndecidedSize: it depends on sizes that a call brings along.
+        GuardError: it depends on dynamic sizes.
     """
     value = op.attributes[name].value
     return value if isinstance(value, int) else int(parse_sizes(value)[0])

@@ -30,7 +30,7 @@ def check_elements(module: ir.Module) -> None:
                 what = f"{type_} has more elements than any memory holds"
                 problems.append(Problem(what, user_location(op.location), op.name, "use smaller shapes"))
             if is_tensor(type_) and type_.has_static_shape and type_.encoding is not None:
-                what = f"{type_} has an encoding, though nothing of its shape is open"
+                what = f"{type_} has an encoding, though its shape is static"
                 encoded.append(Problem(what, user_location(op.location), op.name, "leave out the encoding"))
     if problems:
         raise ResourceError("the model needs more memory than there is", problems=problems)

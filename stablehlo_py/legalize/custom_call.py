@@ -200,7 +200,7 @@ def _dynamic(op: ir.OpView) -> Results:
 
 
 def _windows_of_data(op: ir.OpView) -> Results:
-    """Windows of known size, and those of a module of open sizes, are ops by now."""
+    """Windows of known size, and those of a module of dynamic sizes, are ops by now."""
     raise Unsupported(
         "has windows that are not given by constants, one number for each dimension (two of padding)",
         "compute their sizes from shapes, or make them constants",

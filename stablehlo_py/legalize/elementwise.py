@@ -48,7 +48,7 @@ def polygamma(op: ir.OpView) -> ir.Value:
     natural = build.like("and", natural, equal(build.like("subtract", n, build.like("floor", n)), zero))
     result = build.value("select", double, natural, result, nan)
     result = build.value("select", double, equal(n, zero), build.like("digamma", x), result)
-    # The op's own type does not name open sizes; the operands' do.
+    # The op's own type does not name dynamic sizes; the operands' do.
     element = element_type(op.result)
     return build.convert(result, element)
 

@@ -137,7 +137,7 @@ class DynamicSymbol:
 
     @staticmethod
     def named(name: str) -> DynamicSymbol:
-        """What a name (passes/symbolize.py) says."""
+        """What a name (passes/infer_symbolic_shapes.py) says."""
         argument, position, *divisor = map(int, name[1:].split("_"))
         return DynamicSymbol(name, argument, position, divisor[0] if divisor else 1, name[0] == "d", name[0] != "x")
 

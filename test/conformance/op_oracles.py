@@ -141,12 +141,12 @@ def _plain(text: str) -> str:
     from stablehlo_py.debug.promotions import convert_all_operands
     from stablehlo_py.dialect.context import make_context
     from stablehlo_py.mlir import ir, run_upstream
-    from stablehlo_py.passes.symbolize import Symbolize
+    from stablehlo_py.passes.infer_symbolic_shapes import InferSymbolicShapes
 
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_upstream(module, "func.func(stablehlo-legalize-composite-to-call),inline,symbol-dce")
-        Symbolize().run(module)
+        InferSymbolicShapes().run(module)
         convert_all_operands(module)
         if "!quant" in text:
             run_upstream(module, "func.func(stablehlo-legalize-quant-to-math)")

@@ -29,6 +29,8 @@ NAMES = {
     r"hlo\.fusion = .update.|`update` (fusion|kind)|\bkind `update`": "in-place update",
     r"\bclass (Probe|Position)\b": "dry run, delinearized index",
     r"\bneutral\b": "identity",
+    r"\b[sS]ymbolize\b|\bUndecidedSize\b": "infer-symbolic-shapes, GuardError",
+    r"\bopen[-_ ](sizes?|dimensions?)\b|\bsizes? (left )?open\b": "dynamic size",
     r"\bconfined?\b|\bclose_(over|region|captures)\b": "clamped, closure conversion",
 }
 PRODUCT = (
@@ -64,5 +66,5 @@ def test_the_list_finds_what_it_is_for() -> None:
     said = "the second road, mended, the yardstick, it stands alone, made it small, a finding is none"
     assert len(re.findall("|".join(WORDS), said)) == 6
     said = """typical_order settle_rows part_to_give_back hlo.settled hlo.whole "tiny" tiny_loop `update` fusion
-    class Probe: neutral confined"""
-    assert len(re.findall("|".join(NAMES), said)) == 11
+    class Probe: neutral confined symbolize open_size"""
+    assert len(re.findall("|".join(NAMES), said)) == 13

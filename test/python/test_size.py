@@ -6,8 +6,8 @@ import pytest
 
 from stablehlo_py.dialect import size
 from stablehlo_py.dialect.size import (
+    GuardError,
     Size,
-    UndecidedSize,
     always_at_most,
     always_less,
     content,
@@ -81,9 +81,9 @@ def test_orders_are_known_or_undecided():
     assert size.maximum(B, 0) is B
     assert not always_less(B, 2)
     assert always_at_most(B, 2 * B)
-    with pytest.raises(UndecidedSize, match="d0_0 < 16"):
+    with pytest.raises(GuardError, match="d0_0 < 16"):
         _ = B < 16
-    with pytest.raises(UndecidedSize, match="what number"):
+    with pytest.raises(GuardError, match="what number"):
         range(B)
     with pytest.raises(TypeError):
         _ = B * 0.5

@@ -15,7 +15,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.size import UndecidedSize, size_hint
+from stablehlo_py.dialect.size import GuardError, size_hint
 from stablehlo_py.dialect.types import i64s, shape
 
 
@@ -23,7 +23,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The kernel of a `dot` fusion: packing phases where they pay, a compute phase, and those that rooted.py adds."""
     try:
         return emit_rooted(fusion, target, "hlo.dot", _phases)
-    except UndecidedSize:
+    except GuardError:
         return loop.emit(fusion, target)  # element by element
 
 

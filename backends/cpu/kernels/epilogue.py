@@ -21,7 +21,7 @@ from stablehlo_py.codegen.index import Affine, Delinearized, add, delinearize, l
 from stablehlo_py.codegen.types import Lanes, constant, element, parts
 from stablehlo_py.dialect.index_map import Digits
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.size import IntLike, UndecidedSize, is_known, size_hint
+from stablehlo_py.dialect.size import GuardError, IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import flops_per_element
@@ -76,7 +76,7 @@ def _by_step(axes: Sequence[Axis]) -> list[int]:
     while len(order) < len(used):  # steps that come with the call: each is the product of the sizes that follow
         following = next((i for i in used if axes[i].c == step), None)
         if following is None:
-            raise UndecidedSize(f"an axis of a product goes through its result in steps of {step}")
+            raise GuardError(f"an axis of a product goes through its result in steps of {step}")
         order.insert(0, following)
         step *= axes[following].size
     return order

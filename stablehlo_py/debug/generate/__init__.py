@@ -119,11 +119,11 @@ def _choose_kind(draft: Draft) -> None:
     if draft.chance(0.06):
         draft.kind, draft.grid = "grid", GRIDS[draft.whole(0, len(GRIDS))]
     elif draft.chance(0.06):
-        draft.kind, draft.open_size = "symbolic", draft.whole(2, 9)
+        draft.kind, draft.dynamic_size = "symbolic", draft.whole(2, 9)
 
 
 def _first_shape(draft: Draft) -> list[int]:
-    """A shape for a first input; with open sizes in a symbolic program."""
+    """A shape for a first input; with dynamic sizes in a symbolic program."""
     shape = draft.shape()
     if draft.kind == "symbolic":
         shape = [size or 1 for size in shape[:3]] or [1]
@@ -138,7 +138,7 @@ def _program(seed: int, draft: Draft, case: Case, options: Options) -> Program:
         whole = on_grid(case.module, case.inputs, replicas, partitions)
         return Program(seed, whole, options, Variant(case.module, draft.grid))
     if any("?" in line for line in case.module.splitlines() if "func.func @main" in line):
-        sizes = (draft.open_size, 1, draft.open_size // 2)
+        sizes = (draft.dynamic_size, 1, draft.dynamic_size // 2)
         first, *more = at_sizes(case.module, case.inputs, sizes)
         return Program(seed, first, options, Variant(case.module), tuple(more))
     return Program(seed, case, options)

@@ -25,7 +25,7 @@ NOT_DRAWN = {
     "stablehlo.recv": "meets another process by a channel: test/grid/test_transfers.py",
     "stablehlo.rng": "every implementation draws numbers of its own: test/run/test_rng.py",
     "stablehlo.send": "meets another process by a channel: test/grid/test_transfers.py",
-    "stablehlo.set_dimension_size": "its result has an open size: test/python/test_dynamic.py",
+    "stablehlo.set_dimension_size": "its result has a dynamic size: test/python/test_dynamic.py",
 }
 
 

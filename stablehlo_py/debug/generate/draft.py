@@ -86,11 +86,11 @@ class Draft:
         self.inputs: list[np.ndarray] = []
         self.pool: list[ir.Value] = []
         self.depth = 0  # of regions around
-        # "plain"; "grid", for this many replicas and partitions; "symbolic", with a size left open that is this one in
+        # "plain"; "grid", for this many replicas and partitions; "symbolic", with a dynamic size that is this one in
         # the inputs.
         self.kind = "plain"
         self.grid: tuple[int, int] | None = None
-        self.open_size = 0
+        self.dynamic_size = 0
         self.channels = 0  # of collectives so far
         names, weights = list(ELEMENTS), np.array(list(ELEMENTS.values()))
         chosen = random.choice(len(names), size=2, replace=False, p=weights / weights.sum())
@@ -167,7 +167,7 @@ class Draft:
         """A new input of `@main`; inside a region a constant instead."""
         if self.depth or (letter_of(element) != "c" and DYNAMIC not in shape and self.chance(0.15)):
             return self.constant(self.array(shape, element), element)
-        self.inputs.append(self.array([self.open_size if size == DYNAMIC else size for size in shape], element))
+        self.inputs.append(self.array([self.dynamic_size if size == DYNAMIC else size for size in shape], element))
         return self.block.add_argument(ir.RankedTensorType.get(list(shape), element), ir.Location.unknown())
 
     def constant(self, array: np.ndarray | float | int, element: ir.Type) -> ir.Value:
@@ -249,7 +249,7 @@ class Draft:
         )
 
     def broadcast(self, value: ir.Value, shape: Sequence[int], dimensions: Sequence[int] = ()) -> ir.Value:
-        """`broadcast_in_dim`, dynamic where a size is open."""
+        """`broadcast_in_dim`, dynamic where a size is."""
         type_ = ir.RankedTensorType.get(list(shape), value.type.element_type)
         if DYNAMIC in shape:
             return self.op(
@@ -262,7 +262,7 @@ class Draft:
         return self.op("broadcast_in_dim", value, results=[type_], broadcast_dimensions=list(dimensions))
 
     def _sizes(self, shape: Sequence[int]) -> ir.Value:
-        """A shape as a value; its open size is that of an input."""
+        """A shape as a value; its dynamic size is that of an input."""
         i32 = ir.IntegerType.get_signless(32)
         of = next(value for value in self.block.arguments if DYNAMIC in value.type.shape)
         measured = self.op("get_dimension_size", of, dimension=list(of.type.shape).index(DYNAMIC))

@@ -40,7 +40,7 @@ def family(
     return register
 
 
-# Families that make sense of shapes in which a size is open: they look at no size, or at known ones.
+# Families that make sense of shapes in which a size is dynamic: they look at no size, or at known ones.
 SYMBOLIC = frozenset(
     "unary binary compare select clamp convert complex_parts squash transpose reduce reverse sort map_ "
     "reduce_precision optimization_barrier special_function tuples call".split()

@@ -39,19 +39,19 @@ def on_grid(module: str, inputs: Sequence[np.ndarray], replicas: int, partitions
 
 
 def at_sizes(module: str, inputs: Sequence[np.ndarray], sizes: Sequence[int]) -> list[Case]:
-    """The program with its open dimensions filled in, once for each size; the inputs are cut to it.
+    """The program with its dynamic dimensions filled in, once for each size; the inputs are cut to it.
 
     Raises ShloError where the sizes cannot be filled in.
     """
     with context():
         parsed = ir.Module.parse(module)
         shapes = [list(argument.type.shape) for argument in main_of(parsed).regions[0].blocks[0].arguments]
-        open_dimensions = [[axis for axis, size in enumerate(shape) if size == DYNAMIC] for shape in shapes]
+        dynamic_axes = [[axis for axis, size in enumerate(shape) if size == DYNAMIC] for shape in shapes]
     cases = []
     for size in sizes:
         cut = [
             array[tuple(slice(size) if axis in axes else slice(None) for axis in range(array.ndim))]
-            for array, axes in zip(inputs, open_dimensions, strict=True)
+            for array, axes in zip(inputs, dynamic_axes, strict=True)
         ]
         with context():
             cases.append(Case(str(static_module(module, cut)), tuple(array.copy() for array in cut)))

@@ -136,8 +136,8 @@ class Record:
         function: of elementwise ops without attributes, NumPy's function of the operands' arrays.
         value: NumPy's function of the op and the operands' arrays, as an array.
         region_value: NumPy's function of the op, the list of the operands' arrays and its regions, as a list.
-        shapes: of the results, over sizes that are known or not, for the verifier and for `symbolize`; None where all
-            operands and results have one shape, or the result's type says it.
+        shapes: of the results, over sizes that are known or not, for the verifier and for `infer-symbolic-shapes`; None
+            where all operands and results have one shape, or the result's type says it.
         factors: what the dimensions of operands and results have to do with each other (factors.py); where nothing can
             be said, why. Elementwise ops need none.
         numbers: attributes that number dimensions of an operand, and which operand that is. Dimensions that they do not

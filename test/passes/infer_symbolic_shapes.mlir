@@ -1,4 +1,4 @@
-// RUN: shlo-opt --pass-pipeline=symbolize --split-input-file %s | filecheck %s
+// RUN: shlo-opt --pass-pipeline=infer-symbolic-shapes --split-input-file %s | filecheck %s
 
 // Dimensions of arguments are symbols; arithmetic on sizes is followed, and what must be equal is.
 // CHECK: kind = "argument", {{.*}}message = "dimension 0 of argument 2 is {0}, and must be {1} (dimension 0 of argument 1)", op = "stablehlo.add", sizes = "eq(d1_0,d2_0), d2_0, d1_0"

@@ -27,7 +27,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.dynamic import is_symbolic, leaves_sizes_open
+from stablehlo_py.dialect.dynamic import has_dynamic_shapes, is_symbolic
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import attribute_of
@@ -37,10 +37,10 @@ from stablehlo_py.passmanager.base import Pass
 
 
 @dataclass(frozen=True)
-class Symbolize(Pass):
+class InferSymbolicShapes(Pass):
     """Give every dynamic dimension its size, as an expression over the dimensions of the arguments."""
 
-    name: ClassVar[str] = "symbolize"
+    name: ClassVar[str] = "infer-symbolic-shapes"
     required: ClassVar[bool] = True
 
     def run(self, module: ir.Module) -> None:
@@ -50,7 +50,7 @@ class Symbolize(Pass):
             UnsupportedError: sizes that depend on data, or that are not known to agree; all are named.
         """
         if not is_symbolic(module):
-            if leaves_sizes_open(module):
+            if has_dynamic_shapes(module):
                 make_static(module)
             return
         walk = walked(main_function(module).operation)
