@@ -27,22 +27,19 @@ from stablehlo_py.dialect.types import element_type, flag, is_complex, shape, te
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Blocking, policy_of
 from stablehlo_py.passes.shape_rules.slices import slice_edges
-from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
 from stablehlo_py.targets import DEFAULT_TARGET
 
 
 @dataclass(frozen=True)
-class BlockFactorizations(Pass):
+class BlockFactorizations(RulePass):
     """Splits Cholesky factorizations and triangular solves of two blocks or more. `block`: rows, 0 for the target's."""
 
     name: ClassVar[str] = "block-factorizations"
     block: int = 0
     target: str = DEFAULT_TARGET
-    disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
-        """The table that is applied; `disable` takes the names of its rules."""
         rules = RuleSet("block-factorizations")
         blocking = policy_of(self.target).blocking
         if blocking is None:
@@ -66,9 +63,6 @@ class BlockFactorizations(Pass):
             return _triangular_solve(op, _Blocks(rewriter), middle)
 
         return rules
-
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, self.rules(), disable=self.disable)
 
 
 def _middle(op: ir.Operation, blocking: Blocking) -> int | None:

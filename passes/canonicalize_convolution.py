@@ -26,25 +26,19 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, splat
 from stablehlo_py.passes.canonicalize_dot import DotNumbers, make_dot
 from stablehlo_py.passes.shape_rules.slices import slice_edges
-from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
 
 CONVOLUTION = RuleSet("canonicalize-convolution")
 
 
 @dataclass(frozen=True)
-class CanonicalizeConvolution(Pass):
+class CanonicalizeConvolution(RulePass):
     """Turns convolutions into dots where they are dots, folds padding into them, and removes batch groups."""
 
     name: ClassVar[str] = "canonicalize-convolution"
-    disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
-        """The table that is applied; `disable` takes the names of its rules."""
         return CONVOLUTION
-
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, self.rules(), disable=self.disable)
 
 
 def _spatial_sizes(op: ir.Operation) -> tuple[list[IntLike], list[IntLike], list[IntLike]]:

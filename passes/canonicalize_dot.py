@@ -24,25 +24,19 @@ from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use
 from stablehlo_py.passes.shape_rules.through import reshaped_operands, transposed_operands
-from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
 
 DOT = RuleSet("canonicalize-dot")
 
 
 @dataclass(frozen=True)
-class CanonicalizeDot(Pass):
+class CanonicalizeDot(RulePass):
     """Folds transposes, reshapes and slices into contractions; turns trivial contractions into multiplies."""
 
     name: ClassVar[str] = "canonicalize-dot"
-    disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
-        """The table that is applied; `disable` takes the names of its rules."""
         return DOT
-
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, self.rules(), disable=self.disable)
 
 
 @dataclass

@@ -22,22 +22,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.mlir import ir
 from stablehlo_py.passes.shape_rules import SHAPES
-from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import RuleSet, apply_rules
+from stablehlo_py.passmanager.rewrite import RulePass, RuleSet
 
 
 @dataclass(frozen=True)
-class CanonicalizeShapes(Pass):
+class CanonicalizeShapes(RulePass):
     """Merges and moves reshapes, transposes, broadcasts and slices, so that work is done on the smallest shape."""
 
     name: ClassVar[str] = "canonicalize-shapes"
-    disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
-        """The table that is applied; `disable` takes the names of its rules."""
         return SHAPES
-
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, self.rules(), disable=self.disable)

@@ -24,8 +24,7 @@ from stablehlo_py.dialect.ops import record_of, records
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use
-from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, Rule, RuleSet, apply_rules, defining
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, Rule, RulePass, RuleSet, defining
 
 #: Ops that fold: their records say where.
 FOLDABLE = tuple(record.name for record in records() if record.exact is not None)
@@ -34,15 +33,15 @@ _MOVES = frozenset({"hlo.convert", "hlo.reshape", "hlo.slice"})
 
 
 @dataclass(frozen=True)
-class Fold(Pass):
+class Fold(RulePass):
     """Evaluates ops on constants, where the result is the same bits as at run time."""
 
     name: ClassVar[str] = "fold"
     max_elements: int = 1024
     max_moved_elements: int = 1 << 22
 
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, fold_rules(self.max_elements, self.max_moved_elements))
+    def rules(self) -> RuleSet:
+        return fold_rules(self.max_elements, self.max_moved_elements)
 
 
 def fold_rules(max_elements: int = 1024, max_moved_elements: int = 1 << 22) -> RuleSet:

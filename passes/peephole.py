@@ -23,24 +23,20 @@ from stablehlo_py.passes.fold import fold_rules
 from stablehlo_py.passes.shape_rules import SHAPES
 from stablehlo_py.passes.simplify import simplify_rules
 from stablehlo_py.passes.simplify_rules import APPROXIMATE, EXACT
-from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import RuleSet, apply_rules
+from stablehlo_py.passmanager.rewrite import RulePass, RuleSet
 
 
 @dataclass(frozen=True)
-class Peephole(Pass):
+class Peephole(RulePass):
     """Applies the rules of fold, simplify and the canonicalize passes together, until none matches."""
 
     name: ClassVar[str] = "peephole"
     allow_approximate: bool = False
-    disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
-        """The table that is applied; `disable` takes the names of its rules."""
         return peephole_rules(self.allow_approximate)
 
     def tables(self) -> dict[str, RuleSet]:
-        """Its parts, by the names of the passes that apply one alone."""
         return {
             "fold": fold_rules(),
             "simplify": EXACT + APPROXIMATE if self.allow_approximate else EXACT,
@@ -56,7 +52,7 @@ class Peephole(Pass):
             del attributes[FIXPOINT]
             if fingerprint == self._fingerprint(module):
                 return
-        apply_rules(module, self.rules(), disable=self.disable)
+        super().run(module)
         attributes[FIXPOINT] = ir.StringAttr.get(self._fingerprint(module))
 
     def _fingerprint(self, module: ir.Module) -> str:

@@ -16,27 +16,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fold import fold_rules
 from stablehlo_py.passes.simplify_rules import APPROXIMATE, EXACT
-from stablehlo_py.passmanager.base import Pass
-from stablehlo_py.passmanager.rewrite import RuleSet, apply_rules
+from stablehlo_py.passmanager.rewrite import RulePass, RuleSet
 
 
 @dataclass(frozen=True)
-class Simplify(Pass):
+class Simplify(RulePass):
     """Applies algebraic rules and constant folding until none matches."""
 
     name: ClassVar[str] = "simplify"
     allow_approximate: bool = False
-    disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
-        """The table that is applied; `disable` takes the names of its rules."""
         return simplify_rules(self.allow_approximate)
-
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, self.rules(), disable=self.disable)
 
 
 def simplify_rules(allow_approximate: bool = False) -> RuleSet:

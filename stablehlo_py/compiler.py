@@ -29,6 +29,7 @@ from stablehlo_py.options import Options
 from stablehlo_py.passmanager.instrumentation import Instrumentation
 from stablehlo_py.passmanager.pipeline import Pipeline, Step, step_name
 from stablehlo_py.passmanager.registry import revision
+from stablehlo_py.passmanager.rewrite import RulePass
 from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.cache import CacheEntry, key_of
@@ -96,8 +97,8 @@ def toggles(opt_level: int = 1, target: str = DEFAULT_TARGET) -> dict[str, tuple
     for step in _steps(Options(opt_level=opt_level), get_backend(target)):
         if _is_required(step):
             continue
-        rules = [rule.name for rule in step.rules()] if hasattr(step, "rules") else []
-        already: tuple[str, ...] = getattr(step, "disable", ())
+        rules = [rule.name for rule in step.rules()] if isinstance(step, RulePass) else []
+        already = step.disable if isinstance(step, RulePass) else ()
         found.setdefault(step_name(step), {}).update(dict.fromkeys(rule for rule in rules if rule not in already))
     return {name: tuple(rules) for name, rules in found.items()}
 
@@ -139,9 +140,10 @@ def pass_name(text: str) -> str:
 
 def _rule_names(step: Step) -> dict[str, frozenset[str]]:
     """What a name may stand for in a step: a rule for itself, a table of rules for all of them."""
-    names = {rule.name: frozenset((rule.name,)) for rule in step.rules()} if hasattr(step, "rules") else {}
-    tables = step.tables() if hasattr(step, "tables") else {}
-    return names | {name: frozenset(rule.name for rule in table) for name, table in tables.items()}
+    if not isinstance(step, RulePass):
+        return {}
+    names = {rule.name: frozenset((rule.name,)) for rule in step.rules()}
+    return names | {name: frozenset(rule.name for rule in table) for name, table in step.tables().items()}
 
 
 def _without(step: Step, disabled: Collection[str]) -> Step:
@@ -150,10 +152,9 @@ def _without(step: Step, disabled: Collection[str]) -> Step:
     switched_off = {field: False for name, field in _switches(step).items() if name in disabled}
     if switched_off:
         step = replace(step, **switched_off)  # type: ignore[type-var]
-    if isinstance(step, str) or not names:
-        return step
-    already: tuple[str, ...] = getattr(step, "disable", ())
-    return replace(step, disable=tuple(sorted(names.union(already))))  # type: ignore[call-arg]
+    if isinstance(step, RulePass) and names:
+        step = replace(step, disable=tuple(sorted(names.union(step.disable))))
+    return step
 
 
 @lru_cache(maxsize=4)

@@ -48,6 +48,7 @@ from stablehlo_py.dialect.size import GuardError
 from stablehlo_py.dialect.types import module_of, operations
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir
+from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import IMPURE, PURE, effect_kind, has_uses, is_pure
 from stablehlo_py.passmanager.suggest import near_miss
 
@@ -118,6 +119,24 @@ class RuleSet:
                 for root in rule.roots:
                     table.setdefault(root, []).append(rule)
         return {root: tuple(rules) for root, rules in table.items()}
+
+
+@dataclass(frozen=True)
+class RulePass(Pass):
+    """Base of passes that apply a table of rules until none matches. `disable` takes names of rules."""
+
+    disable: tuple[str, ...] = ()
+
+    def rules(self) -> RuleSet:
+        """The table that is applied."""
+        raise NotImplementedError
+
+    def tables(self) -> dict[str, RuleSet]:
+        """Its parts, by the names of the passes that apply one alone."""
+        return {}
+
+    def run(self, module: ir.Module) -> None:
+        apply_rules(module, self.rules(), disable=self.disable)
 
 
 @dataclass
