@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from stablehlo_py.debug.ops import create
 from stablehlo_py.debug.parts import run_in_parts
 from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
@@ -23,25 +24,17 @@ from stablehlo_py.dialect.calls import MAIN, new_function
 from stablehlo_py.errors import ArgumentError, OptionError
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 from stablehlo_py.options import Options
+from stablehlo_py.rules import Rules
 from stablehlo_py.targets import DEFAULT_TARGET
 
 Engine = Callable[[Source, Sequence[np.ndarray], Settings], list[np.ndarray]]
-ENGINES: dict[str, Engine] = {}
+ENGINES: Rules[Engine] = Rules()
+engine = ENGINES.rule
 # Ops of programs that may take for ever and be right: they count, or wait for the host.
 MAY_LAST = re.compile(r"stablehlo\.(while|infeed|outfeed|recv|send)\b")
 # What `caller` asks for: elements of all arguments, processes, seconds that these wait for each other.
 MOST_ELEMENTS, MOST_PROCESSES, GRID_S = 1 << 20, 16, 1.0
 ORACLES = ("reference", "jax", "hlo", "opt0")
-
-
-def engine(name: str) -> Callable[[Engine], Engine]:
-    """Decorator: register an engine."""
-
-    def register(function: Engine) -> Engine:
-        ENGINES[name] = function
-        return function
-
-    return register
 
 
 def require_oracle(name: str) -> str:
@@ -300,8 +293,7 @@ def split_complex_results(module: ir.Module) -> list[bool]:
                 values.append(value)
                 continue
             for part in ("real", "imag"):
-                made = ir.Operation.create(f"stablehlo.{part}", operands=[value], infer_type=True, ip=point)
-                values.append(made.result)
+                values.append(create(part, point, value))
         ir.Operation.create("func.return", operands=values, ip=point)
         last.operation.erase()
         set_signature(main)
@@ -316,10 +308,8 @@ def split_complex_arguments(module: ir.Module) -> list[bool]:
     for argument in [each for each, is_complex in zip(block.arguments, split, strict=True) if is_complex]:
         part = ir.RankedTensorType.get(list(argument.type.shape), argument.type.element_type.element_type)
         parts = [block.add_argument(part, argument.location) for _ in range(2)]
-        made = ir.Operation.create(
-            "stablehlo.complex", operands=parts, infer_type=True, ip=ir.InsertionPoint.at_block_begin(block)
-        )
-        argument.replace_all_uses_with(made.result)
+        whole = create("complex", ir.InsertionPoint.at_block_begin(block), *parts)
+        argument.replace_all_uses_with(whole)
     for number in reversed(range(len(split))):
         if split[number]:
             block.erase_argument(number)

@@ -18,21 +18,13 @@ from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import flag, i64, i64s, shape, text
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
+from stablehlo_py.rules import Rules
 
 Array = np.ndarray
 Evaluator = Callable[[ir.Operation, Sequence[Array]], Sequence[Array]]
-EVALUATORS: dict[str, Evaluator] = {}
-
-
-def evaluator(name: str) -> Callable[[Evaluator], Evaluator]:
-    """Decorator: enter the evaluation of an op into the table. It takes operands as they are, or wide, and returns
-    results of any float type."""
-
-    def register(function: Evaluator) -> Evaluator:
-        EVALUATORS[f"stablehlo.{name}"] = function
-        return function
-
-    return register
+# An evaluation takes operands as they are, or wide, and returns results of any float type.
+EVALUATORS: Rules[Evaluator] = Rules("stablehlo.")
+evaluator = EVALUATORS.rule
 
 
 def evaluate(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:

@@ -3,6 +3,7 @@ only ops of one type: operands are converted before the op."""
 
 from __future__ import annotations
 
+from stablehlo_py.debug.ops import typed
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import ir
 
@@ -33,7 +34,7 @@ def convert_operands(op: ir.Operation) -> None:
         element = op.regions[region].blocks[0].arguments[argument].type.element_type
         type_ = ir.RankedTensorType.get(operand.type.shape, element)
         if type_ != operand.type:
-            op.operands[number] = _convert(operand, type_, ir.InsertionPoint(op))
+            op.operands[number] = typed("convert", type_, ir.InsertionPoint(op), operand)
 
 
 def _places(op: ir.Operation) -> dict[int, tuple[int, int]]:
@@ -57,10 +58,6 @@ def _choose_among_sums(op: ir.Operation) -> None:
     if isinstance(narrow.element_type, ir.FloatType) or narrow == wide:
         return
     for argument in choice.arguments:
-        back = _convert(argument, narrow, ir.InsertionPoint.at_block_begin(choice))
+        back = typed("convert", narrow, ir.InsertionPoint.at_block_begin(choice), argument)
         argument.replace_all_uses_except(back, back.owner.operation)
         argument.set_type(wide)
-
-
-def _convert(value: ir.Value, type_: ir.Type, point: ir.InsertionPoint) -> ir.Value:
-    return ir.Operation.create("stablehlo.convert", results=[type_], operands=[value], ip=point).result

@@ -9,13 +9,14 @@ of the operands it ends its process on: operands are converted (`promotions.py`)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from stablehlo_py.debug.ops import compared, constant, create, typed, zeros
 from stablehlo_py.debug.promotions import PROMOTING, convert_operands
-from stablehlo_py.dialect.constants import constant_value, from_numpy, numpy_dtype
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 
 Rewrite = Callable[[ir.Operation], None]
@@ -31,16 +32,9 @@ def rewrite_for_reference(module: ir.Module) -> None:
 
 
 def _rewrite(module: ir.Module, rewrites: Mapping[str, Rewrite]) -> None:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    for op in operations(module.operation):
         if op.name in rewrites:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
-        rewrites[op.name](op)
+            rewrites[op.name](op)
 
 
 def _dot_general(op: ir.Operation) -> None:
@@ -54,17 +48,8 @@ def _is_empty(op: ir.Operation) -> bool:
 
 
 def _replace_by_zeros(op: ir.Operation) -> None:
-    op.results[0].replace_all_uses_with(_zeros(op.results[0].type, ir.InsertionPoint(op)))
+    op.results[0].replace_all_uses_with(zeros(op.results[0].type, ir.InsertionPoint(op)))
     op.erase()
-
-
-def _zeros(type_: ir.RankedTensorType, point: ir.InsertionPoint) -> ir.Value:
-    element = type_.element_type
-    if isinstance(element, ir.ComplexType):
-        part = _zeros(ir.RankedTensorType.get(type_.shape, element.element_type), point)
-        return _create("complex", point, [part, part])
-    value = {"value": from_numpy(np.zeros(type_.shape, numpy_dtype(element)), element)}
-    return ir.Operation.create("stablehlo.constant", [type_], attributes=value, ip=point).result
 
 
 def _convolution(op: ir.Operation) -> None:
@@ -99,7 +84,7 @@ def _convolution(op: ir.Operation) -> None:
 
 
 def _transposed(value: ir.Value, permutation: Sequence[int], point: ir.InsertionPoint) -> ir.Value:
-    return _create("transpose", point, [value], {"permutation": ir.DenseI64ArrayAttr.get(list(permutation))})
+    return create("transpose", point, value, permutation=ir.DenseI64ArrayAttr.get(list(permutation)))
 
 
 def _compare(op: ir.Operation) -> None:
@@ -108,26 +93,19 @@ def _compare(op: ir.Operation) -> None:
         return
     point = ir.InsertionPoint(op)
     keys = [_ordered_bits(operand, point) for operand in op.operands]
-    attributes = {"comparison_direction": op.attributes["comparison_direction"]}
-    op.results[0].replace_all_uses_with(_create("compare", point, keys, attributes))
+    direction = op.attributes["comparison_direction"]
+    op.results[0].replace_all_uses_with(create("compare", point, *keys, comparison_direction=direction))
     op.erase()
 
 
 def _ordered_bits(value: ir.Value, point: ir.InsertionPoint) -> ir.Value:
     """Signed integers in the order of the floats: the bits, all but the sign turned round for negative ones."""
-    width = value.type.element_type.width
+    width, sizes = value.type.element_type.width, value.type.shape
     integer = ir.IntegerType.get_signless(width)
-    type_ = ir.RankedTensorType.get(value.type.shape, integer)
-    bits = ir.Operation.create("stablehlo.bitcast_convert", [type_], [value], ip=point).result
-
-    def number(content: int) -> ir.Value:
-        splat = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(integer, content))
-        return ir.Operation.create("stablehlo.constant", [type_], attributes={"value": splat}, ip=point).result
-
-    less = ir.Attribute.parse("#stablehlo<comparison_direction LT>")
-    negative = _create("compare", point, [bits, number(0)], {"comparison_direction": less})
-    turned = _create("xor", point, [bits, number(2 ** (width - 1) - 1)])
-    return _create("select", point, [negative, turned, bits])
+    bits = typed("bitcast_convert", ir.RankedTensorType.get(sizes, integer), point, value)
+    negative = compared("LT", bits, constant(np.zeros(sizes), integer, point), point)
+    turned = create("xor", point, bits, constant(np.full(sizes, 2 ** (width - 1) - 1), integer, point))
+    return create("select", point, negative, turned, bits)
 
 
 def _real_dynamic_slice(op: ir.Operation) -> None:
@@ -140,19 +118,8 @@ def _real_dynamic_slice(op: ir.Operation) -> None:
         name: ir.DenseI64ArrayAttr.get(constant_value(maker).tolist())
         for name, maker in zip(names, makers, strict=True)
     }
-    op.results[0].replace_all_uses_with(_create("slice", ir.InsertionPoint(op), [op.operands[0]], attributes))
+    op.results[0].replace_all_uses_with(create("slice", ir.InsertionPoint(op), op.operands[0], **attributes))
     op.erase()
-
-
-def _create(
-    name: str,
-    point: ir.InsertionPoint,
-    operands: Sequence[ir.Value],
-    attributes: Mapping[str, ir.Attribute] | None = None,
-) -> ir.Value:
-    return ir.Operation.create(
-        f"stablehlo.{name}", operands=list(operands), attributes=dict(attributes or {}), infer_type=True, ip=point
-    ).result
 
 
 def _broadcast_select(op: ir.Operation) -> None:
@@ -164,13 +131,11 @@ def _broadcast_select(op: ir.Operation) -> None:
         kept = [axis for axis, size in enumerate(own.shape, len(sizes) - own.rank) if size == sizes[axis]]
         if len(kept) < own.rank:
             flat = ir.RankedTensorType.get([sizes[axis] for axis in kept], own.element_type)
-            operand = ir.Operation.create("stablehlo.reshape", [flat], [operand], ip=point).result
+            operand = typed("reshape", flat, point, operand)
         wide = ir.RankedTensorType.get(sizes, own.element_type)
-        dimensions = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get(kept)}
-        operands.append(
-            ir.Operation.create("stablehlo.broadcast_in_dim", [wide], [operand], dimensions, ip=point).result
-        )
-    op.results[0].replace_all_uses_with(_create("select", point, operands))
+        dimensions = ir.DenseI64ArrayAttr.get(kept)
+        operands.append(typed("broadcast_in_dim", wide, point, operand, broadcast_dimensions=dimensions))
+    op.results[0].replace_all_uses_with(create("select", point, *operands))
     op.erase()
 
 
@@ -190,10 +155,8 @@ def _round(op: ir.Operation) -> None:
         return
     point = ir.InsertionPoint(op)
     single = ir.RankedTensorType.get(type_.shape, ir.F32Type.get())
-    wide = ir.Operation.create("stablehlo.convert", [single], list(op.operands), ip=point).result
-    rounded = _create(op.name.removeprefix("stablehlo."), point, [wide])
-    narrow = ir.Operation.create("stablehlo.convert", [type_], [rounded], ip=point).result
-    op.results[0].replace_all_uses_with(narrow)
+    rounded = create(op.name.removeprefix("stablehlo."), point, typed("convert", single, point, op.operands[0]))
+    op.results[0].replace_all_uses_with(typed("convert", type_, point, rounded))
     op.erase()
 
 
@@ -212,23 +175,14 @@ def _convert(op: ir.Operation) -> None:
     ):
         return
     point = ir.InsertionPoint(op)
-
-    def compared(direction: str, value: ir.Value, other: ir.Value) -> ir.Value:
-        direction_ = ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")
-        return _create("compare", point, [value, other], {"comparison_direction": direction_})
-
-    def constant(value: float, type_: ir.RankedTensorType) -> ir.Value:
-        attributes = {"value": from_numpy(np.full(type_.shape, value), type_.element_type)}
-        return ir.Operation.create("stablehlo.constant", [type_], attributes=attributes, ip=point).result
-
     if scale[1]:
-        is_number = compared("GT", operand, _zeros(operand.type, point))
+        is_number = compared("GT", operand, zeros(operand.type, point), point)
     else:
-        codes = ir.RankedTensorType.get(operand.type.shape, ir.IntegerType.get_unsigned(8))
-        code = ir.Operation.create("stablehlo.bitcast_convert", [codes], [operand], ip=point).result
-        is_number = compared("LT", code, constant(255, codes))
-    nan = constant(math.nan, result.type)
-    result.replace_all_uses_with(_create("select", point, [is_number, op.clone(ip=point).result, nan]))
+        byte = ir.IntegerType.get_unsigned(8)
+        code = typed("bitcast_convert", ir.RankedTensorType.get(operand.type.shape, byte), point, operand)
+        is_number = compared("LT", code, constant(np.full(operand.type.shape, 255), byte, point), point)
+    nan = constant(np.full(result.type.shape, np.nan), result.type.element_type, point)
+    result.replace_all_uses_with(create("select", point, is_number, op.clone(ip=point).result, nan))
     op.erase()
 
 

@@ -24,8 +24,9 @@ import ml_dtypes
 import numpy as np
 
 from stablehlo_py.debug.compare import gaps, is_exact
+from stablehlo_py.debug.ops import compared, constant, create
 from stablehlo_py.debug.settings import context
-from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops import record_of, records
 from stablehlo_py.mlir import ir
 
@@ -185,27 +186,27 @@ def _flushed(
     """The value with zeros of random signs for its zeros, and for its subnormal numbers."""
     element, sizes = value.type.element_type, list(value.type.shape)
     if isinstance(element, ir.ComplexType):
-        parts = (_flushed(_create(part, point, value), random, point, subnormal) for part in ("real", "imag"))
-        return _create("complex", point, *parts)
+        parts = (_flushed(create(part, point, value), random, point, subnormal) for part in ("real", "imag"))
+        return create("complex", point, *parts)
     dtype = numpy_dtype(element)
     info = ml_dtypes.finfo(dtype)
     bound = np.full(sizes, float(info.smallest_normal if subnormal else info.smallest_subnormal))
     zeros = np.where(random.random(sizes) < 0.5, 0.0, -0.0)
-    small = _compared("LT", _create("abs", point, value), _constant(bound, element, point), point)
-    return _create("select", point, small, _constant(zeros, element, point), value)
+    small = compared("LT", create("abs", point, value), constant(bound, element, point), point)
+    return create("select", point, small, constant(zeros, element, point), value)
 
 
 def _signed_nans(value: ir.Value, random: np.random.Generator, point: ir.InsertionPoint) -> ir.Value:
     """The value with NaNs of other signs: all positive, all negative, or each its own."""
     element, sizes = value.type.element_type, list(value.type.shape)
     if isinstance(element, ir.ComplexType):
-        parts = (_signed_nans(_create(part, point, value), random, point) for part in ("real", "imag"))
-        return _create("complex", point, *parts)
+        parts = (_signed_nans(create(part, point, value), random, point) for part in ("real", "imag"))
+        return create("complex", point, *parts)
     if not np.isnan(np.array(np.nan).astype(numpy_dtype(element)).astype(np.float64)):
         return value  # the type has none
     negative = random.random(sizes) < random.choice([0.0, 0.5, 1.0])
-    unequal = _compared("NE", value, value, point)
-    return _create("select", point, unequal, _constant(np.where(negative, -np.nan, np.nan), element, point), value)
+    unequal = compared("NE", value, value, point)
+    return create("select", point, unequal, constant(np.where(negative, -np.nan, np.nan), element, point), value)
 
 
 def _adds(op: ir.Operation) -> bool:
@@ -244,19 +245,10 @@ def _noisy(value: ir.Value, ulps: float, random: np.random.Generator, point: ir.
         part = element.element_type
         real = _errors(part, sizes, ulps, 1.0, random, point)
         imaginary = _errors(part, sizes, ulps, 0.0, random, point)
-        factor = _create("complex", point, real, imaginary)
+        factor = create("complex", point, real, imaginary)
     else:
         factor = _errors(element, sizes, ulps, 1.0, random, point)
-    return _create("multiply", point, value, factor)
-
-
-def _create(name: str, point: ir.InsertionPoint, *operands: ir.Value) -> ir.Value:
-    return ir.Operation.create(f"stablehlo.{name}", operands=list(operands), infer_type=True, ip=point).result
-
-
-def _compared(direction: str, a: ir.Value, b: ir.Value, point: ir.InsertionPoint) -> ir.Value:
-    how = {"comparison_direction": ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")}
-    return ir.Operation.create("stablehlo.compare", operands=[a, b], attributes=how, infer_type=True, ip=point).result
+    return create("multiply", point, value, factor)
 
 
 def _errors(
@@ -270,10 +262,4 @@ def _errors(
     dtype = numpy_dtype(element)
     eps = float(ml_dtypes.finfo(dtype).eps)
     signs = random.choice([-1.0, 1.0], size=tuple(sizes))
-    return _constant(center + signs * ulps * eps, element, point)
-
-
-def _constant(array: np.ndarray, element: ir.Type, point: ir.InsertionPoint) -> ir.Value:
-    value = from_numpy(np.asarray(array).astype(numpy_dtype(element)), element)
-    type_ = ir.RankedTensorType.get(list(np.shape(array)), element)
-    return ir.Operation.create("stablehlo.constant", [type_], attributes={"value": value}, ip=point).result
+    return constant(center + signs * ulps * eps, element, point)

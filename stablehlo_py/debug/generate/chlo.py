@@ -9,6 +9,7 @@ from stablehlo_py.debug.generate.draft import Draft, found, letter, require, siz
 from stablehlo_py.debug.generate.elementwise import BINARY, DIRECTIONS
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.regions import orderable
+from stablehlo_py.debug.ops import create
 from stablehlo_py.mlir import ir
 
 # Special functions by where they are drawn: anywhere, in (-1, 1), above 1, above 0.
@@ -124,6 +125,6 @@ def scan(d: Draft) -> Made:
     made = d.make("chlo.scan", [x, init], [x.type, init.type], attributes, regions=1)
     block = made.regions[0].blocks.append(init.type, init.type)
     point = ir.InsertionPoint(block)
-    total = ir.Operation.create(f"stablehlo.{name}", operands=list(block.arguments), infer_type=True, ip=point).result
+    total = create(name, point, *block.arguments)
     ir.Operation.create("stablehlo.return", operands=[total, total], ip=point)
     return list(made.results)

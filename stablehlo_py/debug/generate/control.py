@@ -6,6 +6,7 @@ import numpy as np
 
 from stablehlo_py.debug.generate.draft import Draft, NothingFits, require
 from stablehlo_py.debug.generate.families import Made, family, table
+from stablehlo_py.debug.ops import compared, constant, create
 from stablehlo_py.mlir import MLIRError, ir
 
 MAX_DEPTH = 2
@@ -65,15 +66,8 @@ def while_(d: Draft) -> Made:
     types = [value.type for value in values]
     made = d.make("while", values, types, {}, regions=2)
     condition, step = (made.regions[number].blocks.append(*types) for number in range(2))
-    less = ir.Attribute.parse("#stablehlo<comparison_direction LT>")
-    test = ir.Operation.create(
-        "stablehlo.compare",
-        operands=[condition.arguments[0], bound],
-        attributes={"comparison_direction": less},
-        infer_type=True,
-        ip=ir.InsertionPoint(condition),
-    )
-    ir.Operation.create("stablehlo.return", operands=[test.result], ip=ir.InsertionPoint(condition))
+    test = compared("LT", condition.arguments[0], bound, ir.InsertionPoint(condition))
+    ir.Operation.create("stablehlo.return", operands=[test], ip=ir.InsertionPoint(condition))
     inside(d, step, list(step.arguments), types[1:], d.whole(1, 5))
     _count(step, i32)
     return list(made.results)[1:]
@@ -83,12 +77,7 @@ def _count(block: ir.Block, i32: ir.Type) -> None:
     """Return the first argument plus one, before what the block returns already."""
     last = list(block.operations)[-1].operation
     point = ir.InsertionPoint(last)
-    one = ir.Attribute.parse("dense<1> : tensor<i32>")
-    type_ = ir.RankedTensorType.get([], i32)
-    number = ir.Operation.create("stablehlo.constant", [type_], attributes={"value": one}, ip=point).result
-    following = ir.Operation.create(
-        "stablehlo.add", operands=[block.arguments[0], number], infer_type=True, ip=point
-    ).result
+    following = create("add", point, block.arguments[0], constant(1, i32, point))
     ir.Operation.create("stablehlo.return", operands=[following, *last.operands], ip=point)
     last.erase()
 

@@ -11,6 +11,7 @@ from stablehlo_py.debug.generate.contractions import moderate
 from stablehlo_py.debug.generate.draft import DYNAMIC, MAX_ELEMENTS, Draft, elements, letter, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import padding
+from stablehlo_py.debug.ops import create, order
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.mlir import ir
 
@@ -51,29 +52,14 @@ def body(op: ir.Operation, number: int, types: Sequence[ir.Type], make: Body) ->
     ir.Operation.create("stablehlo.return", operands=values, ip=ir.InsertionPoint(block))
 
 
-def scalar(name: str, point: ir.InsertionPoint, *operands: ir.Value, **attributes: ir.Attribute) -> ir.Value:
-    """An op on scalars inside a region."""
-    return ir.Operation.create(
-        f"stablehlo.{name}", operands=list(operands), attributes=attributes, infer_type=True, ip=point
-    ).result
-
-
 def applies(name: str) -> Body:
     """The body that is one op."""
-    return lambda arguments, point: [scalar(name, point, *arguments)]
+    return lambda arguments, point: [create(name, point, *arguments)]
 
 
 def scalar_type(value: ir.Value) -> ir.Type:
     """tensor<element>."""
     return ir.RankedTensorType.get([], value.type.element_type)
-
-
-def order(direction: str, total: bool = False) -> dict[str, ir.Attribute]:
-    """Attributes of a comparison, `total` for the total order of floats."""
-    attributes = {"comparison_direction": ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")}
-    if total:
-        attributes["compare_type"] = ir.Attribute.parse("#stablehlo<comparison_type TOTALORDER>")
-    return attributes
 
 
 def orderable(d: Draft, x: ir.Value) -> tuple[ir.Value, bool]:
@@ -126,12 +112,12 @@ def reduce_pairs(d: Draft) -> Made:
 
     def choose(arguments: list[ir.Value], point: ir.InsertionPoint) -> list[ir.Value]:
         a, i, b, j = arguments
-        better = scalar("compare", point, a, b, **order(direction, total))
-        same = scalar("compare", point, a, b, **order("EQ", total))
-        earlier = scalar("compare", point, i, j, **order("LT"))
-        tie = scalar("and", point, same, earlier)
-        first = scalar("or", point, better, tie)
-        return [scalar("select", point, first, a, b), scalar("select", point, first, i, j)]
+        better = create("compare", point, a, b, **order(direction, total))
+        same = create("compare", point, a, b, **order("EQ", total))
+        earlier = create("compare", point, i, j, **order("LT"))
+        tie = create("and", point, same, earlier)
+        first = create("or", point, better, tie)
+        return [create("select", point, first, a, b), create("select", point, first, i, j)]
 
     body(made, 0, [scalar_type(x), d.tensor([], i32)] * 2, choose)
     return list(made.results)
@@ -157,7 +143,7 @@ def _each(names: Sequence[str]) -> Body:
     count = len(names)
 
     def make(arguments: list[ir.Value], point: ir.InsertionPoint) -> list[ir.Value]:
-        return [scalar(name, point, arguments[i], arguments[count + i]) for i, name in enumerate(names)]
+        return [create(name, point, arguments[i], arguments[count + i]) for i, name in enumerate(names)]
 
     return make
 
@@ -216,7 +202,7 @@ def select_and_scatter(d: Draft) -> Made:
     attributes = {"window_dimensions": window, "window_strides": window, "padding": padding([(0, 0)] * len(window))}
     element = computed_in(d, x)
     made = d.make("select_and_scatter", [x, source, init], [d.tensor(sizes(x), element)], attributes, regions=2)
-    body(made, 0, [scalar_type(x)] * 2, lambda a, point: [scalar("compare", point, *a, **order("GE", total))])
+    body(made, 0, [scalar_type(x)] * 2, lambda a, point: [create("compare", point, *a, **order("GE", total))])
     body(made, 1, [d.tensor([], element)] * 2, applies("add"))
     return made.result
 
@@ -234,7 +220,7 @@ def sort(d: Draft) -> Made:
     made = d.make("sort", values, [value.type for value in values], attributes, regions=1)
     direction = d.one_of(("LT", "GT"))
     types = [scalar_type(value) for value in values for _ in range(2)]
-    body(made, 0, types, lambda a, point: [scalar("compare", point, a[0], a[1], **order(direction, total))])
+    body(made, 0, types, lambda a, point: [create("compare", point, a[0], a[1], **order(direction, total))])
     return list(made.results)
 
 
@@ -246,7 +232,7 @@ def map_(d: Draft) -> Made:
     made = d.make("map", [x, y], [x.type], {"dimensions": list(range(len(sizes(x))))}, regions=1)
     names = ("add", "multiply", "maximum", "subtract")
     first, second = d.one_of(names), d.one_of(names)
-    body(made, 0, [scalar_type(x)] * 2, lambda a, point: [scalar(second, point, scalar(first, point, *a), a[0])])
+    body(made, 0, [scalar_type(x)] * 2, lambda a, point: [create(second, point, create(first, point, *a), a[0])])
     return made.result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stablehlo_py.debug.generate.draft import Draft, letter, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import ANY
+from stablehlo_py.debug.ops import create
 from stablehlo_py.dialect.calls import new_function
 from stablehlo_py.mlir import ir
 
@@ -34,7 +35,7 @@ def _function(d: Draft, x: ir.Value) -> str:
     value: ir.Value = left
     for _ in range(d.whole(1, 4)):
         operands = [value, right if d.chance(0.7) else left]
-        value = ir.Operation.create(f"stablehlo.{d.one_of(names)}", operands=operands, infer_type=True, ip=point).result
+        value = create(d.one_of(names), point, *operands)
     ir.Operation.create("func.return", operands=[value], ip=point)
     return name
 
