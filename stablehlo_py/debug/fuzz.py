@@ -26,8 +26,6 @@ from stablehlo_py.debug.workers import CONTEXT_MODULES, Answer, Workers
 FINE = ("same", "unsupported", "no oracle", "oracle alone")
 # Defects until explained.
 FINDINGS = ("crash", "error", "difference")
-# A program hangs when it takes this many times the engines' time limit.
-PATIENCE = 5
 
 
 @dataclass(frozen=True)
@@ -116,15 +114,6 @@ class Fuzzer:
     def _answers(self, program: Program) -> dict[str, Answer]:
         return {engine: self.workers[engine].answer() for engine in ("ours", *self.oracles(program))}
 
-    def _again(self, program: Program, case: Case) -> Answer:
-        """Our answer when there is more time: what is slow on a busy machine does not hang."""
-        worker = self.workers["ours"]
-        timeout, worker.timeout_s = worker.timeout_s, PATIENCE * worker.timeout_s
-        try:
-            return worker.run(case.module, case.inputs, self._settings(program))
-        finally:
-            worker.timeout_s = timeout
-
     def _settings(self, program: Program) -> Settings:
         options = replace(program.options, cpu=self.cpu) if self.cpu else program.options
         settings = Settings(None, options, self.pass_files, target=self.target)
@@ -136,7 +125,8 @@ class Fuzzer:
     def judge(self, program: Program, case: Case, answers: dict[str, Answer]) -> Outcome:
         """What the answers about a case mean; a finding is reduced, but for variants."""
         if answers["ours"].status == "timeout":
-            answers["ours"] = self._again(program, case)
+            settings = self._settings(program)
+            answers["ours"] = self.workers["ours"].run_patiently(case.module, case.inputs, settings)
         try:
             status, detail, oracle = self._status(case, answers)
         except StandInFailed as failure:

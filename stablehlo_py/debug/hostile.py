@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stablehlo_py.debug.fuzz import PATIENCE, Outcome
+from stablehlo_py.debug.fuzz import Outcome
 from stablehlo_py.debug.settings import Settings
 from stablehlo_py.debug.workers import Answer, Worker
 from stablehlo_py.errors import InternalError
@@ -54,14 +54,10 @@ class HostileFuzzer:
             yield self._outcome(number, data, self.worker.answer())
 
     def _outcome(self, number: int, data: bytes, answer: Answer) -> Outcome:
-        if answer.status == "timeout":  # what is slow on a busy machine does not hang
-            timeout, self.worker.timeout_s = self.worker.timeout_s, PATIENCE * self.worker.timeout_s
-            try:
-                answer = self.worker.run(data, ())
-                if self.worker.processor_s() > HANG_S:
-                    answer = Answer("timeout", detail=f"{self.worker.processor_s():.0f} s of processor time")
-            finally:
-                self.worker.timeout_s = timeout
+        if answer.status == "timeout":
+            answer = self.worker.run_patiently(data, ())
+            if self.worker.processor_s() > HANG_S:
+                answer = Answer("timeout", detail=f"{self.worker.processor_s():.0f} s of processor time")
         if answer.ok:
             return Outcome(number, COMPILED)
         if answer.status in ("error", "unsupported") and answer.detail.startswith("error[") and not is_internal(answer):

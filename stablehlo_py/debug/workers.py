@@ -28,6 +28,8 @@ from stablehlo_py.errors import ShloError, UnsupportedError
 from stablehlo_py.processes import die_with_parent
 
 TIMEOUT_S = 120.0
+# An engine hangs when it takes this many times its time limit.
+PATIENCE = 5
 # Modules that share a context.
 CONTEXT_MODULES = 250
 # What stands for a failure of the engine or of the module, next to "ok".
@@ -140,6 +142,14 @@ class Worker:
         """`ask`, then `answer`."""
         self.ask(module, inputs, settings or Settings())
         return self.answer()
+
+    def run_patiently(self, module: Source, inputs: Sequence[np.ndarray], settings: Settings | None = None) -> Answer:
+        """`run` with PATIENCE times the time: what is slow on a busy machine does not hang."""
+        timeout, self.timeout_s = self.timeout_s, PATIENCE * self.timeout_s
+        try:
+            return self.run(module, inputs, settings)
+        finally:
+            self.timeout_s = timeout
 
     def _last_words(self) -> str:
         lines = self._stderr.read_text(errors="replace").strip().splitlines() if self._stderr.exists() else []

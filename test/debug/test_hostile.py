@@ -59,7 +59,7 @@ class FakeWorker:
         """The next one."""
         return self.answers.pop(0)
 
-    def run(self, *_: object) -> Answer:
+    def run_patiently(self, *_: object) -> Answer:
         """The next one."""
         return self.answer()
 
