@@ -12,7 +12,6 @@ and a sequence of kernels that repeats (those layers) becomes a loop over rows.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 from abc import abstractmethod
 from collections import Counter
@@ -31,7 +30,7 @@ from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, slices_o
 from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.runtime.entry import ENDED, OFFSETS, OK, OLD_CALL, Call
+from stablehlo_py.runtime.entry import ENDED, FIELDS, OK, OLD_CALL
 
 ENTRY = "shlo_main"
 # LLVM takes as long for a function that reads the table as for about this many calls with a dozen operands.
@@ -44,6 +43,11 @@ def arena_bytes(module: ir.Module) -> IntLike:
     """Bytes of the planned arena of a scheduled module, a Size where dimensions are dynamic."""
     attribute = module.operation.attributes[ARENA_BYTES]
     return symints(module.operation, ARENA_BYTES)[0] if isinstance(attribute, ir.StringAttr) else attribute.value
+
+
+def given(f: Function, field: str) -> Value:
+    """A field of the `caller` of a function, which is a `shlo_call`."""
+    return f.load(PTR, f.gep(f.caller, FIELDS.index(field), PTR))
 
 
 class NativeProgram(Walk[Value]):
@@ -63,8 +67,8 @@ class NativeProgram(Walk[Value]):
         super().__init__(module)
         self.emitter = emitter
         self.f = Function(ENTRY, [("caller", PTR)], emitter(), result=I32)
-        size = self.f.load(I64, self._place("size"))
-        self.f.ret_if(self.f.cmp("ult", size, self.f.const(ctypes.sizeof(Call))), self.f.const(OLD_CALL, I32))
+        size, least = self.f.cast("ptrtoint", self.given("size"), I64), len(FIELDS) * self.f.emit.alignment(PTR)
+        self.f.ret_if(self.f.cmp("ult", size, self.f.const(least)), self.f.const(OLD_CALL, I32))
         self.arena = self.given("workspace")
         self.tables = {INPUT: self.given("inputs"), OUTPUT: self.given("outputs"), CONSTANT: self.given("constants")}
         self.sizes: list[Value] = []
@@ -114,10 +118,7 @@ class NativeProgram(Walk[Value]):
 
     def given(self, field: str) -> Value:
         """A pointer that the call brings along."""
-        return self.f.load(PTR, self._place(field))
-
-    def _place(self, field: str) -> Value:
-        return self.f.gep(self.f.caller, OFFSETS[field], I8)
+        return given(self.f, field)
 
     def interrupt(self) -> Value:
         """The address of the block that may end loops (`end_if_asked`)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from stablehlo_py.backends.common.program import NativeProgram, arena_bytes, step_name
+from stablehlo_py.backends.common.program import NativeProgram, arena_bytes, given, step_name
 from stablehlo_py.backends.cpu import grid
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -20,7 +20,7 @@ from stablehlo_py.dialect.size import IntLike, is_known, largest, maximum, minim
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
-from stablehlo_py.runtime.entry import ENDED, FAILED, OFFSETS
+from stablehlo_py.runtime.entry import ENDED, FAILED
 
 CHUNKS_PER_THREAD = 4
 MOST_OPERANDS = 512
@@ -170,9 +170,7 @@ def _parallel_function(emitter: Emitter) -> Function:
     alone."""
     parameters = [("caller", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
     f = Function(PARALLEL, parameters, emitter, private=True)
-    parallel_for, own = (
-        f.load(PTR, f.gep(f.caller, OFFSETS[field], I8)) for field in ("parallel_for", "parallel_context")
-    )
+    parallel_for, own = given(f, "parallel_for"), given(f, "parallel_context")
 
     def alone() -> None:
         f.call_pointer(f.task, [f.context, f.const(0), f.iterations, f.const(0)])

@@ -34,8 +34,8 @@ class Call(ctypes.Structure):
     )
 
 
-#: Where each field lies, in bytes, for the code that reads it.
-OFFSETS: dict[str, int] = {name: getattr(Call, name).offset for name, _ in Call._fields_}
+#: The fields in order, for the code that reads them: each is as wide as a pointer of the target.
+FIELDS: tuple[str, ...] = tuple(name for name, _ in Call._fields_)
 
 
 @dataclass(frozen=True)
