@@ -13,7 +13,7 @@ from stablehlo_py.errors import ArgumentError, Problem, ResourceError, clipped, 
 from stablehlo_py.runtime.buffer import Buffer
 from stablehlo_py.runtime.dlpack import imported
 from stablehlo_py.runtime.memory import ArrayMemory
-from stablehlo_py.runtime.program import Leaves, Spec
+from stablehlo_py.runtime.program import Leaves, Spec, fits
 
 # A Python number stands for every dtype of its rank and above: 2 for a float, never 2.5 for an integer.
 _SCALARS = {bool: 0, int: 1, float: 2, complex: 3}
@@ -65,7 +65,7 @@ def _array_of(value: object, spec: Spec) -> np.ndarray:
 def _is_ready(array: np.ndarray, spec: Spec) -> bool:
     """Whether an array can be used as it is: most are."""
     flags = array.flags
-    return array.dtype == spec.dtype and flags.c_contiguous and flags.aligned and spec.fits(array.shape)
+    return array.dtype == spec.dtype and flags.c_contiguous and flags.aligned and fits(array.shape, spec)
 
 
 def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
@@ -78,7 +78,7 @@ def problem_with(array: np.ndarray, spec: Spec) -> Problem | None:
         if spec.quantization and array.dtype.name == spec.quantization.expressed:
             remedy = "pass its stored integers: executable.inputs[i].quantization.quantize(array)"
         return Problem(f"argument {spec.name} has dtype {array.dtype}, the model wants {spec.dtype}", remedy=remedy)
-    if not spec.fits(array.shape):
+    if not fits(array.shape, spec):
         return Problem(
             f"argument {spec.name} has shape {tuple(array.shape)}, the model wants {shape_text(spec.shape)}",
             remedy="? stands for any size, a number for itself"

@@ -12,7 +12,7 @@ from stablehlo_py.boundary import public
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime.dlpack import exported
 from stablehlo_py.runtime.memory import ArrayMemory, address_of
-from stablehlo_py.runtime.program import Spec
+from stablehlo_py.runtime.program import Spec, fits
 
 # Of an array of DLPack: its device, by type and number (dlpack.h).
 _DLPACK_HOST = (1, 0)
@@ -264,7 +264,7 @@ class Placement:
                 f"the buffer of {buffer.spec.name} is in {buffer._place()}, where the program does not run",
                 remedy="put() the array with this executable",
             )
-        if buffer.dtype != spec.dtype or not spec.fits(buffer.shape):
+        if buffer.dtype != spec.dtype or not fits(buffer.shape, spec):
             described = Spec(buffer.spec.name, buffer.shape, buffer.dtype)
             raise ArgumentError(f"the buffer of {described} is not the input {spec}")
 

@@ -28,17 +28,18 @@ class Spec:
     dtype: np.dtype
     quantization: Quantization | None = None
 
-    def fits(self, sizes: tuple[int, ...]) -> bool:
-        """Whether these sizes are of its shape."""
-        if sizes == self.shape:
-            return True
-        both = zip(sizes, self.shape, strict=False)
-        return len(sizes) == len(self.shape) and all(wanted in (None, size) for size, wanted in both)
-
     def __str__(self) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
         quantized = f" ({self.quantization})" if self.quantization else ""
         return f"{self.name}: {self.dtype}[{sizes}]{quantized}"
+
+
+def fits(sizes: tuple[int, ...], spec: Spec) -> bool:
+    """Whether these sizes are of the shape of a spec."""
+    if sizes == spec.shape:
+        return True
+    both = zip(sizes, spec.shape, strict=False)
+    return len(sizes) == len(spec.shape) and all(wanted in (None, size) for size, wanted in both)
 
 
 @dataclass(frozen=True)
