@@ -11,6 +11,7 @@ import ctypes
 import os
 import queue
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -231,8 +232,6 @@ _triple: str | None = None  # known once LLVM is initialized
 class NativeCode:
     """Object files loaded into this process; `address(symbol)` until the object dies."""
 
-    _dispose = staticmethod(forks.dispose)  # globals may be gone at exit
-
     def __init__(self, objects: Iterable[bytes]) -> None:
         global _triple
         with _native_ready:
@@ -249,10 +248,12 @@ class NativeCode:
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))
             self._engine.finalize_object()
 
-    def __del__(self) -> None:
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         engine = self.__dict__.get("_engine")
-        if engine is not None:
-            self._dispose(engine.close)
+        if engine is not None and at_exit():  # globals may be gone, and nobody forks any more
+            engine.close()
+        elif engine is not None:
+            forks.dispose(engine.close)
 
     def address(self, symbol: str) -> int:
         """Address of a function."""

@@ -14,12 +14,14 @@ import numpy as np
 
 from stablehlo_py.boundary import expect, is_expected, public
 from stablehlo_py.errors import ArgumentError
+from stablehlo_py.interrupts import deferred
 from stablehlo_py.runtime.arguments import as_array, candidates, not_buffers, problem_with, taken, usable
 from stablehlo_py.runtime.buffer import Buffer, Placement
 from stablehlo_py.runtime.memory_plan import MemoryPlan
 from stablehlo_py.runtime.program import Leaves, Spec, signature
 
 
+@deferred()  # shutil drops every OSError: also the one that a handler of a signal raises meanwhile
 def wrapped(text: str) -> str:
     """Lines no longer than the terminal is wide, continued with two spaces; as they are where there is no terminal
     and COLUMNS is not set."""

@@ -20,7 +20,7 @@ from stablehlo_py.dialect.rounding import cast
 # The results of every function of a row (of one process after the other), or (status, why) where it has none.
 Results = dict[str, list[np.ndarray] | tuple[str, str]]
 Prepared = tuple[str, list[list[np.ndarray]]]  # module, arguments
-EXACT = {function.op: function for function in FUNCTIONS.values()}
+EXACT = {f"{dialect}.{name}": each for name, each in FUNCTIONS.items() for dialect in ("stablehlo", "chlo")}
 
 
 @dataclass(frozen=True)
