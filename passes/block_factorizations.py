@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, flag, is_complex, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Blocking, policy_of

@@ -33,7 +33,7 @@ from stablehlo_py.dialect.attributes import (
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.memory import ARENA, slices_of
-from stablehlo_py.dialect.size import IntLike, is_known, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, splat

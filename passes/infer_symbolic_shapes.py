@@ -16,7 +16,7 @@ Operands that must have one shape give equations, and so do shape assertions. Th
 (`x0_0 = d1_0`, `d2_0 = d1_0`): until none is new, the walk is repeated.
 
 What a call has to check is listed in `hlo.checks` of the module (see `Check`); shape assertions move there. Operands of
-dynamic ops whose values are known become `hlo.size`, a constant that holds sizes. Static modules stay as they are.
+dynamic ops whose values are known become `hlo.const_size`, a constant of sizes. Static modules stay as they are.
 Relies on `inline`. docs/dynamic-shapes.md has the design.
 """
 

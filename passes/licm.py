@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.ops import Work, records
 from stablehlo_py.dialect.regions import defined_values
-from stablehlo_py.dialect.size import size_hint
+from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining

@@ -25,7 +25,7 @@ from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.regions import captured_values, replace_operands
-from stablehlo_py.dialect.size import IntLike, always_at_most
+from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions

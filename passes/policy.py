@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from stablehlo_py.dialect.index_map import Layout
 from stablehlo_py.dialect.ops import Record, Work
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffers.inplace import InPlaceRule
 from stablehlo_py.targets import DEFAULT_TARGET, find_backend

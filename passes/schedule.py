@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.regions import captured_values
-from stablehlo_py.dialect.size import size_hint
+from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions

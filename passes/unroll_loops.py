@@ -19,7 +19,7 @@ import numpy as np
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.evaluate import can_evaluate
 from stablehlo_py.dialect.interpret import run_op
-from stablehlo_py.dialect.size import always_at_most
+from stablehlo_py.dialect.symint import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Loop

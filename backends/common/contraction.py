@@ -18,7 +18,7 @@ from stablehlo_py.backends.common.loops import offset
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Element
 from stablehlo_py.dialect.index_map import Digits, refine
-from stablehlo_py.dialect.size import IntLike, is_known, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import i64s, rank
 from stablehlo_py.mlir import ir
 

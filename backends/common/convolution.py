@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.common.contraction import Axes, Axis, Dimensions, shared_axes
 from stablehlo_py.dialect.index_map import Digits, regroup_digits
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import SpatialWindow
 from stablehlo_py.errors import InternalError

@@ -10,7 +10,7 @@ from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.elemental.core import TargetLike
 from stablehlo_py.codegen.index import Affine, DryRun, Variable
 from stablehlo_py.codegen.types import Element, element
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.mlir import ir
 
 MAX_LOOPS = 8

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 
 T = TypeVar("T")
 ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops

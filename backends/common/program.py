@@ -27,7 +27,7 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.dialect.attributes import ARENA_BYTES
 from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, OUTPUT, slices_of
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED, FIELDS, OK, OLD_CALL
@@ -40,7 +40,7 @@ TABLE = "shlo_places"
 
 
 def arena_bytes(module: ir.Module) -> IntLike:
-    """Bytes of the planned arena of a scheduled module, a Size where dimensions are dynamic."""
+    """Bytes of the planned arena of a scheduled module, a SymInt where dimensions are dynamic."""
     attribute = module.operation.attributes[ARENA_BYTES]
     return symints(module.operation, ARENA_BYTES)[0] if isinstance(attribute, ir.StringAttr) else attribute.value
 

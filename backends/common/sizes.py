@@ -17,8 +17,8 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.polynomial import Atom
-from stablehlo_py.dialect.size import IntLike, Size, is_known, positive, symbols
-from stablehlo_py.dialect.size_text import sizes_text
+from stablehlo_py.dialect.symint import IntLike, SymInt, is_known, positive, symbols
+from stablehlo_py.dialect.symint_text import sizes_text
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
@@ -40,7 +40,7 @@ def emit_sizes(
     Nothing may be added to the table afterwards."""
 
     def reference(number: IntLike) -> int:
-        return -1 - table.slot(number) if isinstance(number, Size) else number
+        return -1 - table.slot(number) if isinstance(number, SymInt) else number
 
     shapes = tuple(tuple(map(reference, shape(type_))) for type_ in results_of(main_function(module)))
     arena_bytes = reference(arena)
@@ -84,7 +84,7 @@ class SizeCode:
         """The value of a size."""
         if is_known(number):
             return self._known(number)
-        assert isinstance(number, Size)
+        assert isinstance(number, SymInt)
         total: Value | None = None
         for atoms, coefficient in number.terms:
             factors = [self._atom(atom) for atom in atoms]

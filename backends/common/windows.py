@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.codegen.builder import I1, Function, Index
 from stablehlo_py.codegen.types import Lanes
-from stablehlo_py.dialect.size import IntLike, always_at_most
+from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.window import Window
 
 

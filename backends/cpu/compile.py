@@ -25,7 +25,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.size import SPECIALIZE, IntLike
+from stablehlo_py.dialect.symint import SPECIALIZE, IntLike
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.mlir import ir

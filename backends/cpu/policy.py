@@ -28,7 +28,7 @@ def _in_registers(op: ir.Operation) -> bool:
     if name == "bitcast_convert":
         return shape(op.operands[0]) == shape(op.results[0])
     works = (Work.ELEMENTS, Work.INDICES, Work.MOVES, Work.UPDATES)
-    small = record is not None and record.work in works and name not in ("gather", "size")
+    small = record is not None and record.work in works and name not in ("gather", "const_size")
     return small or name in ("reduce", "dot")
 
 

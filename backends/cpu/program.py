@@ -16,7 +16,7 @@ from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.memory import aligned
-from stablehlo_py.dialect.size import IntLike, is_known, largest, maximum, minimum
+from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.dialect.memory import aligned
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 
 
 @dataclass(frozen=True)

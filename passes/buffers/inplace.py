@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.custom_call import aliases
 from stablehlo_py.dialect.ops import Work, record_of
-from stablehlo_py.dialect.size import largest
+from stablehlo_py.dialect.symint import largest
 from stablehlo_py.dialect.types import byte_size, element_type, num_elements
 from stablehlo_py.mlir import ir
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stablehlo_py.dialect.memory import CONSTANT, INPUT
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 

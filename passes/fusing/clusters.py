@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, CONTROL, DOT, REDUCE, UPDATE, Graph
 from stablehlo_py.passes.policy import FusionPolicy
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.dialect.size import size_hint
+from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import LOOP, REDUCE
 

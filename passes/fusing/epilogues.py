@@ -7,7 +7,7 @@ import math
 
 from stablehlo_py.dialect.index_map import Layout, view
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.dialect.size import size_hint
+from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_float, is_integer, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, Identity

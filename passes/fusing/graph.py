@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from stablehlo_py.dialect.index_map import VIEW_OPS
 from stablehlo_py.dialect.ops import Work, record_of
 from stablehlo_py.dialect.regions import captured_values
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Costs, flops_per_element

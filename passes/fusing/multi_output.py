@@ -3,7 +3,7 @@ over the results of one fusion) and of siblings (reductions over one operand).""
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import CONSTANT
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
-from stablehlo_py.dialect.size import IntLike, maximum, size_hint
+from stablehlo_py.dialect.symint import IntLike, maximum, size_hint
 from stablehlo_py.passes.fusing.clusters import (
     VIEW,
     Cluster,

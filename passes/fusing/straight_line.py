@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
 from stablehlo_py.passes.fusing.graph import Graph
@@ -14,7 +14,7 @@ from stablehlo_py.passes.policy import StraightLineLimits
 #: Ops that read few elements of an operand of any size.
 _PARTIAL_READS = frozenset(("slice", "dynamic_slice"))
 #: Ops that are not written out element by element.
-_NOT_UNROLLED = frozenset(("gather", "size"))
+_NOT_UNROLLED = frozenset(("gather", "const_size"))
 
 
 def straight_line_cost(graph: Graph, cluster: Cluster, limits: StraightLineLimits) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect.index_map import reshaped_roles
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import Rewriter
 

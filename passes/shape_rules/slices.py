@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stablehlo_py.dialect.ops import Work, records
 from stablehlo_py.dialect.ops.factors import Kind, factors_of
 from stablehlo_py.dialect.ops.indexing import slice_size
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use

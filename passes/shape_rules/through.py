@@ -14,7 +14,7 @@ from stablehlo_py.dialect.build import AttributeValue, tensor
 from stablehlo_py.dialect.index_map import reshaped_roles
 from stablehlo_py.dialect.ops import Work, record_of, records
 from stablehlo_py.dialect.ops.factors import Dimension, Factors, Kind, factors_of
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, is_scalar_broadcast, only_user

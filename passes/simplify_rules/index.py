@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.ops.indexing import clamp_start
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, iota_step, is_scalar_broadcast, splat

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, has_one_use, splat

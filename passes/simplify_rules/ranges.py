@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, integer_bounds

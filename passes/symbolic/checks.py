@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stablehlo_py.dialect.attributes import CHECKS
-from stablehlo_py.dialect.size import IntLike, equal, less, minimum, symbol, symbols
-from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
+from stablehlo_py.dialect.symint import IntLike, equal, less, minimum, symbol, symbols
+from stablehlo_py.dialect.symint_text import parse_sizes, sizes_text
 from stablehlo_py.errors import Problem
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.equations import Equation

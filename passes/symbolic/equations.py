@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stablehlo_py.dialect.size import SPECIALIZE, IntLike, Size, is_known, substitute, symbol, symbols
+from stablehlo_py.dialect.symint import SPECIALIZE, IntLike, SymInt, is_known, substitute, symbol, symbols
 from stablehlo_py.errors import UnsupportedError
 
 
@@ -94,14 +94,14 @@ def solve(zero: IntLike) -> tuple[str, IntLike] | None:
     """A symbol and its value, from an expression that is zero: one that occurs once, linearly, alone in its term."""
     if is_known(zero):
         return None
-    assert isinstance(zero, Size)
+    assert isinstance(zero, SymInt)
     scale = math.gcd(*(coefficient for _, coefficient in zero.terms))
     candidates = []
     for atoms, coefficient in zero.terms:
         if len(atoms) != 1 or atoms[0].function or abs(coefficient) != scale:
             continue
         (symbol,) = atoms
-        term = Size({(symbol,): coefficient})
+        term = SymInt({(symbol,): coefficient})
         rest = zero - term
         if symbol.text not in symbols(rest):
             candidates.append((symbol.text, -(rest // coefficient)))
@@ -113,7 +113,7 @@ def solve(zero: IntLike) -> tuple[str, IntLike] | None:
 
 def _divided(zero: IntLike) -> tuple[str, IntLike] | None:
     """Of n == k * floordiv(n, k), as of a dimension "2*b": n is k times a symbol of its own."""
-    assert isinstance(zero, Size)
+    assert isinstance(zero, SymInt)
     for atom in (atom for atoms, _ in zero.terms for atom in atoms if atom.function == "floordiv"):
         whole, factor = atom.arguments
         name = str(whole)

@@ -15,8 +15,8 @@ from stablehlo_py.dialect.call_signatures import check_call
 from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.ops.record import Shapes
-from stablehlo_py.dialect.size import IntLike, is_known, product
 from stablehlo_py.dialect.stablehlo import optional_i64s
+from stablehlo_py.dialect.symint import IntLike, is_known, product
 from stablehlo_py.dialect.types import i64, i64s
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.errors import UnsupportedError

@@ -16,7 +16,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import WINDOW
 from stablehlo_py.dialect.call_signatures import SHAPE_OPERANDS, called_function
 from stablehlo_py.dialect.forms import form_of, name_of, size_operands
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import DYNAMIC, symints
 from stablehlo_py.dialect.window import NAMES, STABLEHLO_NAMES
 from stablehlo_py.mlir import ir
@@ -47,7 +47,7 @@ Elements = Callable[[ir.Value], Sequence[IntLike]]
 
 def static_op(op: ir.Operation, elements: Elements, symbolic: bool) -> ir.Operation | None:
     """The static op that an op with size operands is, made before it; None where there is none, or where its attributes
-    depend on the call or on data. `elements` says what an operand holds; `symbolic`: Sizes are of the call, not data,
+    depend on the call or on data. `elements` says what an operand holds; `symbolic`: SymInts are of the call, not data,
     so that a window may hold them."""
     types = [result.type for result in op.results]
     if name_of(op) == REDUCE_WINDOW:
@@ -99,7 +99,7 @@ def _reduce_window(op: ir.Operation, types: Sequence[ir.Type], elements: Element
 
 
 def _window(op: ir.Operation, form: build.Form) -> dict[str, Any]:
-    """The attributes of a `reduce_window`. They cannot hold Sizes: then `hlo.window` counts, and they are those of a
+    """The attributes of a `reduce_window`. They cannot hold SymInts: then `hlo.window` counts, and they are those of a
     window of one element, padded or cut to the shape of the result, since the op's verifier computes with them."""
     window = {name: symints(form, name) for name in NAMES}
     flat = [number for name in NAMES for number in window[name]]

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from stablehlo_py.dialect import size
+from stablehlo_py.dialect import symint
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.size import IntLike, Size, is_known
 from stablehlo_py.dialect.stablehlo import keyword
+from stablehlo_py.dialect.symint import IntLike, SymInt, is_known
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, is_integer, is_unsigned
 from stablehlo_py.mlir import ir
 from stablehlo_py.rules import Rules
@@ -39,7 +39,7 @@ def evaluate(op: ir.Operation, operands: Sequence[Elements]) -> Elements:
     if rule is None or len(op.results) != 1 or not followed(op.results[0].type) or None in operands:
         return None
     found = rule(op, operands)  # type: ignore[arg-type]
-    if found is None or any(isinstance(each, Size) and len(each.text) > MAX_TEXT for each in found):
+    if found is None or any(isinstance(each, SymInt) and len(each.text) > MAX_TEXT for each in found):
         return None
     type_ = ir.IntegerType(element_type(op.results[0]))
     return tuple(_wrapped(each, type_) if is_known(each) else each for each in found)
@@ -66,13 +66,13 @@ _ARITHMETIC: dict[str, Callable[..., IntLike]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
-    "divide": size.truncdiv,
-    "remainder": size.remainder,
-    "maximum": size.maximum,
-    "minimum": size.minimum,
+    "divide": symint.truncdiv,
+    "remainder": symint.remainder,
+    "maximum": symint.maximum,
+    "minimum": symint.minimum,
     "negate": lambda a: -a,
-    "abs": lambda a: size.maximum(a, -a),
-    "sign": lambda a: size.less(0, a) - size.less(a, 0),
+    "abs": lambda a: symint.maximum(a, -a),
+    "sign": lambda a: symint.less(0, a) - symint.less(a, 0),
 }
 for _name, _function in _ARITHMETIC.items():
     _elementwise(_name, _function)
@@ -91,12 +91,12 @@ _logical("xor", lambda a, b: a + b - 2 * a * b)
 _logical("not", lambda a: 1 - a)
 
 _COMPARISONS: dict[str, Callable[[IntLike, IntLike], IntLike]] = {
-    "EQ": size.equal,
-    "NE": lambda a, b: 1 - size.equal(a, b),
-    "LT": size.less,
-    "GE": lambda a, b: 1 - size.less(a, b),
-    "GT": lambda a, b: size.less(b, a),
-    "LE": lambda a, b: 1 - size.less(b, a),
+    "EQ": symint.equal,
+    "NE": lambda a, b: 1 - symint.equal(a, b),
+    "LT": symint.less,
+    "GE": lambda a, b: 1 - symint.less(a, b),
+    "GT": lambda a, b: symint.less(b, a),
+    "LE": lambda a, b: 1 - symint.less(b, a),
 }
 
 
@@ -112,21 +112,21 @@ def _compare(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Eleme
 def _select(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     condition, on_true, on_false = operands
     conditions = condition * len(on_true) if len(condition) == 1 else condition
-    return tuple(map(size.select, conditions, on_true, on_false))
+    return tuple(map(symint.select, conditions, on_true, on_false))
 
 
 @RULES.rule("clamp")
 def _clamp(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     low, x, high = operands
     lows, highs = (side * len(x) if len(side) == 1 else side for side in (low, high))
-    return tuple(size.minimum(size.maximum(each, a), b) for a, each, b in zip(lows, x, highs, strict=True))
+    return tuple(symint.minimum(symint.maximum(each, a), b) for a, each, b in zip(lows, x, highs, strict=True))
 
 
 @RULES.rule("convert")
 def _convert(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
     """Sizes fit any integer type that holds them."""
     if is_bool(element_type(op.results[0])) and not is_bool(element_type(op.operands[0])):
-        return tuple(1 - size.equal(each, 0) for each in operands[0])
+        return tuple(1 - symint.equal(each, 0) for each in operands[0])
     return operands[0]
 
 

@@ -1,5 +1,5 @@
 """The walk over `@main` that gives every value its shape: the arguments' sizes are given, the rule of each op says what
-follows. A size is an int, or a `Size` over symbols; so are the integers that shape computations work on.
+follows. A size is an int, or a `SymInt` over symbols; so are the integers that shape computations work on.
 
 Where all sizes of the arguments are ints, all others are, or they depend on data. Integers that depend on data are
 symbols then, so that the size of a slice is known whose place is not.
@@ -18,11 +18,11 @@ from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.dialect.dynamic import is_dynamic
 from stablehlo_py.dialect.forms import size_operands
 from stablehlo_py.dialect.locations import describe
-from stablehlo_py.dialect.size import (
+from stablehlo_py.dialect.symint import (
     MOST_ELEMENTS,
     SPECIALIZE,
     IntLike,
-    Size,
+    SymInt,
     always_at_most,
     always_less,
     equal,
@@ -33,7 +33,7 @@ from stablehlo_py.dialect.size import (
     sides_of,
     symbol,
 )
-from stablehlo_py.dialect.size_text import sizes_text
+from stablehlo_py.dialect.symint_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, element_type, i64, is_bool, is_tensor
 from stablehlo_py.errors import Problem, ResourceError, UnsupportedError, shape_text
 from stablehlo_py.mlir import ir
@@ -224,7 +224,7 @@ class Walk(Scope):
                     raise UnsupportedError("has a result with a dimension of negative size")
                 self._is_positive(size, 0)
             sizes = [
-                size if declared == DYNAMIC else self.unite(size, declared) if isinstance(size, Size) else declared
+                size if declared == DYNAMIC else self.unite(size, declared) if isinstance(size, SymInt) else declared
                 for size, declared in zip(found, result.type.shape, strict=True)
             ]
             if self._given is not None and known_operands and not is_known(*sizes):
@@ -327,14 +327,14 @@ class Walk(Scope):
         self.main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
 
     def _written(self, op: ir.Operation, value: ir.Value) -> ir.Value:
-        """A constant of the elements of a value, before `op`; an `hlo.size` where these are Sizes. Data stays."""
+        """A constant of the elements of a value, before `op`; `hlo.const_size` where these are SymInts. Data stays."""
         elements, element = self.elements(value), element_type(value)
         with op.location, ir.InsertionPoint(op):
             if is_known(*elements):
                 array = np.array(elements, np.int64).astype(numpy_dtype(element)).reshape(value.type.shape)
                 value = build.op("stablehlo.constant", [value.type], [], {"value": from_numpy(array, element)}).result
             elif self._given is None:
-                value = build.value("size", value.type, value=sizes_text(elements))
+                value = build.value("const_size", value.type, value=sizes_text(elements))
         self._elements[value] = elements  # other ops may ask for it
         return value
 

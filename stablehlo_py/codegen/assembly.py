@@ -22,7 +22,7 @@ from stablehlo_py.codegen.values import (
     VectorType,
     float_bits,
 )
-from stablehlo_py.dialect.size import IntLike, Size
+from stablehlo_py.dialect.symint import IntLike, SymInt
 from stablehlo_py.errors import InternalError
 
 
@@ -220,12 +220,12 @@ class Assembly:
         return value
 
     def index(self, value: Index) -> Value:
-        """A Python int as an i64 constant, a Size as a load from the table of sizes; values pass."""
+        """A Python int as an i64 constant, a SymInt as a load from the table of sizes; values pass."""
         if isinstance(value, Value):
             return value
-        return self._size(value) if isinstance(value, Size) else self.const(value, I64)
+        return self._size(value) if isinstance(value, SymInt) else self.const(value, I64)
 
-    def _size(self, size: Size) -> Value:
+    def _size(self, size: SymInt) -> Value:
         known = self.recall(size)
         if known is not None:
             return known

@@ -36,7 +36,7 @@ from stablehlo_py.codegen.values import (
     VectorType,
     vector,
 )
-from stablehlo_py.dialect.size import always_less
+from stablehlo_py.dialect.symint import always_less
 
 __all__ = [
     "BF16",

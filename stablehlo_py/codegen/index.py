@@ -17,7 +17,16 @@ from typing import TypeAlias
 
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Type, Value, VectorType
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import IntLike, Size, always_at_most, always_less, content, is_known, maximum, minimum
+from stablehlo_py.dialect.symint import (
+    IntLike,
+    SymInt,
+    always_at_most,
+    always_less,
+    content,
+    is_known,
+    maximum,
+    minimum,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,7 +459,7 @@ class DryRun(Function):
         self.inexact: list[tuple[Affine, IntLike]] = []
         self.loads: list[tuple[object, Affine]] = []
 
-    def _size(self, size: Size) -> Value:
+    def _size(self, size: SymInt) -> Value:
         return self.unknown(I64)
 
     def unknown(self, type_: Type) -> Value:

@@ -17,13 +17,13 @@ from stablehlo_py.codegen.values import (
     VectorType,
     vector,
 )
-from stablehlo_py.dialect.size import IntLike, maximum, minimum
+from stablehlo_py.dialect.symint import IntLike, maximum, minimum
 
 
 class Operations(Assembly):
     """What a function can compute."""
 
-    # --- integer (index) arithmetic: folded, also over Sizes, and reused ---------------------------------------------
+    # --- integer (index) arithmetic: folded, also over SymInts, and reused -------------------------------------------
 
     def iadd(self, a: Index, b: Index) -> Index:
         """a + b on i64 indices (no overflow assumed)."""

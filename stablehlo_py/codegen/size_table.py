@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.size import Size
+from stablehlo_py.dialect.symint import SymInt
 
 
 class SizeTable:
     """Numbers the sizes that code reads; the slots of one program."""
 
     def __init__(self) -> None:
-        self.slots: dict[Size, int] = {}
+        self.slots: dict[SymInt, int] = {}
 
-    def slot(self, size: Size) -> int:
+    def slot(self, size: SymInt) -> int:
         """The position of a size in the table of i64 numbers."""
         return self.slots.setdefault(size, len(self.slots))

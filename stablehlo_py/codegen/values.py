@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 
 
 class Space(enum.Enum):

@@ -48,7 +48,7 @@ RESULT_INFO, GLOBAL_CONSTANT = "jax.result_info", "jax.global_constant"
 
 # Where each result lies: memory space, number, offset, bytes. `buffer-assignment` writes it, backends read it.
 SLICES = "hlo.slices"
-# A window that holds Sizes, in place of the op's own attributes. `infer-symbolic-shapes`
+# A window that holds SymInts, in place of the op's own attributes. `infer-symbolic-shapes`
 # writes it; dialect/window.py reads it.
 WINDOW = "hlo.window"
 # Order in memory of the dimensions of a custom call's buffers, and the user's line. Legalization writes, backends read.

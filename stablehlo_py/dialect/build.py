@@ -14,8 +14,8 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.dialect.ops.record import record_of
-from stablehlo_py.dialect.size import IntLike, is_known
-from stablehlo_py.dialect.size_text import sizes_text
+from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.dialect.symint_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, element_type, shape
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.mlir import ir
@@ -39,7 +39,7 @@ class Form:
 
 
 def tensor(sizes: Sequence[IntLike], element: ir.Type) -> ir.RankedTensorType:
-    """The type `tensor<sizes x element>`; Sizes among the sizes become its encoding."""
+    """The type `tensor<sizes x element>`; SymInts among the sizes become its encoding."""
     if is_known(*sizes):
         return ir.RankedTensorType.get(list(sizes), element)
     known = [size if is_known(size) else DYNAMIC for size in sizes]
@@ -47,7 +47,7 @@ def tensor(sizes: Sequence[IntLike], element: ir.Type) -> ir.RankedTensorType:
 
 
 def attribute(value: AttributeValue) -> ir.Attribute:
-    """The house form of an attribute: bool, i64, string, or `array<i64>` (text where it holds Sizes)."""
+    """The house form of an attribute: bool, i64, string, or `array<i64>` (text where it holds SymInts)."""
     if isinstance(value, ir.Attribute):
         return value
     if isinstance(value, bool):

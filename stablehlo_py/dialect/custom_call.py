@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import MHLO_CONFIGURATION, OPERAND_ORDERS, RESULT_ORDERS
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, is_tensor, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.mlir import stablehlo as attributes

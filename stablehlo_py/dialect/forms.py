@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stablehlo_py.dialect.build import Form, attribute
 from stablehlo_py.dialect.call_signatures import CALLS, RESULT, Source, shape_operands
-from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.stablehlo import keyword, optional_i64s, optional_pairs
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import rank
 from stablehlo_py.mlir import ir, stablehlo
 

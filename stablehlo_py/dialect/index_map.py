@@ -2,7 +2,7 @@
 
 A dimension is a list of digits `(size, stride)`, slowest first: an index along it, delinearized into one number below
 each size, lies at the sum of number times stride. A dimension that a reshape merged from two has two digits, a
-dimension of size 1 has none. Sizes and strides may depend on the call (`Size`).
+dimension of size 1 has none. Sizes and strides may depend on the call (`SymInt`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from stablehlo_py.dialect.size import IntLike, IntT, always_less, content
+from stablehlo_py.dialect.symint import IntLike, IntT, always_less, content
 
 Digits = tuple[tuple[IntLike, IntLike], ...]
 Group = tuple[list[int], list[int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import SLICES
-from stablehlo_py.dialect.size import IntLike, IntT
+from stablehlo_py.dialect.symint import IntLike, IntT
 from stablehlo_py.dialect.types import symints
 from stablehlo_py.mlir import ir
 

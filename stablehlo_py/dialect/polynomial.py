@@ -1,4 +1,4 @@
-"""Polynomials with integer coefficients, in a normal form: what a `Size` (size.py) is made of.
+"""Polynomials with integer coefficients, in a normal form: what a `SymInt` (size.py) is made of.
 
 A polynomial is a mapping from products of atoms to coefficients, none of which is 0; the empty product is the constant
 term. The normal form of sums of products is that of every computer algebra system; division is by the leading monomial,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, rank
 from stablehlo_py.mlir import ir
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.dialect.locations import describe
-from stablehlo_py.dialect.size import IntLike
-from stablehlo_py.dialect.size_text import parse_sizes
+from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir, quant
 
@@ -14,7 +14,7 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def shape(value: ir.Value | ir.Type) -> tuple[IntLike, ...]:
-    """The shape of a ranked tensor value or type. A dynamic dimension is the `Size` that the type's encoding says
+    """The shape of a ranked tensor value or type. A dynamic dimension is the `SymInt` that the type's encoding says
     (docs/dynamic-shapes.md), which behaves like an int.
 
     Raises:
@@ -79,7 +79,7 @@ def i64s(op: ir.OpView | ir.Operation, name: str) -> tuple[int, ...]:
 
 
 def symints(op: ir.OpView | ir.Operation, name: str) -> tuple[IntLike, ...]:
-    """An `array<i64>` attribute that depends on sizes: where they are dynamic, it is text, and holds Sizes."""
+    """An `array<i64>` attribute that depends on sizes: where they are dynamic, it is text, and holds SymInts."""
     attribute = op.attributes[name]
     return parse_sizes(attribute.value) if isinstance(attribute, ir.StringAttr) else tuple(attribute)
 
@@ -95,7 +95,7 @@ def i64(op: ir.OpView | ir.Operation, name: str) -> int:
 
 
 def symint(op: ir.OpView | ir.Operation, name: str) -> IntLike:
-    """An integer attribute that depends on sizes: where they are dynamic, it is text, and holds a Size."""
+    """An integer attribute that depends on sizes: where they are dynamic, it is text, and holds a SymInt."""
     value = op.attributes[name].value
     return parse_sizes(value)[0] if isinstance(value, str) else value
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from stablehlo_py.dialect.size import GuardError, IntLike, always_less
+from stablehlo_py.dialect.symint import GuardError, IntLike, always_less
 from stablehlo_py.dialect.types import (
     element_type,
     is_bool,

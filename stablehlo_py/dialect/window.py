@@ -2,7 +2,7 @@
 and of a convolution.
 
 A `stablehlo.reduce_window` whose window depends on dynamic dimensions has it in `hlo.window`, in place of its own
-attributes, which cannot hold Sizes.
+attributes, which cannot hold SymInts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import WINDOW
-from stablehlo_py.dialect.size import IntLike, always_at_most, floordiv, maximum
+from stablehlo_py.dialect.symint import IntLike, always_at_most, floordiv, maximum
 from stablehlo_py.dialect.types import i64s, rank, shape, symints
 from stablehlo_py.mlir import ir
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stablehlo_py.dialect.size import MOST_ELEMENTS
+from stablehlo_py.dialect.symint import MOST_ELEMENTS
 from stablehlo_py.dialect.types import is_tensor, operations, user_location
 from stablehlo_py.errors import Problem, ResourceError, UnsupportedError
 from stablehlo_py.mlir import ir

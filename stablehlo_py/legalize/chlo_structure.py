@@ -12,8 +12,8 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import records
-from stablehlo_py.dialect.size import IntLike, is_known
 from stablehlo_py.dialect.stablehlo import keyword
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, is_bool, is_complex, is_float, is_integer, rank, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, block_of, dimension_of, rule, terminator
 from stablehlo_py.legalize.shape import broadcast_in_dim

@@ -16,7 +16,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import ZEROS
 from stablehlo_py.dialect.grid import Groups, grid_of, padded
 from stablehlo_py.dialect.scalar_regions import not_elementwise
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64, is_bool, shape
 from stablehlo_py.legalize.elementwise import ON_BOOLEANS
 from stablehlo_py.legalize.grid import (

@@ -12,7 +12,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES, OPERAND_ORDERS, RESULT_ORDERS, SHARDING, SITE
 from stablehlo_py.dialect.call_signatures import solves_matrices
 from stablehlo_py.dialect.custom_call import configuration
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import (
     element_type,
     is_complex,

@@ -8,7 +8,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, is_bool, rank, shape, text
 from stablehlo_py.legalize.contraction import dot
 from stablehlo_py.legalize.rules import Unsupported, rule

@@ -8,7 +8,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.forms import form_of
 from stablehlo_py.dialect.scatter_windows import mark_windows
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_integer, shape, static_shape, symints
 from stablehlo_py.errors import shape_text
 from stablehlo_py.legalize.closures import closed
@@ -61,9 +61,9 @@ def in_hlo(op: ir.OpView) -> build.Form:
 
 
 def constant_operand(value: ir.Value, name: str) -> np.ndarray:
-    """The value of an operand that must be a constant; of an `hlo.size` an array of sizes. Raises Unsupported."""
+    """The value of an operand that must be a constant; of an `hlo.const_size` an array of sizes. Raises Unsupported."""
     owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.name == "hlo.size":
+    if not isinstance(owner, ir.Block) and owner.name == "hlo.const_size":
         return np.array(symints(owner, "value"), object).reshape(shape(value))
     if isinstance(owner, ir.Block) or owner.name not in ("hlo.constant", "stablehlo.constant"):
         if not isinstance(owner, ir.Block) and owner.name == "hlo.broadcast":

@@ -13,8 +13,8 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import RANDOM_SITES
 from stablehlo_py.dialect.grid import function_of, process
 from stablehlo_py.dialect.ops.grid import STATE_WORDS
-from stablehlo_py.dialect.size import IntLike
 from stablehlo_py.dialect.stablehlo import keyword
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import is_float, is_unsigned, shape
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir

@@ -6,7 +6,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, num_elements, rank, shape, symints
 from stablehlo_py.legalize.rules import Unsupported, as_dimension, dimension_of, rule
 from stablehlo_py.mlir import ir

@@ -44,7 +44,7 @@ from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.build import AttributeValue, Builder, attribute
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import is_sharded
-from stablehlo_py.dialect.size import GuardError
+from stablehlo_py.dialect.symint import GuardError
 from stablehlo_py.dialect.types import module_of, operations
 from stablehlo_py.errors import InternalError, OptionError
 from stablehlo_py.mlir import ir

@@ -13,8 +13,8 @@ from typing import NoReturn, cast
 import numpy as np
 
 from stablehlo_py.backends.base import SizedCode, backend_of
-from stablehlo_py.dialect.size import IntLike, is_known, substitute
-from stablehlo_py.dialect.size_text import parse_sizes
+from stablehlo_py.dialect.symint import IntLike, is_known, substitute
+from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
 from stablehlo_py.runtime.buffer import Buffer, Placement
 from stablehlo_py.runtime.entry import Entry, required

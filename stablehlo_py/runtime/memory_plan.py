@@ -55,7 +55,7 @@ class MemoryPlan:
 def arena_entries(program: CompiledProgram, symbols: Mapping[str, int]) -> tuple[PlanEntry, ...]:
     """The values that the scheduled stage places in the arena; `symbols` are what dynamic dimensions are in a call."""
     from stablehlo_py.dialect.context import make_context
-    from stablehlo_py.dialect.size import substitute
+    from stablehlo_py.dialect.symint import substitute
     from stablehlo_py.mlir import ir
     from stablehlo_py.passes.buffer_assignment import memory_plan
 

@@ -157,7 +157,7 @@ class DynamicCheck:
         kind: what a call is where it does not hold: "argument" and "memory", an error; "assumption", one that needs a
             specialization.
         message: what is wrong, "{0}", "{1}" ... standing for all but the first of `sizes`.
-        sizes: text (dialect/size_text.py) of the condition, which is 1 where it holds, and of what the message says.
+        sizes: text (dialect/symint_text.py) of the condition, which is 1 where it holds, and of what the message says.
         op, location: who asks for it; empty where nobody in particular does.
     """
 

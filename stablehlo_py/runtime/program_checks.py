@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from stablehlo_py.dialect.size import symbols
-from stablehlo_py.dialect.size_text import parse_sizes
+from stablehlo_py.dialect.symint import symbols
+from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.options import MAX_PROCESSES, MAX_THREADS
 from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, GridPlan, Leaves, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization

@@ -28,7 +28,7 @@ def assignments(text: str) -> list[dict[str, int]]:
     """Values of the symbols of a module: a set for each of SIZES."""
     from stablehlo_py.compiler import run_stages
     from stablehlo_py.dialect.calls import main_function
-    from stablehlo_py.dialect.size import substitute, symbols
+    from stablehlo_py.dialect.symint import substitute, symbols
     from stablehlo_py.dialect.types import shape
     from stablehlo_py.frontend.load import load
     from stablehlo_py.mlir import ir

@@ -59,7 +59,7 @@ BESIDE = ("mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes", "mhlo.
     "hlo.operand_orders", "hlo.inplace", "hlo.fusion", "indices_of_shape_operands", "has_side_effect", "k",
 )  # fmt: skip
 OF_ARGUMENTS = ("tf.aliasing_output", "jax.buffer_donor", "mhlo.sharding", "jax.global_constant", "sdy.sharding",
-    "mhlo.layout_mode", "mhlo.parameter_replicated_at_leaf_buffers", "mhlo.donation", "hlo.process", "hlo.size",
+    "mhlo.layout_mode", "mhlo.parameter_replicated_at_leaf_buffers", "mhlo.donation", "hlo.process", "hlo.const_size",
 )  # fmt: skip
 OF_MODULES = ("mhlo.num_replicas", "mhlo.num_partitions", "mhlo.cross_program_prefetches", "mhlo.is_dynamic",
     "jax.uses_shape_polymorphism", "mhlo.spmd_parameters_shardings", "hlo.donations", "hlo.arena_bytes", "hlo.ports",

@@ -20,7 +20,7 @@ from stablehlo_py.dialect.index_map import (
     reshape_pieces,
     view,
 )
-from stablehlo_py.dialect.size import symbol
+from stablehlo_py.dialect.symint import symbol
 from stablehlo_py.dialect.types import i64s
 from stablehlo_py.mlir import ir
 

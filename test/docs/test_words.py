@@ -29,6 +29,7 @@ NAMES = {
     r"hlo\.fusion = .update.|`update` (fusion|kind)|\bkind `update`": "in-place update",
     r"\bclass (Probe|Position)\b": "dry run, delinearized index",
     r"\bneutral\b": "identity",
+    r"`Size`|\bclass Size\b|hlo\.size\b|dialect\.size\b": "SymInt, hlo.const_size",
     r"\b[sS]ymbolize\b|\bUndecidedSize\b": "infer-symbolic-shapes, GuardError",
     r"\bopen[-_ ](sizes?|dimensions?)\b|\bsizes? (left )?open\b": "dynamic size",
     r"\bconfined?\b|\bclose_(over|region|captures)\b": "clamped, closure conversion",

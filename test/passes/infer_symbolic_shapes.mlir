@@ -10,7 +10,7 @@ func.func public @main(%n: tensor<i64>, %x: tensor<?x3xf32>, %y: tensor<?x3xf32>
   %1 = stablehlo.constant dense<3> : tensor<i64>
   %2 = stablehlo.multiply %n, %1 : tensor<i64>
   %3 = stablehlo.reshape %2 : (tensor<i64>) -> tensor<1xi64>
-  // CHECK: %[[S:.*]] = "hlo.size"() {value = "3*d1_0"} : () -> tensor<1xi64>
+  // CHECK: %[[S:.*]] = "hlo.const_size"() {value = "3*d1_0"} : () -> tensor<1xi64>
   // CHECK: stablehlo.dynamic_reshape {{.*}}, %[[S]] : {{.*}} -> tensor<?xf32, "3*d1_0">
   %4 = stablehlo.dynamic_reshape %0, %3 : (tensor<?x3xf32>, tensor<1xi64>) -> tensor<?xf32>
   return %4 : tensor<?xf32>
@@ -18,11 +18,11 @@ func.func public @main(%n: tensor<i64>, %x: tensor<?x3xf32>, %y: tensor<?x3xf32>
 
 // -----
 
-// Assertions of the export become checks; a size that is read is an hlo.size.
+// Assertions of the export become checks; a size that is read is an hlo.const_size.
 // CHECK: message = "b is {0}", op = "stablehlo.custom_call", sizes = "-lt(d0_0,4)+1, d0_0"
 // CHECK-LABEL: func.func {{.*}}@main
 // CHECK-NOT: custom_call
-// CHECK: %[[S:.*]] = "hlo.size"() {value = "d0_0"} : () -> tensor<i32>
+// CHECK: %[[S:.*]] = "hlo.const_size"() {value = "d0_0"} : () -> tensor<i32>
 // CHECK: return %[[S]]
 func.func public @main(%x: tensor<?x3xf32>) -> tensor<i32> {
   %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>

@@ -139,7 +139,7 @@ def test_commutative_ops_are_those_that_commute() -> None:
 def test_legalization_makes_every_op() -> None:
     made_here = {
         "copy": "buffer assignment makes it",
-        "size": "sizes of dynamic dimensions",
+        "const_size": "sizes of dynamic dimensions",
         "random_state": "the rule of stablehlo.rng makes it",
         "exchange": "a pass makes it of collectives",
         "sharding_constraint": "what carries a sharding on makes it (stablehlo_py/dialect/sharding.py)",
@@ -172,7 +172,7 @@ def test_quantized_ops_of_floats_are_defined() -> None:
 
 def test_numpy_has_a_value_of_every_op() -> None:
     without = {
-        "hlo.size": "sizes come with a call",
+        "hlo.const_size": "sizes come with a call",
         "hlo.cholesky": "checked against LAPACK",
         "hlo.triangular_solve": "checked against LAPACK",
         "hlo.fft": "checked against NumPy's, whose sums are in another order",

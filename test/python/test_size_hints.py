@@ -16,7 +16,7 @@ from jax import export
 
 import stablehlo_py
 from stablehlo_py import Options
-from stablehlo_py.dialect.size import GuardError, symbol
+from stablehlo_py.dialect.symint import GuardError, symbol
 
 ROOT = Path(__file__).parents[2]
 
@@ -208,7 +208,7 @@ PROGRAMS = [
 def test_results_do_not_depend_on_hints(program: Program, hint: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One compilation for all sizes, whatever the hint, gives what specialized ones give."""
     if hint is not None:
-        for module in ("dialect.size", "backends.cpu.kernels.product", "backends.cpu.kernels.depthwise"):
+        for module in ("dialect.symint", "backends.cpu.kernels.product", "backends.cpu.kernels.depthwise"):
             monkeypatch.setattr(f"stablehlo_py.{module}.HINT", hint)
     executable = stablehlo_py.compile(program.text(), options=Options(threads=2, cache_dir=None, dynamic="once"))
     for call, wanted in zip(program.calls, program.specialized, strict=True):

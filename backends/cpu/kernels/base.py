@@ -9,7 +9,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR, Function
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.passes.symbolic.checks import Check
 
 

@@ -18,7 +18,7 @@ from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import subtract_product
 from stablehlo_py.codegen.types import Element, Lanes, each, element
-from stablehlo_py.dialect.size import IntLike, is_known, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import flag, shape
 
 MOST_VECTORS = 4  # vectors of a row that share the loads of multipliers

@@ -39,7 +39,7 @@ from stablehlo_py.codegen.index import (
     scalar,
 )
 from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, element, lane_count, load, splat, store
-from stablehlo_py.dialect.size import IntLike, is_known, maximum, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, maximum, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 

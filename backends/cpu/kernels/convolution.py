@@ -24,7 +24,7 @@ from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Frame, NoLoops, Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect.index_map import Digits, digits_of
-from stablehlo_py.dialect.size import GuardError, IntLike, size_hint
+from stablehlo_py.dialect.symint import GuardError, IntLike, size_hint
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import SpatialWindow, spatial_windows
 from stablehlo_py.mlir import ir

@@ -18,7 +18,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import Lanes, element
-from stablehlo_py.dialect.size import always_at_most, always_less, size_hint
+from stablehlo_py.dialect.symint import always_at_most, always_less, size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.dialect.window import Window
 from stablehlo_py.mlir import ir

@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import Split, each_panel, row_axis
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of
-from stablehlo_py.dialect.size import HINT, IntLike, is_known, size_hint
+from stablehlo_py.dialect.symint import HINT, IntLike, is_known, size_hint
 
 UNROLLED = 128  # multiply-adds in one straight line
 

@@ -15,7 +15,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.pairs import pairs_pay, use_pairs
 from stablehlo_py.backends.cpu.kernels.rooted import Rooted, emit_rooted
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.dialect.size import GuardError, size_hint
+from stablehlo_py.dialect.symint import GuardError, size_hint
 from stablehlo_py.dialect.types import i64s, shape
 
 

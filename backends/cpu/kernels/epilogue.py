@@ -21,7 +21,7 @@ from stablehlo_py.codegen.index import Affine, Delinearized, add, delinearize, l
 from stablehlo_py.codegen.types import Lanes, constant, element, parts
 from stablehlo_py.dialect.index_map import Digits
 from stablehlo_py.dialect.ops import record_of
-from stablehlo_py.dialect.size import GuardError, IntLike, is_known, size_hint
+from stablehlo_py.dialect.symint import GuardError, IntLike, is_known, size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import flops_per_element

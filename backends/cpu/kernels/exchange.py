@@ -21,7 +21,7 @@ from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Value
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.dialect.grid import groups_of
 from stablehlo_py.dialect.ops.grid import NOBODY
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, tensor_bytes, text
 from stablehlo_py.mlir import ir
 

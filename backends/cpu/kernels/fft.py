@@ -12,7 +12,7 @@ from stablehlo_py.backends.cpu.kernels.fourier import Array
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8
-from stablehlo_py.dialect.size import size_hint
+from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import i64s, num_elements, shape, tensor_bytes, text
 
 

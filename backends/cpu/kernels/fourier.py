@@ -21,7 +21,7 @@ from stablehlo_py.codegen.complex import Pair, add, subtract
 from stablehlo_py.codegen.math import muladd
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, Element, Lanes
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.errors import UnsupportedError
 
 Read = Callable[[int], Pair]  # element number `base + static` for a base that is bound already

@@ -23,7 +23,7 @@ from stablehlo_py.backends.cpu.kernels.fourier import (
     roots,
 )
 from stablehlo_py.backends.cpu.kernels.fourier_phases import Phases, chirp_in, chirp_out, copy, product
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 
 SCRATCH = 1 << 19  # bytes of scratch that a group of lanes should not exceed: half of a usual L2 cache
 

@@ -16,7 +16,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.complex import Pair
 from stablehlo_py.codegen.tables import constant_table
 from stablehlo_py.codegen.types import PARTS, element
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 
 CHUNK = 4096  # elements of an iteration
 Body = Callable[[Function, Index, Index, int, Value | None], None]  # (f, row, first element, lanes, mask)

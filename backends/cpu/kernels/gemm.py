@@ -32,7 +32,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import Problem, Split, dense_steps
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, address, affine_of, linearize, scalar
 from stablehlo_py.codegen.types import interleave, widen_mask
-from stablehlo_py.dialect.size import IntLike, is_known, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, size_hint
 
 UNROLLED_PRODUCTS = 160  # a tile of at most this many multiply-adds is straight-line code
 

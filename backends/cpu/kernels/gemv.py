@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.kernels.transposing import exchange_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
 from stablehlo_py.codegen.index import Affine, add, affine_of
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 
 STREAMED_ROWS = 8
 BLOCK_BYTES = 8 << 10

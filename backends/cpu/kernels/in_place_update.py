@@ -20,7 +20,7 @@ from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.elemental.shape import start_indices
 from stablehlo_py.codegen.index import Affine, Delinearized, add, affine_of, delinearize, delinearized, lane_index
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.dialect.types import num_elements, shape, tensor_bytes
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir

@@ -12,7 +12,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.size import IntLike, always_less, is_known
+from stablehlo_py.dialect.symint import IntLike, always_less, is_known
 from stablehlo_py.mlir import ir
 
 

@@ -46,7 +46,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Element
 from stablehlo_py.dialect.custom_call import read_call
-from stablehlo_py.dialect.size import IntLike, is_known, largest, less, minimum, select
+from stablehlo_py.dialect.symint import IntLike, is_known, largest, less, minimum, select
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.passes.symbolic.checks import Check
 

@@ -3,7 +3,7 @@
 The semantics are those of jaxlib's kernels (jaxlib/cpu/lapack_kernels.cc in jax-ml/jax): matrices are column-major, a
 result that begins as a copy of an operand is computed in place, pivots count from 1, `info` is LAPACK's. Workspaces
 have the sizes that jaxlib gives them, so the blocking, and with it every bit, is the same. Shapes are the logical ones;
-dynamic dimensions are Sizes.
+dynamic dimensions are SymInts.
 
 Where jaxlib leaves memory as it was (vectors that were not asked for) the result is zero here.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stablehlo_py.dialect.custom_call import Buffer, CustomCall
-from stablehlo_py.dialect.size import IntLike, maximum, minimum, size_hint
+from stablehlo_py.dialect.symint import IntLike, maximum, minimum, size_hint
 from stablehlo_py.errors import UnsupportedError
 
 # Element kinds of an array, relative to the element type of the matrix: the same, its real part, its complex type, i32.

@@ -22,7 +22,7 @@ from stablehlo_py.codegen.builder import I64, Function, Index
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, affine_of, delinearize, delinearized, lane_index
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.size import is_known
+from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.dialect.types import num_elements, tensor_bytes
 from stablehlo_py.errors import InternalError
 

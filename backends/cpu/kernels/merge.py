@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 
 RUN = 8
 Before = Callable[[Sequence[Lanes], Sequence[Lanes]], Value]

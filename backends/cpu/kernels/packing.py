@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.kernels.tall_tiles import TallTiles
 from stablehlo_py.backends.cpu.kernels.tiling import Problem, dense_steps, each_panel
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 
 
 def pack_iterations(gemm: Problem, side: str) -> IntLike:

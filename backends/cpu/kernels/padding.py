@@ -12,7 +12,7 @@ from stablehlo_py.backends.common.loops import if_any, unravel, vectors
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder
 from stablehlo_py.codegen.builder import Function, Index, Value, vector
-from stablehlo_py.dialect.size import IntLike, is_known, maximum, minimum, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, maximum, minimum, size_hint
 
 
 @dataclass(frozen=True)

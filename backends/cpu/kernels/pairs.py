@@ -20,7 +20,7 @@ from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
 from stablehlo_py.dialect.index_map import Digits, digits_of
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.mlir import ir
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.types import Element
-from stablehlo_py.dialect.size import HINT, IntLike, bounds, equal, is_known, less, select, size_hint
+from stablehlo_py.dialect.symint import HINT, IntLike, bounds, equal, is_known, less, select, size_hint
 
 # Where the number of rows comes with the call there is code for one row, for few, such as 8, and for more than 28, the
 # tallest tile, such as 4096. Packing B pays for the latter: it is read often.

@@ -22,7 +22,7 @@ from stablehlo_py.codegen.commuting import Commutes, commutes
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import IntLike, always_at_most, size_hint
+from stablehlo_py.dialect.symint import IntLike, always_at_most, size_hint
 from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.mlir import ir
 

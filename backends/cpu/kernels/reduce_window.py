@@ -24,7 +24,7 @@ from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import is_known, size_hint
+from stablehlo_py.dialect.symint import is_known, size_hint
 from stablehlo_py.dialect.types import shape, text
 from stablehlo_py.dialect.window import windows_of
 from stablehlo_py.mlir import ir

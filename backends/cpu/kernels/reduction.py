@@ -17,7 +17,7 @@ from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Delinearized, Variable, affine, lane_index
 from stablehlo_py.codegen.types import Lanes, select, splat
 from stablehlo_py.dialect.ops import combiner
-from stablehlo_py.dialect.size import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Sweep:
                 sets[copy] = self._step(indices, self._lane_index(start, copy), sets[copy])
             return pack([value for one in sets for value in one])
 
-        dynamic = not (isinstance(low, int) and isinstance(high, int))  # a Size may be less than a group
+        dynamic = not (isinstance(low, int) and isinstance(high, int))  # a SymInt may be less than a group
         carries = f.loop(low, high, group, main, carries, nonempty=not dynamic)
         return self._rest(indices, carries) if tail else carries
 

@@ -22,7 +22,7 @@ from stablehlo_py.dialect.attributes import SITE
 from stablehlo_py.dialect.constants import element_name, numpy_dtype, to_numpy
 from stablehlo_py.dialect.custom_call import Buffer, read_call
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import is_tensor, tensor_bytes
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir

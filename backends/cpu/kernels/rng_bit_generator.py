@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, shape, text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir

@@ -26,7 +26,7 @@ from stablehlo_py.backends.cpu.kernels.tiling import normalize
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.index_map import Digits, digits_of
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir

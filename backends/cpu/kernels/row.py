@@ -37,7 +37,7 @@ from stablehlo_py.codegen.index import (
     scalar,
 )
 from stablehlo_py.codegen.types import Element, Lanes, element, scatter, splat
-from stablehlo_py.dialect.size import IntLike, always_at_most, always_less, is_known, size_hint
+from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir

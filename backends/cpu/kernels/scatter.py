@@ -24,7 +24,7 @@ from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir, stablehlo
 

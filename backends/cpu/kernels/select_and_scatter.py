@@ -20,7 +20,7 @@ from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import size_hint
+from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.dialect.window import Window, windows_of
 from stablehlo_py.mlir import ir

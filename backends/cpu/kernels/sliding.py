@@ -14,7 +14,7 @@ from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.window import Window
 
 Combine = Callable[[list[Lanes]], list[Lanes]]

@@ -15,7 +15,7 @@ from stablehlo_py.codegen.builder import I8, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import IntLike, size_hint
+from stablehlo_py.dialect.symint import IntLike, size_hint
 from stablehlo_py.dialect.types import i64, shape
 
 

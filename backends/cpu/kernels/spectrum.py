@@ -11,7 +11,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.complex import Pair
 from stablehlo_py.codegen.types import Lanes
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 
 
 def forward(plan: Transforms, source: Array, target: Array, rows: IntLike, n: int) -> None:

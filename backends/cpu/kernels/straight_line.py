@@ -29,7 +29,7 @@ from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import IntLike, IntT, always_at_most
+from stablehlo_py.dialect.symint import IntLike, IntT, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, static_shape, symints, text, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
 from stablehlo_py.mlir import ir

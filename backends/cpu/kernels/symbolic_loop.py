@@ -23,7 +23,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, affine_of, delinearize, delinearized, lane_index
-from stablehlo_py.dialect.size import IntLike, select, size_hint
+from stablehlo_py.dialect.symint import IntLike, select, size_hint
 from stablehlo_py.mlir import ir
 
 BLOCK = 8192  # elements of one iteration, at most

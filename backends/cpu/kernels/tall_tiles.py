@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stablehlo_py.codegen.builder import I64, Function, Index
 from stablehlo_py.codegen.index import Affine, affine_of
-from stablehlo_py.dialect.size import IntLike, always_at_most
+from stablehlo_py.dialect.symint import IntLike, always_at_most
 
 #: (row, the same as an index, height, how many of its first rows are in another tile already or None)
 TileBody = Callable[[Index, Affine, int, "Index | None"], None]

@@ -33,7 +33,7 @@ from stablehlo_py.codegen.index import (
     linear_index,
 )
 from stablehlo_py.codegen.types import Element, Lanes
-from stablehlo_py.dialect.size import IntLike, always_less, is_known, less, size_hint
+from stablehlo_py.dialect.symint import IntLike, always_less, is_known, less, size_hint
 from stablehlo_py.mlir import ir
 
 SMALLEST = 4  # tiles of fewer lanes do not pay

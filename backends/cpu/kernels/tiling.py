@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index
 from stablehlo_py.codegen.index import affine_of
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.size import IntLike, is_known, less, size_hint
+from stablehlo_py.dialect.symint import IntLike, is_known, less, size_hint
 
 PAGE = 4096
 TALLEST = 28  # rows of a register tile

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, each
-from stablehlo_py.dialect.size import IntLike, always_at_most, always_less, is_known
+from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known
 
 
 def exchange_lanes(f: Function, a: Value, b: Value, distance: int) -> tuple[Value, Value]:

@@ -22,7 +22,7 @@ from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic, subtract_product
 from stablehlo_py.codegen.types import Element, Lanes, element
-from stablehlo_py.dialect.size import IntLike, less, maximum, select, size_hint
+from stablehlo_py.dialect.symint import IntLike, less, maximum, select, size_hint
 from stablehlo_py.dialect.types import flag, shape, text
 
 MOST_VECTORS = 4  # vectors of sides that share the loads of coefficients

@@ -23,7 +23,7 @@ from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.region import field_arithmetic
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.custom_call import read_call
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.errors import UnsupportedError
 
 TARGET = "tridiagonal_solve_perturbed_ffi"

@@ -37,7 +37,7 @@ from stablehlo_py.codegen.types import (
     splat,
     to_bits,
 )
-from stablehlo_py.dialect.size import IntLike, always_at_most
+from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, text
 from stablehlo_py.mlir import ir
 

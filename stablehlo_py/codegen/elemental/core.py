@@ -51,7 +51,7 @@ from stablehlo_py.codegen.types import (
     splat,
     store,
 )
-from stablehlo_py.dialect.size import IntLike, always_at_most, always_less
+from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less
 from stablehlo_py.dialect.types import shape, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir

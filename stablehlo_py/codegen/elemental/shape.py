@@ -30,7 +30,7 @@ from stablehlo_py.codegen.index import (
 )
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, constant, element, level_of, parts, select, splat
 from stablehlo_py.dialect.constants import constant_value
-from stablehlo_py.dialect.size import IntLike, always_at_most, always_less, is_known, maximum, minimum
+from stablehlo_py.dialect.symint import IntLike, always_at_most, always_less, is_known, maximum, minimum
 from stablehlo_py.dialect.types import i64, i64s, shape, symints, user_location
 from stablehlo_py.dialect.window import dilated
 from stablehlo_py.errors import UnsupportedError
@@ -386,7 +386,7 @@ def index_lanes(e: Elemental, index: Affine, like: ir.Value) -> Lanes:
         return arith.rounded(f, of, convert(f, source, of, number))
 
 
-@RULES.rule("size")
+@RULES.rule("const_size")
 def _size(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     sizes, index = symints(op, "value"), linear_index(e.f, place)
     if len(sizes) > 1 and not index.is_constant:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stablehlo_py.dialect.ops.record import record_of
-from stablehlo_py.dialect.size import IntLike, product
+from stablehlo_py.dialect.symint import IntLike, product
 from stablehlo_py.dialect.types import shape, symints
 from stablehlo_py.mlir import ir
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
 from stablehlo_py.dialect.ops.record import FIRST, Array, Shape, Shapes, Work, always, op
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape, static_shape, symints
 from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, same_elements
 from stablehlo_py.mlir import ir

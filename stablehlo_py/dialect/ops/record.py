@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import shape
 from stablehlo_py.dialect.verify import Check, Conditions, require_shape, verifier
 from stablehlo_py.mlir import ext, ir

@@ -11,7 +11,7 @@ from stablehlo_py.dialect.ops.factors import Builder, Kind, at
 from stablehlo_py.dialect.ops.record import Array, Hlo, Record, Shape, Shapes, op, record_of, records
 from stablehlo_py.dialect.ops.shape import pad_array
 from stablehlo_py.dialect.rounding import cast, is_float_dtype, widened
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, rank, shape, symints, text
 from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, require_scalar_like, same_elements
 from stablehlo_py.dialect.window import NAMES, window_of, window_shape

@@ -11,7 +11,7 @@ from stablehlo_py.dialect.index_map import reshape_pieces
 from stablehlo_py.dialect.ops.factors import Builder, Kind
 from stablehlo_py.dialect.ops.record import FIRST, Array, Rounds, Shape, Shapes, Work, always, op
 from stablehlo_py.dialect.rounding import cast
-from stablehlo_py.dialect.size import IntLike, maximum
+from stablehlo_py.dialect.symint import IntLike, maximum
 from stablehlo_py.dialect.types import (
     element_type,
     i64,
@@ -99,7 +99,7 @@ def _check_size(op: ir.OpView) -> None:
 
 
 op(
-    "size() {value} -> (result: any)",
+    "const_size() {value} -> (result: any)",
     "A constant that holds sizes: `value` is their text, one per element of the result, a scalar or a vector of "
     "integers (docs/dynamic-shapes.md).",
     checks=(_check_size,),

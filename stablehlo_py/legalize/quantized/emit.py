@@ -8,7 +8,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 

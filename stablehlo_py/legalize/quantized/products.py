@@ -22,7 +22,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.quantized import Quantized
-from stablehlo_py.dialect.size import IntLike
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.quantized import emit
 from stablehlo_py.legalize.quantized.affine import center, round_to_storage, saturate, wide_integer

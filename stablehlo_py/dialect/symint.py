@@ -1,6 +1,6 @@
-"""Sizes that are known at run time: `Size`, a number like `int` as far as it can be.
+"""Sizes that are known at run time: `SymInt`, a number like `int` as far as it can be.
 
-A `Size` is a polynomial with integer coefficients over atoms, in a normal form: equal expressions are equal objects.
+A `SymInt` is a polynomial with integer coefficients over atoms, in a normal form: equal expressions are equal objects.
 An atom is a symbol (a dimension of an argument) or a function that no polynomial says: `floordiv`, `mod`, `max`,
 `min`, a comparison, `select`. Arithmetic folds to `int` where it can.
 
@@ -51,7 +51,7 @@ class GuardError(UnsupportedError):
         )
 
 
-class Size:
+class SymInt:
     """A polynomial over atoms that is no constant."""
 
     __slots__ = ("_hash", "terms", "text")
@@ -71,7 +71,7 @@ class Size:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Size) and self.text == other.text
+        return isinstance(other, SymInt) and self.text == other.text
 
     def __bool__(self) -> bool:
         """Not known to be zero."""
@@ -152,12 +152,12 @@ class Size:
         return _decided(self, ">=", other, _sign(self - other, strict=False))
 
 
-IntLike: TypeAlias = int | Size
+IntLike: TypeAlias = int | SymInt
 IntT = TypeVar("IntT", int, IntLike)
 
 
 class _Arithmetic(Protocol):
-    """A function of two numbers: an int of ints, else what may be a Size."""
+    """A function of two numbers: an int of ints, else what may be a SymInt."""
 
     def __call__(self, a: IntT, b: IntT, /) -> IntT: ...
 
@@ -166,9 +166,9 @@ def _arithmetic(function: Callable[[IntLike, IntLike], IntLike]) -> _Arithmetic:
     return cast(_Arithmetic, function)
 
 
-def symbol(name: str) -> Size:
+def symbol(name: str) -> SymInt:
     """A symbol. Dimensions are at least 1 (calls with an empty one are specialized); one named x... is any number."""
-    return Size({(Atom(name, low=-INFINITE if name.startswith("x") else 1),): 1})
+    return SymInt({(Atom(name, low=-INFINITE if name.startswith("x") else 1),): 1})
 
 
 def positive(name: str) -> str:
@@ -178,31 +178,31 @@ def positive(name: str) -> str:
 
 def is_known(*numbers: IntLike) -> bool:
     """Whether all numbers are plain ints."""
-    return Size not in map(type, numbers)  # shape inference asks for every value
+    return SymInt not in map(type, numbers)  # shape inference asks for every value
 
 
 # --- normal form -----------------------------------------------------------------------------------------------------
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, Size))
+    return isinstance(value, (int, SymInt))
 
 
 def _terms(number: IntLike) -> Terms:
-    if isinstance(number, Size):
+    if isinstance(number, SymInt):
         return dict(number.terms)
     return {CONSTANT: int(number)} if number else {}
 
 
 def _number(terms: Terms) -> IntLike:
-    return terms.get(CONSTANT, 0) if is_constant(terms) else Size(terms)
+    return terms.get(CONSTANT, 0) if is_constant(terms) else SymInt(terms)
 
 
 def _call(function: str, arguments: Sequence[IntLike], low: float, high: float) -> IntLike:
     if low == high:
         return int(low)
     text = f"{function}({','.join(map(str, arguments))})"
-    return Size({(Atom(text, function, tuple(arguments), low, high),): 1})
+    return SymInt({(Atom(text, function, tuple(arguments), low, high),): 1})
 
 
 # --- bounds and order ------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def _call(function: str, arguments: Sequence[IntLike], low: float, high: float) 
 
 def bounds(number: IntLike) -> tuple[float, float]:
     """Numbers that the value is between; infinite where there is none."""
-    return bounds_of(_terms(number)) if isinstance(number, Size) else (number, number)
+    return bounds_of(_terms(number)) if isinstance(number, SymInt) else (number, number)
 
 
 def _sign(difference: IntLike, strict: bool) -> bool | None:
@@ -337,7 +337,7 @@ def equal(a: IntLike, b: IntLike) -> IntLike:
 
 def sides_of(condition: IntLike) -> tuple[IntLike, IntLike] | None:
     """(a, b) of a condition that `equal` made of them, and that depends on the call; None for any other."""
-    if not isinstance(condition, Size) or len(condition.terms) != 1:
+    if not isinstance(condition, SymInt) or len(condition.terms) != 1:
         return None
     ((atoms, coefficient),) = condition.terms
     if coefficient != 1 or len(atoms) != 1 or atoms[0].function != "eq":
@@ -420,7 +420,7 @@ FUNCTIONS: dict[str, Callable[..., IntLike]] = {
 
 def substitute(number: IntLike, values: Mapping[str, IntLike]) -> IntLike:
     """The number with symbols replaced; it is an int where no symbol is left."""
-    if not isinstance(number, Size):
+    if not isinstance(number, SymInt):
         return number
     total: IntLike = 0
     for atoms, coefficient in number.terms:
@@ -430,7 +430,7 @@ def substitute(number: IntLike, values: Mapping[str, IntLike]) -> IntLike:
                 arguments = [substitute(argument, values) for argument in atom.arguments]
                 term = term * FUNCTIONS[atom.function](*arguments)
             else:
-                term = term * values.get(atom.text, Size({(atom,): 1}))
+                term = term * values.get(atom.text, SymInt({(atom,): 1}))
         total = total + term
     return total
 
@@ -450,7 +450,7 @@ def symbols(number: IntLike) -> dict[str, Atom]:
 def size_hint(number: IntLike) -> int:
     """The value with `HINT` for every symbol, for estimates of cost. What is right may never depend on it: two sizes
     with one hint are not equal, and a call may bring any other."""
-    if not isinstance(number, Size):
+    if not isinstance(number, SymInt):
         return number
     value = substitute(number, dict.fromkeys(symbols(number), HINT))
     return value if isinstance(value, int) else HINT  # divided by what the hint makes zero

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stablehlo_py.dialect.size import FUNCTIONS, IntLike, symbol
+from stablehlo_py.dialect.symint import FUNCTIONS, IntLike, symbol
 
 _SYMBOL = re.compile(r"[duvx]\d+_\d+(_\d+)?")
 

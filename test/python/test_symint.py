@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from stablehlo_py.dialect import size
-from stablehlo_py.dialect.size import (
+from stablehlo_py.dialect import symint
+from stablehlo_py.dialect.symint import (
     GuardError,
-    Size,
+    SymInt,
     always_at_most,
     always_less,
     content,
@@ -15,7 +15,7 @@ from stablehlo_py.dialect.size import (
     substitute,
     symbol,
 )
-from stablehlo_py.dialect.size_text import parse_sizes, sizes_text
+from stablehlo_py.dialect.symint_text import parse_sizes, sizes_text
 
 B, C = symbol("d0_0"), symbol("d1_0")
 
@@ -23,14 +23,14 @@ OPERATIONS = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "//": size.floordiv,
-    "%": size.mod,
-    "trunc": size.truncdiv,
-    "rem": size.remainder,
-    "max": size.maximum,
-    "min": size.minimum,
-    "==": size.equal,
-    "<": size.less,
+    "//": symint.floordiv,
+    "%": symint.mod,
+    "trunc": symint.truncdiv,
+    "rem": symint.remainder,
+    "max": symint.maximum,
+    "min": symint.minimum,
+    "==": symint.equal,
+    "<": symint.less,
 }
 
 
@@ -48,9 +48,9 @@ def test_expressions_have_the_values_of_ints():
             result = OPERATIONS[name](a, b)
             expected = [OPERATIONS[name](x, y) for x, y in zip(a_values, b_values, strict=True)]
             assert [substitute(result, v) for v in values] == expected, f"({a}) {name} ({b}) = {result}"
-            low, high = size.bounds(result)
+            low, high = symint.bounds(result)
             assert all(low <= number <= high for number in expected), f"({a}) {name} ({b}): {low} to {high}"
-            if isinstance(result, Size):
+            if isinstance(result, SymInt):
                 assert parse_sizes(str(result)) == (result,)
             terms.append((result, expected))
 
@@ -62,23 +62,23 @@ def test_equal_expressions_are_equal():
     assert (6 * B + 3) % 3 == 0
     assert (B * B * 20) // (B * 4) == 5 * B
     assert (2 * B + 2) // (B + 1) == 2
-    assert size.mod(4 * B + 3, 4) == 3
+    assert symint.mod(4 * B + 3, 4) == 3
     assert hash(B + C) == hash(C + B)
     assert B != 1
     assert sizes_text((B * 3 - 4, 7)) == "3*d0_0-4, 7"
 
 
 def test_truncation_rounds_towards_zero():
-    assert (size.truncdiv(-7, 2), size.remainder(-7, 2)) == (-3, -1)
-    assert substitute(size.truncdiv(-B, 2), {"d0_0": 7}) == -3
-    assert substitute(size.floordiv(-B, 2), {"d0_0": 7}) == -4
+    assert (symint.truncdiv(-7, 2), symint.remainder(-7, 2)) == (-3, -1)
+    assert substitute(symint.truncdiv(-B, 2), {"d0_0": 7}) == -3
+    assert substitute(symint.floordiv(-B, 2), {"d0_0": 7}) == -4
 
 
 def test_orders_are_known_or_undecided():
     assert B > 0
     assert B > 0
     assert B * C >= B
-    assert size.maximum(B, 0) is B
+    assert symint.maximum(B, 0) is B
     assert not always_less(B, 2)
     assert always_at_most(B, 2 * B)
     with pytest.raises(GuardError, match="d0_0 < 16"):
@@ -108,28 +108,28 @@ def test_other_texts_hold_no_sizes(text):
 
 def jax_floor_divide(x, y):
     """As JAX writes it in StableHLO, with a division that rounds towards zero."""
-    quotient = size.truncdiv(x, y)
-    sign = [size.less(0, each) - size.less(each, 0) for each in (x, y)]
-    correct = (1 - size.equal(*sign)) * (1 - size.equal(size.remainder(x, y), 0))
-    return size.select(correct, quotient - 1, quotient)
+    quotient = symint.truncdiv(x, y)
+    sign = [symint.less(0, each) - symint.less(each, 0) for each in (x, y)]
+    correct = (1 - symint.equal(*sign)) * (1 - symint.equal(symint.remainder(x, y), 0))
+    return symint.select(correct, quotient - 1, quotient)
 
 
 def jax_remainder(x, y):
-    rest = size.remainder(x, y)
-    correct = (1 - size.equal(size.less(rest, 0), size.less(y, 0))) * (1 - size.equal(rest, 0))
-    return size.select(correct, rest + y, rest)
+    rest = symint.remainder(x, y)
+    correct = (1 - symint.equal(symint.less(rest, 0), symint.less(y, 0))) * (1 - symint.equal(rest, 0))
+    return symint.select(correct, rest + y, rest)
 
 
 @pytest.mark.parametrize("x", [B - 3, -B, 7 - B * C, B])
 @pytest.mark.parametrize("y", [2, 3, C])
 def test_rounding_down_as_jax_writes_it_is_one_function(x, y):
-    assert jax_floor_divide(x, y) == size.floordiv(x, y)
-    assert jax_remainder(x, y) == size.mod(x, y)
+    assert jax_floor_divide(x, y) == symint.floordiv(x, y)
+    assert jax_remainder(x, y) == symint.mod(x, y)
     for number in range(-9, 9):
         assert (jax_floor_divide(number, 2), jax_remainder(number, 2)) == divmod(number, 2)
 
 
 def test_another_choice_stays_a_choice():
-    quotient = size.truncdiv(B - 3, 2)
-    chosen = size.select(size.less(B, C), quotient - 1, quotient)
+    quotient = symint.truncdiv(B - 3, 2)
+    chosen = symint.select(symint.less(B, C), quotient - 1, quotient)
     assert str(chosen).startswith("select(")
