@@ -5,7 +5,7 @@ python benchmarks/bench_revisions.py REVISION [model ...] [--size full] [--threa
 Three processes hold every model: the revision, the same revision again, and this checkout. Their calls take turns, on
 the same cores. "new / old" is the median over the rounds; "old / old" is that of the revision against itself, and its
 spread what the machine adds. Models whose native code is the same in both revisions are marked: there, calls can
-differ by the Python around the program only.
+differ by the Python around the program only. "results" says whether they are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def serve() -> None:
             with np.load(request["arrays"]) as arrays:
                 buffers = [executable.put(arrays[f"arr_{n}"], n) for n in range(len(arrays.files))]
             code = hashlib.sha256(executable.stages["kernels"].encode()).hexdigest()
-            print(json.dumps({"seconds": seconds, "code": code}), file=lines)
+            results = hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in executable.call(buffers)))
+            print(json.dumps({"seconds": seconds, "code": code, "results": results.hexdigest()}), file=lines)
         else:
             assert executable is not None
             for _ in range(request["calls"]):
@@ -70,12 +71,14 @@ class Comparison:
     compile_ratio: float
     compile_itself: float
     same_code: bool
+    same_results: bool
 
     def cells(self) -> list[str]:
         """The columns of the table, after the model's name."""
         times = [f"{seconds * 1e3:.3g}" for seconds in (self.old, self.new)]
         ratios = (self.ratio, self.itself, self.compile_ratio, self.compile_itself)
-        return ["same" if self.same_code else "other", *times, *(f"{ratio:.3f}" for ratio in ratios)]
+        same = ["same" if each else "other" for each in (self.same_code, self.same_results)]
+        return [*same, *times, *(f"{ratio:.3f}" for ratio in ratios)]
 
 
 class Server:
@@ -148,6 +151,7 @@ def measure(servers: Sequence[Server], artifact: Path, arrays: Path, threads: in
         compile_ratio=2 * compiled[2] / (compiled[0] + compiled[1]),
         compile_itself=compiled[1] / compiled[0],
         same_code=loaded[0]["code"] == loaded[2]["code"],
+        same_results=loaded[0]["results"] == loaded[2]["results"],
     )
 
 
@@ -164,8 +168,10 @@ def main() -> None:
     from stablehlo_py import suite
 
     cpus = sorted(os.sched_getaffinity(0))[-arguments.threads :]
-    table = Table("model", "code", "old, ms", "new, ms", "new / old", "old / old", "compile, new / old", "old / old")
-    ratios = []
+    table = Table(
+        "model", "code", "results", "old, ms", "new, ms", "new / old", "old / old", "compile, new / old", "old / old"
+    )
+    ratios, compiled = [], []
     with ExitStack() as stack:
         tree = stack.enter_context(checkout(arguments.revision))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -178,9 +184,11 @@ def main() -> None:
         for name in track(arguments.models or suite.names("models"), console=Console(stderr=True)):
             found = measure(servers, *files_of(name, arguments.size, folder), arguments.threads, arguments.rounds)
             ratios.append(found.ratio)
+            compiled.append(found.compile_ratio)
             table.add_row(name, *found.cells())
     Console(width=120).print(table)
-    print(f"geometric mean of new / old: {statistics.geometric_mean(ratios):.4f}")
+    means = [statistics.geometric_mean(each) for each in (ratios, compiled)]
+    print(f"geometric mean of new / old: {means[0]:.4f}, of compilation {means[1]:.4f}")
 
 
 if __name__ == "__main__":

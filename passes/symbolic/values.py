@@ -38,11 +38,18 @@ def evaluate(op: ir.Operation, operands: Sequence[Elements]) -> Elements:
     rule = RULES.get(op.name)
     if rule is None or len(op.results) != 1 or not followed(op.results[0].type) or None in operands:
         return None
-    found = rule(op, operands)  # type: ignore[arg-type]
-    if found is None or any(isinstance(each, SymInt) and len(each.text) > MAX_TEXT for each in found):
+    found = _short(rule(op, operands))  # type: ignore[arg-type]
+    if found is None:
         return None
     type_ = ir.IntegerType(element_type(op.results[0]))
     return tuple(_wrapped(each, type_) if is_known(each) else each for each in found)
+
+
+def _short(elements: Elements) -> Elements:
+    """The elements, None where an expression is long: the next op might double it."""
+    if elements is None or any(isinstance(each, SymInt) and len(each.text) > MAX_TEXT for each in elements):
+        return None
+    return elements
 
 
 def _wrapped(number: IntLike, type_: ir.IntegerType) -> IntLike:
@@ -185,5 +192,5 @@ def _reduce(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elemen
         return None
     total: Elements = operands[1]
     for each in operands[0]:
-        total = rule(body, ((each,), total)) if total is not None else None
+        total = _short(rule(body, ((each,), total))) if total is not None else None
     return total

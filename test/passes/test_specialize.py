@@ -135,6 +135,20 @@ def test_integers_that_double_do_not_grow_without_end() -> None:
     np.testing.assert_array_equal(executable.specialize((3,), ())(_numbers(3), np.int32(1))[0], _numbers(3))
 
 
+@pytest.mark.parametrize("name", ["or", "xor", "and"])
+def test_truth_values_of_data_do_not_double_in_a_reduction(name: str) -> None:
+    """Over symbols, `or` of n values is a sum of 2^n products."""
+    text = f"""func.func @main(%x: tensor<?xf32>, %a: tensor<48xi1>) -> (tensor<?xf32>, tensor<i1>) {{
+      %z = stablehlo.constant dense<false> : tensor<i1>
+      %0 = stablehlo.reduce(%a init: %z) applies stablehlo.{name} across dimensions = [0] :
+        (tensor<48xi1>, tensor<i1>) -> tensor<i1>
+      return %x, %0 : tensor<?xf32>, tensor<i1> }}"""
+    given = _numbers(3), np.arange(48) == 7
+    for dynamic in ("specialize", "auto"):
+        (_, found) = shlo.compile(text, options=shlo.Options(dynamic=dynamic))(*given)
+        assert found == (name != "and")
+
+
 @pytest.mark.parametrize(("size", "windows"), [("5", "4"), ("?", "4"), ("?", "?")])
 def test_windows_that_depend_on_data_are_refused_where_shapes_are_known(size: str, windows: str) -> None:
     types = f"tensor<{size}xf32>, tensor<f32>, {'tensor<1xi64>, ' * 4}tensor<1x2xi64>"
