@@ -298,8 +298,9 @@ class _Emitter:
             self.held[result] = Registers(static_shape(result), of, 1, (rounded(self.f, of, total),))
             return
         kept = [d for d in range(len(source.shape)) if d not in dimensions]
+        counts = [math.prod(source.shape[d] for d in each) for each in (dimensions, kept)]
         layers = [registers.splat(self.f, static_shape(result), of, int(num_elements(result)), start)]
-        for numbers in _numbered(source).transpose(*dimensions, *kept).reshape(-1, int(num_elements(result))):
+        for numbers in _numbered(source).transpose(*dimensions, *kept).reshape(counts):
             layers.append(registers.collect(self.f, static_shape(result), of, _picks(source, numbers)))
         chunks = [
             rounded(self.f, of, tree(list(column), rule))

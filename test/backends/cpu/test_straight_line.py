@@ -228,16 +228,24 @@ def test_nothing_of_nothing() -> None:
     x, i = random(0, 3), np.array(0, np.int32)
 
     def body(a: ir.Value, i: ir.Value) -> list[ir.Value]:
+        zero = build.constant(np.array(0, np.float32), a.type.element_type)
         return [
             build.like("add", a, a),
             build.value("slice", shaped(a, 0, 2), a, start=[0, 0], limit=[0, 2], strides=[1, 1]),
             build.transpose(a, [1, 0]),
             build.value("dynamic_slice", shaped(a, 0, 1), a, i, i, sizes=[0, 1]),
             build.reshape(build.splat(1.0, shaped(a, 4)), [4]),
+            build.value("reduce", shaped(a, 0), a, zero, kind="add", dimensions=[1]),
+            build.value("reduce", shaped(a, 3), a, zero, kind="add", dimensions=[0]),
+            build.value("reverse", a.type, a, dimensions=[1]),
+            build.made("pad", a, zero, low=[1, 0], high=[0, 0], interior=[0, 0]),
+            build.op("stablehlo.concatenate", [shaped(a, 0, 6)], [a, a], {"dimension": 1}).result,
+            build.broadcast(a, [2, 0, 3], [1, 2]),
         ]
 
     results = straight([x, i], body)
-    assert [result.shape for result in results] == [(0, 3), (0, 2), (3, 0), (0, 1), (4,)]
+    shapes = [(0, 3), (0, 2), (3, 0), (0, 1), (4,), (0,), (3,), (0, 3), (1, 3), (0, 6), (2, 0, 3)]
+    assert [result.shape for result in results] == shapes
 
 
 # --- loops -----------------------------------------------------------------------------------------------------------
