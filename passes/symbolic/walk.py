@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 
@@ -65,6 +66,10 @@ def walked(main: ir.Operation, shapes: Sequence[Sequence[int]] | None = None) ->
             return walk
 
 
+class _Contradiction(Exception):
+    """Sizes that no call can have: the check that says so is noted, and the rule of the op goes no further."""
+
+
 class Walk(Scope):
     """One interpretation of `@main` over sizes."""
 
@@ -113,6 +118,8 @@ class Walk(Scope):
         message = "{1} is given, and must be at least {0}" if is_known(a) else "{0} must not exceed {1}"
         if a == 1:
             self._is_positive(b, 1)
+        if is_known(a, b) and a > b:
+            self._refuse(message, (a, b))
         if not always_at_most(a, b):
             self._need(1 - less(b, a), message, (a, b))
 
@@ -128,6 +135,10 @@ class Walk(Scope):
 
     def _need(self, condition: IntLike, message: str, values: tuple[IntLike, ...]) -> None:
         self._needed.append(_check(condition, message, values, self._op_now))
+
+    def _refuse(self, message: str, values: tuple[IntLike, ...]) -> NoReturn:
+        self._need(0, message, values)
+        raise _Contradiction
 
     def _is_positive(self, size: IntLike, least: int) -> None:
         if self._given is None:
@@ -176,11 +187,11 @@ class Walk(Scope):
             outer, self._op_now = self._op_now, op
             try:
                 self._op(op)
-            except UnsupportedError as error:
+            except (UnsupportedError, _Contradiction) as error:
                 where = describe(op.location)
                 self.problems += [
                     Problem(each.reason, each.location or where, each.op or op.name, each.remedy or self._remedy)
-                    for each in error.problems
+                    for each in getattr(error, "problems", ())
                 ]
                 for result in op.results:  # what follows is judged by what its own rule says
                     rank = result.type.rank if is_tensor(result) else 0
@@ -220,8 +231,7 @@ class Walk(Scope):
                 raise UnsupportedError(f"gives {result.type}, whose shape no rule explains")
             for size in found:
                 if is_known(size) and size < 0:
-                    self._need(0, "a dimension of its result is {0}", (size,))
-                    raise UnsupportedError("has a result with a dimension of negative size")
+                    self._refuse("a dimension of its result is {0}", (size,))
                 self._is_positive(size, 0)
             sizes = [
                 size if declared == DYNAMIC else self.unite(size, declared) if isinstance(size, SymInt) else declared
