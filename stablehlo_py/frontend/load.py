@@ -44,7 +44,7 @@ def load(
       isolate: let a child process read the source first, since a damaged or hostile one can crash MLIR. An `Exported`
         is trusted.
 
-    Dynamic dimensions are kept: see `refine`. Shardings are kept as text: see docs/sharding.md.
+    Dynamic dimensions are kept: see docs/dynamic-shapes.md. Shardings are kept as text: see docs/sharding.md.
 
     Raises:
       LoadError: the content is not a StableHLO module; one Problem per diagnostic, at the user's file and line. Or its
