@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import defining, splat
 from stablehlo_py.passmanager.rewrite import Rewriter
@@ -29,11 +30,6 @@ class Loop:
         if list(condition.operands)[1:] != list(before.arguments):
             return None
         return Loop(op, before, after, condition, yielded)
-
-
-def terminator(block: ir.Block) -> ir.Operation:
-    """The last op of a block."""
-    return block.operations[len(block.operations) - 1].operation
 
 
 def scalar_value(value: ir.Value) -> int | None:

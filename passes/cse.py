@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import SHARDING
+from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.ops import Effects, records
 from stablehlo_py.dialect.sharding import annotate, is_sharded, shardings_of, take
 from stablehlo_py.mlir import ir
@@ -79,10 +80,8 @@ def _sweep(region: ir.Region, known: dict[Hashable, ir.Operation], pure: Collect
                 first = known.setdefault(key, op)
             if first is op:
                 added.append(key)
-                continue
-            for result, replacement in zip(op.results, first.results, strict=True):
-                result.replace_all_uses_with(replacement)
-            op.erase()
+            else:
+                replace_op(op, first.results)
         for key in added:
             del known[key]
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import BARRIERS
+from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.grid import Groups, function_of, grid_of, groups_of, padded, pairs_of, process
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.ops.grid import NOBODY
@@ -57,9 +58,7 @@ class DecomposeCollectives(Pass):
         for op in [op.opview for op in operations(module.operation) if op.name in RULES]:
             with ir.InsertionPoint(op), op.location:
                 values = RULES[op.operation.name](self, op)
-            for result, value in zip(op.results, values, strict=True):
-                result.replace_all_uses_with(value)
-            op.operation.erase()
+            replace_op(op, values)
 
     # --- reductions --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import SHARDING, SHARDING_RULE
+from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.sharding import CONSTRAINT, is_sharded
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import ir
@@ -38,8 +39,7 @@ class DropShardings(Pass):
             return
         for op in operations(module.operation):
             if op.name == CONSTRAINT:
-                op.result.replace_all_uses_with(op.operands[0])
-                op.erase()
+                replace_op(op, op.operands)
                 continue
             for name in (SHARDING, SHARDING_RULE):
                 if name in op.attributes:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.dce import Dce
@@ -68,9 +69,7 @@ class Fusion(Pass):
         for view in list(block.operations):
             op = view.operation
             if op.name == "stablehlo.optimization_barrier":
-                for result, operand in zip(list(op.results), list(op.operands), strict=True):
-                    result.replace_all_uses_with(operand)
-                op.erase()
+                replace_op(op, op.operands)
             elif op.name in _CONTROL_FLOW:
                 for region in op.regions:
                     for inner in region.blocks:

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
+from stablehlo_py.dialect.edit import copied, terminator
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.symint import IntLike, always_at_most
@@ -110,8 +111,8 @@ class _Loop:
 
     def _kept_in_place(self, block: ir.Block, argument: ir.Value, number: int) -> bool:
         """A big carry may be read, then updated once, and is yielded in its own place."""
-        *_, terminator = block.operations
-        yielded = terminator.operands[number + (terminator.operation.name == "scf.condition")]
+        last = terminator(block)
+        yielded = last.operands[number + (last.name == "scf.condition")]
         value = argument
         while True:
             update = None
@@ -177,7 +178,8 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_el
     insertion = ir.InsertionPoint(block)
     for value in [*constants, *(operand for operand in loop.operands if _is_splat(operand))]:
         if value not in inside:
-            inside[value] = _clone_splat(value, insertion)
+            with insertion:
+                inside[value] = copied(value)
     loop.detach_from_parent()
     block.append(loop)
     replace_operands(loop, inside)
@@ -192,14 +194,6 @@ def _is_splat(value: ir.Value) -> bool:
     if owner.name == "hlo.broadcast":
         return num_elements(owner.operands[0]) == 1 and _is_splat(owner.operands[0])
     return owner.name == "hlo.constant" and num_elements(value) == 1
-
-
-def _clone_splat(value: ir.Value, insertion: ir.InsertionPoint) -> ir.Value:
-    operands = [_clone_splat(operand, insertion) for operand in value.owner.operands]
-    clone = value.owner.clone(ip=insertion)
-    for position, operand in enumerate(operands):
-        clone.operands[position] = operand
-    return clone.results[0]
 
 
 def _captured(loop: ir.Operation, max_elements: int) -> tuple[list[ir.Value], list[ir.Value]]:

@@ -16,8 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._loops import Loop, scalar_value, terminator, without_carries
+from stablehlo_py.passes._loops import Loop, scalar_value, without_carries
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import has_uses, is_pure
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules

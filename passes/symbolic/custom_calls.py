@@ -8,6 +8,7 @@ shapes; `infer-symbolic-shapes` drops them. Targets "stablehlo.dynamic_*" are op
 from __future__ import annotations
 
 from stablehlo_py.dialect.call_signatures import SHAPE_OPERANDS, shape_operands
+from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.forms import name_of
 from stablehlo_py.dialect.ops.record import Shapes
 from stablehlo_py.errors import UnsupportedError
@@ -38,9 +39,7 @@ def without_shape_operands(op: ir.Operation) -> None:
         attributes["operand_layouts"] = ir.ArrayAttr.get(list(attributes["operand_layouts"])[: len(kept)])
     with op.location, ir.InsertionPoint(op):
         call = ir.Operation.create(op.name, [result.type for result in op.results], kept, attributes)
-    for old, new in zip(op.results, call.results, strict=True):
-        old.replace_all_uses_with(new)
-    op.erase()
+    replace_op(op, call.results)
 
 
 @RULES.rule("custom_call")

@@ -15,6 +15,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import WINDOW
 from stablehlo_py.dialect.call_signatures import SHAPE_OPERANDS, called_function
+from stablehlo_py.dialect.edit import end_with, terminator
 from stablehlo_py.dialect.forms import form_of, name_of, size_operands
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import DYNAMIC, symints
@@ -125,10 +126,5 @@ def _move_body(op: ir.Operation, region: ir.Region) -> None:
     copy = function.operation.clone(ip=ir.InsertionPoint(function))
     copy.regions[0].blocks[0].append_to(region)
     copy.erase()
-    *_, terminator = region.blocks[0].operations
-    if terminator.operation.name == "func.return":
-        values = list(terminator.operands)
-        ir.Operation.create(
-            "stablehlo.return", operands=values, loc=terminator.location, ip=ir.InsertionPoint(terminator)
-        )
-        terminator.operation.erase()
+    if terminator(region.blocks[0]).name == "func.return":
+        end_with(region.blocks[0], "stablehlo.return")

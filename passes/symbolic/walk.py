@@ -17,6 +17,7 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.dialect.dynamic import is_dynamic
+from stablehlo_py.dialect.edit import replace_op, terminator
 from stablehlo_py.dialect.forms import size_operands
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.symint import (
@@ -37,13 +38,13 @@ from stablehlo_py.dialect.symint import (
 from stablehlo_py.dialect.symint_text import sizes_text
 from stablehlo_py.dialect.types import DYNAMIC, element_type, i64, is_bool, is_tensor
 from stablehlo_py.errors import Problem, ResourceError, UnsupportedError, shape_text
+from stablehlo_py.legalize.tuples import take_tuples_apart
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.checks import Check, Kind, at_least, bounded, solved
 from stablehlo_py.passes.symbolic.custom_calls import last_shape_operands, without_shape_operands
 from stablehlo_py.passes.symbolic.equations import Equations, solve
 from stablehlo_py.passes.symbolic.shapes import Scope, result_shapes
 from stablehlo_py.passes.symbolic.static_calls import static_op
-from stablehlo_py.passes.symbolic.tuples import take_tuples_apart
 from stablehlo_py.passes.symbolic.values import Elements, evaluate, followed
 
 _ASSERTION = "shape_assertion"
@@ -263,8 +264,7 @@ class Walk(Scope):
             self._block(block)
             if is_loop and number == 0:
                 continue  # its result is the predicate
-            *_, terminator = block.operations
-            found = [self.shape(value) for value in terminator.operands]
+            found = [self.shape(value) for value in terminator(block).operands]
             yields = found if yields is None else yields
             for known, other in zip(yields, found, strict=True):
                 for a, b in zip(known, other, strict=True):
@@ -317,12 +317,9 @@ class Walk(Scope):
         for op in self._sizes:
             static = static_op(op, self.elements, symbolic=self._given is None)
             if static is not None:
-                for old, new in zip(op.results, static.results, strict=True):
-                    old.replace_all_uses_with(new)
-                op.erase()
+                replace_op(op, static.results)
             elif op.name == "stablehlo.get_dimension_size":
-                op.results[0].replace_all_uses_with(self._written(op, op.results[0]))
-                op.erase()
+                replace_op(op, [self._written(op, op.results[0])])
             else:
                 for number in size_operands(op):
                     op.operands[number] = self._written(op, op.operands[number])
@@ -331,9 +328,8 @@ class Walk(Scope):
         for op in self._asserting:
             op.erase()
         block = self.main.regions[0].blocks[0]
-        *_, terminator = block.operations
         inputs = [argument.type for argument in block.arguments]
-        results = [value.type for value in terminator.operands]
+        results = [value.type for value in terminator(block).operands]
         self.main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
 
     def _written(self, op: ir.Operation, value: ir.Value) -> ir.Value:

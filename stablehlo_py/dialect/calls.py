@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from stablehlo_py.dialect import sharding
+from stablehlo_py.dialect.edit import inline_block
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError, elided
@@ -127,12 +128,8 @@ def _expand(calls: Iterable[ir.Operation], functions: dict[str, _Function], keep
             if op.name in _CALLEE and not keeps(op):
                 waiting.append((op, location if depth < MAX_FRAMES else caller, depth + 1))
         block = copy.regions[0].blocks[0]
-        for argument, operand in zip(block.arguments, _sharded(call, copy, "arg_attrs", call.operands), strict=True):
-            argument.replace_all_uses_with(operand)
-        *moved, terminator = [op.operation for op in block.operations]
-        for op in moved:
-            op.move_before(call)
-        for result, value in zip(call.results, _sharded(call, copy, "res_attrs", terminator.operands), strict=True):
+        values = inline_block(block, _sharded(call, copy, "arg_attrs", call.operands), call)
+        for result, value in zip(call.results, _sharded(call, copy, "res_attrs", values), strict=True):
             sharding.replace(result, value)
         call.erase()
         copy.erase()

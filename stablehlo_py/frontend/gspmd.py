@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stablehlo_py.dialect.attributes import MHLO_SHARDING, PARTITIONS, REPLICATED, SHARDING
+from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import annotate, declare_meshes
 from stablehlo_py.errors import Problem, UnsupportedError
@@ -113,8 +114,7 @@ def _expand(op: ir.Operation, partitions: int) -> None:
     with op.location, ir.InsertionPoint(op):
         shards = Shards(ir, partitions)
         value = shards.own(operand, groups) if to_shard else shards.whole(operand, groups)
-    op.results[0].replace_all_uses_with(value)
-    op.erase()
+    replace_op(op, [value])
 
 
 def _groups(sharding: str, rank: int, partitions: int) -> list[np.ndarray]:

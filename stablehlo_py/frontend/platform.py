@@ -14,6 +14,7 @@ import numpy as np
 from stablehlo_py.dialect.attributes import GLOBAL_CONSTANT
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import constant_value, from_numpy
+from stablehlo_py.dialect.edit import inline_block, replace_op
 from stablehlo_py.dialect.types import element_type
 from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.frontend.jax_export import platforms_of
@@ -80,12 +81,8 @@ def _inline_branch(case: ir.Operation, index: int) -> list[ir.Operation]:
     """Put a branch's ops where its `case` is; the last one is taken for an index out of range (spec, section case)."""
     count = len(case.regions)
     (block,) = case.regions[index if 0 <= index < count else count - 1].blocks
-    *moved, terminator = [each.operation for each in block.operations]
-    for each in moved:
-        each.move_before(case)
-    for result, value in zip(case.results, terminator.operands, strict=True):
-        result.replace_all_uses_with(value)
-    case.erase()
+    *moved, _ = [each.operation for each in block.operations]
+    replace_op(case, inline_block(block, [], case))
     return moved
 
 

@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from stablehlo_py.dialect.attributes import PARTITIONS, REPLICATED, SHARDING, SHARDING_RULE
+from stablehlo_py.dialect.edit import inline_block, replace_op
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.dialect.sharding import declare_meshes
 from stablehlo_py.errors import LoadError, UnsupportedError
@@ -216,8 +217,7 @@ class _Stripper:
         if op.name in _DROPPED:
             op.erase()
         elif op.name in _IDENTITIES and same:
-            op.results[0].replace_all_uses_with(self._constrained(op))
-            op.erase()
+            replace_op(op, [self._constrained(op)])
         elif op.name in _INLINED:
             self._inline(op)
         elif op.name == "sdy.constant":
@@ -235,15 +235,8 @@ class _Stripper:
         computation = ManualComputation(self.ir, self.sdy, op, self._meshes, self._partitions) if split else None
         block = op.regions[0].blocks[0]
         operands = computation.shards() if computation else list(op.operands)
-        for argument, operand in zip(block.arguments, operands, strict=True):
-            argument.replace_all_uses_with(operand)
-        *body, terminator = [each.operation for each in block.operations]
-        for each in body:
-            each.move_before(op)
-        values = computation.whole(list(terminator.operands)) if computation else list(terminator.operands)
-        for result, value in zip(op.results, values, strict=True):
-            result.replace_all_uses_with(value)
-        op.erase()
+        values = inline_block(block, operands, op)
+        replace_op(op, computation.whole(values) if computation else values)
         self.manual = self.manual or split
 
     def _is_split(self, op: Any) -> bool:
@@ -253,15 +246,8 @@ class _Stripper:
         return any(self.sizes.get(axis, 1) != 1 for axis in axes)
 
     def _constant(self, op: Any) -> None:
-        constant = self.ir.Operation.create(
-            "stablehlo.constant",
-            results=[op.results[0].type],
-            attributes={"value": op.attributes["value"]},
-            loc=op.location,
-            ip=self.ir.InsertionPoint(op),
-        )
-        op.results[0].replace_all_uses_with(constant.results[0])
-        op.erase()
+        attributes = {"value": op.attributes["value"]}
+        replace_op(op, [self._created(op, "stablehlo.constant", op.results[0].type, [], attributes)])
 
     def _constrained(self, op: Any) -> Any:
         """The operand of an op that is an identity, sharded as the op says."""
@@ -271,14 +257,12 @@ class _Stripper:
             return operand
         self.dialects.add("stablehlo")
         attributes = {"call_target_name": self.ir.StringAttr.get("Sharding"), SHARDING: self._texts([sharding])}
-        return self.ir.Operation.create(
-            "stablehlo.custom_call",
-            results=[operand.type],
-            operands=[operand],
-            attributes=attributes,
-            loc=op.location,
-            ip=self.ir.InsertionPoint(op),
-        ).results[0]
+        return self._created(op, "stablehlo.custom_call", operand.type, [operand], attributes)
+
+    def _created(self, op: Any, name: str, type_: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> Any:
+        """The result of a new op before another one."""
+        point = self.ir.InsertionPoint(op)
+        return self.ir.Operation.create(name, [type_], operands, attributes, loc=op.location, ip=point).results[0]
 
     def _texts(self, shardings: Sequence[Any]) -> Any:
         self.sharded = True

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.call_signatures import called_function
 from stablehlo_py.dialect.custom_call import configuration
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.elementwise import compare
-from stablehlo_py.legalize.rules import Unsupported, terminator
+from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 
 

@@ -1,4 +1,4 @@
-"""CHLO ops that are StableHLO ops around something simple: implicit broadcasts, scans, the smallest elements.
+"""CHLO ops that are StableHLO ops around something simple: implicit broadcasts, the smallest elements.
 
 These rules run before upstream's expansions of CHLO and before the main walk: what they make may be StableHLO or CHLO.
 """
@@ -8,14 +8,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, is_bool, is_complex, is_float, is_integer, rank, shape
-from stablehlo_py.legalize.rules import Results, Unsupported, block_of, dimension_of, rule, terminator
+from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.legalize.shape import broadcast_in_dim
 from stablehlo_py.mlir import ir
 
@@ -89,64 +87,6 @@ def _broadcast(operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence
                 f"broadcasts a dimension of size {size} to size {sizes[dimension]}", "sizes must be equal, or 1"
             )
     return broadcast_in_dim(operand, tuple(sizes), tuple(dimensions))
-
-
-# --- scan -------------------------------------------------------------------------------------------------------------
-
-
-@rule("chlo.scan")
-def scan(op: ir.OpView) -> Sequence[ir.Value]:
-    """A loop over the slices of the inputs along `dimension`: the body makes slices of the outputs and new carries."""
-    inputs, inits = _segments(op.operands, op.attributes["operandSegmentSizes"])
-    outputs, _ = _segments(op.results, op.attributes["resultSegmentSizes"])
-    dimension = dimension_of(op, "dimension", rank((inputs or outputs)[0]))
-    reverse = "is_reverse" in op.attributes and bool(op.attributes["is_reverse"].value)
-    count = shape(inputs[0])[dimension] if inputs else shape(outputs[0])[dimension]
-    index = ir.IntegerType.get_signless(64)
-    zero, one, end, last = (build.constant(np.array(number), index) for number in (0, 1, count, count - 1))
-    starts = [build.splat(0, output.type) for output in outputs]
-    carried = [zero, *starts, *inits]
-    types = [value.type for value in carried]
-    loop = build.op("stablehlo.while", types, carried, regions=2)
-    condition, step = (region.blocks.append(*types) for region in loop.regions)
-    with ir.InsertionPoint(condition):
-        build.op("stablehlo.return", [], [build.compare(condition.arguments[0], end, "LT")])
-    body = block_of(op)
-    i, *rest = step.arguments
-    so_far, carries = rest[: len(outputs)], rest[len(outputs) :]
-    with ir.InsertionPoint(step):
-        place = build.like("subtract", last, i) if reverse else i
-        slices = [_slice(each, place, zero, dimension) for each in inputs]
-        for argument, value in zip(body.arguments, [*slices, *carries], strict=True):
-            argument.replace_all_uses_with(value)
-    returned = list(terminator(body).operands)
-    for inner in list(body.operations)[:-1]:
-        step.append(inner)
-    with ir.InsertionPoint(step):
-        written = [
-            _write(whole, value, place, zero, dimension)
-            for whole, value in zip(so_far, returned[: len(outputs)], strict=True)
-        ]
-        build.op("stablehlo.return", [], [build.like("add", i, one), *written, *returned[len(outputs) :]])
-    return list(loop.results)[1:]
-
-
-def _segments(values: Sequence[ir.Value], sizes: Sequence[int]) -> tuple[list[ir.Value], list[ir.Value]]:
-    first = next(iter(sizes))
-    return list(values)[:first], list(values)[first:]
-
-
-def _slice(operand: ir.Value, place: ir.Value, zero: ir.Value, dimension: int) -> ir.Value:
-    sizes = [1 if d == dimension else size for d, size in enumerate(shape(operand))]
-    starts = [place if d == dimension else zero for d in range(len(sizes))]
-    one = build.made("dynamic_slice", operand, *starts, sizes=sizes)
-    return build.reshape(one, sizes[:dimension] + sizes[dimension + 1 :])
-
-
-def _write(whole: ir.Value, value: ir.Value, place: ir.Value, zero: ir.Value, dimension: int) -> ir.Value:
-    sizes = [1 if d == dimension else size for d, size in enumerate(shape(whole))]
-    starts = [place if d == dimension else zero for d in range(len(sizes))]
-    return build.like("dynamic_update_slice", whole, build.reshape(value, sizes), *starts)
 
 
 # --- top_k ------------------------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import SHARDING
+from stablehlo_py.dialect.edit import inline_block, terminator
 from stablehlo_py.dialect.regions import captured_values, replace_operands
 from stablehlo_py.dialect.types import rank, shape
 from stablehlo_py.legalize.regions import copyable, isolate
-from stablehlo_py.legalize.rules import Results, Unsupported, block_of, terminator
+from stablehlo_py.legalize.rules import Results, Unsupported, block_of
 from stablehlo_py.mlir import ir
 
 
@@ -71,13 +72,8 @@ def _move_body(old: ir.Block, region: ir.Region, scalars: Sequence[ir.Value], co
         inner = list(block.arguments)[first::2]
     arguments = list(block.arguments)
     taken = arguments[:first] + (arguments[first + count : 2 * first + count] if combines else [])
-    for argument, replacement in zip(old.arguments, taken, strict=True):
-        argument.replace_all_uses_with(replacement)
-    for inside in list(old.operations):
-        block.append(inside)
+    values = inline_block(old, taken, block)
+    with ir.InsertionPoint(block), terminator(old).location:
+        build.op("stablehlo.return", [], [*values, *(inner if combines else [])])
+    for inside in block.operations:
         replace_operands(inside, dict(zip(scalars, inner, strict=True)))
-    if combines:
-        last = terminator(block).operation
-        with ir.InsertionPoint(last), last.location:
-            build.op("stablehlo.return", [], [*last.operands, *inner])
-        last.erase()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.dialect import build
-from stablehlo_py.legalize.rules import Results, block_of, keep, rule, terminator
+from stablehlo_py.dialect.edit import end_with, inline_block, terminator
+from stablehlo_py.legalize.rules import Results, block_of, keep, rule
 from stablehlo_py.mlir import ir
 
 keep("stablehlo.return", "stablehlo.optimization_barrier")
@@ -16,17 +17,6 @@ def _scalar(tensor: ir.Value) -> ir.Value:
     return build.op("tensor.extract", [tensor.type.element_type], [tensor]).result
 
 
-def _end(
-    block: ir.Block, name: str, leading: Sequence[ir.Value] = (), values: Sequence[ir.Value] | None = None
-) -> None:
-    """Replace the block's terminator; by default it passes on the same values."""
-    last = terminator(block).operation
-    values = list(last.operands) if values is None else list(values)
-    with ir.InsertionPoint(last), last.location:
-        build.op(name, [], [*leading, *values])
-    last.erase()
-
-
 @rule("stablehlo.while")
 def while_(op: ir.OpView) -> Sequence[ir.Value]:
     """`scf.while`; the condition passes its arguments on unchanged."""
@@ -35,10 +25,10 @@ def while_(op: ir.OpView) -> Sequence[ir.Value]:
     condition.append_to(loop.regions[0])
     body.append_to(loop.regions[1])
     last = terminator(condition)
-    with ir.InsertionPoint(last), last.operation.location:
+    with ir.InsertionPoint(last), last.location:
         go_on = _scalar(last.operands[0])
-    _end(condition, "scf.condition", [go_on], list(condition.arguments))
-    _end(body, "scf.yield")
+    end_with(condition, "scf.condition", [go_on, *condition.arguments])
+    end_with(body, "scf.yield")
     return list(loop.results)
 
 
@@ -49,7 +39,7 @@ def if_(op: ir.OpView) -> Sequence[ir.Value]:
     for number in range(2):
         block = block_of(op, number)
         block.append_to(branch.regions[number])
-        _end(block, "scf.yield")
+        end_with(block, "scf.yield")
     return list(branch.results)
 
 
@@ -59,7 +49,7 @@ def case(op: ir.OpView) -> Results:
     last)."""
     count = len(op.regions)
     if count == 1:
-        return _inlined(op)
+        return inline_block(block_of(op), [], op.operation)
     index = build.op("arith.index_cast", [ir.IndexType.get()], [_scalar(op.operands[0])]).result
     switch = build.op(
         "scf.index_switch",
@@ -71,13 +61,5 @@ def case(op: ir.OpView) -> Results:
     for place, number in enumerate([count - 1, *range(count - 1)]):
         block = block_of(op, number)
         block.append_to(switch.regions[place])
-        _end(block, "scf.yield")
+        end_with(block, "scf.yield")
     return list(switch.results)
-
-
-def _inlined(op: ir.OpView) -> Sequence[ir.Value]:
-    block = block_of(op)
-    values = list(terminator(block).operands)
-    for inner in list(block.operations)[:-1]:
-        inner.operation.move_before(op.operation)
-    return values

@@ -31,6 +31,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
     next_after,
     reduction,
     rng,
+    scan,
     shape,
     transfers,
     tuples,
@@ -130,7 +131,6 @@ class _Run(Conversion):
     def __init__(self, sharded: bool, only: frozenset[str] = frozenset()) -> None:
         super().__init__(sharding.replace if sharded else ir.Value.replace_all_uses_with)
         self.only = only
-        self.tuples = False
 
     def function(self, function: ir.OpView) -> None:
         """Legalize the body of a function."""
@@ -141,9 +141,6 @@ class _Run(Conversion):
         if len(self.problems) > known:
             return  # every other op would only repeat it
         self.block(block)
-        if not self.only and self.tuples:
-            for op in tuples.erase_unused_tuples(block):
-                self.report(op, Unsupported("is used as a whole", "export the model without tuples"))
 
     def _check_type(self, value: ir.Value, op: ir.OpView) -> None:
         type_ = value.type
@@ -180,12 +177,9 @@ class _Run(Conversion):
             for region in operation.regions:
                 for inner in region.blocks:
                     self.block(inner)
-            if not self.only or name in self.only:
-                self.tuples = self.tuples or name == "stablehlo.tuple"
-                self._legalize(op, name)
-
-    def _legalize(self, op: ir.OpView, name: str) -> None:
-        if name in RULES:
-            self.apply(op, RULES[name])
-        elif name.partition(".")[0] not in _LEGAL_DIALECTS:
-            self.report(op, Unsupported("is not an op that this compiler knows"))
+            if self.only and name not in self.only:
+                continue
+            if name in RULES:
+                self.apply(op, RULES[name])
+            elif name.partition(".")[0] not in _LEGAL_DIALECTS:
+                self.report(op, Unsupported("is not an op that this compiler knows"))

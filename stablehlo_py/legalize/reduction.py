@@ -4,17 +4,17 @@ inside."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.edit import inline_block
 from stablehlo_py.dialect.types import element_type, i64s, shape
 from stablehlo_py.dialect.window import window_of
 from stablehlo_py.legalize.closures import closed, free_scalars
 from stablehlo_py.legalize.indexing import scatter
 from stablehlo_py.legalize.regions import combined, isolate, promote, simple_combiner, single_combiner
-from stablehlo_py.legalize.rules import Results, Rule, block_of, rule, terminator
+from stablehlo_py.legalize.rules import Results, block_of, by_rule, rule
 from stablehlo_py.mlir import ir
 
 _WINDOW = ("window_dimensions", "window_strides", "padding")
@@ -82,7 +82,7 @@ def _select_then_scatter(op: ir.OpView) -> ir.Value:
     window = {name: op.attributes[name] for name in _WINDOW if name in op.attributes}
     chosen = build.op("stablehlo.reduce_window", types, [operand, place, no_value, nowhere], window, regions=1).opview
     _choose(block_of(op, 0), chosen.regions[0])
-    where = _legal(reduce_window, chosen)[1]
+    where = by_rule(reduce_window, chosen)[1]
     numbers = "#stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
     flat = build.broadcast(init, [count], [])
     scattered = build.op(
@@ -93,7 +93,7 @@ def _select_then_scatter(op: ir.OpView) -> ir.Value:
         regions=1,
     ).opview
     block_of(op, 1).append_to(scattered.regions[0])
-    return build.reshape(_legal(scatter, scattered)[0], sizes)
+    return build.reshape(by_rule(scatter, scattered)[0], sizes)
 
 
 def _choose(select: ir.Block, region: ir.Region) -> None:
@@ -102,11 +102,7 @@ def _choose(select: ir.Block, region: ir.Region) -> None:
     index = build.tensor([], ir.IntegerType.get_signless(64))
     block = region.blocks.append(scalar, index, scalar, index)
     best, best_at, value, value_at = block.arguments
-    for argument, replacement in zip(select.arguments, (best, value), strict=True):
-        argument.replace_all_uses_with(replacement)
-    (stays,) = terminator(select).operands
-    for inner in list(select.operations)[:-1]:
-        block.append(inner)
+    (stays,) = inline_block(select, (best, value), block)
     with ir.InsertionPoint(block):
         zero = build.constant(np.array(0), index.element_type)
         is_inside, is_outside = (
@@ -115,12 +111,3 @@ def _choose(select: ir.Block, region: ir.Region) -> None:
         stays = build.like("and", is_inside, build.like("or", stays, is_outside))
         pairs = ((best, value), (best_at, value_at))
         build.op("stablehlo.return", [], [build.value("select", a.type, stays, a, b) for a, b in pairs])
-
-
-def _legal(legalize: Rule, op: ir.OpView) -> Sequence[ir.Value]:
-    """The values for the results of an op made here, by its rule."""
-    values = legalize(op)
-    if values is None:
-        return list(op.results)
-    op.operation.erase()
-    return [values] if isinstance(values, ir.Value) else values

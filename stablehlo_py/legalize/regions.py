@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.edit import copied, inline_block, replace_op, terminator
 from stablehlo_py.dialect.ops import REDUCTION_KINDS
 from stablehlo_py.dialect.types import element_type
-from stablehlo_py.legalize.rules import Unsupported, block_of, terminator
+from stablehlo_py.legalize.rules import Unsupported, block_of
 from stablehlo_py.mlir import ir
 
 # hlo ops that may be repeated inside a region, as far as they compute from nothing else.
@@ -67,19 +68,13 @@ def choose_in_branches(block: ir.Block) -> None:
             continue
         outcomes = []
         for region in operation.regions:
-            branch = region.blocks[0]
-            choose_in_branches(branch)
-            *body, last = list(branch.operations)
-            outcomes.append(list(last.operands))
-            for inner in body:
-                inner.operation.move_before(operation)
-        predicate = operation.operands[0].owner.operands[0]  # of tensor.extract
-        with ir.InsertionPoint(operation), operation.location:
-            for result, on_true, on_false in zip(operation.results, *outcomes, strict=True):
-                chosen = build.value("select", result.type, predicate, on_true, on_false)
-                result.replace_all_uses_with(chosen)
+            choose_in_branches(region.blocks[0])
+            outcomes.append(inline_block(region.blocks[0], [], operation))
         extract = operation.operands[0].owner
-        operation.erase()
+        (predicate,) = extract.operands
+        with ir.InsertionPoint(operation), operation.location:
+            pairs = zip(*outcomes, strict=True)
+            replace_op(operation, [build.value("select", x.type, predicate, x, y) for x, y in pairs])
         if next(iter(extract.results[0].uses), None) is None:
             extract.erase()
 
@@ -93,24 +88,15 @@ def _isolate_block(
         for number, operand in enumerate(operation.operands):
             if operand not in inside:
                 if operand not in copies:
+                    if not copyable(operand):
+                        raise Unsupported("uses a value from outside in its body", "pass the value as an operand")
                     with ir.InsertionPoint.at_block_begin(outermost):
-                        copies[operand] = _copy(operand)
+                        copies[operand] = copied(operand)
                 operation.operands[number] = copies[operand]
         inside.update(operation.results)
         for region in operation.regions:
             for nested in region.blocks:
                 _isolate_block(nested, outermost, inside, copies)
-
-
-def _copy(value: ir.Value) -> ir.Value:
-    owner = value.owner
-    if not copyable(value):
-        raise Unsupported("uses a value from outside in its body", "pass the value as an operand")
-    operands = [_copy(operand) for operand in owner.operands]
-    copy = owner.clone()
-    for number, operand in enumerate(operands):
-        copy.operands[number] = operand
-    return copy.results[0]
 
 
 def simple_combiner(block: ir.Block, left: int, right: int, result: int) -> str | None:

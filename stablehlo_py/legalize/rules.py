@@ -55,6 +55,15 @@ def refuse(reason: str, remedy: str, *names: str) -> None:
     RULES.enter(refused, *names)
 
 
+def by_rule(legalize: Rule, op: ir.OpView) -> Sequence[ir.Value]:
+    """The values for the results of an op that another rule has made."""
+    values = legalize(op)
+    if values is None:
+        return list(op.results)
+    op.operation.erase()
+    return [values] if isinstance(values, ir.Value) else values
+
+
 def dimension_of(op: ir.OpView, name: str, rank: int) -> int:
     """An attribute that is the number of one of `rank` dimensions. Raises Unsupported for any other."""
     return as_dimension(i64(op, name), name, rank)
@@ -71,8 +80,3 @@ def as_dimension(number: int, name: str, rank: int) -> int:
 def block_of(op: ir.OpView, region: int = 0) -> ir.Block:
     """The only block of a region of a StableHLO op."""
     return op.regions[region].blocks[0]
-
-
-def terminator(block: ir.Block) -> ir.OpView:
-    """The last op of a block."""
-    return block.operations[len(block.operations) - 1]

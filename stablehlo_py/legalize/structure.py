@@ -1,4 +1,4 @@
-"""Before any rule runs: asynchronous pairs become synchronous, signatures flat, and tokens tensors.
+"""Before any rule runs: asynchronous pairs become synchronous, signatures flat, tuples their elements, tokens tensors.
 
     %f = async_start(%x) { all_reduce }          %y = all_reduce %x
     %y = async_done %f                      ->
@@ -17,9 +17,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.edit import end_with, inline_block, replace_op, terminator
 from stablehlo_py.dialect.types import is_tensor, user_location
 from stablehlo_py.errors import Problem
-from stablehlo_py.legalize.rules import block_of, terminator
+from stablehlo_py.legalize.rules import block_of
+from stablehlo_py.legalize.tuples import take_tuples_apart
 from stablehlo_py.mlir import ir, stablehlo
 
 # Modules that hold none of these (and no such type in a signature) are left as they are.
@@ -40,6 +42,8 @@ def flatten(module: ir.Module, names: set[str]) -> list[Problem]:
         flat = all(is_tensor(type_) for type_ in (*signature.inputs, *signature.results))
         if not flat:
             _flat_signature(function, signature)
+        if not flat or "stablehlo.tuple" in names:
+            take_tuples_apart(function.regions[0].blocks[0])
         if not flat or names & _OPS:
             _Tokens(function.regions[0].blocks[0]).run()
     return problems
@@ -67,16 +71,9 @@ def make_synchronous(function: ir.OpView) -> list[Problem]:
             remedy = "let async_done take it in the same block"
             problems.append(Problem(reason, user_location(start.location), start.name, remedy))
             continue
-        block = block_of(start)
-        for argument, operand in zip(block.arguments, start.operands, strict=True):
-            argument.replace_all_uses_with(operand)
-        values = list(terminator(block).operands)
-        for inner in list(block.operations)[:-1]:
-            inner.operation.move_before(start)
+        values = inline_block(block_of(start), start.operands, start)
         for done in users:
-            for result, value in zip(done.results, values, strict=True):
-                result.replace_all_uses_with(value)
-            done.erase()
+            replace_op(done, values)
         start.erase()
     return problems
 
@@ -105,16 +102,14 @@ def _leaves(type_: ir.Type) -> Iterator[ir.Type]:
 def _flat_signature(function: ir.OpView, signature: ir.FunctionType) -> None:
     block = function.regions[0].blocks[0]
     old = list(block.arguments)
-    last = terminator(block).operation
+    last = terminator(block)
     with ir.InsertionPoint.at_block_begin(block):
         for argument in old:
             argument.replace_all_uses_with(_argument(block, argument.type, argument.location))
     for _ in old:
         block.erase_argument(0)
     with ir.InsertionPoint(last), last.location:
-        results = [leaf for value in last.operands for leaf in _elements(value)]
-        ir.Operation.create("func.return", operands=results)
-    last.erase()
+        end_with(block, "func.return", [leaf for value in last.operands for leaf in _elements(value)])
     types = [[leaf for type_ in each for leaf in _leaves(type_)] for each in (signature.inputs, signature.results)]
     attributes = function.attributes
     attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.types import i64
-from stablehlo_py.legalize.rules import Results, Unsupported, rule
+from stablehlo_py.legalize.rules import refuse
 from stablehlo_py.mlir import ir
 
-
-@rule("stablehlo.tuple")
-def make_tuple(op: ir.OpView) -> Results:
-    """Stays until its elements are taken: `erase_unused_tuples` takes it away then."""
-    return None
+_REMEDY = "export the model without tuples"
+refuse("is used as a whole", _REMEDY, "stablehlo.tuple")
+refuse("takes apart a tuple that no op in this function makes", _REMEDY, "stablehlo.get_tuple_element")
 
 
-@rule("stablehlo.get_tuple_element")
-def get_tuple_element(op: ir.OpView) -> ir.Value:
-    """The element of the tuple that was made."""
-    owner = op.operands[0].owner
-    if isinstance(owner, ir.Block) or owner.name != "stablehlo.tuple":
-        raise Unsupported("takes apart a tuple that no op in this function makes", "export the model without tuples")
-    return owner.operands[i64(op, "index")]
-
-
-def erase_unused_tuples(block: ir.Block) -> list[ir.OpView]:
-    """Erase tuples that nothing uses any more, last ones first; returns those that are still used."""
-    left = []
-    for op in reversed(list(block.operations)):
-        if op.operation.name == "stablehlo.tuple":
-            if next(iter(op.operation.results[0].uses), None) is None:
-                op.operation.erase()
-            else:
-                left.append(op)
-    return left
+def take_tuples_apart(block: ir.Block) -> None:
+    """Use the elements themselves, in a block and the blocks within; tuples that nobody uses then go."""
+    tuples: list[ir.Operation] = []
+    for view in list(block.operations):
+        op = view.operation
+        for region in op.regions:
+            for inner in region.blocks:
+                take_tuples_apart(inner)
+        if op.name == "stablehlo.tuple":
+            tuples.append(op)
+        elif op.name == "stablehlo.get_tuple_element":
+            owner = op.operands[0].owner
+            if not isinstance(owner, ir.Block) and owner.name == "stablehlo.tuple":
+                sharding.replace(op.results[0], owner.operands[i64(op, "index")])
+                op.erase()
+    for made in reversed(tuples):
+        if next(iter(made.results[0].uses), None) is None:
+            made.erase()

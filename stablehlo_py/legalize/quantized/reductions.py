@@ -10,13 +10,14 @@ import math
 from collections.abc import Iterable
 
 from stablehlo_py.dialect import build
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.dialect.types import i64s, rank, shape
 from stablehlo_py.legalize.quantized import emit
 from stablehlo_py.legalize.quantized.affine import center, requantize, saturate
 from stablehlo_py.legalize.quantized.movement import remember_zeros
 from stablehlo_py.legalize.quantized.rules import Reading, Results, described, rule
-from stablehlo_py.legalize.rules import Unsupported, block_of, terminator
+from stablehlo_py.legalize.rules import Unsupported, block_of
 from stablehlo_py.mlir import ir
 
 
