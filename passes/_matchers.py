@@ -24,6 +24,7 @@ __all__ = [
     "iota_step",
     "is_float_value",
     "is_integer_value",
+    "is_number",
     "operand_of",
     "is_scalar_broadcast",
     "only_user",
@@ -122,6 +123,11 @@ def is_float_value(value: ir.Value) -> bool:
 def is_integer_value(value: ir.Value) -> bool:
     """True for tensors of integers or booleans."""
     return isinstance(value.type.element_type, ir.IntegerType)
+
+
+def is_number(value: ir.Value) -> bool:
+    """True for tensors of integers other than i1, on which add is or."""
+    return is_integer_value(value) and value.type.element_type.width > 1
 
 
 def integer_bounds(value: ir.Value) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from typing import ClassVar
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, splat
+from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes.canonicalize_dot import DotNumbers, make_dot
 from stablehlo_py.passes.shape_rules.slices import slice_edges
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
@@ -84,14 +84,12 @@ def convolution_size_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.again(op, op.operands, attributes=changes) if changes else None
 
 
-@CONVOLUTION.rule(
-    "hlo.convolution", needs="hlo.pad", where="zeros, on spatial dimensions, of an input that is not dilated yet"
+@CONVOLUTION.pair(
+    "hlo.convolution", "hlo.pad", where="zeros, on spatial dimensions, of an input that is not dilated yet"
 )
-def convolution_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+def convolution_pad(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "convolution(pad(x, 0)) -> convolution(x) with padding"
-    lhs, rhs = op.operands
-    inner = defining(lhs, "hlo.pad")
-    if inner is None or splat(inner.operands[1]) != 0 or not set(i64s(op, "lhs_dilation")) <= {1}:
+    if splat(inner.operands[1]) != 0 or not set(i64s(op, "lhs_dilation")) <= {1}:
         return None
     low, high, interior = (symints(inner, name) for name in ("low", "high", "interior"))
     batch, feature, *spatial = i64s(op, "input_dims")
@@ -105,7 +103,7 @@ def convolution_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
         padding[2 * k] += low[dimension]
         padding[2 * k + 1] += high[dimension]
     changes = {"padding": padding, "lhs_dilation": [interior[dimension] + 1 for dimension in spatial]}
-    return rewriter.again(op, [inner.operands[0], rhs], attributes=changes)
+    return rewriter.again(op, [inner.operands[0], op.operands[1]], attributes=changes)
 
 
 @CONVOLUTION.rule("hlo.convolution")

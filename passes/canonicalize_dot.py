@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, has_one_use
+from stablehlo_py.passes._matchers import has_one_use
 from stablehlo_py.passes.shape_rules.through import reshaped_operands, transposed_operands
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
 
@@ -138,12 +138,10 @@ DOT.rule(
 )(reshaped_operands)
 
 
-@DOT.rule("hlo.transpose", needs="hlo.dot", where="one use; the right operand's free dimensions come before the left's")
-def transpose_dot(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@DOT.pair("hlo.transpose", "hlo.dot", where="one use; the right operand's free dimensions come before the left's")
+def transpose_dot(op: ir.Operation, dot: ir.Operation, rewriter: Rewriter) -> Replacement:
     "transpose(dot(x, y)) -> transpose(dot(y, x)), where rows stay whole or nothing is left to transpose"
-    product = op.operands[0]
-    dot = defining(product, "hlo.dot")
-    if dot is None or not has_one_use(product):
+    if not has_one_use(dot.result):
         return None
     numbers = DotNumbers.of(dot)
     lhs, rhs = dot.operands

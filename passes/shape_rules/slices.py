@@ -40,11 +40,10 @@ def slice_everything(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return x if x.type == op.result.type else None
 
 
-@SLICES.rule("hlo.slice", needs="hlo.slice")
-def slice_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@SLICES.pair("hlo.slice", "hlo.slice")
+def slice_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x[a:b:s][c:d:t] -> x[a + c s : ... : s t]"
-    inner = defining(op.operands[0], "hlo.slice")
-    if inner is None or 0 in shape(op.result):
+    if 0 in shape(op.result):
         return None
     edges = [
         (a + c * s, a + (d - 1) * s + 1, s * t) for (a, _, s), (c, d, t) in zip(_edges(inner), _edges(op), strict=True)

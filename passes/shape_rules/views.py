@@ -6,7 +6,6 @@ from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.index_map import is_degenerate
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, operand_of
 from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
@@ -49,19 +48,15 @@ def reshape_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return None if x.type.rank else rewriter.broadcast(x, shape(op.result), [])
 
 
-@VIEWS.rule("hlo.reshape", needs="hlo.reshape")
-def reshape_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@VIEWS.pair("hlo.reshape", "hlo.reshape")
+def reshape_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reshape(reshape(x)) -> reshape(x)"
-    x = operand_of(op.operands[0], "hlo.reshape")
-    return None if x is None else rewriter.reshape(x, shape(op.result))
+    return rewriter.reshape(inner.operands[0], shape(op.result))
 
 
-@VIEWS.rule("hlo.reshape", needs="hlo.broadcast", where="no group of dimensions is mapped in part")
-def reshape_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@VIEWS.pair("hlo.reshape", "hlo.broadcast", where="no group of dimensions is mapped in part")
+def reshape_broadcast(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reshape(broadcast(x)) -> broadcast(reshape(x))"
-    inner = defining(op.operands[0], "hlo.broadcast")
-    if inner is None:
-        return None
     return reshaped_broadcast(
         rewriter, inner.operands[0], i64s(inner, "dimensions"), shape(inner.result), shape(op.result)
     )
@@ -79,35 +74,27 @@ def transpose_to_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.reshape(x, shape(op.result)) if moved == sorted(moved) else None
 
 
-@VIEWS.rule("hlo.transpose", needs="hlo.transpose")
-def transpose_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@VIEWS.pair("hlo.transpose", "hlo.transpose")
+def transpose_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "transpose(transpose(x)) -> transpose(x)"
-    inner = defining(op.operands[0], "hlo.transpose")
-    if inner is None:
-        return None
     first = i64s(inner, "permutation")
     return rewriter.transpose(inner.operands[0], [first[dimension] for dimension in i64s(op, "permutation")])
 
 
-@VIEWS.rule("hlo.transpose", needs="hlo.broadcast")
-def transpose_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@VIEWS.pair("hlo.transpose", "hlo.broadcast")
+def transpose_broadcast(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "transpose(broadcast(x)) -> broadcast(transpose(x))"
-    inner = defining(op.operands[0], "hlo.broadcast")
-    if inner is None:
-        return None
     permutation, mapped = i64s(op, "permutation"), i64s(inner, "dimensions")
     places = [permutation.index(dimension) for dimension in mapped]
     order = sorted(range(len(places)), key=places.__getitem__)
     return rewriter.broadcast(rewriter.transpose(inner.operands[0], order), shape(op.result), sorted(places))
 
 
-@VIEWS.rule("hlo.transpose", needs="hlo.reshape", where="the reshape only adds or drops dimensions of size 1")
-def transpose_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@VIEWS.pair("hlo.transpose", "hlo.reshape", where="the reshape only adds or drops dimensions of size 1")
+def transpose_reshape(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "transpose(reshape(x)) -> reshape(transpose(x))"
-    x = operand_of(op.operands[0], "hlo.reshape")
-    if x is None:
-        return None
-    middle, sizes = shape(op.operands[0]), shape(x)
+    x, middle = inner.operands[0], shape(inner.result)
+    sizes = shape(x)
     if not is_degenerate(sizes, middle):
         return None
     rank_among_long = {dimension: k for k, dimension in enumerate(d for d, size in enumerate(middle) if size != 1)}
@@ -131,22 +118,18 @@ def broadcast_to_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.reshape(x, shape(op.result))
 
 
-@VIEWS.rule("hlo.broadcast", needs="hlo.broadcast")
-def broadcast_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@VIEWS.pair("hlo.broadcast", "hlo.broadcast")
+def broadcast_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "broadcast(broadcast(x)) -> broadcast(x)"
-    inner = defining(op.operands[0], "hlo.broadcast")
-    if inner is None:
-        return None
     outer = i64s(op, "dimensions")
     return rewriter.broadcast(inner.operands[0], shape(op.result), [outer[d] for d in i64s(inner, "dimensions")])
 
 
-@VIEWS.rule("hlo.broadcast", needs="hlo.reshape", where="the reshape only added dimensions of size 1")
-def broadcast_reshape(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@VIEWS.pair("hlo.broadcast", "hlo.reshape", where="the reshape only added dimensions of size 1")
+def broadcast_reshape(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "broadcast(reshape(x)) -> broadcast(x)"
-    x = operand_of(op.operands[0], "hlo.reshape")
-    if x is None or 1 in shape(x) or not is_degenerate(shape(x), shape(op.operands[0])):
+    x, middle = inner.operands[0], shape(inner.result)
+    if 1 in shape(x) or not is_degenerate(shape(x), middle):
         return None
-    middle = shape(op.operands[0])
     kept = [target for target, size in zip(i64s(op, "dimensions"), middle, strict=True) if size != 1]
     return rewriter.broadcast(x, shape(op.result), kept)

@@ -9,18 +9,22 @@ from __future__ import annotations
 import math
 
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import SPLAT, defining, is_float_value, is_integer_value, operand_of, splat, splat_is
+from stablehlo_py.passes._matchers import (
+    SPLAT,
+    defining,
+    is_float_value,
+    is_integer_value,
+    is_number,
+    operand_of,
+    splat,
+    splat_is,
+)
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 ARITHMETIC = RuleSet("arithmetic")
 APPROXIMATE = RuleSet("approximate")
 
 _ROUNDING = ("hlo.floor", "hlo.ceil", "hlo.round_nearest_even", "hlo.round_nearest_afz")
-
-
-def is_number(value: ir.Value) -> bool:
-    """True for integers other than i1, on which add is or."""
-    return is_integer_value(value) and value.type.element_type.width > 1
 
 
 def _is_minus_zero(number: complex | None) -> bool:
@@ -106,13 +110,12 @@ def zero_subtract(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.like("negate", y) if c == 0 and (is_number(x) or _is_minus_zero(c)) else None
 
 
-@ARITHMETIC.rule("hlo.subtract", needs="hlo.add", where="integers")
-def subtract_sum(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@ARITHMETIC.pair("hlo.subtract", "hlo.add", where="integers")
+def subtract_sum(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "(x + y) - y -> x"
-    x, y = op.operands
-    if not is_number(x) or (inner := defining(x, "hlo.add")) is None:
+    (first, second), y = inner.operands, op.operands[1]
+    if not is_number(y):
         return None
-    first, second = inner.operands
     return first if second == y else second if first == y else None
 
 
@@ -263,22 +266,20 @@ def involution(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return operand_of(op.operands[0], op.name)
 
 
-@ARITHMETIC.rule("hlo.negate", needs="hlo.subtract", where="integers")
-def negate_difference(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@ARITHMETIC.pair("hlo.negate", "hlo.subtract", where="integers")
+def negate_difference(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "-(x - y) -> y - x"
-    inner = defining(op.operands[0], "hlo.subtract")
-    if inner is None or not is_integer_value(op.operands[0]):
-        return None
-    return rewriter.like("subtract", inner.operands[1], inner.operands[0])
+    x, y = inner.operands
+    return rewriter.like("subtract", y, x) if is_integer_value(x) else None
 
 
-@ARITHMETIC.rule("hlo.negate", needs="hlo.multiply", where="floats and integers; c a splat constant")
-def negate_product(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@ARITHMETIC.pair("hlo.negate", "hlo.multiply", where="floats and integers; c a splat constant")
+def negate_product(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "-(x * c) -> x * (-c)"
-    inner = defining(op.operands[0], "hlo.multiply")
-    if inner is None or splat(inner.operands[1]) is None or isinstance(op.result.type.element_type, ir.ComplexType):
+    x, c = inner.operands
+    if splat(c) is None or isinstance(x.type.element_type, ir.ComplexType):
         return None
-    return rewriter.like("multiply", inner.operands[0], rewriter.like("negate", inner.operands[1]))
+    return rewriter.like("multiply", x, rewriter.like("negate", c))
 
 
 @ARITHMETIC.rule("hlo.abs", needs=("hlo.abs", "hlo.negate"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stablehlo_py.dialect.ops import SWAPPED
-from stablehlo_py.dialect.types import is_bool, text
+from stablehlo_py.dialect.types import text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import SPLAT, defining, integer_splat, is_integer_value, operand_of, splat
+from stablehlo_py.passes._matchers import SPLAT, defining, integer_splat, is_integer_value, is_number, splat
 from stablehlo_py.passes.simplify_rules.ranges import integer_range
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
@@ -37,7 +37,7 @@ def compare_self(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def compare_range(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x < c -> true or false"
     x, y = op.operands
-    if not is_integer_value(x) or is_bool(x.type.element_type) or (c := integer_splat(y)) is None:
+    if not is_number(x) or (c := integer_splat(y)) is None:
         return None
     low, high = integer_range(x)
     direction = text(op, "direction")
@@ -64,26 +64,22 @@ def compare_bool(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return x if (c == 1) == (direction == "EQ") else rewriter.like("not", x)
 
 
-@CHOOSE.rule("hlo.compare", needs="hlo.add", where="integers; == and !=: sums wrap, but one to one")
-def compare_sum(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CHOOSE.pair("hlo.compare", "hlo.add", where="integers; == and !=: sums wrap, but one to one")
+def compare_sum(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x + c == d -> x == d - c"
-    x, y = op.operands
-    if splat(y) is None or not is_integer_value(x) or text(op, "direction") not in ("EQ", "NE"):
+    (x, c), d = inner.operands, op.operands[1]
+    if splat(c) is None or splat(d) is None or not is_number(x) or text(op, "direction") not in ("EQ", "NE"):
         return None
-    inner = defining(x, "hlo.add")
-    if inner is None or is_bool(x.type.element_type) or splat(inner.operands[1]) is None:
-        return None
-    return rewriter.again(op, [inner.operands[0], rewriter.like("subtract", y, inner.operands[1])])
+    return rewriter.again(op, [x, rewriter.like("subtract", d, c)])
 
 
-@CHOOSE.rule("hlo.compare", needs="hlo.subtract", where="integers; == and !=")
-def compare_difference(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CHOOSE.pair("hlo.compare", "hlo.subtract", where="integers; == and !=")
+def compare_difference(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "x - y == 0 -> x == y"
     x, zero = op.operands
     if splat(zero) != 0 or not is_integer_value(x) or text(op, "direction") not in ("EQ", "NE"):
         return None
-    inner = defining(x, "hlo.subtract")
-    return None if inner is None else rewriter.again(op, inner.operands)
+    return rewriter.again(op, inner.operands)
 
 
 # --- select ----------------------------------------------------------------------------------------------------------
@@ -106,12 +102,11 @@ def select_constant(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return None if c is None else x if c else y
 
 
-@CHOOSE.rule("hlo.select", needs="hlo.not")
-def select_not(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CHOOSE.pair("hlo.select", "hlo.not")
+def select_not(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "select(not p, x, y) -> select(p, y, x)"
-    pred, x, y = op.operands
-    inner = operand_of(pred, "hlo.not")
-    return None if inner is None else rewriter.value("select", op.result.type, inner, y, x)
+    _, x, y = op.operands
+    return rewriter.value("select", op.result.type, inner.operands[0], y, x)
 
 
 @CHOOSE.rule("hlo.select", needs=SPLAT, where="i1")
@@ -145,28 +140,25 @@ def select_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return None
 
 
-@CHOOSE.rule("hlo.select", needs="hlo.compare", where="integers (-0 == +0, but they differ)")
-def select_equal(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CHOOSE.pair("hlo.select", "hlo.compare", where="integers (-0 == +0, but they differ)")
+def select_equal(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "select(x == y, x, y) -> y, select(x != y, x, y) -> x"
-    pred, x, y = op.operands
-    inner = defining(pred, "hlo.compare")
-    if inner is None or not is_integer_value(x) or set(inner.operands) != {x, y}:
+    _, x, y = op.operands
+    if not is_integer_value(x) or set(inner.operands) != {x, y}:
         return None
     direction = text(inner, "direction")
     return y if direction == "EQ" else x if direction == "NE" else None
 
 
-@CHOOSE.rule("hlo.select", needs="hlo.compare", where="integers (a NaN, or zeros of both signs, choose differently)")
-def select_extremum(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CHOOSE.pair("hlo.select", "hlo.compare", where="integers (a NaN, or zeros of both signs, choose differently)")
+def select_extremum(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "select(x < y, x, y) -> min(x, y), select(x > y, x, y) -> max(x, y)"
-    pred, x, y = op.operands
-    inner = defining(pred, "hlo.compare")
-    if inner is None or not is_integer_value(x) or is_bool(x.type.element_type):
+    (_, x, y), compared, direction = op.operands, tuple(inner.operands), text(inner, "direction")
+    if not is_number(x):
         return None
-    direction = text(inner, "direction")
-    if (inner.operands[0], inner.operands[1]) == (y, x):
+    if compared == (y, x):
         direction = SWAPPED[direction]
-    elif (inner.operands[0], inner.operands[1]) != (x, y):
+    elif compared != (x, y):
         return None
     name = {"LT": "minimum", "LE": "minimum", "GT": "maximum", "GE": "maximum"}.get(direction)
     return None if name is None else rewriter.like(name, x, y)

@@ -11,7 +11,7 @@ from stablehlo_py.dialect.rounding import format_of, integer_info, is_integer_dt
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, splat
+from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
 CONVERT = RuleSet("convert")
@@ -44,16 +44,13 @@ def convert_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return x if x.type == op.result.type else None
 
 
-@CONVERT.rule(
+@CONVERT.pair(
     "hlo.convert",
-    needs="hlo.convert",
+    "hlo.convert",
     where="the first conversion loses nothing; floats to integers saturate, integers to integers wrap",
 )
-def convert_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+def convert_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "convert(convert(x)) -> convert(x)"
-    inner = defining(op.operands[0], "hlo.convert")
-    if inner is None:
-        return None
     x = inner.operands[0]
     one, two, three = (numpy_dtype(value.type.element_type) for value in (x, inner.result, op.result))
     if not is_lossless(one, two):
@@ -63,12 +60,9 @@ def convert_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return x if x.type == op.result.type else rewriter.value("convert", op.result.type, x)
 
 
-@CONVERT.rule("hlo.convert", needs="hlo.iota", where="every index fits both types exactly")
-def convert_iota(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CONVERT.pair("hlo.convert", "hlo.iota", where="every index fits both types exactly")
+def convert_iota(op: ir.Operation, iota: ir.Operation, rewriter: Rewriter) -> Replacement:
     "convert(iota) -> iota"
-    iota = defining(op.operands[0], "hlo.iota")
-    if iota is None:
-        return None
     dimension = i64(iota, "dimension")
     last = shape(op.result)[dimension] - 1
     types = (iota.result.type.element_type, op.result.type.element_type)
@@ -91,12 +85,9 @@ def bitcast_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return x if x.type == op.result.type else None
 
 
-@CONVERT.rule("hlo.bitcast_convert", needs="hlo.bitcast_convert", where="no width changes")
-def bitcast_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CONVERT.pair("hlo.bitcast_convert", "hlo.bitcast_convert", where="no width changes")
+def bitcast_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "bitcast_convert(bitcast_convert(x)) -> bitcast_convert(x)"
-    inner = defining(op.operands[0], "hlo.bitcast_convert")
-    if inner is None:
-        return None
     x = inner.operands[0]
     if not shape(x) == shape(inner.result) == shape(op.result):
         return None
@@ -112,17 +103,13 @@ def reduce_precision_wide(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return x if wide else None
 
 
-@CONVERT.rule("hlo.compare", needs="hlo.convert", where="x is i1; c is 0 or 1")
-def compare_converted_bool(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@CONVERT.pair("hlo.compare", "hlo.convert", where="x is i1; c is 0 or 1")
+def compare_converted_bool(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "convert(x) != 0 -> x, convert(x) == 0 -> not x, and the like with 1, < and >"
-    inner = defining(op.operands[0], "hlo.convert")
-    if inner is None or inner.operands[0].type != op.result.type or "total_order" in op.attributes:
-        return None
-    c = splat(op.operands[1])
-    if c not in (0, 1):
+    x, c = inner.operands[0], splat(op.operands[1])
+    if x.type != op.result.type or "total_order" in op.attributes or c not in (0, 1):
         return None
     of_false, of_true = compare(text(op, "direction"), np.array([0, 1]), np.array([c, c]))
     if of_false == of_true:
         return None
-    x = inner.operands[0]
     return x if of_true else rewriter.like("not", x)

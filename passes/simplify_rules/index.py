@@ -56,26 +56,19 @@ def update_nothing(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return x if inner is not None and list(inner.operands) == [x, *starts] else None
 
 
-@INDEX.rule("hlo.dynamic_update_slice", needs="hlo.dynamic_update_slice", where="the same place and shape")
-def update_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@INDEX.pair("hlo.dynamic_update_slice", "hlo.dynamic_update_slice", where="the same place and shape")
+def update_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "dynamic_update_slice(dynamic_update_slice(x, y, i), z, i) -> dynamic_update_slice(x, z, i)"
-    x, z, *starts = op.operands
-    inner = defining(x, "hlo.dynamic_update_slice")
-    if inner is None:
-        return None
+    _, z, *starts = op.operands
     source, y, *others = inner.operands
     return rewriter.like("dynamic_update_slice", source, z, *starts) if y.type == z.type and others == starts else None
 
 
-@INDEX.rule("hlo.dynamic_slice", needs="hlo.dynamic_update_slice", where="the same place and shape")
-def slice_of_update(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@INDEX.pair("hlo.dynamic_slice", "hlo.dynamic_update_slice", where="the same place and shape")
+def slice_of_update(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "dynamic_slice(dynamic_update_slice(x, y, i), i) -> y"
-    x, *starts = op.operands
-    inner = defining(x, "hlo.dynamic_update_slice")
-    if inner is None:
-        return None
     _, y, *others = inner.operands
-    return y if y.type == op.result.type and others == starts else None
+    return y if y.type == op.result.type and others == list(op.operands)[1:] else None
 
 
 # --- gather ----------------------------------------------------------------------------------------------------------

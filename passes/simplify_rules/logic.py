@@ -46,12 +46,9 @@ def xor_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return None
 
 
-@LOGIC.rule("hlo.not", needs="hlo.compare", where="integers, or EQ and NE: a NaN makes both < and >= false")
-def not_compare(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@LOGIC.pair("hlo.not", "hlo.compare", where="integers, or EQ and NE: a NaN makes both < and >= false")
+def not_compare(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "not(x < y) -> x >= y"
-    inner = defining(op.operands[0], "hlo.compare")
-    if inner is None:
-        return None
     direction = text(inner, "direction")
     total = "total_order" in inner.attributes
     if direction not in ("EQ", "NE") and is_float_value(inner.operands[0]) and not total:

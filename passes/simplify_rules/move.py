@@ -87,12 +87,9 @@ def concatenate_splats(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.broadcast(sources[0], shape(op.result), []) if same else None
 
 
-@MOVE.rule("hlo.slice", needs=_CONCATENATE)
-def slice_of_concatenate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@MOVE.pair("hlo.slice", _CONCATENATE)
+def slice_of_concatenate(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "concatenate(x, y)[a:b] -> x[a:b], or a concatenate of fewer operands"
-    inner = defining(op.operands[0], _CONCATENATE)
-    if inner is None:
-        return None
     dimension = i64(inner, "dimension")
     start, limit, strides = (list(symints(op, name)) for name in ("start", "limit", "strides"))
     operands = list(inner.operands)
@@ -112,11 +109,10 @@ def slice_of_concatenate(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.slice(rewriter.concatenate(kept, dimension), start, limit, strides)
 
 
-@MOVE.rule("hlo.slice", needs="hlo.pad", where="nothing of the padding is kept")
-def slice_of_pad(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@MOVE.pair("hlo.slice", "hlo.pad", where="nothing of the padding is kept")
+def slice_of_pad(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "pad(x)[inside] -> x[...]"
-    inner = defining(op.operands[0], "hlo.pad")
-    if inner is None or any(symints(inner, "interior")) or num_elements(op.result) == 0:
+    if any(symints(inner, "interior")) or num_elements(op.result) == 0:
         return None
     low, sizes = symints(inner, "low"), shape(inner.operands[0])
     start = [a - b for a, b in zip(symints(op, "start"), low, strict=True)]
@@ -155,25 +151,19 @@ def pad_negative(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return rewriter.value("pad", op.result.type, cropped, c, low=before, high=after, interior=[0] * len(sizes))
 
 
-@MOVE.rule("hlo.pad", needs="hlo.broadcast", where="the same splat")
-def pad_splat(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@MOVE.pair("hlo.pad", "hlo.broadcast", where="the same splat")
+def pad_splat(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "pad(broadcast(c), c) -> broadcast(c)"
-    x, c = op.operands
-    inner = defining(x, "hlo.broadcast")
-    if inner is None or inner.operands[0].type.rank:
-        return None
-    one, two = splat(inner.operands[0]), splat(c)
+    scalar, c = inner.operands[0], op.operands[1]
+    one, two = splat(scalar), splat(c)
     # The text of a number tells -0.0 from 0.0; a NaN is equal to no other.
-    same = inner.operands[0] == c or (one is not None and two is not None and one == two and str(one) == str(two))
+    same = scalar == c or (one is not None and two is not None and one == two and str(one) == str(two))
     return rewriter.broadcast(c, shape(op.result), []) if same else None
 
 
-@MOVE.rule("hlo.reverse", needs="hlo.reverse")
-def reverse_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+@MOVE.pair("hlo.reverse", "hlo.reverse")
+def reverse_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reverse(reverse(x)) -> x, over each dimension that both reverse"
-    inner = defining(op.operands[0], "hlo.reverse")
-    if inner is None:
-        return None
     dimensions = sorted(set(i64s(op, "dimensions")) ^ set(i64s(inner, "dimensions")))
     source = inner.operands[0]
     return rewriter.like("reverse", source, dimensions=dimensions) if dimensions else source

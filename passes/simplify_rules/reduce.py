@@ -8,7 +8,7 @@ import math
 from stablehlo_py.dialect.ops import combiner
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, has_one_use, is_integer_value
+from stablehlo_py.passes._matchers import has_one_use, is_integer_value
 from stablehlo_py.passes.simplify_rules.combine import is_identity
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
 
@@ -46,17 +46,14 @@ def reduce_size_one(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return reduce(rewriter, text(op, "kind"), squeezed, init, [kept.index(d) for d in dimensions if d not in ones])
 
 
-@REDUCE.rule(
+@REDUCE.pair(
     "hlo.reduce",
-    needs="hlo.broadcast",
+    "hlo.broadcast",
     where="exact kinds: max, min, and, or; sums and products of integers by one multiply",
 )
-def reduce_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+def reduce_broadcast(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce(broadcast(x)) over broadcast dimensions -> reduce(x)"
     x, init = op.operands
-    inner = defining(x, "hlo.broadcast")
-    if inner is None:
-        return None
     mapped, dimensions, sizes = i64s(inner, "dimensions"), i64s(op, "dimensions"), shape(x)
     free = [dimension for dimension in dimensions if dimension not in mapped]
     kind = text(op, "kind")
@@ -76,17 +73,16 @@ def reduce_broadcast(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return reduce(rewriter, kind, smaller, init, rest)
 
 
-@REDUCE.rule(
+@REDUCE.pair(
     "hlo.reduce",
-    needs="hlo.reduce",
+    "hlo.reduce",
     where="exact kinds and integers; the inner start is the identity, and nobody else reads the inner result",
 )
-def reduce_twice(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+def reduce_twice(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "reduce(reduce(x)) -> reduce(x)"
     x, init = op.operands
-    inner = defining(x, "hlo.reduce")
     kind = text(op, "kind")
-    if inner is None or not has_one_use(x) or text(inner, "kind") != kind or not is_identity(kind, inner.operands[1]):
+    if not has_one_use(x) or text(inner, "kind") != kind or not is_identity(kind, inner.operands[1]):
         return None
     if not is_integer_value(x) and not combiner(kind).idempotent:
         return None

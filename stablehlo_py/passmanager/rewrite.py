@@ -10,11 +10,10 @@ A rule is a function of the matched op and a `Rewriter`, named and registered in
         if is_zero(op.operands[1]) and not is_float(op.operands[0]):
             return op.operands[0]
 
-    @RULES.rule("hlo.negate")
-    def negate_negate(op, rewriter):
+    @RULES.pair("hlo.negate", "hlo.negate")
+    def negate_negate(op, inner, rewriter):
         "-(-x) -> x"
-        inner = defining(op.operands[0], "hlo.negate")
-        return inner and inner.operands[0]
+        return inner.operands[0]
 
     statistics = apply_rules(module, RULES, disable=("add-zero",))
 
@@ -38,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import TypeAlias
 
 from stablehlo_py.dialect import sharding
@@ -54,6 +54,7 @@ from stablehlo_py.passmanager.suggest import near_miss
 
 Replacement: TypeAlias = bool | ir.Value | Sequence[ir.Value] | None
 RuleFunction: TypeAlias = Callable[[ir.Operation, "Rewriter"], Replacement]
+PairFunction: TypeAlias = Callable[[ir.Operation, ir.Operation, "Rewriter"], Replacement]
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,21 @@ class RuleSet:
             doc = (function.__doc__ or "").strip().split("\n")[0]
             makers = frozenset((needs,) if isinstance(needs, str) else needs)
             self.add(Rule(rule_name, roots, function, doc, where, makers))
+            return function
+
+        return register
+
+    def pair(self, root: str, maker: str, where: str = "") -> Callable[[PairFunction], PairFunction]:
+        """Decorator, as `rule`, of a pattern of two ops: the function gets one named `root` and the one named `maker`
+        that makes its first operand."""
+
+        def register(function: PairFunction) -> PairFunction:
+            @wraps(function)
+            def matched(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+                inner = defining(op.operands[0], maker)
+                return None if inner is None else function(op, inner, rewriter)
+
+            self.rule(root, where=where, needs=maker)(matched)
             return function
 
         return register

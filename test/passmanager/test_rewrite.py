@@ -25,11 +25,10 @@ def binary(result, name, lhs, rhs):
 def rules():
     rules = RuleSet("test")
 
-    @rules.rule("hlo.negate")
-    def negate_negate(op, rewriter):
+    @rules.pair("hlo.negate", "hlo.negate", where="any")
+    def negate_negate(op, inner, rewriter):
         "-(-x) -> x"
-        inner = defining(op.operands[0], "hlo.negate")
-        return inner and inner.operands[0]
+        return inner.operands[0]
 
     @rules.rule("hlo.subtract", where="always")
     def subtract_to_add(op, rewriter):
@@ -54,6 +53,9 @@ def rules():
 def test_rules_carry_their_documentation(rules):
     subtract = next(rule for rule in rules if rule.name == "subtract-to-add")
     assert (subtract.doc, subtract.where, subtract.roots) == ("x - y -> x + -y", "always", ("hlo.subtract",))
+    negate = next(rule for rule in rules if rule.name == "negate-negate")
+    assert (negate.doc, negate.where, negate.roots) == ("-(-x) -> x", "any", ("hlo.negate",))
+    assert negate.needs == {"hlo.negate"}
 
 
 def test_new_ops_and_users_are_visited_again(parse, rules):
