@@ -110,9 +110,6 @@ def flag(op: ir.OpView | ir.Operation, name: str) -> bool:
     return bool(op.attributes[name].value)
 
 
-_FLOATS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16}
-
-
 def is_float(type_: ir.Type) -> bool:
     """True for every floating-point element type, f4 to f64."""
     return isinstance(type_, ir.FloatType)

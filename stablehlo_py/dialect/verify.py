@@ -17,6 +17,8 @@ from stablehlo_py.dialect.types import (
     is_tensor,
     rank,
     shape,
+    symints,
+    text,
 )
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -134,10 +136,38 @@ def operand_elements(allowed: str) -> Check:
     return check
 
 
-def require_scalar_like(op: ir.OpView, number: int, name: str) -> None:
+def one_of(name: str, choices: Sequence[str]) -> Check:
+    """A string attribute is one of these."""
+    return lambda op: require(text(op, name) in choices, f"{name} must be one of {' '.join(choices)}")
+
+
+def alike(first: str, second: str) -> Check:
+    """The first two operands, of these names, have one element type and one rank."""
+
+    def check(op: ir.OpView) -> None:
+        a, b = op.operands[0], op.operands[1]
+        require(element_type(a) == element_type(b), f"{first} and {second} need one element type")
+        require(rank(a) == rank(b), f"{first} and {second} need one rank")
+
+    return check
+
+
+def scalar_like(number: int, name: str) -> Check:
     """An operand is a scalar of the first operand's element type."""
-    value = op.operands[number]
-    require(
-        rank(value) == 0 and element_type(value) == element_type(op.operands[0]),
-        f"{name} must be a scalar of the operand's type",
-    )
+
+    def check(op: ir.OpView) -> None:
+        value = op.operands[number]
+        fits = rank(value) == 0 and element_type(value) == element_type(op.operands[0])
+        require(fits, f"{name} must be a scalar of the operand's type")
+
+    return check
+
+
+def entry_per_dimension(*names: str) -> Check:
+    """Attributes have an entry for each dimension of the first operand."""
+
+    def check(op: ir.OpView) -> None:
+        entries = {len(symints(op, name)) for name in names}
+        require(entries == {rank(op.operands[0])}, f"{', '.join(names)} need one entry per dimension")
+
+    return check

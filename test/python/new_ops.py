@@ -22,7 +22,7 @@ from stablehlo_py.codegen.index import Delinearized, add, delinearize, delineari
 from stablehlo_py.codegen.types import Known, Lanes
 from stablehlo_py.dialect import build, docs
 from stablehlo_py.dialect.ops.elementwise import pointwise
-from stablehlo_py.dialect.ops.factors import Builder
+from stablehlo_py.dialect.ops.factors import Kind, common_but
 from stablehlo_py.dialect.ops.record import FIRST, Work, always, op
 from stablehlo_py.dialect.types import i64s, rank, shape
 from stablehlo_py.dialect.verify import same_elements, same_shape
@@ -46,10 +46,6 @@ def atan(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
 # --- a structural op -------------------------------------------------------------------------------------------------
 
 
-def _flip_factors(b: Builder, op: ir.Operation) -> None:
-    b.windows([dimension < len(b.shapes[0]) - 1 for dimension in range(len(b.shapes[0]))])
-
-
 op(
     "flip(operand: any) -> (result: any)",
     "The last dimension in reverse.",
@@ -58,7 +54,7 @@ op(
     picks=FIRST,
     value=lambda op, x: x[..., ::-1],
     exact=always,
-    factors=_flip_factors,
+    factors=common_but(lambda op: [-1], Kind.WINDOWED),
 )
 
 

@@ -8,14 +8,13 @@ import numpy as np
 
 from stablehlo_py.dialect import elements
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.ops.factors import Builder, Kind
+from stablehlo_py.dialect.ops.factors import Builder, Kind, common_but
 from stablehlo_py.dialect.ops.record import Array, Shape, Shapes, op
 from stablehlo_py.dialect.types import (
     element_type,
     flag,
     i64,
     i64s,
-    is_complex,
     is_float,
     is_integer,
     rank,
@@ -23,7 +22,7 @@ from stablehlo_py.dialect.types import (
     symint,
     text,
 )
-from stablehlo_py.dialect.verify import Conditions, require, same_elements
+from stablehlo_py.dialect.verify import Conditions, alike, one_of, operand_elements, require, same_elements
 from stablehlo_py.mlir import ir
 
 FFT_KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
@@ -32,33 +31,19 @@ ALGORITHMS = ("DEFAULT", "THREE_FRY", "PHILOX")
 
 
 def _square_matrices(op: ir.OpView) -> None:
-    """cholesky, and `a` of triangular_solve."""
+    """The first operand."""
     sizes = shape(op.operands[0])
     require(len(sizes) >= 2 and sizes[-1] == sizes[-2], "needs square matrices in the last two dimensions")
-    element = element_type(op.operands[0])
-    require(is_float(element) or is_complex(element), f"needs elements of type float or complex, not {element}")
-
-
-def _cholesky_factors(b: Builder, op: ir.Operation) -> None:
-    b.common(range(len(b.shapes[0]) - 2))
-    b.common(range(len(b.shapes[0]) - 2, len(b.shapes[0])), Kind.REPLICATED)
 
 
 op(
     "cholesky(operand: T) {lower} -> (result: T)",
     "Cholesky factor of the last two dimensions; the other triangle holds the operand's or zeros (spec: "
     "unspecified; we write zeros).",
-    checks=(_square_matrices,),
+    checks=(_square_matrices, operand_elements("float or complex")),
     ulps=16,
-    factors=_cholesky_factors,
+    factors=common_but(lambda op: (-2, -1), Kind.REPLICATED),
 )
-
-
-def _check_triangular_solve(op: ir.OpView) -> None:
-    """triangular_solve."""
-    require(text(op, "transpose_a") in TRANSPOSES, f"transpose_a must be one of {' '.join(TRANSPOSES)}")
-    require(element_type(op.operands[0]) == element_type(op.operands[1]), "a and b need one element type")
-    require(rank(op.operands[0]) == rank(op.operands[1]), "a and b need one rank")
 
 
 def _triangular_solve_shape(c: Conditions, op: ir.Operation, a: Shape, b: Shape) -> Shapes:
@@ -78,7 +63,12 @@ def _triangular_solve_factors(b: Builder, op: ir.Operation) -> None:
 op(
     "triangular_solve(a: any, b: T) {left_side, lower, unit_diagonal, transpose_a} -> (result: T)",
     "Solves op(a) x = b (`left_side`) or x op(a) = b; `transpose_a`: NO_TRANSPOSE TRANSPOSE ADJOINT.",
-    checks=(_square_matrices, _check_triangular_solve),
+    checks=(
+        _square_matrices,
+        operand_elements("float or complex"),
+        one_of("transpose_a", TRANSPOSES),
+        alike("a", "b"),
+    ),
     ulps=16,
     shapes=_triangular_solve_shape,
     factors=_triangular_solve_factors,
@@ -88,7 +78,6 @@ op(
 def _check_fft(op: ir.OpView) -> None:
     """fft."""
     kind, length = text(op, "kind"), i64s(op, "length")
-    require(kind in FFT_KINDS, f"kind must be one of {' '.join(FFT_KINDS)}")
     entries = 1 <= len(length) <= 3 and len(length) <= rank(op.operands[0])
     require(entries, "length needs one to three entries, at most the rank")
     require(is_float(element_type(op.operands[0])) == (kind == "RFFT"), f"{kind} of elements of another kind")
@@ -112,37 +101,27 @@ def _fft_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
     return [[*x[: -len(length)], *length[:-1], length[-1] // 2 + 1 if half else length[-1]]]
 
 
-def _fft_factors(b: Builder, op: ir.Operation) -> None:
-    b.common(range(len(b.shapes[0]) - len(i64s(op, "length"))))
-
-
 op(
     "fft(operand: any) {kind, length} -> (result: any)",
     "Fourier transform of the last len(`length`) dimensions; `kind`: FFT IFFT RFFT IRFFT.",
-    checks=(_check_fft,),
+    checks=(one_of("kind", FFT_KINDS), _check_fft),
     ulps=16,
     shapes=_fft_shape,
-    factors=_fft_factors,
+    factors=common_but(lambda op: range(-len(i64s(op, "length")), 0)),
 )
 
 
 def _check_rng_bit_generator(op: ir.OpView) -> None:
     """rng_bit_generator."""
-    require(text(op, "algorithm") in ALGORITHMS, f"algorithm must be one of {' '.join(ALGORITHMS)}")
-    require(
-        rank(op.operands[0]) == 1 and is_integer(element_type(op.operands[0])), "state must be a vector of integers"
-    )
-
-
-def _rng_bit_generator_factors(b: Builder, op: ir.Operation) -> None:
-    """Bits depend on the number of their element: all are replicated."""
+    state = op.operands[0]
+    require(rank(state) == 1 and is_integer(element_type(state)), "state must be a vector of integers")
 
 
 op(
     "rng_bit_generator(state: T) {algorithm} -> (new_state: T, bits: any)",
     "Random bits from a state; `algorithm`: DEFAULT THREE_FRY PHILOX.",
-    checks=(_check_rng_bit_generator,),
-    factors=_rng_bit_generator_factors,
+    checks=(one_of("algorithm", ALGORITHMS), _check_rng_bit_generator),
+    factors=lambda b, op: None,  # bits depend on the number of their element: all are replicated
 )
 
 
@@ -170,10 +149,6 @@ def _top_k(op: ir.Operation, operands: list[Array], body: Callable[[int], object
     return [np.take_along_axis(x, places, -1), places.astype(numpy_dtype(element_type(op.results[1])))]
 
 
-def _top_k_factors(b: Builder, op: ir.Operation) -> None:
-    b.common(range(len(b.shapes[0]) - 1))
-
-
 op(
     "top_k(operand: any) {k} -> (values: any, indices: any)",
     "The `k` largest elements of the last dimension, in descending (total) order, ties by lower index; and their "
@@ -181,5 +156,5 @@ op(
     checks=(same_elements, _check_top_k),
     region_value=_top_k,
     shapes=_top_k_shape,
-    factors=_top_k_factors,
+    factors=common_but(lambda op: [-1]),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stablehlo_py.dialect.ops.factors import Builder, others
+from stablehlo_py.dialect.ops.factors import common_but
 from stablehlo_py.dialect.ops.grid import NOBODY, communicates, groups
 from stablehlo_py.dialect.ops.record import FactorRule, Work, op
 from stablehlo_py.dialect.ops.reduction import reduction_kind
 from stablehlo_py.dialect.types import i64, i64s, rank, shape
-from stablehlo_py.dialect.verify import require, require_shape, same_elements
+from stablehlo_py.dialect.verify import Check, require, require_shape, same_elements
 from stablehlo_py.mlir import ir
 
 
@@ -29,34 +29,23 @@ def _in_groups(op: ir.OpView) -> None:
     require(i64(op, "channel") >= 0, "channel must be a number")
 
 
-def _full(op: ir.OpView) -> int:
-    require(NOBODY not in i64s(op, "groups"), "groups must be of one size")
-    return i64(op, "width")
+def _blocks(split: str = "", joined: str = "") -> Check:
+    """The result has a block of the dimension that the attribute `split` names for each member of a group, and as many
+    of the dimension `joined`."""
 
+    def check(op: ir.OpView) -> None:
+        places = {name: _require_dimension(op, name) for name in (split, joined) if name}
+        require(NOBODY not in i64s(op, "groups"), "groups must be of one size")
+        width, sizes = i64(op, "width"), list(shape(op.operands[0]))
+        if split:
+            dimension = places[split]
+            require(sizes[dimension] % width == 0, f"dimension {dimension} must be divisible by {width}")
+            sizes[dimension] //= width
+        if joined:
+            sizes[places[joined]] *= width
+        require_shape(op, sizes)
 
-def _reduce_scatter(op: ir.OpView) -> None:
-    """One block for each member."""
-    dimension, width, sizes = _require_dimension(op, "dimension"), _full(op), list(shape(op.operands[0]))
-    require(sizes[dimension] % width == 0, f"dimension {dimension} must be divisible by {width}")
-    sizes[dimension] //= width
-    require_shape(op, sizes)
-
-
-def _all_gather(op: ir.OpView) -> None:
-    """One operand for each member."""
-    dimension, sizes = _require_dimension(op, "dimension"), list(shape(op.operands[0]))
-    sizes[dimension] *= _full(op)
-    require_shape(op, sizes)
-
-
-def _all_to_all(op: ir.OpView) -> None:
-    """One block for each member, in both directions."""
-    split, concat = (_require_dimension(op, name) for name in ("split_dimension", "concat_dimension"))
-    width, sizes = _full(op), list(shape(op.operands[0]))
-    require(sizes[split] % width == 0, f"dimension {split} must be divisible by {width}")
-    sizes[split] //= width
-    sizes[concat] *= width
-    require_shape(op, sizes)
+    return check
 
 
 def _collective_permute(op: ir.OpView) -> None:
@@ -71,27 +60,17 @@ def _collective_permute(op: ir.OpView) -> None:
 
 def _besides(*names: str) -> FactorRule:
     """Blocks of all dimensions go together, besides those that attributes name: of these every block is needed."""
-
-    def rule(b: Builder, op: ir.Operation) -> None:
-        b.common(others(len(b.result_shapes[0]), [i64(op, name) for name in names]))
-
-    return rule
+    return common_but(lambda op: [i64(op, name) for name in names])
 
 
-op(
-    "replica_id() -> (result: any)",
-    "The number of the replica that runs.",
-    checks=(_process_id,),
-    work=Work.OPAQUE,
-    factors=_besides(),
-)
-op(
-    "partition_id() -> (result: any)",
-    "The number of the partition that runs.",
-    checks=(_process_id,),
-    work=Work.OPAQUE,
-    factors=_besides(),
-)
+for _name in ("replica", "partition"):
+    op(
+        f"{_name}_id() -> (result: any)",
+        f"The number of the {_name} that runs.",
+        checks=(_process_id,),
+        work=Work.OPAQUE,
+        factors=_besides(),
+    )
 communicates(
     "all_reduce(operand: T) {groups, width, processes, channel, origin, kind} -> (result: T)",
     "The operands of all members of the process's group, combined elementwise by the simple combiner `kind`, in "
@@ -104,13 +83,13 @@ communicates(
 communicates(
     "reduce_scatter(operand: any) {groups, width, processes, channel, origin, kind, dimension} -> (result: any)",
     "As `all_reduce`; each member has the block of its position along `dimension`.",
-    checks=(_in_groups, reduction_kind, _reduce_scatter),
+    checks=(_in_groups, reduction_kind, _blocks(split="dimension")),
     factors=_besides("dimension"),
 )
 communicates(
     "all_gather(operand: any) {groups, width, processes, channel, origin, dimension} -> (result: any)",
     "The operands of all members of the group, joined along `dimension`; groups of one size.",
-    checks=(_in_groups, _all_gather),
+    checks=(_in_groups, _blocks(joined="dimension")),
     factors=_besides("dimension"),
 )
 communicates(
@@ -118,7 +97,7 @@ communicates(
     "(result: any)",
     "The operand is split into blocks along `split_dimension`, one for each member of the group; the blocks that "
     "the members have for this process follow each other along `concat_dimension`. Groups as for `all_gather`.",
-    checks=(_in_groups, _all_to_all),
+    checks=(_in_groups, _blocks("split_dimension", "concat_dimension")),
     factors=_besides("split_dimension", "concat_dimension"),
 )
 communicates(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
 from stablehlo_py.dialect.ops.record import Array, Shape, Shapes, op
-from stablehlo_py.dialect.ops.shape import pad_array
+from stablehlo_py.dialect.ops.shape import pad_array, window_positions
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_complex, is_float, is_integer, rank, shape, symints
 from stablehlo_py.dialect.verify import Conditions, require, require_dimensions
-from stablehlo_py.dialect.window import window_shape
+from stablehlo_py.dialect.window import spatial_windows, window_shape
 from stablehlo_py.mlir import ir
 
 
@@ -137,7 +136,6 @@ def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
     """Sum over kernel positions of strided views of the padded, dilated input."""
     input_dims, kernel_dims, output_dims = (i64s(op, name) for name in _DIMENSIONS)
     x, kernel = _wide(lhs).transpose(input_dims), _wide(rhs).transpose(kernel_dims)
-    spatial = x.ndim - 2
     sizes = [shape(op.result)[d] for d in output_dims]
     if 0 in sizes:  # padding may even crop more than there is
         return np.zeros(shape(op.result), numpy_dtype(element_type(op.result)))
@@ -149,10 +147,7 @@ def _convolution(op: ir.Operation, lhs: Array, rhs: Array) -> Array:
     result = np.zeros(sizes, x.dtype)
     out_features, count = sizes[1], max(groups, batch_groups)
     per_output, per_input, per_batch = out_features // count, x.shape[1] // groups, x.shape[0] // batch_groups
-    for position in itertools.product(*(range(kernel.shape[i + 2]) for i in range(spatial))):
-        begins = [p * d for p, d in zip(position, dilation, strict=True)]
-        window = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begins, sizes[2:], strides, strict=True)]
-        view = x[(slice(None), slice(None), *window)]
+    for position, view in window_positions(x, kernel.shape[2:], dilation, strides, sizes[2:]):
         for group in range(count):
             features = slice(group * per_input, (group + 1) * per_input) if groups > 1 else slice(None)
             batches = slice(group * per_batch, (group + 1) * per_batch) if batch_groups > 1 else slice(None)
@@ -174,12 +169,9 @@ def _convolution_factors(b: Builder, op: ir.Operation) -> None:
     b.add(sizes[inputs[0]] // batches, {0: inputs[0]}, {0: outputs[0]})
     b.add(weights[kernel[1]] // (features * batches), {1: kernel[1]}, {0: outputs[1]})
     b.add(weights[kernel[0]], {0: inputs[1], 1: kernel[0]}, kind=Kind.REDUCED)
-    window = [symints(op, name) for name in ("strides", "lhs_dilation")]
-    edges = symints(op, "padding")
-    for number, (source, tap, result) in enumerate(zip(inputs[2:], kernel[2:], outputs[2:], strict=True)):
-        steps = (weights[tap], *(each[number] for each in window), *edges[2 * number : 2 * number + 2])
-        kind = Kind.PARALLEL if steps == (1, 1, 1, 0, 0) else Kind.WINDOWED
-        b.add(b.result_shapes[0][result], {0: source}, {0: result}, kind)
+    for window in spatial_windows(op):
+        kind = Kind.PARALLEL if window.trivial else Kind.WINDOWED
+        b.add(b.result_shapes[0][window.output], {0: window.input}, {0: window.output}, kind)
     b.combiner = "add"
 
 

@@ -13,7 +13,7 @@ from stablehlo_py.dialect.ops.factors import Builder
 from stablehlo_py.dialect.ops.record import Array, Rounds, Shape, Shapes, Work, always, of_reals, op
 from stablehlo_py.dialect.rounding import codes, from_codes, integer_info, is_float_dtype
 from stablehlo_py.dialect.types import element_type, i64, is_bool, is_complex, is_float, shape, text
-from stablehlo_py.dialect.verify import Conditions, operand_elements, require, same_shape
+from stablehlo_py.dialect.verify import Conditions, one_of, operand_elements, require
 from stablehlo_py.mlir import ir, quant
 
 #: Directions of comparisons, and what x op y is of y and x.
@@ -23,7 +23,6 @@ COMPARISONS = tuple(SWAPPED)
 
 def _check_comparison(op: ir.OpView) -> None:
     """compare."""
-    require(text(op, "direction") in COMPARISONS, f"direction must be one of {' '.join(COMPARISONS)}")
     element = element_type(op.operands[0])
     require(not is_complex(element) or text(op, "direction") in ("EQ", "NE"), "complex numbers have no order")
     require("total_order" not in op.attributes or is_float(element), "total_order is for floats")
@@ -53,9 +52,8 @@ def _bitcast_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
 
 def _check_precision(op: ir.OpView) -> None:
     """reduce_precision."""
-    require(
-        i64(op, "exponent_bits") >= 1 and i64(op, "mantissa_bits") >= 0, "needs exponent_bits >= 1, mantissa_bits >= 0"
-    )
+    fits = i64(op, "exponent_bits") >= 1 and i64(op, "mantissa_bits") >= 0
+    require(fits, "needs exponent_bits >= 1, mantissa_bits >= 0")
 
 
 def _compare(op: ir.Operation, x: Array, y: Array) -> Array:
@@ -106,9 +104,8 @@ op(
     "compare(lhs: T, rhs: T) {direction} -> (result: any)",
     "Elementwise comparison; `direction` EQ NE LT LE GT GE; optional `total_order` (unit) compares floats in "
     "total order.",
-    checks=(same_shape, boolean_result, _check_comparison),
+    checks=(boolean_result, one_of("direction", COMPARISONS), _check_comparison),
     elementwise=True,
-    work=Work.ELEMENTS,
     options=("total_order",),
     relational=True,
     rounds=Rounds.NEVER,
@@ -120,9 +117,8 @@ op(
 op(
     "select(pred: any, on_true: T, on_false: T) -> (result: T)",
     "Elementwise choice: where `pred` (i1, same shape) holds `on_true`, else `on_false`.",
-    checks=(same_shape, _check_selection),
+    checks=(_check_selection,),
     elementwise=True,
-    work=Work.ELEMENTS,
     function=elements.for_all_types(np.where),
     picks=slice(1, 3),
     relational=True,
@@ -134,9 +130,7 @@ op(
 op(
     "convert(operand: any) -> (result: any)",
     "Elementwise conversion of the element type.",
-    checks=(same_shape,),
     elementwise=True,
-    work=Work.ELEMENTS,
     value=_convert,
     exact=_conversion_is_exact,
 )
@@ -163,7 +157,6 @@ op(
     "Rounds to a float format with `exponent_bits` and `mantissa_bits`, and back.",
     checks=(operand_elements("float"), _check_precision),
     elementwise=True,
-    work=Work.ELEMENTS,
     flops=3,
     value=_reduce_precision,
     exact=of_reals,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from stablehlo_py.dialect import elements
-from stablehlo_py.dialect.ops.record import Array, Identity, Record, Rounds, Value, Work, always, of_reals, op
+from stablehlo_py.dialect.ops.record import Array, Identity, Record, Rounds, Value, always, of_reals, op
 from stablehlo_py.dialect.rounding import is_integer_dtype
 from stablehlo_py.dialect.types import element_type, is_bool, is_complex
-from stablehlo_py.dialect.verify import Check, operand_elements, require, same_shape
+from stablehlo_py.dialect.verify import Check, operand_elements, require
 from stablehlo_py.mlir import ir
 
 
@@ -46,9 +46,8 @@ def pointwise(
     return op(
         signature,
         doc,
-        checks=(operand_elements(types_), *((same_shape, result) if result else ())),
+        checks=(operand_elements(types_), *((result,) if result else ())),
         elements=types_,
-        work=Work.ELEMENTS,
         elementwise=True,
         function=elements.for_all_types(function),
         **facts,

@@ -12,11 +12,11 @@ What follows for slices of operands and results, shardings, and costs depends on
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stablehlo_py.dialect.ops.record import record_of
+from stablehlo_py.dialect.ops.record import FactorRule, record_of
 from stablehlo_py.dialect.symint import IntLike, product
 from stablehlo_py.dialect.types import shape, symints
 from stablehlo_py.mlir import ir
@@ -175,11 +175,6 @@ class Builder:
         for dimension in dimensions:
             self.add(self.result_shapes[0][dimension], *self.everywhere(dimension), kind)
 
-    def windows(self, trivial: Sequence[bool]) -> None:
-        """Dimensions whose elements are read one to one where `trivial` says so, by windows elsewhere."""
-        for dimension, one_to_one in enumerate(trivial):
-            self.common([dimension], Kind.PARALLEL if one_to_one else Kind.WINDOWED)
-
     def attribute(self, name: str, count: int, entry: int, number: int) -> None:
         """Entry `entry` of the `count` entries of an attribute is the size of a factor."""
         self.attributes.setdefault(name, [()] * count)[entry] += (number,)
@@ -202,6 +197,22 @@ class Builder:
             self.combiner,
             self.initial,
         )
+
+
+def common_but(apart: Callable[[Op], Iterable[int]], kind: Kind | None = None) -> FactorRule:
+    """The rule of an op each dimension of which is the same one of all operands and results. Those that `apart` names
+    (negative: from the last one on) are of another kind, or are needed as a whole, each tensor's by itself (None)."""
+
+    def rule(b: Builder, op: Op) -> None:
+        rank = len(b.result_shapes[0])
+        named = {dimension % rank for dimension in apart(op)} if rank else ()
+        for dimension in range(rank):
+            if dimension not in named:
+                b.common([dimension])
+            elif kind is not None:
+                b.common([dimension], kind)
+
+    return rule
 
 
 def at(tensors: Iterable[int], dimension: int) -> dict[int, int]:

@@ -6,8 +6,8 @@ from functools import partial
 
 from stablehlo_py.dialect.ops.factors import Builder
 from stablehlo_py.dialect.ops.record import Effects, Work, op
-from stablehlo_py.dialect.types import element_type, i64, i64s, is_tensor, shape, text
-from stablehlo_py.dialect.verify import Check, require, require_shape
+from stablehlo_py.dialect.types import element_type, i64, i64s, shape, text
+from stablehlo_py.dialect.verify import Check, one_of, require, require_shape
 from stablehlo_py.mlir import ir
 
 NOBODY = -1
@@ -21,9 +21,11 @@ communicates = partial(op, work=Work.OPAQUE, effects=Effects.IMPURE)
 
 def _process(op: ir.OpView) -> None:
     """The first operand of what communicates is the process."""
-    value = op.operands[0]
-    fits = is_tensor(value) and shape(value) == (PROCESS_WORDS,) and str(element_type(value)) == "i64"
-    require(fits, f"process must be a tensor<{PROCESS_WORDS}xi64>")
+    _require_type(op.operands[0], "process", f"tensor<{PROCESS_WORDS}xi64>")
+
+
+def _require_type(value: ir.Value, name: str, type_: str) -> None:
+    require(str(value.type) == type_, f"{name} must be a {type_}")
 
 
 def groups(op: ir.OpView) -> None:
@@ -44,7 +46,6 @@ def _exchange(op: ir.OpView) -> None:
     require(source == result, f"must keep the element type: {source} became {result}")
     require(i64(op, "barrier") >= 0, "barrier must be a number")
     kind, width, sizes = text(op, "kind"), i64(op, "width"), shape(op.operands[1])
-    require(kind in EXCHANGES, f"kind must be one of {' '.join(EXCHANGES)}")
     if kind == "blocks":
         require(len(sizes) > 0 and sizes[0] == width, "the first dimension must have `width` blocks")
     require_shape(op, (width, *sizes) if kind == "gather" else sizes)
@@ -66,8 +67,7 @@ def _ordered(op: ir.OpView) -> None:
     """The second operand and the last result are tokens."""
     _process(op)
     for value in (op.operands[1], op.results[len(op.results) - 1]):
-        token = is_tensor(value) and shape(value) == (0,) and str(element_type(value)) == "i8"
-        require(token, "token must be a tensor<0xi8>")
+        _require_type(value, "token", "tensor<0xi8>")
 
 
 def _one_to_one(name: str) -> Check:
@@ -84,8 +84,7 @@ def _one_to_one(name: str) -> Check:
 
 def _random_state(op: ir.OpView) -> None:
     """The result is a state for PHILOX; the site has a number."""
-    fits = shape(op.results[0]) == (STATE_WORDS,) and str(element_type(op.results[0])) == "ui64"
-    require(fits, f"state must be a tensor<{STATE_WORDS}xui64>")
+    _require_type(op.results[0], "state", f"tensor<{STATE_WORDS}xui64>")
     require(i64(op, "site") >= 0, "site must be a number")
 
 
@@ -113,7 +112,7 @@ communicates(
     "along its first dimension, block i of the result is the one that member i has for this process; permute - "
     "the operand of process `sources[process]` (empty for other kinds), in the same group. Zeros where there is "
     "nobody: without a group, and where a source is -1. Groups as for `all_reduce`.",
-    checks=(_exchange,),
+    checks=(one_of("kind", EXCHANGES), _exchange),
     factors=_exchange_factors,
 )
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from stablehlo_py.dialect.ops.factors import Builder, Kind, others
 from stablehlo_py.dialect.ops.record import FIRST, Array, Shape, Shapes, Work, always, op
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_integer, rank, shape, static_shape, symints
-from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, same_elements
+from stablehlo_py.dialect.verify import (
+    Check,
+    Conditions,
+    alike,
+    entry_per_dimension,
+    require,
+    require_dimensions,
+    same_elements,
+)
 from stablehlo_py.mlir import ir
 
 _EDGES = ("start", "limit", "strides")
-
-
-def _check_slice(op: ir.OpView) -> None:
-    """slice."""
-    entries = {len(symints(op, name)) for name in _EDGES}
-    require(entries == {rank(op.operands[0])}, f"{', '.join(_EDGES)} need one entry per dimension")
 
 
 def _slice_shape(c: Conditions, op: ir.Operation, x: Shape) -> Shapes:
@@ -50,7 +54,7 @@ def _slice_factors(b: Builder, op: ir.Operation) -> None:
 op(
     "slice(operand: any) {start, limit, strides} -> (result: any)",
     "Elements `start + i * strides < limit` of every dimension.",
-    checks=(same_elements, _check_slice),
+    checks=(same_elements, entry_per_dimension(*_EDGES)),
     work=Work.INDICES,
     picks=FIRST,
     value=_slice,
@@ -60,11 +64,16 @@ op(
 )
 
 
-def _starts(op: ir.OpView, first: int) -> None:
-    starts = list(op.operands)[first:]
-    require(len(starts) == rank(op.operands[0]), "needs one start index per dimension")
-    scalars = all(rank(start) == 0 and is_integer(element_type(start)) for start in starts)
-    require(scalars, "start indices must be integer scalars")
+def _starts(first: int) -> Check:
+    """Operands from this one on are start indices."""
+
+    def check(op: ir.OpView) -> None:
+        starts = list(op.operands)[first:]
+        require(len(starts) == rank(op.operands[0]), "needs one start index per dimension")
+        scalars = all(rank(start) == 0 and is_integer(element_type(start)) for start in starts)
+        require(scalars, "start indices must be integer scalars")
+
+    return check
 
 
 def clamp_start(start: int, size: IntLike, full: IntLike) -> IntLike:
@@ -72,9 +81,10 @@ def clamp_start(start: int, size: IntLike, full: IntLike) -> IntLike:
     return max(0, min(start, full - size))
 
 
-def _check_dynamic_slice(op: ir.OpView) -> None:
-    """dynamic_slice."""
-    _starts(op, 1)
+def _window(starts: Sequence[Array], sizes: Sequence[IntLike], full: Sequence[IntLike]) -> tuple[slice, ...]:
+    """The place of a dynamic slice."""
+    begins = [clamp_start(int(start), *each) for start, *each in zip(starts, sizes, full, strict=True)]
+    return tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))
 
 
 def _dynamic_slice_shape(c: Conditions, op: ir.Operation, x: Shape, *starts: Shape) -> Shapes:
@@ -82,31 +92,17 @@ def _dynamic_slice_shape(c: Conditions, op: ir.Operation, x: Shape, *starts: Sha
     return [symints(op, "sizes")]
 
 
-def _dynamic_slice(op: ir.Operation, x: Array, *starts: Array) -> Array:
-    sizes = symints(op, "sizes")
-    begins = [clamp_start(int(start), size, full) for start, size, full in zip(starts, sizes, x.shape, strict=True)]
-    return x[tuple(slice(begin, begin + size) for begin, size in zip(begins, sizes, strict=True))]
-
-
 op(
     "dynamic_slice(operand: any, start_indices...: U) {sizes} -> (result: any)",
     "A slice of static `sizes` at scalar start indices, clamped so that it fits.",
-    checks=(same_elements, _check_dynamic_slice),
+    checks=(same_elements, _starts(1)),
     work=Work.MOVES,
     picks=FIRST,
-    value=_dynamic_slice,
+    value=lambda op, x, *starts: x[_window(starts, symints(op, "sizes"), x.shape)],
     exact=always,
     shapes=_dynamic_slice_shape,
     factors=_slice_factors,
 )
-
-
-def _check_dynamic_update_slice(op: ir.OpView) -> None:
-    """dynamic_update_slice."""
-    operand, update = op.operands[0], op.operands[1]
-    require(element_type(operand) == element_type(update), "operand and update need one element type")
-    require(rank(operand) == rank(update), "operand and update need one rank")
-    _starts(op, 2)
 
 
 def _dynamic_update_slice_shape(c: Conditions, op: ir.Operation, x: Shape, update: Shape, *starts: Shape) -> Shapes:
@@ -115,11 +111,8 @@ def _dynamic_update_slice_shape(c: Conditions, op: ir.Operation, x: Shape, updat
 
 
 def _dynamic_update_slice(op: ir.Operation, x: Array, update: Array, *starts: Array) -> Array:
-    begins = [
-        clamp_start(int(start), size, full) for start, size, full in zip(starts, update.shape, x.shape, strict=True)
-    ]
     result = np.array(x)
-    result[tuple(slice(begin, begin + size) for begin, size in zip(begins, update.shape, strict=True))] = update
+    result[_window(starts, update.shape, x.shape)] = update
     return result
 
 
@@ -134,7 +127,7 @@ def _dynamic_update_slice_factors(b: Builder, op: ir.Operation) -> None:
 op(
     "dynamic_update_slice(operand: T, update: any, start_indices...: U) -> (result: T)",
     "`operand` with `update` written at scalar start indices, clamped so that it fits.",
-    checks=(_check_dynamic_update_slice,),
+    checks=(alike("operand", "update"), _starts(2)),
     work=Work.UPDATES,
     picks=slice(0, 2),
     value=_dynamic_update_slice,
@@ -176,34 +169,40 @@ def _gather_shape(c: Conditions, op: ir.Operation, x: Shape, indices: Shape) -> 
 
 def _gather(op: ir.Operation, x: Array, indices: Array) -> Array:
     """Spec section `gather`, for all result elements at once: one index array per operand dimension."""
-    offset_dims, index_vector_dim = i64s(op, "offset_dims"), i64(op, "index_vector_dim")
-    sizes = symints(op, "slice_sizes")
+    offset_dims, sizes = i64s(op, "offset_dims"), symints(op, "slice_sizes")
     result_shape = static_shape(op.result)
     grids = np.indices(result_shape, sparse=True) if result_shape else []
-    batch_grids = [grids[d] for d in range(len(result_shape)) if d not in offset_dims]
-
-    def start(component: int) -> Array:
-        place = list(batch_grids)
-        if index_vector_dim < indices.ndim:
-            place.insert(index_vector_dim, np.array(component))
-        return indices[tuple(place)].astype(np.int64)
-
-    batching, start_batching = i64s(op, "operand_batching_dims"), i64s(op, "start_indices_batching_dims")
-    removed = (*i64s(op, "collapsed_slice_dims"), *batching)
-    window = [d for d in range(x.ndim) if d not in removed]
+    batching = i64s(op, "operand_batching_dims")
+    batched = dict(zip(batching, i64s(op, "start_indices_batching_dims"), strict=True))
+    places = [grids[d] for d in others(len(result_shape), offset_dims)]
+    starts = slice_starts(indices, i64(op, "index_vector_dim"), places, i64s(op, "start_index_map"), batched)
+    window = dict(zip(others(x.ndim, i64s(op, "collapsed_slice_dims"), batching), offset_dims, strict=True))
     place: list[Array] = []
-    for dimension in range(x.ndim):
-        index = np.zeros((), np.int64)
-        if dimension in i64s(op, "start_index_map"):
-            component = i64s(op, "start_index_map").index(dimension)
-            index = np.clip(start(component), 0, x.shape[dimension] - sizes[dimension])
-        if dimension in batching:
-            other = start_batching[batching.index(dimension)]
-            index = index + batch_grids[other - (1 if other > index_vector_dim else 0)]
-        if dimension in window:
-            index = index + grids[offset_dims[window.index(dimension)]]
-        place.append(index)
+    for dimension, size in enumerate(x.shape):
+        index = np.clip(starts.get(dimension, 0), 0, size - sizes[dimension])
+        place.append(index + grids[window[dimension]] if dimension in window else index)
     return np.broadcast_to(x[tuple(place)], result_shape)
+
+
+def slice_starts(
+    indices: Array, vector: int, places: Sequence[Array], components: Sequence[int], batched: Mapping[int, int]
+) -> dict[int, Array]:
+    """Where the slices of a gather, or the windows of a scatter, start: numbers along each dimension of the operand
+    that the indices say anything of.
+
+    Args:
+        vector: the dimension of `indices` that holds the components of an index; their number where there is none.
+        places: for all other dimensions of `indices` the place of the slice, as of `np.indices`.
+        components: which dimension each component is for.
+        batched: batching dimensions of the operand, and those of `indices` that run with them.
+    """
+    starts = {dimension: places[other - (other > vector)] for dimension, other in batched.items()}
+    for component, dimension in enumerate(components):
+        place = list(places)
+        if vector < indices.ndim:
+            place.insert(vector, np.array(component))
+        starts[dimension] = indices[tuple(place)].astype(np.int64)
+    return starts
 
 
 def _gather_factors(b: Builder, op: ir.Operation) -> None:

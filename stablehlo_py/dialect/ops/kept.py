@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
-from stablehlo_py.dialect.ops.factors import Builder, Kind, at, others
+from stablehlo_py.dialect.ops.factors import Builder, Kind, at, common_but, others
+from stablehlo_py.dialect.ops.indexing import slice_starts
 from stablehlo_py.dialect.ops.record import ALL, Array, Effects, Shape, Shapes, Work, always
 from stablehlo_py.dialect.ops.record import kept as kept_op
 from stablehlo_py.dialect.ops.reduction import (
@@ -20,9 +21,10 @@ from stablehlo_py.dialect.ops.reduction import (
     reduce_shape,
     reduce_window_shape,
     reduce_windows,
+    reduced,
     reduction_factors,
-    trivial_windows,
     window_factors,
+    windowed_dimensions,
     windows,
 )
 from stablehlo_py.dialect.types import i64, i64s
@@ -40,16 +42,7 @@ def _concatenate(op: ir.Operation, *operands: Array) -> Array:
 
 
 def _reduce(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
-    count, dimensions = len(operands) // 2, i64s(op, "dimensions")
-    inputs, initial, combine = operands[:count], operands[count:], body(0)
-    kept = [dimension for dimension in range(inputs[0].ndim) if dimension not in dimensions]
-    sizes = [inputs[0].shape[dimension] for dimension in kept]
-    length = int(np.prod([inputs[0].shape[dimension] for dimension in dimensions], dtype=int))
-    flat = [x.transpose([*kept, *dimensions]).reshape(*sizes, length) for x in inputs]
-    results = [np.full(sizes, init, x.dtype) for x, init in zip(inputs, initial, strict=True)]
-    for position in range(length):
-        results = list(combine(*results, *(x[..., position] for x in flat)))
-    return results
+    return reduced(operands, i64s(op, "dimensions"), body(0))
 
 
 def _select_and_scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
@@ -79,27 +72,20 @@ def _scatter(op: ir.Operation, operands: list[Array], body: Callable[[int], Body
     numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     sizes = inputs[0].shape
     windows, batching = list(numbers.update_window_dims), list(numbers.input_batching_dims)
-    removed = {*numbers.inserted_window_dims, *batching}
-    window_of_dimension = dict(zip((d for d in range(len(sizes)) if d not in removed), windows, strict=True))
+    free = others(len(sizes), numbers.inserted_window_dims, batching)
+    window_of_dimension = dict(zip(free, windows, strict=True))
     grids: list[Array] = list(np.indices(updates[0].shape, sparse=True)) if updates[0].ndim else []
-    scattered = [grids[d] for d in range(updates[0].ndim) if d not in windows]
-    vector = numbers.index_vector_dim
+    scattered = [grids[d] for d in others(updates[0].ndim, windows)]
+    batched = dict(zip(batching, numbers.scatter_indices_batching_dims, strict=True))
+    components = list(numbers.scattered_dims_to_operand_dims)
+    starts = slice_starts(indices, numbers.index_vector_dim, scattered, components, batched)
     place: Array = np.zeros((), np.int64)
     inside: Array = np.ones((), bool)
     for dimension, size in enumerate(sizes):
-        at: Array = np.zeros((), np.int64)
-        if dimension in numbers.scattered_dims_to_operand_dims:
-            component = list(numbers.scattered_dims_to_operand_dims).index(dimension)
-            where = list(scattered)
-            if vector < indices.ndim:
-                where.insert(vector, np.array(component))
-            at = at + indices[tuple(where)].astype(np.int64)
-        if dimension in batching:
-            other = list(numbers.scatter_indices_batching_dims)[batching.index(dimension)]
-            at = at + scattered[other - (other > vector)]
-        if WHOLE_WINDOWS in op.attributes and dimension in window_of_dimension:
-            inside = inside & (at >= 0) & (at <= size - updates[0].shape[window_of_dimension[dimension]])
+        at: Array = starts.get(dimension, np.zeros((), np.int64))
         if dimension in window_of_dimension:
+            if WHOLE_WINDOWS in op.attributes:
+                inside = inside & (at >= 0) & (at <= size - updates[0].shape[window_of_dimension[dimension]])
             at = at + grids[window_of_dimension[dimension]]
         inside = inside & (at >= 0) & (at < size)
         place = place * size + at
@@ -127,8 +113,7 @@ def _combined(targets: list[Array], places: Array, updates: list[Array], combine
 
 def _sort(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
     """The place of an element is the number of those that come before it: a stable sort for any comparator."""
-    dimension = i64(op, "dimension") if "dimension" in op.attributes else operands[0].ndim - 1
-    dimension %= max(1, operands[0].ndim)
+    dimension = _sorted(op) % max(1, operands[0].ndim)
     rows = [np.moveaxis(x, dimension, -1) for x in operands]
     length, before = rows[0].shape[-1], body(0)
     if rows[0].size * length > _MAX_PAIRS:
@@ -146,18 +131,14 @@ def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int]
     return reduce_windows(op, operands, body(0))
 
 
-def _concatenate_factors(b: Builder, op: ir.Operation) -> None:
-    b.windows([dimension != i64(op, "dimension") for dimension in range(len(b.shapes[0]))])
-
-
 def _reduce_general_factors(b: Builder, op: ir.Operation) -> None:
     reduction_factors(b, op, len(b.results))
 
 
 def _select_and_scatter_factors(b: Builder, op: ir.Operation) -> None:
-    for dimension, trivial in enumerate(trivial_windows(op)):
-        # Windows are counted by the source.
-        b.add(b.shapes[1][dimension], *b.everywhere(dimension), Kind.PARALLEL if trivial else Kind.WINDOWED)
+    windowed = windowed_dimensions(op)
+    for dimension, count in enumerate(b.shapes[1]):  # the source has an element for each window
+        b.add(count, *b.everywhere(dimension), Kind.WINDOWED if dimension in windowed else Kind.PARALLEL)
 
 
 def _scatter_factors(b: Builder, op: ir.Operation) -> None:
@@ -197,11 +178,9 @@ def _body_op(op: ir.Operation) -> str:
     return name if whole and name in REDUCTION_KINDS else ""
 
 
-def _sort_factors(b: Builder, op: ir.Operation) -> None:
-    rank = len(b.shapes[0])
-    sorted_ = i64(op, "dimension") % rank if "dimension" in op.attributes and rank else rank - 1
-    for dimension in range(rank):
-        b.common([dimension], Kind.REPLICATED if dimension == sorted_ else Kind.PARALLEL)
+def _sorted(op: ir.Operation) -> int:
+    """The dimension of a sort."""
+    return i64(op, "dimension") if "dimension" in op.attributes else -1
 
 
 def _concatenate_shape(c: Conditions, op: ir.Operation, *shapes: Shape) -> Shapes:
@@ -256,7 +235,7 @@ kept_op(
     value=_concatenate,
     exact=always,
     shapes=_concatenate_shape,
-    factors=_concatenate_factors,
+    factors=common_but(lambda op: [i64(op, "dimension")], Kind.WINDOWED),
 )
 _with_regions(
     "reduce",
@@ -280,7 +259,7 @@ for _name in ("all_reduce", "reduce_scatter"):
         work=Work.OPAQUE,
         factors=_side_by_side_factors,
     )
-_with_regions("sort", "always", region_value=_sort, factors=_sort_factors)
+_with_regions("sort", "always", region_value=_sort, factors=common_but(lambda op: [_sorted(op)], Kind.REPLICATED))
 _with_regions("scatter", "always", region_value=_scatter, shapes=_scatter_shape, factors=_scatter_factors)
 _with_regions(
     "select_and_scatter",

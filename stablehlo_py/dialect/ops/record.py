@@ -22,7 +22,7 @@ import numpy as np
 
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import shape
-from stablehlo_py.dialect.verify import Check, Conditions, require_shape, verifier
+from stablehlo_py.dialect.verify import Check, Conditions, require_shape, same_shape, verifier
 from stablehlo_py.mlir import ext, ir
 
 Array = np.ndarray
@@ -216,7 +216,8 @@ def op(signature: str, doc: str, *, checks: Sequence[Check] = (), **facts: Any) 
         signature: as docs/hlo-dialect.md shows it: `slice(operand: any) {start, limit, strides} -> (result: any)`.
             Values that share a letter (T or U) have one type; a name with `...` stands for any number of operands.
         doc: sentences for that page.
-        checks: what the verifier checks, before the shapes of the results (where `facts` has a rule for these).
+        checks: what the verifier checks, between what follows from `facts`: that all values of an elementwise op have
+            one shape, and the shapes of the results, where there is a rule for these.
         facts: the other fields of the record.
 
     Raises:
@@ -233,7 +234,11 @@ def op(signature: str, doc: str, *, checks: Sequence[Check] = (), **facts: Any) 
     annotations |= {result: ext.Result[_TYPES[type_]] for result, _, type_ in _VALUE.findall(results)}
     fields = {attribute: ext.attribute() for attribute in attributes.split(", ") if attribute}
     annotations |= dict.fromkeys(fields, Any)
-    verify = verifier(fields, (*checks, check_shapes) if "shapes" in facts else checks)
+    implied: list[Check] = []
+    if facts.get("elementwise"):
+        facts = {"work": Work.ELEMENTS, **facts}
+        implied += [same_shape] * ("any" in signature)  # one letter says it already
+    verify = verifier(fields, (*implied, *checks, *[check_shapes] * ("shapes" in facts)))
     members = {"__annotations__": annotations, "verify_invariants": verify, **fields}
     keywords = {"name": name, "traits": [ext.Pure] if facts.get("effects", Effects.PURE) is Effects.PURE else []}
     # types.new_class runs the `name=` class keyword that registers the op with the dialect.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from stablehlo_py.dialect.ops.factors import Builder, Kind, at
+from stablehlo_py.dialect.ops.factors import Builder, Kind, at, common_but, others
 from stablehlo_py.dialect.ops.record import Array, Hlo, Record, Shape, Shapes, op, record_of, records
-from stablehlo_py.dialect.ops.shape import pad_array
+from stablehlo_py.dialect.ops.shape import pad_array, window_positions
 from stablehlo_py.dialect.rounding import cast, is_float_dtype, widened
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64s, is_bool, is_integer, rank, shape, symints, text
-from stablehlo_py.dialect.verify import Conditions, require, require_dimensions, require_scalar_like, same_elements
-from stablehlo_py.dialect.window import NAMES, window_of, window_shape
+from stablehlo_py.dialect.verify import Conditions, one_of, require, require_dimensions, same_elements, scalar_like
+from stablehlo_py.dialect.window import NAMES, window_of, window_shape, windows_of
 from stablehlo_py.mlir import ir
 
 _NUMPY_FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64)))
@@ -36,28 +36,35 @@ def combiner(kind: str) -> Record:
 def reduction_kind(op: ir.OpView) -> None:
     """The combiner of a reduction."""
     kind, element = text(op, "kind"), element_type(op.operands[0])
-    require(kind in REDUCTION_KINDS, f"kind must be one of {' '.join(REDUCTION_KINDS)}")
+    one_of("kind", REDUCTION_KINDS)(op)
     if combiner(kind).elements == "integer or i1":
         require(is_integer(element), f"kind {kind} needs integers or i1, not {element}")
     else:
         require(not is_bool(element), f"kind {kind} on i1 is logic: write and, or")
 
 
-def combine(function: Callable[[Array, Array], Array], x: Array, init: Array, dimensions: Sequence[int]) -> Array:
-    """Reduction by an elementwise function, in row-major order, starting from `init`."""
-    kept = [dimension for dimension in range(x.ndim) if dimension not in dimensions]
-    sizes = [x.shape[dimension] for dimension in kept]
-    flat = x.transpose([*kept, *dimensions]).reshape(*sizes, -1) if x.size else np.zeros([*sizes, 0], x.dtype)
-    result = np.full(sizes, init, x.dtype)
-    for position in range(flat.shape[-1]):
-        result = function(result, flat[..., position])
-    return np.asarray(result)
+def reduced(operands: Sequence[Array], dimensions: Sequence[int], combine: Body) -> list[Array]:
+    """Arrays reduced together, in row-major order, each from its initial value (the second half of the operands)."""
+    count = len(operands) // 2
+    inputs, initial = operands[:count], operands[count:]
+    kept = others(inputs[0].ndim, dimensions)
+    sizes = [inputs[0].shape[dimension] for dimension in kept]
+    length = math.prod(inputs[0].shape[dimension] for dimension in dimensions)
+    flat = [x.transpose([*kept, *dimensions]).reshape(*sizes, length) for x in inputs]
+    results = [np.full(sizes, init, x.dtype) for x, init in zip(inputs, initial, strict=True)]
+    for position in range(length):
+        results = list(combine(*results, *(x[..., position] for x in flat)))
+    return results
+
+
+def _by_kind(op: ir.Operation) -> Body:
+    function = combiner(text(op, "kind")).function
+    assert function is not None
+    return lambda a, b: [function(a, b)]
 
 
 def _check_reduce(op: ir.OpView) -> None:
     """reduce."""
-    reduction_kind(op)
-    require_scalar_like(op, 1, "init")
     dimensions = i64s(op, "dimensions")
     require_dimensions(dimensions, rank(op.operands[0]), "dimensions")
     require(bool(dimensions), "dimensions must not be empty: that is an elementwise op")
@@ -70,9 +77,8 @@ def reduce_shape(c: Conditions, op: ir.Operation, *shapes: Shape) -> Shapes:
 
 
 def _reduce(op: ir.Operation, x: Array, init: Array) -> Array:
-    function, dimensions = combiner(text(op, "kind")).function, i64s(op, "dimensions")
-    assert function is not None
-    return cast(combine(function, widened(x), widened(init), dimensions), x.dtype)
+    (result,) = reduced([widened(x), widened(init)], i64s(op, "dimensions"), _by_kind(op))
+    return cast(result, x.dtype)
 
 
 def _is_exact(op: ir.Operation, operands: Sequence[Array]) -> bool:
@@ -110,7 +116,7 @@ def _reduce_factors(b: Builder, op: ir.Operation) -> None:
 op(
     "reduce(operand: any, init: any) {kind, dimensions} -> (result: any)",
     "Reduction over `dimensions` by a simple combiner `kind`, starting from the scalar `init`.",
-    checks=(same_elements, _check_reduce),
+    checks=(same_elements, reduction_kind, scalar_like(1, "init"), _check_reduce),
     value=_reduce,
     exact=_is_exact,
     shapes=reduce_shape,
@@ -124,12 +130,8 @@ def windows(op: ir.Operation, x: Array, padding_value: Array, sizes: Sequence[In
     window = window_of(op)
     low, high = window["padding"][0::2], window["padding"][1::2]
     padded = pad_array(x, padding_value, low, high, [dilation - 1 for dilation in window["base_dilation"]])
-    views = []
-    for position in itertools.product(*map(range, window["window"])):
-        begins = [at * dilation for at, dilation in zip(position, window["window_dilation"], strict=True)]
-        edges = zip(begins, sizes, window["strides"], strict=True)
-        views.append(padded[tuple(slice(begin, begin + (n - 1) * s + 1, s) for begin, n, s in edges)])
-    return views
+    positions = window_positions(padded, window["window"], window["window_dilation"], window["strides"], sizes)
+    return [elements for _, elements in positions]
 
 
 def reduce_windows(op: ir.Operation, operands: list[Array], combine: Body) -> list[Array]:
@@ -147,15 +149,11 @@ def reduce_windows(op: ir.Operation, operands: list[Array], combine: Body) -> li
 
 
 def _reduce_window(op: ir.Operation, operands: list[Array], body: Callable[[int], Body]) -> list[Array]:
-    function = combiner(text(op, "kind")).function
-    assert function is not None
-    return reduce_windows(op, operands, lambda a, b: [function(a, b)])
+    return reduce_windows(op, operands, _by_kind(op))
 
 
 def _check_reduce_window(op: ir.OpView) -> None:
     """reduce_window."""
-    reduction_kind(op)
-    require_scalar_like(op, 1, "init")
     for name in NAMES:
         entries = len(symints(op, name))
         require(entries == rank(op.operands[0]) * (1 + (name == "padding")), f"{name} has the wrong number of entries")
@@ -171,17 +169,12 @@ def reduce_window_shape(c: Conditions, op: ir.Operation, *shapes: Shape) -> Shap
     return [window_shape(c.united(shapes[:count]), *(window[name] for name in names))] * count
 
 
-def trivial_windows(op: ir.Operation) -> list[bool]:
-    """For each dimension whether every window is one element, and there is one for each element."""
-    window = window_of(op)
-    steps = (window[name] for name in ("window", "strides", "base_dilation"))
-    return [
-        each == (1, 1, 1, 0, 0) for each in zip(*steps, window["padding"][0::2], window["padding"][1::2], strict=True)
-    ]
+def windowed_dimensions(op: ir.Operation) -> list[int]:
+    """The dimensions but those along which every window is one element, and there is one for each element."""
+    return [dimension for dimension, window in enumerate(windows_of(op)) if not window.trivial]
 
 
-def window_factors(b: Builder, op: ir.Operation) -> None:
-    b.windows(trivial_windows(op))
+window_factors = common_but(windowed_dimensions, Kind.WINDOWED)
 
 
 op(
@@ -189,7 +182,7 @@ op(
     "(result: any)",
     "Reduction over sliding windows by a simple combiner `kind`; attributes as in StableHLO, `padding` is low, "
     "high per dimension.",
-    checks=(same_elements, _check_reduce_window),
+    checks=(same_elements, reduction_kind, scalar_like(1, "init"), _check_reduce_window),
     region_value=_reduce_window,
     shapes=reduce_window_shape,
     factors=window_factors,

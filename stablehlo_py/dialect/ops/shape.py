@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
 from stablehlo_py.dialect.index_map import reshape_pieces
-from stablehlo_py.dialect.ops.factors import Builder, Kind
+from stablehlo_py.dialect.ops.factors import Builder, Kind, common_but
 from stablehlo_py.dialect.ops.record import FIRST, Array, Rounds, Shape, Shapes, Work, always, op
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.dialect.symint import IntLike, maximum
@@ -27,10 +29,11 @@ from stablehlo_py.dialect.types import (
 from stablehlo_py.dialect.verify import (
     Conditions,
     Malformed,
+    entry_per_dimension,
     require,
     require_dimensions,
-    require_scalar_like,
     same_elements,
+    scalar_like,
 )
 from stablehlo_py.mlir import ir
 
@@ -200,13 +203,6 @@ op(
 _EDGES = ("low", "high", "interior")
 
 
-def _check_pad(op: ir.OpView) -> None:
-    """pad."""
-    entries = {len(symints(op, name)) for name in _EDGES}
-    require(entries == {rank(op.operands[0])}, f"{', '.join(_EDGES)} need one entry per dimension")
-    require_scalar_like(op, 1, "padding_value")
-
-
 def _pad_shape(c: Conditions, op: ir.Operation, x: Shape, value: Shape) -> Shapes:
     sizes = []
     for size, low, high, interior in zip(x, *(symints(op, name) for name in _EDGES), strict=True):
@@ -232,34 +228,48 @@ def pad_array(
     return result
 
 
+def window_positions(
+    x: Array,
+    window: Sequence[IntLike],
+    dilations: Sequence[IntLike],
+    strides: Sequence[IntLike],
+    sizes: Sequence[IntLike],
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """Every position in a window over the last dimensions, in row-major order, and the elements that stand there in all
+    windows, of which there are `sizes`."""
+    for position in itertools.product(*map(range, window)):
+        begins = [at * dilation for at, dilation in zip(position, dilations, strict=True)]
+        edges = zip(begins, sizes, strides, strict=True)
+        place: tuple[Any, ...] = (..., *(slice(begin, begin + (n - 1) * s + 1, s) for begin, n, s in edges))
+        yield position, x[place]
+
+
 def _pad(op: ir.Operation, x: Array, value: Array) -> Array:
     return pad_array(x, value, *(symints(op, name) for name in _EDGES))
 
 
-def _pad_factors(b: Builder, op: ir.Operation) -> None:
-    b.windows([not any(edge) for edge in zip(*(symints(op, name) for name in _EDGES), strict=True)])
+def _padded(op: ir.Operation) -> list[int]:
+    """Dimensions along which there is padding."""
+    edges = zip(*(symints(op, name) for name in _EDGES), strict=True)
+    return [dimension for dimension, edge in enumerate(edges) if any(edge)]
 
 
 op(
     "pad(operand: any, padding_value: any) {low, high, interior} -> (result: any)",
     "Pads with a scalar: `low` and `high` (may be negative: crops) edges and `interior` between elements.",
-    checks=(same_elements, _check_pad),
+    checks=(same_elements, entry_per_dimension(*_EDGES), scalar_like(1, "padding_value")),
     work=Work.MOVES,
     picks=slice(0, 2),
     value=_pad,
     exact=always,
     shapes=_pad_shape,
-    factors=_pad_factors,
+    factors=common_but(_padded, Kind.WINDOWED),
 )
 
 
 def _check_reverse(op: ir.OpView) -> None:
     """reverse."""
     require_dimensions(i64s(op, "dimensions"), rank(op.operands[0]), "dimensions")
-
-
-def _reverse_factors(b: Builder, op: ir.Operation) -> None:
-    b.windows([dimension not in i64s(op, "dimensions") for dimension in range(len(b.shapes[0]))])
 
 
 op(
@@ -270,14 +280,13 @@ op(
     picks=FIRST,
     value=lambda op, x: np.flip(x, i64s(op, "dimensions")),
     exact=always,
-    factors=_reverse_factors,
+    factors=common_but(lambda op: i64s(op, "dimensions"), Kind.WINDOWED),
 )
 
 
 op(
     "copy(operand: T) -> (result: T)",
     "The same value in another place of memory; inserted by buffer assignment only.",
-    work=Work.ELEMENTS,
     elementwise=True,
     picks=FIRST,
     rounds=Rounds.NEVER,
