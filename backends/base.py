@@ -63,8 +63,8 @@ class SizedCode(Code, Protocol):
             OverflowError: one of them is not in i64.
         """
 
-    def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> Event | None:
-        """One call, with the table that `sizes` gave for it; as `run`."""
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int] | None = None) -> Event | None:
+        """As `Code.run`, with the table that `sizes` gave for the call."""
 
 
 class Grid(Protocol):

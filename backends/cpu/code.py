@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.base import Code
@@ -86,6 +87,8 @@ class CpuCode(Code):
         pointers = [address_of(array) for array in self._constants]
         self._constant_table, self._constants_address = _table(pointers or [0])
         self._frames: list[Frame] = []
+        self._write_inputs = struct.Struct(f"{len(program.inputs)}q").pack_into
+        self._write_outputs = struct.Struct(f"{len(program.outputs)}q").pack_into
 
     @property
     def entry(self) -> Entry:
@@ -97,9 +100,14 @@ class CpuCode(Code):
         slot = -1 - layout.arena_bytes if known is None else 0
         return Entry(self._entry_address, known, self._constants_address, sizes, layout.slots + 1, slot)
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int] | None = None) -> None:
         """One call. Raises CallError, ResourceError, and what the handler of a signal raises in a loop."""
-        frame = self._frame(self._program.arena_bytes)
+        if table is None:
+            frame = self._frame(self._program.arena_bytes)
+        else:
+            assert isinstance(table, array.array)
+            frame = self._frame(self._layout.number(table, self._layout.arena_bytes))
+            frame.call.sizes = table.buffer_info()[0]
         if self._interrupts is not None:
             frame.call.interrupt = self._interrupts.of_this_thread()
         self._call(frame, inputs, outputs, self._pool)
@@ -111,15 +119,6 @@ class CpuCode(Code):
         given, table = array.array("q", symbols), array.array("q", self._sizes)
         self._fill(given.buffer_info()[0], table.buffer_info()[0])
         return table
-
-    def run_sized(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int]) -> None:
-        """One call, with its table."""
-        assert isinstance(table, array.array)
-        frame = self._frame(self._layout.number(table, self._layout.arena_bytes))
-        frame.call.sizes = table.buffer_info()[0]
-        if self._interrupts is not None:
-            frame.call.interrupt = self._interrupts.of_this_thread()
-        self._call(frame, inputs, outputs, self._pool)
 
     # --- grids --------------------------------------------------------------------------------------------------------
 
@@ -156,22 +155,17 @@ class CpuCode(Code):
         return frame
 
     def _call(self, frame: Frame, inputs: Sequence[int], outputs: Sequence[int], pool: ThreadPool | None) -> None:
-        table = frame.inputs
-        for number, address in enumerate(inputs):
-            table[number] = address
-        table = frame.outputs
-        for number, address in enumerate(outputs):
-            table[number] = address
-        if pool is None or not pool.acquire():
-            status, error = self._enter(frame)
-        else:
-            call = frame.call
-            call.parallel_for, call.parallel_context = parallel_for(), pool.address
-            try:
-                status, error = self._enter(frame)
-            finally:
-                call.parallel_for = None
-                pool.release()
+        self._write_inputs(frame.inputs, 0, *inputs)
+        self._write_outputs(frame.outputs, 0, *outputs)
+        lent = pool if pool is not None and pool.acquire() else None
+        if lent is not None:
+            frame.call.parallel_for, frame.call.parallel_context = parallel_for(), lent.address
+        try:
+            status, error = (self._entry(frame.address), None) if frame.guarded is None else frame.guarded.run()
+        finally:
+            if lent is not None:
+                frame.call.parallel_for = None
+                lent.release()
         if status == FAILED:
             error = failure_of(frame.error[0], error)  # its record lies in the frame
         self._frames.append(frame)
@@ -180,13 +174,6 @@ class CpuCode(Code):
                 raise error
             finally:
                 del error  # its traceback has this frame
-
-    def _enter(self, frame: Frame) -> tuple[int, BaseException | None]:
-        """What the entry returned, and what ended the call: an exception of a Python function, or of the handler of a
-        signal."""
-        if frame.guarded is not None:
-            return frame.guarded.run()
-        return self._entry(frame.address), None
 
 
 def _require_host(program: CompiledProgram) -> None:

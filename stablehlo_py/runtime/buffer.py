@@ -212,13 +212,13 @@ class Placement:
 
     def __init__(self, space: MemorySpace | None, memory: ArrayMemory) -> None:
         self.space = space
-        self._memory = memory
+        self.memory = memory
 
     def empty(self, spec: Spec, shape: tuple[int, ...], size: int) -> Buffer:
         """An uninitialized buffer of `size` bytes. Raises ResourceError."""
         if self.space is None:
-            array = self._memory.array(shape, spec.dtype, size)
-            return Buffer(array, address_of(array), spec, shape)
+            array, address = self.memory.placed(shape, spec.dtype, size)
+            return Buffer(array, address, spec, shape)
         allocation = self.space.allocate(size)
         made = Buffer(allocation, allocation.address, spec, shape)
         made._space = self.space
@@ -248,7 +248,7 @@ class Placement:
         """The elements of a result, as an array for the caller alone."""
         if self.space is None:
             return buffer._owner
-        array = self._memory.array(buffer.shape, buffer.dtype, buffer.nbytes)
+        array = self.memory.array(buffer.shape, buffer.dtype, buffer.nbytes)
         self.space.read(buffer.wait()._owner, array)
         return array
 

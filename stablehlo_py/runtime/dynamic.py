@@ -12,14 +12,17 @@ from typing import NoReturn, cast
 
 import numpy as np
 
-from stablehlo_py.backends.base import SizedCode, backend_of
+from stablehlo_py.backends.base import SizedCode
 from stablehlo_py.dialect.symint import IntLike, is_known, substitute
 from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
-from stablehlo_py.runtime.buffer import Buffer, Placement
+from stablehlo_py.runtime.buffer import Buffer
 from stablehlo_py.runtime.entry import Entry, required
-from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
+from stablehlo_py.runtime.loaded import Layouts, LoadedProgram
 from stablehlo_py.runtime.program import CompiledProgram, DynamicCheck
+
+# Shapes of an argument or a result that are called by turns: of so many sizes memory is kept for the next call.
+SIZES_KEPT = 16
 
 
 class NotServed(UnsupportedError):
@@ -29,18 +32,17 @@ class NotServed(UnsupportedError):
 class DynamicProgram:
     """The machine code and what a call of it needs. Calls are thread-safe."""
 
-    def __init__(self, program: CompiledProgram, memory: ArrayMemory) -> None:
+    def __init__(self, program: CompiledProgram) -> None:
         assert program.dynamic is not None
         self.program = program
-        self._memory = memory  # of results
         self._layout = program.dynamic
-        self._code = cast(SizedCode, backend_of(program).load(program))
-        self.placement = Placement(self._code.memory, memory)
-        self._donated = dict(program.donations)
+        self._loaded = LoadedProgram(program, SIZES_KEPT)
+        self._code = cast(SizedCode, self._loaded.code)
+        self.placement = self._loaded.placement
         self._symbols = [(each.of_shape, each.argument, each.position, each.divisor) for each in self._layout.symbols]
-        # Of every result: its shape, where the call does not say it, its dtype and the size of an element.
+        # Of every result: its shape, where the call does not say it, and the size of an element.
         self._results = [
-            (sizes, None if any(size < 0 for size in sizes) else sizes, spec.dtype, spec.dtype.itemsize)
+            (sizes, None if any(size < 0 for size in sizes) else sizes, spec.dtype.itemsize)
             for sizes, spec in zip(self._layout.outputs, program.outputs, strict=True)
         ]
 
@@ -52,43 +54,21 @@ class DynamicProgram:
             NotServed: they need a program of their own.
             ResourceError: they need more memory than there is.
         """
-        if self.placement.space is not None:
-            put, fetch = self.placement.put, self.placement.fetch
-            buffers = [put(array, spec) for array, spec in zip(arrays, self.program.inputs, strict=True)]
-            return tuple(map(fetch, self.call(buffers)))
         table = self._table(arrays)
-        addresses = addresses_of(arrays)
-        results, places = [], []
-        for number, (sizes, known, dtype, width) in enumerate(self._results):
-            shape = known or tuple([table[-1 - size] if size < 0 else size for size in sizes])
-            result = self._memory.array(shape, dtype, math.prod(shape) * width)
-            place = address_of(result)
-            if number in self._donated:  # updated in place: see Executable
-                source = self._donated[number]
-                np.copyto(result, arrays[source])
-                addresses[source] = place
-            results.append(result)
-            places.append(place)
-        self._code.run_sized(addresses, places, table)
-        return tuple(results)
+        return tuple(self._loaded.run(arrays, self._layouts(table), table))
 
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
-        """The results as buffers; donated inputs are copied. Raises as `run`."""
+        """The results as buffers; donated inputs are spent. Raises as `run`."""
         table = self._table(buffers)
-        addresses, results = [buffer.address for buffer in buffers], []
-        for number, (sizes, known, _, width) in enumerate(self._results):
+        return tuple(self._loaded.call(buffers, self._layouts(table), table))
+
+    def _layouts(self, table: Sequence[int]) -> Layouts:
+        """Shapes and bytes of the results of a call."""
+        layouts = []
+        for sizes, known, width in self._results:
             shape = known or tuple([table[-1 - size] if size < 0 else size for size in sizes])
-            spec = self.program.outputs[number]
-            if number in self._donated:
-                source = self._donated[number]
-                results.append(self.placement.put(np.asarray(buffers[source]), spec))
-                addresses[source] = results[-1].address
-            else:
-                results.append(self.placement.empty(spec, shape, math.prod(shape) * width))
-        event = self._code.run_sized(addresses, [result.address for result in results], table)
-        for result in results:
-            result._event = event
-        return tuple(results)
+            layouts.append((shape, math.prod(shape) * width))
+        return layouts
 
     @property
     def entry(self) -> Entry:
@@ -101,11 +81,7 @@ class DynamicProgram:
 
     def output_bytes(self, arrays: Sequence[np.ndarray]) -> int:
         """Memory of the results of a call with these arguments. Raises as `arena_bytes`."""
-        table = self._table(arrays)
-        return sum(
-            math.prod(self._layout.number(table, size) for size in sizes) * width
-            for sizes, _, _, width in self._results
-        )
+        return sum(size for _, size in self._layouts(self._table(arrays)))
 
     def symbols(self, arrays: Sequence[np.ndarray] | Sequence[Buffer]) -> dict[str, int]:
         """What the symbols in the texts of stages are in a call with these arguments."""

@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from stablehlo_py.backends.base import backend_of
 from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
-from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import convert
-from stablehlo_py.runtime.buffer import DONATED, Buffer, Placement, result_of
+from stablehlo_py.runtime.buffer import Buffer
 from stablehlo_py.runtime.entry import Entry, required
-from stablehlo_py.runtime.memory import ArrayMemory, address_of, addresses_of
+from stablehlo_py.runtime.loaded import LoadedProgram
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
 from stablehlo_py.runtime.model import CompiledModel, wrapped
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -33,17 +31,14 @@ class Executable(CompiledModel):
     num_replicas = num_partitions = 1
 
     def __init__(self, program: CompiledProgram) -> None:
-        backend = backend_of(program)
         self._program = program
         self.inputs, self.outputs = program.inputs, program.outputs
-        self._code = backend.load(program)
+        self._loaded = LoadedProgram(program)
         self._stages = stage_texts(program)
         self._leaves = program.leaves
-        self._donated = dict(program.donations)
-        self._results = [_memory_of(spec) for spec in program.outputs]
+        self._layouts = [_layout_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
-        self._memory = ArrayMemory(len(self.inputs) + len(self.outputs))
-        self._placement = Placement(self._code.memory, self._memory)
+        self._placement = self._loaded.placement
         self.random_keys = RandomKeys()
 
     @property
@@ -72,31 +67,11 @@ class Executable(CompiledModel):
                         ready = False
                         break
             prepared: Sequence[np.ndarray] = arrays if ready else convert(arrays, self.inputs, self._leaves)  # type: ignore[assignment]
-            if self._placement.space is not None:
-                return self._call_elsewhere(prepared)
-            addresses = addresses_of(prepared)
-            results = []
-            for number, (shape, dtype, size) in enumerate(self._results):
-                result = self._memory.array(shape, dtype, size)
-                if number in self._donated:
-                    # The program updates the donated buffer in place: give it the result's memory, holding the input's
-                    # value.
-                    source = self._donated[number]
-                    np.copyto(result, prepared[source])
-                    addresses[source] = address_of(result)
-                results.append(result)
-            self._code.run(addresses, addresses_of(results))
-            return tuple(results)
+            return tuple(self._loaded.run(prepared, self._layouts))
         except Exception as error:
             if is_expected(error):
                 raise
             raise as_shlo_error(error, "Executable.__call__ failed") from error
-
-    def _call_elsewhere(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """A call where the program's memory is not the host's."""
-        put, fetch = self._placement.put, self._placement.fetch
-        buffers = [put(array, spec) for array, spec in zip(arrays, self.inputs, strict=True)]
-        return tuple(map(fetch, self._call(buffers)))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._program,)  # a copy, in this process or another, with machine code of its own
@@ -104,38 +79,11 @@ class Executable(CompiledModel):
     @guards_itself
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         try:
-            return self._call(buffers)
+            return tuple(self._loaded.call(self._buffers_for(buffers), self._layouts))
         except Exception as error:
             if is_expected(error):
                 raise
             raise as_shlo_error(error, "Executable.call failed") from error
-
-    def _call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
-        placement = self._placement
-        buffers = self._buffers_for(buffers)
-        addresses = [buffer.address for buffer in buffers]
-        for input_ in self._donated.values():
-            if sum(buffer is buffers[input_] for buffer in buffers) > 1:
-                raise ArgumentError(
-                    f"the buffer of {self.inputs[input_].name}, which is donated, is also another input",
-                    remedy="put() the array once for each input",
-                )
-        results = []
-        for number, (shape, _, size) in enumerate(self._results):
-            if number in self._donated:
-                input_ = self._donated[number]
-                owner = placement.taken(buffers[input_])
-                addresses[input_] = owner.address
-                results.append(result_of(owner, self.outputs[number]))
-            else:
-                results.append(placement.empty(self.outputs[number], shape, size))
-        event = self._code.run(addresses, [result.address for result in results])
-        if event is not None:
-            for result in results:
-                result._event = event
-        for input_ in self._donated.values():
-            buffers[input_]._spend(DONATED)
-        return tuple(results)
 
     @property
     @public
@@ -145,7 +93,7 @@ class Executable(CompiledModel):
         Raises:
             UnsupportedError: its backend makes none.
         """
-        return required(self._code.entry, self._program.backend)
+        return required(self._loaded.code.entry, self._program.backend)
 
     @property
     @public
@@ -160,8 +108,8 @@ class Executable(CompiledModel):
             convert(arrays, self.inputs, self._leaves)
         return MemoryPlan(
             self._program.arena_bytes,
-            sum(size for _, _, size in map(_memory_of, self.inputs)),
-            sum(size for _, _, size in self._results),
+            sum(size for _, size in map(_layout_of, self.inputs)),
+            sum(size for _, size in self._layouts),
             sum(constant.nbytes for constant in self._program.constants),
             arena_entries(self._program, {}),
         )
@@ -184,8 +132,8 @@ class Executable(CompiledModel):
         return f"{self._program.backend} ({self._program.target}){grid}"
 
 
-def _memory_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
-    """Shape, dtype and bytes of an input or a result."""
+def _layout_of(spec: Spec) -> tuple[tuple[int, ...], int]:
+    """Shape and bytes of an input or a result."""
     sizes = tuple(size for size in spec.shape if size is not None)
     assert len(sizes) == len(spec.shape)
-    return sizes, spec.dtype, math.prod(sizes) * spec.dtype.itemsize
+    return sizes, math.prod(sizes) * spec.dtype.itemsize

@@ -128,14 +128,15 @@ class GridExecutable(Executable):
         keys = [0] * self._plan.processes
         if self._plan.random_sites:  # where all compute the same, all draw the same
             keys = self.random_keys.of_next_call(self._plan.processes, alike=self._plan.whole)
-        call = GridCall(cast(GridCode, self._code), self._plan, feeds, self._channels, keys)
-        all_results = [self._allocate(arrays) for arrays in prepared]
-        workers = [
-            threading.Thread(target=call.run, args=(number, addresses_of(arrays), addresses_of(results)), daemon=True)
-            for number, (arrays, results) in enumerate(zip(prepared, all_results, strict=True))
-        ]
+        call = GridCall(cast(GridCode, self._loaded.code), self._plan, feeds, self._channels, keys)
+        workers, all_results = [], []
+        for number, arrays in enumerate(prepared):
+            inputs = addresses_of(arrays)
+            results, places = self._loaded.allocate(arrays, inputs, self._layouts)
+            all_results.append(tuple(results))
+            workers.append(threading.Thread(target=call.run, args=(number, inputs, places), daemon=True))
         call.wait_for(workers, limit)
-        rows = iter([tuple(results) for results in all_results])
+        rows = iter(all_results)
         return [[next(rows) for _ in range(self.num_partitions)] for _ in range(self.num_replicas)]
 
     def _prepare(self, arguments: Sequence[Sequence[Sequence[object]]]) -> list[list[np.ndarray]]:
@@ -166,14 +167,3 @@ class GridExecutable(Executable):
         if problems:
             raise ArgumentError("the arguments do not fit the model", problems=problems)
         return prepared
-
-    def _allocate(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """Results of one process; a donated input is copied into the result whose memory it is to be."""
-        results = []
-        for number, (shape, dtype, size) in enumerate(self._results):
-            result = self._memory.array(shape, dtype, size)
-            if number in self._donated:
-                np.copyto(result, arrays[self._donated[number]])
-                arrays[self._donated[number]] = result
-            results.append(result)
-        return results

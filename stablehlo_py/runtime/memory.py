@@ -6,7 +6,6 @@ page faults), so blocks are reused, and large ones ask for huge pages.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import mmap
 import os
@@ -14,6 +13,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
+from ctypes import addressof, c_char
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +25,7 @@ from stablehlo_py.foreign import memory_at
 if TYPE_CHECKING:
     from stablehlo_py.runtime.program import Spec
 
+_at_start_of = c_char.from_buffer
 HUGE_PAGE = 2 << 20
 # Below this NumPy's own allocation is faster, and its pages are warm.
 SMALL = 32 << 10
@@ -70,7 +71,7 @@ def address_of(array: np.ndarray) -> int:
     does not know read-only and empty arrays, nor the dtypes of ml_dtypes."""
     if array.flags.writeable and array.dtype.isbuiltin == 1:
         try:
-            return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+            return addressof(_at_start_of(array))  # type: ignore[arg-type]
         except (TypeError, ValueError):  # strided, empty
             pass
     return array.__array_interface__["data"][0]
@@ -209,13 +210,20 @@ class ArrayMemory:
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
         """An uninitialized array of `size` bytes. Raises ResourceError."""
+        return self.placed(shape, dtype, size)[0]
+
+    def placed(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> tuple[np.ndarray, int]:
+        """An uninitialized array of `size` bytes, and where its elements lie. Raises ResourceError."""
         if size < SMALL:
-            return np.empty(shape, dtype)
+            array = np.empty(shape, dtype)
+            if dtype.isbuiltin == 1 and size:  # as `address_of`, for an array that is known to be dense
+                return array, addressof(_at_start_of(array))  # type: ignore[arg-type]
+            return array, address_of(array)
         rounded = -(-size // 4096) * 4096
         if rounded not in self._claimed:
             self._pool.claim(self._claimed, rounded, self._most)
         block = self._pool.take(rounded)
         if dtype.kind == "V" or dtype.isbuiltin != 1:  # ml_dtypes types have no type string of their own
             raw = np.asarray(_Lease(self._pool, block, (size,), "|u1"))
-            return raw.view(dtype).reshape(shape)
-        return np.asarray(_Lease(self._pool, block, shape, dtype.str))
+            return raw.view(dtype).reshape(shape), block.address
+        return np.asarray(_Lease(self._pool, block, shape, dtype.str)), block.address

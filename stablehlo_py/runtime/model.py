@@ -83,16 +83,18 @@ class CompiledModel(ABC):
     def _buffers_for(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """One buffer for each input, checked. Raises ArgumentError."""
         try:
-            found = taken(buffers, self.inputs, self._leaves, "buffers")
-            placement = self._placement
-            for buffer, spec in zip(found, self.inputs, strict=True):
-                if buffer._gone is not None or buffer._space is not placement.space or buffer.spec is not spec:
+            inputs, placement = self.inputs, self._placement
+            space = placement.space
+            if len(buffers) != len(inputs):
+                buffers = taken(buffers, inputs, self._leaves, "buffers")
+            for buffer, spec in zip(buffers, inputs, strict=True):
+                if buffer.spec is not spec or buffer._space is not space or buffer._gone is not None:
                     placement.check(buffer, spec)
         except Exception as error:  # what is no buffer has no such attributes, what is no sequence no length
             if is_expected(error):
                 raise
             raise not_buffers(buffers) from error
-        return found
+        return buffers
 
     @abstractmethod
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:

@@ -15,7 +15,7 @@ from stablehlo_py.errors import ArgumentError, UnsupportedError, shown
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import convert
 from stablehlo_py.runtime.buffer import Buffer, Placement
-from stablehlo_py.runtime.dynamic import DynamicProgram, NotServed
+from stablehlo_py.runtime.dynamic import SIZES_KEPT, DynamicProgram, NotServed
 from stablehlo_py.runtime.entry import Entry
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.memory import ArrayMemory
@@ -52,10 +52,6 @@ class Specializer(Protocol):
         """The executable for a call with these arguments. Raises as `of`."""
 
 
-# Shapes of an argument or a result that are called by turns: of so many sizes memory is kept for the next call.
-SIZES_KEPT = 16
-
-
 class SymbolicExecutable(CompiledModel):
     """A compiled model whose shapes are known at call time: a program for all of them, specializations for what that
     does not serve, or both. One that was loaded from an artifact has no module to specialize."""
@@ -70,9 +66,10 @@ class SymbolicExecutable(CompiledModel):
         leaves: Leaves | None = None,
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
-        self._memory = ArrayMemory(SIZES_KEPT * (len(inputs) + len(outputs)))
-        self._once = DynamicProgram(program, self._memory) if program is not None else None
-        self._placement = self._once.placement if self._once is not None else Placement(None, self._memory)
+        self._once = DynamicProgram(program) if program is not None else None
+        self._placement = Placement(None, ArrayMemory(SIZES_KEPT * len(inputs)))
+        if self._once is not None:
+            self._placement = self._once.placement
         self._specializations = specializations
         self._leaves = leaves
         self._reason = reason  # why there is no program for all shapes
@@ -139,7 +136,7 @@ class SymbolicExecutable(CompiledModel):
 
     @public
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
-        """Run on buffers; see `Executable.call`. Donated ones are copied.
+        """Run on buffers; see `Executable.call`.
 
         Raises:
             ArgumentError: wrong number of buffers, or shapes that do not fit the model's dimensions.

@@ -75,7 +75,7 @@ def test_every_public_function_has_the_guard() -> None:
 )
 def test_what_nobody_expected_is_an_error_of_ours(call: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     exe = shlo.compile(TEXT)
-    for name in ("_code", "_program", "random_keys", "_stages"):
+    for name in ("_loaded", "_program", "random_keys", "_stages"):
         monkeypatch.delattr(exe, name)
     exe.put(X)
     with pytest.raises(shlo.InternalError, match="AttributeError") as caught:

@@ -1,0 +1,89 @@
+"""A program loaded into this process, and what all its calls have in common: where arguments and results lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stablehlo_py.backends.base import backend_of
+from stablehlo_py.errors import ArgumentError
+from stablehlo_py.runtime.buffer import DONATED, Buffer, Event, Placement, result_of
+from stablehlo_py.runtime.memory import ArrayMemory, addresses_of
+from stablehlo_py.runtime.program import CompiledProgram
+
+#: Of every result: its shape, and how many bytes it takes.
+Layouts = Sequence[tuple[tuple[int, ...], int]]
+
+
+class LoadedProgram:
+    """A program's machine code and the memory of its results. Calls are thread-safe. Their arguments are checked.
+
+    Args:
+        sizes: of how many sizes of each argument and result memory is kept for the next call.
+    """
+
+    def __init__(self, program: CompiledProgram, sizes: int = 1) -> None:
+        self.program = program
+        self.code = backend_of(program).load(program)
+        self._run: Callable[..., Event | None] = self.code.run
+        self.placement = Placement(self.code.memory, ArrayMemory(sizes * (len(program.inputs) + len(program.outputs))))
+        donated = dict(program.donations)
+        self._results = [(spec, donated.get(number)) for number, spec in enumerate(program.outputs)]
+        self._donated = tuple(donated.values())
+
+    def run(self, arrays: Sequence[np.ndarray], layouts: Layouts, *sizes: Sequence[int]) -> list[np.ndarray]:
+        """The results of a call with arrays of the host, which stay as they are. `sizes` is the table of a program with
+        dynamic dimensions (`SizedCode.sizes`). Raises as `Code.run`."""
+        placement = self.placement
+        if placement.space is not None:
+            buffers = [placement.put(array, spec) for array, spec in zip(arrays, self.program.inputs, strict=True)]
+            return [placement.fetch(result) for result in self.call(buffers, layouts, *sizes)]
+        inputs = addresses_of(arrays)
+        results, places = self.allocate(arrays, inputs, layouts)
+        self._run(inputs, places, *sizes)
+        return results
+
+    def allocate(
+        self, arrays: Sequence[np.ndarray], inputs: list[int], layouts: Layouts
+    ) -> tuple[list[np.ndarray], list[int]]:
+        """The results of a call on the host, and their addresses. The program updates a donated input in place: its
+        elements are copied to its result, and its address in `inputs` becomes the result's."""
+        placed = self.placement.memory.placed
+        results, places = [], []
+        for (spec, source), (shape, size) in zip(self._results, layouts, strict=True):
+            result, place = placed(shape, spec.dtype, size)
+            if source is not None:
+                np.copyto(result, arrays[source])
+                inputs[source] = place
+            results.append(result)
+            places.append(place)
+        return results, places
+
+    def call(self, buffers: Sequence[Buffer], layouts: Layouts, *sizes: Sequence[int]) -> list[Buffer]:
+        """The results of a call with buffers; donated ones are spent. Raises as `Code.run`, and ArgumentError: a
+        donated buffer is passed twice."""
+        for number in self._donated:
+            if sum(buffer is buffers[number] for buffer in buffers) > 1:
+                raise ArgumentError(
+                    f"the buffer of {self.program.inputs[number].name}, which is donated, is also another input",
+                    remedy="put() the array once for each input",
+                )
+        placement = self.placement
+        inputs = [buffer.address for buffer in buffers]
+        results, places = [], []
+        for (spec, source), (shape, size) in zip(self._results, layouts, strict=True):
+            if source is None:
+                result = placement.empty(spec, shape, size)
+            else:
+                result = result_of(placement.taken(buffers[source]), spec)
+                inputs[source] = result.address
+            results.append(result)
+            places.append(result.address)
+        event = self._run(inputs, places, *sizes)
+        if event is not None:
+            for result in results:
+                result._event = event
+        for number in self._donated:
+            buffers[number]._spend(DONATED)
+        return results
