@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from stablehlo_py.accuracy.complex_functions import COMPLEX_FUNCTIONS
 from stablehlo_py.accuracy.functions import FUNCTIONS
 from stablehlo_py.accuracy.measure import Measurement
+from stablehlo_py.markdown import table
 
 COLUMNS = ("function", "type", "worst error, ulp", "at", "inputs", "allowed", "met")
 COMPLEX_COLUMNS = (*COLUMNS, "worst part", "at")
@@ -88,8 +89,8 @@ def _place(where: Sequence[str]) -> str:
 
 
 def _reason(m: Measurement) -> str:
-    table = FUNCTIONS if m.part is None else COMPLEX_FUNCTIONS
-    reason = table[m.function].missed.get(m.element, "not known yet")
+    functions = FUNCTIONS if m.part is None else COMPLEX_FUNCTIONS
+    reason = functions[m.function].missed.get(m.element, "not known yet")
     return f"- {m.function} of {m.element}, {m.error:.3g} ulp instead of {m.target:g}: {reason}"
 
 
@@ -101,10 +102,5 @@ def markdown(measurements: Sequence[Measurement], command: str) -> str:
     summary = "Every target is met."
     if missed:
         summary = "Targets that are not met:\n\n" + "\n".join(map(_reason, missed))
-    page = _HEAD.format(command=command) + summary + "\n\n" + _table(COLUMNS, real)
-    return page + "\n" + _COMPLEX + _table(COMPLEX_COLUMNS, pairs) if pairs else page
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    page = _HEAD.format(command=command) + summary + "\n\n" + table(COLUMNS, real)
+    return page + "\n" + _COMPLEX + table(COMPLEX_COLUMNS, pairs) if pairs else page

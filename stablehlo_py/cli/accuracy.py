@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, run_tool, write_output
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_options, run_tool, write_output
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
 
 if TYPE_CHECKING:  # mpmath, Arb and SciPy are imported when there is something to measure
@@ -43,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument(
         "--results", type=Path, action="append", default=[], metavar="FILE", help="use what this journal has, too"
     )
-    add_target_options(result.add_argument, backend=False)
+    add_options(result, "--cpu")
     result.add_argument("--write", metavar="FILE", help="write the page with the best measurements of each function")
     return result
 
@@ -163,9 +164,7 @@ def tool(options: argparse.Namespace) -> int:
     return EXIT_OK if all(measurement.met for measurement in results) else EXIT_MISMATCH
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run shlo-accuracy; returns the exit status: 1 when a target is missed."""
-    return run_tool(parser(), tool, argv)
+main = partial(run_tool, parser, tool)
 
 
 if __name__ == "__main__":

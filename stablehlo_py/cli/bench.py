@@ -16,13 +16,13 @@ from pathlib import Path
 
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from stablehlo_py import suite
-from stablehlo_py.cli.common import add_target_options, run_tool
+from stablehlo_py.cli.common import add_options, progress_bars, run_tool
 from stablehlo_py.errors import EXIT_INTERNAL, EXIT_MISMATCH, EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import write_whole
+from stablehlo_py.markdown import table
 from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.suite.measure import Measurement
 
@@ -114,11 +114,7 @@ def machine() -> str:
 
 def markdown(results: Sequence[Measurement], command: str) -> str:
     """The table that goes into docs/models.md, with the command that made it."""
-    lines = [BEGIN, f"`{command}` on {machine()}.", ""]
-    lines.append("| " + " | ".join(COLUMNS) + " |")
-    lines.append("|" + "---|" * len(COLUMNS))
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row(m)) + " |" for m in results]
-    return "\n".join([*lines, END])
+    return f"{BEGIN}\n`{command}` on {machine()}.\n\n{table(COLUMNS, map(row, results))}{END}"
 
 
 def write_table(path: Path, table: str) -> None:
@@ -157,7 +153,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")
     result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
     result.add_argument("--rounds", type=int, default=11, help="interleaved rounds; 0 checks results only")
-    add_target_options(result.add_argument)
+    add_options(result, "--target", "--cpu")
     result.add_argument("--wide", action="store_true", help="every column (lines of up to 180 characters)")
     result.add_argument("--write", type=Path, metavar="FILE", help="put the table into this Markdown file")
     result.add_argument("--json", type=Path, metavar="FILE", help="write the measurements as JSON")
@@ -183,8 +179,7 @@ def run(options: argparse.Namespace, console: Console) -> list[Measurement]:
     models = options.models or known
     threads = _threads(options.threads)
     results: list[Measurement] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_bars(console) as progress:
         for count in threads:
             task = progress.add_task(f"{count} thread{'s' * (count > 1)}", total=len(models))
             for result in measurements(models, count, options):
@@ -216,7 +211,7 @@ def _run(options: argparse.Namespace, command: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `shlo-bench`."""
     command = " ".join(["shlo-bench", *(sys.argv[1:] if argv is None else argv)])
-    return run_tool(parser(), lambda options: _run(options, command), argv)
+    return run_tool(parser, lambda options: _run(options, command), argv)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stablehlo_py.cli import debugging
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, status_line
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_options, run_tool, status_line
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ A large model goes faster when shlo-reduce has reduced it first. docs/wrong-answ
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `shlo-bisect`."""
     parser = debugging.tool_parser("shlo-bisect", _DESCRIPTION, _EPILOG)
-    parser.add_argument("module", help="the model's file, or - for standard input")
+    add_options(parser, "module")
     debugging.add_case_options(parser)
     debugging.add_oracle_options(parser, None)
     return parser
@@ -118,9 +119,7 @@ def _list(kind: str, names: Sequence[str]) -> str:
     return f"{plural} {', '.join(names)}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `shlo-bisect`."""
-    return run_tool(build_parser(), _run, argv)
+main = partial(run_tool, build_parser, _run)
 
 
 if __name__ == "__main__":

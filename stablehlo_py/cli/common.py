@@ -14,16 +14,20 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # Nothing here imports the MLIR wheel, which takes 0.1 s: --help does without.
 from stablehlo_py.cli.version import VersionAction
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, CacheWarning, ResourceError, ShloError
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
-from stablehlo_py.options import CPUS
+from stablehlo_py.options import CPUS, Options
 from stablehlo_py.processes import Ended, ending_in_order
 from stablehlo_py.targets import DEFAULT_TARGET
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 EXIT_STATUS_HELP = (
     "exit status: 0 success, 1 a comparison or check failed, 2 wrong usage, 3 bad input, 4 unsupported program, "
@@ -33,9 +37,9 @@ _EXIT_BY_SIGNAL = 128  # and its number, as shells say it
 
 
 def run_tool(
-    parser: argparse.ArgumentParser,
+    make_parser: Callable[[], argparse.ArgumentParser],
     tool: Callable[[argparse.Namespace], int],
-    argv: Sequence[str] | None,
+    argv: Sequence[str] | None = None,
     spelled: Callable[[str], str] = str,
 ) -> int:
     """Parse arguments, run a tool and return its exit status; errors go to stderr, without a traceback where they are
@@ -45,6 +49,7 @@ def run_tool(
     the form that the parser knows. Wrong usage ends the process with status 2 (argparse).
     """
     _prepare_streams()
+    parser = make_parser()
     version = "print the versions of what is installed, and the CPU that code is generated for"
     parser.add_argument("--version", action=VersionAction, nargs=0, help=version)
     arguments = parser.parse_args([spelled(word) for word in (sys.argv[1:] if argv is None else argv)])
@@ -121,17 +126,6 @@ def _discard_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def add_target_options(add: Callable[..., object], *, backend: bool = True) -> None:
-    """`--target BACKEND` (unless the tool is about the CPU backend alone) and `--cpu CPU`, as every tool takes them.
-
-    `add` is the `add_argument` of a parser or of one of its groups.
-    """
-    if backend:
-        named = f"backend: {DEFAULT_TARGET}, or the name that an installed package brings (default: %(default)s)"
-        add("--target", metavar="BACKEND", default=DEFAULT_TARGET, action=_Target, help=named)
-    add("--cpu", metavar="CPU", help=f"generate code for {', '.join(CPUS[:-1])} or {CPUS[-1]} (default: this CPU)")
-
-
 class _Target(argparse.Action):
     """`--target avx2`, the former spelling of `--cpu avx2`, is understood until the next release."""
 
@@ -145,10 +139,74 @@ class _Target(argparse.Action):
         namespace.cpu = values
 
 
-def add_isolation(add: Callable[..., object]) -> None:
-    """`--no-isolate`, as every tool that reads modules takes it. `add` is the `add_argument` of a parser or a group."""
-    text = "read the module in a child process first, since a damaged or hostile one can crash MLIR (default: on)"
-    add("--isolate", action=argparse.BooleanOptionalAction, default=True, help=text)
+def positive(text: str) -> int:
+    """The number that an option gives. Raises ArgumentTypeError for what is less than 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+_ISOLATE = "read the module in a child process first, since a damaged or hostile one can crash MLIR (default: on)"
+_INPUT = ".npy: the next input; .npz: the next ones, in the file's order (default: random inputs)"
+_DIM = "size of the next symbolic dimension of random inputs (default: 4)"
+_SEED = (
+    "seed of random inputs, which suit what the model does with them: weights are scaled, indices inside, variances "
+    "positive (docs/wrong-answers.md; default: %(default)s)"
+)
+_TOLERANCE = (
+    "largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision, and beyond it as far "
+    "as rounding alone moves a result)"
+)
+_LOAD_PASS = "make the passes of a Python file available; one with the name of a pass that ships takes its place"
+_LIST: dict[str, Any] = {"action": "append", "default": []}  # may be given several times
+_COUNT: dict[str, Any] = {"metavar": "N", "type": int}
+#: What tools share, as the arguments of `add_argument`.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "module": {"help": "the model's file, or - for standard input"},
+    "--entry": {"help": "function to run, when there is no @main and several public functions"},
+    "--target": {
+        "metavar": "BACKEND",
+        "default": DEFAULT_TARGET,
+        "action": _Target,
+        "help": f"backend: {DEFAULT_TARGET}, or the name that an installed package brings (default: %(default)s)",
+    },
+    "--cpu": {"metavar": "CPU", "help": f"generate code for {', '.join(CPUS[:-1])} or {CPUS[-1]} (default: this CPU)"},
+    "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
+    "--replicas": _COUNT
+    | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
+    "--partitions": _COUNT
+    | {"dest": "num_partitions", "help": "partitions of the process grid (default: as replicas)"},
+    "--opt-level": {"type": int, "choices": (0, 1), "default": 1, "help": "0: only what lowering needs (default: 1)"},
+    "--disable": {"metavar": "NAME,...", "default": "", "help": "passes and rules that are left out"},
+    "--load-pass": _LIST | {"metavar": "FILE.py", "help": _LOAD_PASS},
+    "--isolate": {"action": argparse.BooleanOptionalAction, "default": True, "help": _ISOLATE},
+    "--input": _LIST | {"metavar": "FILE", "help": _INPUT},
+    "--seed": {"type": int, "default": 0, "help": _SEED},
+    "--dim": _LIST | {"metavar": "N", "type": positive, "help": _DIM},
+    "--tolerance": {"type": float, "help": _TOLERANCE},
+    "--timeout": {
+        "metavar": "S",
+        "type": float,
+        "default": 120.0,
+        "help": "seconds after which an engine counts as hanging (default: %(default)g)",
+    },
+}
+_OF_COMPILER = ("threads", "opt_level", "cpu", "isolate", "num_replicas", "num_partitions")
+
+
+def add_options(parser: argparse._ActionsContainer, *names: str, **changes: Any) -> None:
+    """Options that several tools take, for a parser or a group, with the same `changes` for each."""
+    for name in names:
+        parser.add_argument(name, **(_OPTIONS[name] | changes))
+
+
+def options_of(arguments: argparse.Namespace, **others: Any) -> Options:
+    """What options of `add_options` ask of the compiler. Raises OptionError."""
+    given = vars(arguments)
+    said = {name: given[name] for name in _OF_COMPILER if name in given}
+    said["disable"] = tuple(name for name in given.get("disable", "").split(",") if name)
+    return Options(**(said | others))
 
 
 @contextmanager
@@ -175,6 +233,16 @@ def status_line(title: str, quiet: bool = False) -> Iterator[Callable[[str], Non
                 progress.reset(task, total=None, description=f"{title}: {text}")
 
         yield show
+
+
+def progress_bars(console: Console | None = None) -> Progress:
+    """Bars, how many are done of how many, the time: on a terminal, as long as they are entered."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = console or Console()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 @contextmanager

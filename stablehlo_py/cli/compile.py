@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from stablehlo_py.cli.common import (
     EXIT_STATUS_HELP,
-    add_isolation,
-    add_target_options,
+    add_options,
+    options_of,
     read_input,
     run_tool,
     shown_progress,
 )
-from stablehlo_py.cli.grid import add_size
 from stablehlo_py.errors import EXIT_OK, OptionError
 
 
@@ -26,48 +25,29 @@ def _parser() -> argparse.ArgumentParser:
         "executable artifact. Load it with stablehlo_py.load_executable(PATH), or run it with shlo-run PATH.",
         epilog=EXIT_STATUS_HELP,
     )
-    parser.add_argument("module", help="the model's file")
+    add_options(parser, "module")
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="where to write the artifact (default: MODULE with .shloexe)"
     )
-    add_target_options(parser.add_argument)
-    parser.add_argument("--entry", help="function to compile, when there is no @main and several public functions")
-    parser.add_argument("--threads", type=int, help="threads that a call may use (default: all CPUs)")
-    add_size(parser.add_argument)
-    parser.add_argument(
-        "--opt-level", type=int, default=1, choices=(0, 1), help="0: no optimization (default: %(default)s)"
-    )
+    add_options(parser, "--target", "--cpu", "--entry", "--threads", "--replicas", "--partitions")
+    add_options(parser, "--opt-level", "--disable", "--isolate")
     parser.add_argument(
         "--cache-dir",
         metavar="DIR",
         help="directory of compiled programs to reuse; 'default': this user's cache directory",
     )
     parser.add_argument("--dump-stages", metavar="DIR", help="write the text of every stage into DIR")
-    parser.add_argument(
-        "--disable", default="", metavar="NAMES", help="passes or simplifier rules to leave out, comma-separated"
-    )
-    add_isolation(parser.add_argument)
     parser.add_argument("--quiet", action="store_true", help="print nothing on success")
     return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    import stablehlo_py as shlo
     from stablehlo_py.api import compile_program
     from stablehlo_py.runtime import artifact
 
     content = read_input(arguments.module)
-    options = shlo.Options(
-        threads=arguments.threads,
-        opt_level=arguments.opt_level,
-        cpu=arguments.cpu,
-        dump_dir=arguments.dump_stages,
-        isolate=arguments.isolate,
-        num_replicas=arguments.replicas,
-        num_partitions=arguments.partitions,
-        disable=tuple(name for name in arguments.disable.split(",") if name),
-        **({"cache_dir": arguments.cache_dir} if arguments.cache_dir else {}),
-    )
+    cache = {"cache_dir": arguments.cache_dir} if arguments.cache_dir else {}
+    options = options_of(arguments, dump_dir=arguments.dump_stages, **cache)
     source: str | bytes = content if arguments.module == "-" else arguments.module
     with shown_progress(arguments.quiet):
         program = compile_program(source, target=arguments.target, entry=arguments.entry, options=options)
@@ -88,9 +68,7 @@ def _output(arguments: argparse.Namespace) -> Path:
     return Path(arguments.module).with_suffix(".shloexe")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `shlo-compile`."""
-    return run_tool(_parser(), _run, argv)
+main = partial(run_tool, _parser, _run)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.cli.common import add_isolation, add_target_options, read_input
+from stablehlo_py.cli.common import add_options, options_of, read_input
 
 if TYPE_CHECKING:
     from stablehlo_py.debug.settings import Settings
@@ -29,44 +29,23 @@ def tool_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentPa
 
 def add_case_options(parser: argparse.ArgumentParser) -> None:
     """Where a module's inputs come from, and how it is compiled."""
-    from stablehlo_py.cli.run import SEED_HELP
-
     group = parser.add_argument_group("inputs and compilation")
-    inputs = ".npy: the next input; .npz: the next ones, in the file's order (default: random inputs)"
-    group.add_argument("--input", metavar="FILE", action="append", default=[], help=inputs)
-    group.add_argument("--seed", type=int, default=0, help=SEED_HELP)
-    group.add_argument("--dim", metavar="N", action="append", default=[], type=int, help="as of shlo-run")
-    group.add_argument("--entry", help="function to run, when there is no @main and several public functions")
-    add_target_options(group.add_argument)
-    add_isolation(group.add_argument)
-    level = "how far our compiler optimizes (default: %(default)s)"
-    group.add_argument("--opt-level", type=int, choices=(0, 1), default=1, help=level)
-    disable = "passes and rules that are left out from the start"
-    group.add_argument("--disable", metavar="NAME,...", default="", help=disable)
-    load = "make the passes of a Python file available; one with the name of a pass that ships takes its place"
-    group.add_argument("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
-    timeout = "seconds after which an engine counts as hanging (default: %(default)g)"
-    group.add_argument("--timeout", type=float, default=120.0, metavar="S", help=timeout)
+    add_options(group, "--input", "--seed", "--dim", "--entry", "--target", "--cpu", "--isolate")
+    add_options(group, "--opt-level", "--disable", "--load-pass", "--timeout")
 
 
 def add_oracle_options(parser: argparse.ArgumentParser, default: str | None = "reference") -> None:
     """What the answer is compared with, and how closely."""
     group = parser.add_argument_group("comparison")
     group.add_argument("--oracle", default=default, help=ORACLE_HELP + (default or SUITS))
-    tolerance = (
-        "largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision, and beyond it as "
-        "far as rounding alone moves a result)"
-    )
-    group.add_argument("--tolerance", type=float, help=tolerance)
+    add_options(group, "--tolerance")
 
 
 def settings(arguments: argparse.Namespace) -> Settings:
     """How our compiler runs the module."""
     from stablehlo_py.debug.settings import Settings
-    from stablehlo_py.options import Options
 
-    disable = tuple(name for name in arguments.disable.split(",") if name)
-    options = Options(threads=1, opt_level=arguments.opt_level, cache_dir=None, cpu=arguments.cpu, disable=disable)
+    options = options_of(arguments, threads=1, cache_dir=None)
     return Settings(arguments.entry, options, tuple(arguments.load_pass), target=arguments.target)
 
 

@@ -6,12 +6,13 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stablehlo_py.cli import debugging
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_target_options, run_tool
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_options, progress_bars, run_tool
 from stablehlo_py.errors import EXIT_MISMATCH, EXIT_OK, OptionError
 
 if TYPE_CHECKING:
@@ -50,10 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
     every = "let JAX run every N-th program that the interpreter runs too; 0: only where needed (default: 1)"
     add("--jax-every", type=int, default=1, metavar="N", help=every)
     add("--reduce-seconds", type=float, default=20.0, metavar="S", help="time to reduce a finding (default: 20)")
-    add("--timeout", type=float, default=60.0, metavar="S", help="seconds after which an engine hangs (default: 60)")
-    load = "make the passes of a Python file available; one with the name of a pass that ships takes its place"
-    add("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
-    add_target_options(add)
+    add_options(parser, "--timeout", default=60.0)
+    add_options(parser, "--load-pass", "--target", "--cpu")
     add("--print", dest="show", action="store_true", help="print every program and what became of it")
     group = parser.add_argument_group("damaged modules instead of random programs")
     damage = "text or bytecode, changed at random; none: each module of the corpus as it is"
@@ -152,17 +151,12 @@ def campaign(
     program: Callable[[int], str],
 ) -> int:
     """Run seeds, show and record what becomes of them; `program` is the text of one."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     seed = journal.read().following if arguments.seed is None else arguments.seed
     count = arguments.count if arguments.count is not None else sys.maxsize if arguments.seconds else 1000
     seeds = range(seed, seed + count)
     counts: Counter[str] = Counter()
     started = time.monotonic()
-    console = Console()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_bars() as progress:
         total = len(seeds) if len(seeds) < sys.maxsize // 2 else None
         task = progress.add_task("programs", total=total)
         try:
@@ -192,9 +186,7 @@ def _print(outcome: Outcome, program: str) -> None:
         print(outcome.reduced)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `shlo-fuzz`."""
-    return run_tool(build_parser(), _run, argv)
+main = partial(run_tool, build_parser, _run)
 
 
 if __name__ == "__main__":

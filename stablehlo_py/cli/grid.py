@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 Arrays = Sequence[np.ndarray]
 
 
-def add_size(add: Callable[..., object]) -> None:
-    """The options that say how large the grid is."""
-    add("--replicas", type=int, metavar="N", help="replicas of the process grid (default: what the module says, or 1)")
-    add("--partitions", type=int, metavar="N", help="partitions of the process grid (default: as replicas)")
-
-
 def process(text: str) -> tuple[int, int]:
     """(replica, partition) of an option's text."""
     try:

@@ -17,7 +17,6 @@ from stablehlo_py.passmanager.timing import Laps, process_start
 if TYPE_CHECKING:
     from stablehlo_py.backends.base import Backend
     from stablehlo_py.mlir import ir
-    from stablehlo_py.options import Options
     from stablehlo_py.passmanager.instrumentation import Instrumentation
 
 _SEPARATOR = "// -----"
@@ -66,15 +65,10 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
         "--compile-to", metavar="STAGE", help="run the compiler up to a stage (see docs/architecture.md)"
     )
     group.add_argument("--compile-from", metavar="STAGE", default="", help="the stage that the input is at already")
-    load = "make the passes of a Python file available"
-    group.add_argument("--load-pass", metavar="FILE.py", action="append", default=[], help=load)
     group.add_argument("--list-passes", action="store_true", help="list our passes with their options, and end")
-    level = "of --compile-to; 0: only what lowering needs"
-    group.add_argument("--opt-level", type=int, choices=(0, 1), default=1, help=level)
-    group.add_argument(
-        "--disable", metavar="NAME,...", default="", help="passes and rules that --compile-to leaves out"
-    )
-    common.add_target_options(group.add_argument)
+    common.add_options(group, "--opt-level", help="of --compile-to; 0: only what lowering needs (default: 1)")
+    common.add_options(group, "--disable", help="passes and rules that --compile-to leaves out")
+    common.add_options(group, "--load-pass", "--target", "--cpu")
 
 
 def _add_watching(group: argparse._ArgumentGroup) -> None:
@@ -104,7 +98,7 @@ def _add_testing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--split-input-file", action="store_true", help=split)
     verify = "check errors against comments: // expected-error@+1 {{part of the message}}"
     group.add_argument("--verify-diagnostics", action="store_true", help=verify)
-    common.add_isolation(group.add_argument)
+    common.add_options(group, "--isolate")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -112,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Without "=PASS" these mean every pass; argparse would take the word that follows.
     laps = Laps(process_start() if argv is None else None)
     return common.run_tool(
-        build_parser(), partial(_run, laps), argv, lambda word: f"{word}={_EVERY}" if word in _WATCH else word
+        build_parser, partial(_run, laps), argv, lambda word: f"{word}={_EVERY}" if word in _WATCH else word
     )
 
 
@@ -191,6 +185,7 @@ class _Tool:
     def __init__(self, arguments: argparse.Namespace, name: str, laps: Laps) -> None:
         self.arguments, self.name = arguments, name
         self.laps = laps
+        self.options = common.options_of(arguments)
         self.stages = self._stages()
         self.instrumentation = self._instrumentation()
         if arguments.timing:
@@ -205,7 +200,7 @@ class _Tool:
         Pipeline.parse(self.arguments.pass_pipeline or "")
         for stage in self.stages:
             if stage not in self.backend.stages:
-                stage_pipeline(stage, self._options(), self.backend)
+                stage_pipeline(stage, self.options, self.backend)
 
     def _stages(self) -> list[str]:
         """What --compile-to leads through."""
@@ -296,7 +291,7 @@ class _Tool:
         --dump-stages."""
         from stablehlo_py import compiler
 
-        start, target, options = self.arguments.compile_from, self.arguments.target, self._options()
+        start, target = self.arguments.compile_from, self.arguments.target
         if not start:
             from stablehlo_py.frontend.declared import check_declared
             from stablehlo_py.frontend.entry import select_entry
@@ -308,7 +303,7 @@ class _Tool:
         for stage in self.stages:
             with self._parts_of(stage):
                 result = compiler.run_stages(
-                    module, start, stage, options, instrumentation=self.instrumentation, target=target
+                    module, start, stage, self.options, instrumentation=self.instrumentation, target=target
                 )
             start = stage
             if self.instrumentation.dump_dir is not None:
@@ -334,12 +329,6 @@ class _Tool:
         with progress.listening(at):
             yield
         self.laps.lap(parts[-1])
-
-    def _options(self) -> Options:
-        from stablehlo_py.options import Options
-
-        disable = tuple(name for name in self.arguments.disable.split(",") if name)
-        return Options(opt_level=self.arguments.opt_level, disable=disable, cpu=self.arguments.cpu)
 
     def finish(self) -> None:
         """What is said after the last module."""

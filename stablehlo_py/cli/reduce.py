@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stablehlo_py.cli import debugging
-from stablehlo_py.cli.common import EXIT_STATUS_HELP, run_tool, status_line, write_output
+from stablehlo_py.cli.common import EXIT_STATUS_HELP, add_options, run_tool, status_line, write_output
 from stablehlo_py.errors import EXIT_OK, OptionError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ A script gets the paths of a module and of its inputs (.npz), and ends with stat
 def build_parser() -> argparse.ArgumentParser:
     """The command line of `shlo-reduce`."""
     parser = debugging.tool_parser("shlo-reduce", _DESCRIPTION, _EPILOG)
-    parser.add_argument("module", help="the model's file, or - for standard input")
+    add_options(parser, "module")
     parser.add_argument("-o", "--output", default="-", metavar="FILE.mlir", help="default: standard output")
     keep = parser.add_argument_group("what must be kept (default: what the module shows)")
     keep.add_argument("--error", metavar="TEXT", help="a failure of our compiler whose message holds TEXT")
@@ -86,9 +86,7 @@ def _interesting(arguments: argparse.Namespace, workers: Workers, case: Case, se
     return shows
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `shlo-reduce`."""
-    return run_tool(build_parser(), _run, argv)
+main = partial(run_tool, build_parser, _run)
 
 
 if __name__ == "__main__":

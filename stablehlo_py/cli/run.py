@@ -16,33 +16,22 @@ import numpy as np
 
 from stablehlo_py.cli.common import (
     EXIT_STATUS_HELP,
-    add_isolation,
-    add_target_options,
+    add_options,
+    options_of,
+    positive,
     read_input,
     run_tool,
     shown_progress,
 )
-from stablehlo_py.cli.grid import add_size, grid_inputs, named_results
+from stablehlo_py.cli.grid import grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import whole_file
 from stablehlo_py.runtime.artifact import is_artifact
 from stablehlo_py.targets import DEFAULT_TARGET
 
 if TYPE_CHECKING:
-    from stablehlo_py import Executable, GridExecutable, Options, SymbolicExecutable
+    from stablehlo_py import Executable, GridExecutable, SymbolicExecutable
     from stablehlo_py.runtime.program import Spec
-
-SEED_HELP = (
-    "seed of random inputs, which suit what the model does with them: weights are scaled, indices inside, variances "
-    "positive (docs/wrong-answers.md; default: %(default)s)"
-)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,20 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
-    add("--entry", help="function to run, when there is no @main and several public functions")
-    add("--threads", type=int, metavar="N", help="threads (default: all CPUs)")
+    add_options(parser, "--entry", "--threads", "--replicas", "--partitions", "--target", "--cpu", "--isolate")
     add("--sha256", metavar="HEX", help="run an artifact only if its file has this digest, which shlo-compile prints")
-    add_size(add)
-    add_target_options(add)
-    add_isolation(add)
     inputs = parser.add_argument_group("inputs")
-    inputs.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help=".npy: the next input; .npz: the next ones, in the file's order (default: random inputs)",
-    )
+    add_options(inputs, "--input", "--seed", "--dim")
     inputs.add_argument(
         "--process-input",
         action="append",
@@ -75,15 +54,6 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar=("R,P", "FILE"),
         help="as --input, for replica R, partition P of a grid alone",
-    )
-    inputs.add_argument("--seed", type=int, default=0, help=SEED_HELP)
-    inputs.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        type=_positive,
-        metavar="N",
-        help="size of the next symbolic dimension of random inputs (default: 4)",
     )
     results = parser.add_argument_group("results")
     results.add_argument(
@@ -102,14 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), 'hlo' (NumPy), 'opt0' (this compiler, "
         "not optimizing), or several: reference,jax; without a name: with those that suit the model",
     )
+    add_options(results, "--tolerance")
     results.add_argument(
-        "--tolerance",
-        type=float,
-        help="largest |a-b| / max(1, max|b|) of floats (default: 1e-4, or four times the type's precision, and beyond "
-        "it as far as rounding alone moves a result)",
-    )
-    results.add_argument(
-        "--benchmark", type=_positive, nargs="?", const=100, metavar="N", help="time N calls (default: 100)"
+        "--benchmark", type=positive, nargs="?", const=100, metavar="N", help="time N calls (default: 100)"
     )
     return parser
 
@@ -159,19 +124,7 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     if arguments.sha256:
         raise OptionError("--sha256 is the digest of an artifact, and the module is none", remedy="leave it out")
     with shown_progress():
-        return shlo.compile(source, arguments.target, arguments.entry, _options(arguments))
-
-
-def _options(arguments: argparse.Namespace) -> Options:
-    from stablehlo_py.options import Options
-
-    return Options(
-        threads=arguments.threads,
-        cpu=arguments.cpu,
-        isolate=arguments.isolate,
-        num_replicas=arguments.replicas,
-        num_partitions=arguments.partitions,
-    )
+        return shlo.compile(source, arguments.target, arguments.entry, options_of(arguments))
 
 
 def _run_grid(arguments: argparse.Namespace, executable: GridExecutable, source: str | bytes) -> int:
@@ -205,7 +158,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise OptionError(f"'{arguments.output}' does not say how to save", remedy="end its name in .npz or .npy")
     content = read_input(arguments.module)
     if has_checks(content):
-        return run_checks(arguments.module, content, arguments.target, _options(arguments))
+        return run_checks(arguments.module, content, arguments.target, options_of(arguments))
     source: str | bytes = content if arguments.module == "-" else arguments.module
     if arguments.compare and is_artifact(content):
         raise OptionError("an artifact holds no module to compare with", remedy="run the module that it was made from")
@@ -265,9 +218,7 @@ def _benchmark(executable: Executable | SymbolicExecutable, inputs: Sequence[np.
     print(f"{calls} calls: median {1e6 * statistics.median(times):.1f} us, fastest {1e6 * min(times):.1f} us")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `shlo-run`."""
-    return run_tool(_parser(), _run, argv)
+main = partial(run_tool, _parser, _run)
 
 
 if __name__ == "__main__":

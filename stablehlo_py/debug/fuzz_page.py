@@ -7,6 +7,7 @@ from pathlib import Path
 from stablehlo_py.debug.journal import Campaign, Summary
 from stablehlo_py.errors import LoadError
 from stablehlo_py.files import write_whole
+from stablehlo_py.markdown import table
 
 _HEAD = """# Random programs
 
@@ -57,9 +58,9 @@ python "$ROOT/test/conformance/run_forms.py" --count 1
 python test/conformance/run_forms.py --findings OUT --journal test/debug/forms.jsonl --count 5000
 ```
 
-| generator | seeds | date | programs | same | unsupported | oracle alone | no oracle | findings | unexplained |
-|---|---|---|---|---|---|---|---|---|---|
 """
+_COUNTED = ("same", "unsupported", "oracle alone", "no oracle")
+_COLUMNS = ("generator", "seeds", "date", "programs", *_COUNTED, "findings", "unexplained")
 
 
 def write_page(path: Path, summary: Summary) -> None:
@@ -70,8 +71,8 @@ def write_page(path: Path, summary: Summary) -> None:
     """
     if not summary.campaigns:
         raise LoadError("the journal holds no programs", remedy="run some first: shlo-fuzz --journal FILE --count 1000")
-    lines = [_row(summary, campaign) for campaign in summary.campaigns]
-    lines += ["", f"Programs in all: {summary.programs:,}.", "", "## Findings", ""]
+    lines = [table(_COLUMNS, [_row(summary, campaign) for campaign in summary.campaigns])]
+    lines += [f"Programs in all: {summary.programs:,}.", "", "## Findings", ""]
     for key, finding in sorted(summary.findings.items()):
         why = summary.explanations.get(key, "not explained yet")
         lines.append(f"- generator {key[0]}, seed {key[1]}: {finding['status']}: {why}")
@@ -79,18 +80,17 @@ def write_page(path: Path, summary: Summary) -> None:
         lines.append("None.")
     if summary.others:
         lines += ["", "## Not compared, or not with every oracle", ""]
-        lines += ["| generator | outcome | reason | programs | seed of one |", "|---|---|---|---|---|"]
-        for (version, status, reason), (number, seed) in sorted(summary.others.items()):
-            lines.append(f"| {version} | {status} | {reason} | {number} | {seed} |")
+        rows = [(*key, *value) for key, value in sorted(summary.others.items())]
+        lines.append(table(("generator", "outcome", "reason", "programs", "seed of one"), rows).rstrip())
     write_whole(path, _HEAD + "\n".join(lines) + "\n")
 
 
-def _row(summary: Summary, campaign: Campaign) -> str:
+def _row(summary: Summary, campaign: Campaign) -> list[object]:
     def mine(keys: list[tuple[int, int]]) -> int:
         seeds = range(campaign.first, campaign.following)
         return sum(version == campaign.version and seed in seeds for version, seed in keys)
 
     counts = campaign.counts
-    numbers = [counts[status] for status in ("same", "unsupported", "oracle alone", "no oracle")]
+    numbers = [counts[status] for status in _COUNTED]
     cells = [campaign.version, f"{campaign.first}-{campaign.following - 1}", campaign.date, counts.total(), *numbers]
-    return f"| {' | '.join(map(str, [*cells, mine(list(summary.findings)), mine(summary.unexplained)]))} |"
+    return [*cells, mine(list(summary.findings)), mine(summary.unexplained)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from stablehlo_py.dialect.ops import COMPARISONS, REDUCTION_KINDS, Record, records
 from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.files import write_whole
+from stablehlo_py.markdown import table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hlo-dialect.md"
 
@@ -56,32 +56,27 @@ def _section(record: Record) -> str:
     return f'### {record.name}\n\n{record.doc}\n\n`"{record.name}"{signature}`\n'
 
 
-def _table(rows: Sequence[Record]) -> list[str]:
-    lines = ["| op | elements | result |", "|---|---|---|"]
-    for record in rows:
-        description = record.doc.replace("|", "\\|")
-        lines.append(f"| `{record.name}` | {record.elements} | {description} |")
-    return lines
+def _table(operands: int) -> str:
+    """The elementwise ops of so many operands."""
+    rows = [each for each in records() if each.elements and len(each.operands) == operands]
+    return table(("op", "elements", "result"), ((f"`{each.name}`", each.elements, each.doc) for each in rows))
 
 
 def generate() -> str:
     """The text of docs/hlo-dialect.md."""
     of_dialect = [record for record in records() if record.operation is not None]
-    by_operands = [
-        [record for record in of_dialect if record.elements and len(record.operands) == count] for count in (1, 2)
-    ]
-    kept = [f"| `{record.name}` | {record.doc} |" for record in records() if record.operation is None]
+    kept = ((f"`{record.name}`", record.doc) for record in records() if record.operation is None)
     lines = [
         _HEAD.replace("ELEMENTS", ", ".join(f"`{name}`" for name in ELEMENT_TYPES)),
         "## Elementwise ops of one operand\n",
-        *_table(by_operands[0]),
-        "\n## Elementwise ops of two operands\n",
-        *_table(by_operands[1]),
-        "\n## Other ops\n",
+        _table(1),
+        "## Elementwise ops of two operands\n",
+        _table(2),
+        "## Other ops\n",
         f"`kind` of a reduction: {', '.join(REDUCTION_KINDS)}.",
         f"`direction` of a comparison: {', '.join(COMPARISONS)}.\n",
         *(_section(record) for record in of_dialect if not record.elements),
-        _KEPT.replace("KEPT", "\n".join(["| op | when |", "|---|---|", *kept])),
+        _KEPT.replace("KEPT\n", table(("op", "when"), kept)),
     ]
     return "\n".join(lines)
 

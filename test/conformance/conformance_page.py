@@ -13,6 +13,8 @@ from op_cases import CLASS_OF, CLASSES, FOLDER, types_of
 from op_runner import Finding
 from run import load_exceptions
 
+from stablehlo_py import markdown
+
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 NOT_IN_THE_SPECIFICATION = "–"
 _COMMAND = """<!-- test: not run, because it takes an hour and needs the golden cases; CI runs a part -->
@@ -129,12 +131,12 @@ def page(
         f"Types tried: {', '.join(f'`{name}`' for name in types if name != 'none')}. Ops without element types are "
         "under `none`.",
         "",
-        f"| op | {' | '.join(CLASSES)} |",
-        f"|---|{'---|' * len(CLASSES)}",
+        markdown.table(
+            ("op", *CLASSES),
+            ((f"`{op}`", *(table[op].get(name, NOT_IN_THE_SPECIFICATION) for name in CLASSES)) for op in sorted(table)),
+        ),
     ]
-    for op in sorted(table):
-        lines.append(f"| `{op}` | {' | '.join(table[op].get(name, NOT_IN_THE_SPECIFICATION) for name in CLASSES)} |")
-    lines += ["", "Reasons:", ""]
+    lines += ["Reasons:", ""]
     lines += [f"{number}. {excuse.reason}" for number, excuse in enumerate(excused, 1)]
     lines += [
         "",
@@ -161,9 +163,8 @@ def _golden(results: Sequence[Mapping[str, Any]]) -> list[str]:
         counts[folder][result["status"]] += 1
     exceptions = load_exceptions()
     named = sorted(r["case"] for r in results if r["status"] != "passed")
-    lines = ["", "## StableHLO's golden cases", "", "| cases | passed | of |", "|---|---|---|"]
-    for folder, count in sorted(counts.items()):
-        lines.append(f"| {_FOLDERS.get(folder, f'`{folder}/`')} | {count['passed']} | {count.total()} |")
+    rows = ((_FOLDERS.get(of, f"`{of}/`"), count["passed"], count.total()) for of, count in sorted(counts.items()))
+    lines = ["", "## StableHLO's golden cases", "", markdown.table(("cases", "passed", "of"), rows).rstrip()]
     if named:
         lines += ["", "Those that do not pass:", ""]
         lines += [f"- `{case}`: {exceptions.get(case, '**unexplained**')}" for case in named]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from stablehlo_py import markdown
 from stablehlo_py.debug.generate import generate
 from stablehlo_py.debug.settings import context
 from stablehlo_py.debug.workers import CONTEXT_MODULES
@@ -71,9 +72,9 @@ def missing(found: Coverage) -> list[str]:
 
 def table(found: Coverage) -> str:
     """A Markdown table: an op, the programs that hold it, and how many of them with which element type."""
-    lines = ["| op | programs | by element type |", "|---|---|---|"]
+    rows = []
     for name in sorted(universe() & set(found)):
         counts = found[name]
         types = ", ".join(f"{element} {number}" for element, number in counts.most_common() if element)
-        lines.append(f"| {name} | {counts.total()} | {types} |")
-    return "\n".join(lines)
+        rows.append((name, counts.total(), types))
+    return markdown.table(("op", "programs", "by element type"), rows).rstrip()
