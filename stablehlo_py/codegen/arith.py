@@ -19,7 +19,7 @@ from stablehlo_py.codegen import math as real_math
 from stablehlo_py.codegen.builder import F64, I1, Function, ScalarType, Value, vector
 from stablehlo_py.codegen.conversions import bitcast, convert, reduce_precision
 from stablehlo_py.codegen.math import narrow as narrow_math
-from stablehlo_py.codegen.types import Element, Known, Lanes, each, element
+from stablehlo_py.codegen.types import Element, Known, Lanes, each, element, select
 from stablehlo_py.dialect.ops import Rounds, combiner, record_of
 from stablehlo_py.dialect.types import i64, text
 from stablehlo_py.mlir import ir
@@ -67,30 +67,12 @@ def _ones(f: Function, a: Value) -> Value:
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def _binary(name: str, float_name: str, integer_name: str, bool_name: str) -> None:
-    def arithmetic(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-        a, b = operands
-        if isinstance(a, tuple):
-            return complex_math.BINARY[name](f, a, b)
-        if a.type.is_float:
-            return f.binary(float_name, a, b)
-        return f.binary(bool_name if a.type.element is I1 else integer_name, a, b)
-
-    ARITH.enter(arithmetic, name)
-
-
-# On i1, StableHLO's add is OR and multiply is AND; subtract is not defined and XLA's answer is XOR.
-_binary("add", "fadd", "add", "or")
-_binary("subtract", "fsub", "sub", "xor")
-_binary("multiply", "fmul", "mul", "and")
-
-
 @ARITH.rule("divide", "remainder")
 def _divide(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     a, b = operands
     is_division = op.operation.name.endswith("divide")
     if isinstance(a, tuple):
-        return complex_math.BINARY["divide"](f, a, b)
+        return complex_math.FUNCTIONS["divide"](f, a, b)
     if a.type.is_float:
         return f.fdiv(a, b) if is_division else real_math.remainder(f, a, b)
     by_zero = f.cmp("eq", b, _zero(f, b))
@@ -117,35 +99,9 @@ def extreme(f: Function, largest: bool, unsigned: bool, a: Known, b: Known) -> L
     return f.intrinsic(("u" if unsigned else "s") + ("max" if largest else "min"), a, b)
 
 
-# The combiners of reductions are looked up by their kind: the op may be a reduction.
-@ARITH.rule("maximum")
-def _maximum(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return extreme(f, True, _operand_element(op).unsigned, *operands)
-
-
-@ARITH.rule("minimum")
-def _minimum(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return extreme(f, False, _operand_element(op).unsigned, *operands)
-
-
-@ARITH.rule("and")
-def _and(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return f.binary("and", *operands)
-
-
-@ARITH.rule("or")
-def _or(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return f.binary("or", *operands)
-
-
-@ARITH.rule("xor")
-def _xor(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return f.binary("xor", *operands)
-
-
-@ARITH.rule("not")
-def _not(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return f.binary("xor", operands[0], _ones(f, operands[0]))
+@ARITH.rule("maximum", "minimum")
+def _extreme(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+    return extreme(f, op.operation.name.endswith("maximum"), _operand_element(op).unsigned, *operands)
 
 
 @ARITH.rule("shift_left", "shift_right_logical", "shift_right_arithmetic")
@@ -158,21 +114,6 @@ def _shift(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     safe = f.select(outside, _zero(f, by), by)
     moved = f.binary("shl" if op.operation.name.endswith("left") else "lshr", a, safe)
     return f.select(outside, _zero(f, a), moved)
-
-
-@ARITH.rule("popcnt")
-def _popcnt(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return f.intrinsic("ctpop", operands[0])
-
-
-@ARITH.rule("count_leading_zeros")
-def _count_leading_zeros(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return f.intrinsic("ctlz", operands[0])
-
-
-@ARITH.rule("negate")
-def _negate(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return each(lambda a: f.fneg(a) if a.type.is_float else f.binary("sub", _zero(f, a), a), operands[0])
 
 
 @ARITH.rule("abs")
@@ -191,7 +132,7 @@ def _abs(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
 def _sign(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     (a,) = operands
     if isinstance(a, tuple):
-        return complex_math.UNARY["sign"](f, a)
+        return complex_math.FUNCTIONS["sign"](f, a)
     zero = _zero(f, a)
     if a.type.is_float:
         keeps = f.cmp("ueq", a, zero)  # zeros and NaN
@@ -202,87 +143,112 @@ def _sign(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     return f.select(f.cmp("slt", a, zero), _ones(f, a), nonzero)
 
 
-def _rounding(name: str, intrinsic: str) -> None:
-    ARITH.enter(lambda f, op, operands: f.intrinsic(intrinsic, operands[0]), name)
+# --- functions of the operands' values alone -------------------------------------------------------------------------
 
 
-_rounding("floor", "floor")
-_rounding("ceil", "ceil")
-_rounding("round_nearest_even", "roundeven")
+def _typed(float_name: str, integer_name: str, bool_name: str) -> Callable[[Function, Value, Value], Value]:
+    def arithmetic(f: Function, a: Value, b: Value) -> Value:
+        if a.type.is_float:
+            return f.binary(float_name, a, b)
+        return f.binary(bool_name if a.type.element is I1 else integer_name, a, b)
+
+    return arithmetic
 
 
-@ARITH.rule("round_nearest_afz")
-def _round_away(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+def _binary(name: str) -> Callable[[Function, Value, Value], Value]:
+    return lambda f, a, b: f.binary(name, a, b)
+
+
+def _intrinsic(name: str) -> Callable[[Function, Value], Value]:
+    return lambda f, a: f.intrinsic(name, a)
+
+
+def _negate(f: Function, a: Lanes) -> Lanes:
+    return each(lambda part: f.fneg(part) if part.type.is_float else f.binary("sub", _zero(f, part), part), a)
+
+
+def _round_away(f: Function, a: Value) -> Value:
     # trunc(x + copysign(pred(0.5), x)): llvm.round has no vector instruction on x86. The predecessor keeps 0.49999997
     # from rounding up.
-    (a,) = operands
     below_half = math.nextafter(0.5, 0.0) if a.type.element is F64 else 0.5 - 2.0**-25
     return f.intrinsic("trunc", f.fadd(a, f.intrinsic("copysign", f.const(below_half, a.type), a)))
 
 
-# --- functions -------------------------------------------------------------------------------------------------------
-
-_FUNCTIONS: dict[str, Callable[[Function, Value], Value]] = {
+_FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     "acos": real_math.acos,
     "acosh": real_math.acosh,
+    # On i1, StableHLO's add is OR and multiply is AND; subtract is not defined and XLA's answer is XOR.
+    "add": _typed("fadd", "add", "or"),
+    "and": _binary("and"),
     "asin": real_math.asin,
     "asinh": real_math.asinh,
+    "atan2": real_math.atan2,
     "atanh": real_math.atanh,
     "bessel_i1e": real_math.bessel_i1e,
     "cbrt": real_math.cbrt,
+    "ceil": _intrinsic("ceil"),
+    "complex": lambda f, a, b: (a, b),
+    "copy": lambda f, a: a,
     "cosh": real_math.cosh,
     "cosine": real_math.cos,
+    "count_leading_zeros": _intrinsic("ctlz"),
     "digamma": real_math.digamma,
     "erf": real_math.erf,
     "erf_inv": real_math.erf_inv,
     "erfc": real_math.erfc,
     "exponential": real_math.exp,
     "exponential_minus_one": real_math.expm1,
+    "floor": _intrinsic("floor"),
+    "imag": lambda f, a: a[1] if isinstance(a, tuple) else f.const(0.0, a.type),
+    "is_finite": lambda f, a: f.cmp("olt", f.intrinsic("fabs", a), f.const(math.inf, a.type)),
     "lgamma": real_math.lgamma,
     "log": real_math.log,
     "log_plus_one": real_math.log1p,
     "logistic": real_math.logistic,
+    "multiply": _typed("fmul", "mul", "and"),
+    "negate": _negate,
+    "not": lambda f, a: f.binary("xor", a, _ones(f, a)),
+    "or": _binary("or"),
+    "popcnt": _intrinsic("ctpop"),
+    "real": lambda f, a: a[0] if isinstance(a, tuple) else a,
+    "round_nearest_afz": _round_away,
+    "round_nearest_even": _intrinsic("roundeven"),
     "rsqrt": real_math.rsqrt,
+    "select": lambda f, condition, a, b: select(f, condition, a, b),
     "sine": real_math.sin,
     "sinh": real_math.sinh,
     "sqrt": real_math.sqrt,
+    "subtract": _typed("fsub", "sub", "xor"),
     "tan": real_math.tan,
     "tanh": real_math.tanh,
+    "xor": _binary("xor"),
+    "zeta": real_math.zeta,
 }
 
 
-def _function(name: str, function: Callable[[Function, Value], Value]) -> None:
-    def elementary(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-        (a,) = operands
-        if isinstance(a, tuple):
-            return complex_math.UNARY[name](f, a)
-        of_16_bits = element(op.results[0]).bits <= 16
-        return (narrow_math.FUNCTIONS.get(name, function) if of_16_bits else function)(f, a)
-
-    ARITH.enter(elementary, name)
-
-
-for _name, _expansion in _FUNCTIONS.items():
-    _function(_name, _expansion)
-
-
-@ARITH.rule("atan2")
-def _atan2(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
+def _value(name: str, f: Function, operands: Sequence[Known], of_16_bits: bool = False) -> Lanes:
+    """What one of `_FUNCTIONS` makes of lanes. Complex numbers and numbers of 16 bits have tables of their own."""
+    function = _FUNCTIONS[name]
     if isinstance(operands[0], tuple):
-        return complex_math.BINARY["atan2"](f, *operands)
-    return real_math.atan2(f, *operands)
+        function = complex_math.FUNCTIONS.get(name, function)
+    elif of_16_bits:
+        function = narrow_math.FUNCTIONS.get(name, function)
+    return function(f, *operands)
 
 
-@ARITH.rule("zeta")
-def _zeta(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return real_math.zeta(f, *operands)
+def _enter(name: str) -> None:
+    ARITH.enter(lambda f, op, operands: _value(name, f, operands, element(op.results[0]).bits <= 16), name)
+
+
+for _name in _FUNCTIONS:
+    _enter(_name)
 
 
 @ARITH.rule("power")
 def _power(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
     a, b = operands
     if isinstance(a, tuple):
-        return complex_math.BINARY["power"](f, a, b)
+        return complex_math.FUNCTIONS["power"](f, a, b)
     if a.type.is_float:
         return real_math.power(f, a, b)
     return _integer_power(f, a, b, _operand_element(op))
@@ -303,11 +269,6 @@ def _integer_power(f: Function, a: Value, b: Value, of: Element) -> Value:
     odd = f.cmp("ne", f.binary("and", b, one), zero)
     minus = f.select(f.cmp("eq", a, _ones(f, a)), f.select(odd, _ones(f, a), one), zero)
     return f.select(f.cmp("slt", b, zero), f.select(f.cmp("eq", a, one), one, minus), result)
-
-
-@ARITH.rule("is_finite")
-def _is_finite(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return f.cmp("olt", f.intrinsic("fabs", operands[0]), f.const(math.inf, operands[0].type))
 
 
 @ARITH.rule("reduce_precision")
@@ -349,32 +310,6 @@ def sortable(f: Function, a: Value) -> Value:
     return f.binary("xor", bits, flip)
 
 
-@ARITH.rule("select")
-def _select(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    condition, a, b = operands
-    return each(lambda left, right: f.select(condition, left, right), a, b)
-
-
-@ARITH.rule("copy")
-def _copy(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return operands[0]
-
-
-@ARITH.rule("complex")
-def _complex(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return operands[0], operands[1]
-
-
-@ARITH.rule("real")
-def _real(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return operands[0][0] if isinstance(operands[0], tuple) else operands[0]
-
-
-@ARITH.rule("imag")
-def _imag(f: Function, op: ir.OpView, operands: Sequence[Known]) -> Lanes:
-    return operands[0][1] if isinstance(operands[0], tuple) else f.const(0.0, operands[0].type)
-
-
 # --- conversion ------------------------------------------------------------------------------------------------------
 
 
@@ -395,15 +330,7 @@ def combine(f: Function, kind: str, of: Element, a: Known, b: Known) -> Lanes:
     """One step of a reduction (`kind` as in hlo.reduce). f16 and bf16 accumulate in f32: round the final result."""
     if kind in ("maximum", "minimum"):
         return extreme(f, kind == "maximum", of.unsigned, a, b)
-    if kind in ("add", "multiply"):
-        if isinstance(a, tuple):
-            return complex_math.BINARY[kind](f, a, b)
-        if a.type.is_float:
-            return f.fadd(a, b) if kind == "add" else f.fmul(a, b)
-        if a.type.element is I1:
-            return f.binary("or" if kind == "add" else "and", a, b)
-        return f.binary("add" if kind == "add" else "mul", a, b)
-    return f.binary(kind, a, b)
+    return _value(kind, f, (a, b))
 
 
 def identity(f: Function, kind: str, of: Element, lanes: int = 1) -> Lanes:

@@ -481,28 +481,27 @@ def _in_double(function: Callable[..., Pair]) -> Callable[..., Pair]:
     return widened
 
 
-BINARY: dict[str, Callable[[Function, Pair, Pair], Pair]] = {
+#: The real functions' counterparts, by the names of their ops.
+FUNCTIONS: dict[str, Callable[..., Pair]] = {
     "add": add,
     "atan2": _in_double(_atan2),
-    "divide": divide,
-    "multiply": _multiply,
-    "power": _power,
-    "subtract": subtract,
-}
-UNARY: dict[str, Callable[[Function, Pair], Pair]] = {
     "cbrt": _in_double(_cbrt),
     "cosh": _in_double(_cosh),
     "cosine": _in_double(_cosine),
+    "divide": divide,
     "exponential": exp,
     "exponential_minus_one": _in_double(_expm1),
     "log": _in_double(log),
     "log_plus_one": _in_double(_log1p),
     "logistic": _in_double(_logistic),
+    "multiply": _multiply,
+    "power": _power,
     "rsqrt": _in_double(_rsqrt),
     "sign": _in_double(_sign),
     "sine": _in_double(_sine),
     "sinh": _in_double(_sinh),
     "sqrt": _in_double(sqrt),
+    "subtract": subtract,
     "tan": _in_double(_tan),
     "tanh": _in_double(tanh),
 }

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.codegen import complex as complex_math
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, apply
-from stablehlo_py.codegen.builder import Function, Value
+from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.math import muladd
-from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.codegen.types import Element, Known, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import user_location
@@ -64,22 +64,16 @@ def _require_lanes(op: ir.OpView, of: Element, given: Lanes) -> None:
         raise InternalError(f"the body of '{op.operation.name}' takes {of.name}, its kernel has {held}")
 
 
-def field_arithmetic(f: Function, name: str, a: Lanes, b: Lanes) -> Lanes:
+def field_arithmetic(f: Function, name: str, a: Known, b: Known) -> Lanes:
     """add, subtract, multiply or divide of real or complex floats, for kernels of whole algorithms."""
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return complex_math.BINARY[name](f, a, b)
-    assert isinstance(a, Value)
-    assert isinstance(b, Value)
+    if isinstance(a, tuple):
+        return complex_math.FUNCTIONS[name](f, a, b)
     return f.binary({"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}[name], a, b)
 
 
-def subtract_product(f: Function, c: Lanes, a: Lanes, b: Lanes) -> Lanes:
+def subtract_product(f: Function, c: Known, a: Known, b: Known) -> Lanes:
     """c - a b of real or complex floats, fused where the target can."""
     if isinstance(a, tuple):
-        assert isinstance(b, tuple)
-        assert isinstance(c, tuple)
         real = muladd(f, a[1], b[1], muladd(f, f.fneg(a[0]), b[0], c[0]))
         return real, muladd(f, f.fneg(a[1]), b[0], muladd(f, f.fneg(a[0]), b[1], c[1]))
-    assert isinstance(b, Value)
-    assert isinstance(c, Value)
     return muladd(f, f.fneg(a), b, c)

@@ -18,8 +18,7 @@ from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.codegen import types
-from stablehlo_py.codegen.arith import ARITH, rounded
+from stablehlo_py.codegen import arith, types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.region import combiner
 from stablehlo_py.codegen.types import Lanes, element
@@ -76,7 +75,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         results = over_window(f, windows[: len(outer)], place, strides, carries, meet)
         to = f.iadd(offset(f, place, output_strides[: len(outer)]), column)
         for n, (of, value) in enumerate(zip(elements, results, strict=True)):
-            types.store(f, of, rounded(f, of, value), f.parameters[f"out{n}"], to, mask)
+            types.store(f, of, arith.rounded(f, of, value), f.parameters[f"out{n}"], to, mask)
 
     f.loop(f.begin, f.end, 1, position)
     cost = 1.0 * size_hint(math.prod(window.width for window in windows)) + 2
@@ -86,5 +85,5 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]:
     if op.operation.name == "stablehlo.reduce_window":
         return combiner(f, op)
-    rule = ARITH[text(op, "kind")]  # narrow floats: rounded where they are stored, not at every step
-    return lambda values: [rule(f, op, values)]
+    kind, of = text(op, "kind"), element(op.results[0])
+    return lambda values: [arith.combine(f, kind, of, *values)]  # narrow floats are rounded when stored only

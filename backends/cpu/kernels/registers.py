@@ -51,7 +51,7 @@ def splat(f: Function, shape: tuple[int, ...], of: Element, elements: int, scala
 
 
 def elementwise(
-    shape: tuple[int, ...], of: Element, operands: Sequence[Registers], rule: Callable[[list[Lanes]], Lanes]
+    shape: tuple[int, ...], of: Element, operands: Sequence[Registers], rule: Callable[..., Lanes]
 ) -> Registers:
     """`rule` applied chunk by chunk; chunks that are the same objects (splats) are computed once."""
     known: dict[tuple[int, ...], Lanes] = {}
@@ -59,7 +59,7 @@ def elementwise(
     for row in zip(*(operand.chunks for operand in operands), strict=True):
         key = tuple(id(chunk) for chunk in row)
         if key not in known:
-            known[key] = rule(list(row))
+            known[key] = rule(*row)
         chunks.append(known[key])
     return Registers(shape, of, operands[0].elements, tuple(chunks))
 

@@ -11,7 +11,6 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import combine
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
-from stablehlo_py.codegen.region import field_arithmetic
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.custom_call import read_call
 from stablehlo_py.dialect.symint import IntLike
@@ -96,7 +95,7 @@ class _Product:
                 def added() -> list[Value]:
                     base = f.iadd(f.imul(at, self.width), column)
                     other = types.load(f, self.of, dense, base, self.lanes, mask)
-                    product = self._product(types.splat(f, number, self.lanes), other)
+                    product = combine(f, "multiply", self.of, types.splat(f, number, self.lanes), other)
                     return list(types.parts(combine(f, "add", self.of, total[0], product)))
 
                 return unpack(f.if_(inside, added, lambda: pack(total)), self.of)
@@ -110,10 +109,3 @@ class _Product:
         value = types.load(self.f, self.position, pointer, place)
         assert isinstance(value, Value)
         return self.f.cast("sext", value, I64)
-
-    def _product(self, a: Lanes, b: Lanes) -> Lanes:
-        if self.of.kind != "int":
-            return field_arithmetic(self.f, "multiply", a, b)
-        assert isinstance(a, Value)
-        assert isinstance(b, Value)
-        return self.f.binary("mul", a, b)

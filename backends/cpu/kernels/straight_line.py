@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
 from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.arith import ARITH, apply, rounded
+from stablehlo_py.codegen.arith import ARITH, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Lanes, element
@@ -104,7 +105,7 @@ class _Emitter:
             result = op.results[0]
             operands = [self.registers(operand) for operand in op.operands]
             self.held[result] = registers.elementwise(
-                static_shape(result), element(result), operands, lambda row: apply(self.f, op, row)
+                static_shape(result), element(result), operands, lambda *row: apply(self.f, op, row)
             )
         else:
             raise UnsupportedError(
@@ -288,11 +289,8 @@ class _Emitter:
     def _reduce(self, op: ir.OpView) -> None:
         source, dimensions, result = self.registers(op.operands[0]), i64s(op, "dimensions"), op.results[0]
         start = self.scalar(op.operands[1])
-        of, combine = source.element, ARITH[text(op, "kind")]
-
-        def rule(a: Lanes, b: Lanes) -> Lanes:
-            return combine(self.f, op, [a, b])
-
+        of = source.element
+        rule = partial(combine, self.f, text(op, "kind"), of)
         if num_elements(result) == 1:
             total = registers.reduce_all(self.f, source, start, rule)
             self.held[result] = Registers(static_shape(result), of, 1, (rounded(self.f, of, total),))
@@ -321,11 +319,11 @@ class _Emitter:
                 registers.collect(self.f, sizes, side.element, _picks(side, of_side))
                 for side, of_side in zip(sides, both, strict=True)
             ]
-            product = registers.elementwise(sizes, of, factors, lambda row: ARITH["multiply"](self.f, op, row))
+            product = registers.elementwise(sizes, of, factors, partial(combine, self.f, "multiply", of))
             if total is None:
                 total = product
             else:
-                total = registers.elementwise(sizes, of, [total, product], lambda row: ARITH["add"](self.f, op, row))
+                total = registers.elementwise(sizes, of, [total, product], partial(combine, self.f, "add", of))
         if total is None:
             total = registers.splat(self.f, sizes, of, int(num_elements(result)), types.constant(self.f, of, 0))
         self.held[result] = replace(total, chunks=tuple(rounded(self.f, of, chunk) for chunk in total.chunks))
