@@ -24,17 +24,12 @@ from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     TARGETS,
     Argument,
     Array,
-    Ignored,
-    Null,
-    Number,
-    One,
+    Given,
     Operand,
     Result,
     Routine,
     Scratch,
-    Text,
     Workspace,
-    WorkspaceCount,
     batch_of,
     element_of,
     routine_of,
@@ -46,7 +41,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Element
 from stablehlo_py.dialect.custom_call import read_call
-from stablehlo_py.dialect.symint import IntLike, is_known, largest, less, minimum, select
+from stablehlo_py.dialect.symint import IntLike, SymInt, is_known, largest, less, minimum, select
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.passes.symbolic.checks import Check
 
@@ -122,26 +117,24 @@ class _Calls:
             return self._room(argument.count, argument.kind)
         if isinstance(argument, Workspace):
             return self._room(self.work if isinstance(self.work, int) else argument.enough, SAME)
-        if isinstance(argument, WorkspaceCount):
+        if argument is Given.WORKSPACE_COUNT:
             return self._integer(self.work)
-        if isinstance(argument, Number | Ignored):
-            return self._integer(argument.value if isinstance(argument, Number) else 0)
-        return self._constant(argument)
+        return self._integer(0) if argument is Given.IGNORED else self._constant(argument)
 
     def _constant(self, argument: Argument) -> Value | None:
         f = self.f
-        if isinstance(argument, Null):
-            return f.null()
-        if isinstance(argument, Text):
+        if isinstance(argument, int | SymInt):
+            return self._integer(argument)
+        if isinstance(argument, str):
             letter = f.alloca(1, I8, 1)
-            f.store(f.const(ord(argument.value), I8), letter)
+            f.store(f.const(ord(argument), I8), letter)
             return letter
-        if isinstance(argument, One):
+        if argument is Given.ONE:
             of = self._element(SAME)
             one = f.alloca(2, of.storage, 16)
             types.store(f, of, types.constant(f, of, 1), one, 0)
             return one
-        return None
+        return f.null() if argument is Given.NULL else None
 
     def _room(self, count: IntLike, kind: str) -> Value:
         """Scratch memory for so many elements."""
@@ -158,8 +151,7 @@ class _Calls:
     def _work(self) -> Index:
         """How many elements of workspace the routine gets."""
         (enough,) = (argument.enough for argument in self.routine.arguments if isinstance(argument, Workspace))
-        numbers = [argument.value for argument in self.routine.arguments if isinstance(argument, Number)]
-        if is_known(enough, *numbers):
+        if is_known(enough, *self.routine.integers):
             return workspace_count(self.routine, self.letter)
         return self.f.imin(self._answer(), enough)
 
@@ -171,8 +163,8 @@ class _Calls:
         for argument in self.routine.arguments:
             if isinstance(argument, Workspace):
                 pointers.append(answer)
-            elif isinstance(argument, Number | WorkspaceCount):
-                pointers.append(self._integer(argument.value if isinstance(argument, Number) else -1))
+            elif argument is Given.WORKSPACE_COUNT:
+                pointers.append(self._integer(-1))
             else:
                 pointers.append(self._constant(argument) or unused)
         f.call(library_symbol(self.routine.library, self.routine.name), pointers, external=True)
@@ -185,9 +177,8 @@ class _Calls:
 
     def checks(self) -> tuple[Check, ...]:
         """What a call must hold to for LAPACK's integers of 32 bits."""
-        counts = [a.value for a in self.routine.arguments if isinstance(a, Number)]
-        counts += [a.enough for a in self.routine.arguments if isinstance(a, Workspace)]
-        most = largest(counts)
+        rooms = [argument.enough for argument in self.routine.arguments if isinstance(argument, Workspace)]
+        most = largest([*self.routine.integers, *rooms])
         if is_known(most):
             return ()
         message = f"LAPACK's {self.routine.name} counts to {MOST}, not to {{0}}"
@@ -292,15 +283,14 @@ def workspace_count(routine: Routine, letter: str) -> int:
     unused = np.zeros(UNUSED_BYTES, np.uint8)
     pointers: list[object] = []
     for argument in routine.arguments:
-        if isinstance(argument, Text):
-            pointers.append(argument.value.encode())
-        elif isinstance(argument, Number | WorkspaceCount):
-            value = argument.value if isinstance(argument, Number) else -1
-            pointers.append(ctypes.byref(ctypes.c_int32(int(value))))
+        if isinstance(argument, str):
+            pointers.append(argument.encode())
+        elif isinstance(argument, int | SymInt) or argument is Given.WORKSPACE_COUNT:
+            pointers.append(ctypes.byref(ctypes.c_int32(-1 if isinstance(argument, Given) else int(argument))))
         elif isinstance(argument, Workspace):
             pointers.append(answer.ctypes.data)
         else:
-            pointers.append(None if isinstance(argument, Null) else unused.ctypes.data)
+            pointers.append(None if argument is Given.NULL else unused.ctypes.data)
     ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))(address)(*pointers)
     asked = answer[0].real
     exact = asked < (EXACT_F32 if asked.dtype == np.float32 else MOST)

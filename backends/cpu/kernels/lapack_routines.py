@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TypeAlias
 
 from stablehlo_py.dialect.custom_call import Buffer, CustomCall
-from stablehlo_py.dialect.symint import IntLike, maximum, minimum, size_hint
+from stablehlo_py.dialect.symint import IntLike, SymInt, maximum, minimum, size_hint
 from stablehlo_py.errors import UnsupportedError
 
 # Element kinds of an array, relative to the element type of the matrix: the same, its real part, its complex type, i32.
@@ -47,25 +48,6 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Text:
-    """A character."""
-
-    value: str
-
-
-@dataclass(frozen=True)
-class Number:
-    """An integer."""
-
-    value: IntLike
-
-
-@dataclass(frozen=True)
-class One:
-    """The number 1, of the matrix's element type."""
-
-
-@dataclass(frozen=True)
 class Scratch:
     """Memory for the routine alone: `count` elements. It begins as a copy of an operand where that is named."""
 
@@ -85,22 +67,17 @@ class Workspace:
     enough: IntLike
 
 
-@dataclass(frozen=True)
-class WorkspaceCount:
-    """The count of the elements of the workspace (`lwork`)."""
+class Given(Enum):
+    """What is the same for every routine."""
+
+    ONE = "the number 1, of the matrix's element type"
+    WORKSPACE_COUNT = "how many elements the workspace has (`lwork`)"
+    IGNORED = "an integer that the routine writes and nobody reads"
+    NULL = "no memory"
 
 
-@dataclass(frozen=True)
-class Ignored:
-    """An integer that the routine writes and nobody reads."""
-
-
-@dataclass(frozen=True)
-class Null:
-    """No memory."""
-
-
-Argument: TypeAlias = Operand | Result | Text | Number | One | Scratch | Workspace | WorkspaceCount | Ignored | Null
+# A str is a character, a number an integer.
+Argument: TypeAlias = Operand | Result | str | IntLike | Scratch | Workspace | Given
 BLOCK = 64  # rows: the largest that LAPACK's ilaenv names for the routines here
 TRIANGLES = 65 * 64  # what ormqr and gehrd keep of block reflectors (TSIZE), in elements
 
@@ -110,12 +87,12 @@ class Routine:
     """One call for each matrix.
 
     Attributes:
-        name: the routine, e.g. "dgetrf".
+        name: the routine, e.g. "dgetrf"; from its maker without the letter of the element type.
         arguments: of the Fortran call, in order.
         operands, results: what the buffers of the custom call must hold for each matrix.
         copies: (operand, result): the result begins as a copy of the operand.
         zeroed: results that the routine does not write.
-        flops: for one matrix.
+        flops: for one matrix; from its maker as of real numbers.
         library: "lapack" or "blas".
         checked: (argument, info result): where the scratch copy that is this argument holds what is not finite, the
             routine is not called, info is -4 and every other result is NaN.
@@ -124,15 +101,20 @@ class Routine:
     """
 
     name: str
-    arguments: tuple[Argument, ...]
-    operands: tuple[Array, ...]
-    results: tuple[Array, ...]
-    copies: tuple[tuple[int, int], ...] = ()
-    zeroed: tuple[int, ...] = ()
+    arguments: Sequence[Argument]
+    operands: Sequence[Array]
+    results: Sequence[Array]
+    copies: Sequence[tuple[int, int]] = ()
+    zeroed: Sequence[int] = ()
     flops: float = 0.0
     library: str = "lapack"
     checked: tuple[int, int] | None = None
-    vectors: tuple[tuple[int, int, int], ...] = ()
+    vectors: Sequence[tuple[int, int, int]] = ()
+
+    @property
+    def integers(self) -> list[IntLike]:
+        """Those among the arguments."""
+        return [argument for argument in self.arguments if isinstance(argument, int | SymInt)]
 
 
 class Problem:
@@ -141,7 +123,6 @@ class Problem:
     def __init__(self, call: CustomCall, letter: str) -> None:
         self.call, self.letter = call, letter
         self.is_complex = letter in "cz"
-        self.factor = 4.0 if self.is_complex else 1.0
 
     def matrix(self, number: int = 0) -> tuple[IntLike, IntLike]:
         """Rows and columns of an operand."""
@@ -183,37 +164,19 @@ class Problem:
         if not holds:
             raise UnsupportedError(f"'{self.call.target}' {otherwise}", op="stablehlo.custom_call")
 
-    def routine(
-        self,
-        name: str,
-        arguments: Sequence[Argument],
-        operands: Sequence[Array],
-        results: Sequence[Array],
-        copies: Sequence[tuple[int, int]] = (),
-        zeroed: Sequence[int] = (),
-        flops: float = 0.0,
-        **more: object,
-    ) -> Routine:
-        """A routine of this element type."""
-        return Routine(
-            self.letter + name,
-            tuple(arguments),
-            tuple(operands),
-            tuple(results),
-            tuple(copies),
-            tuple(zeroed),
-            self.factor * flops,
-            **more,  # type: ignore[arg-type]
-        )
-
 
 def _same(*shape: IntLike) -> Array:
     return Array(SAME, shape)
 
 
-def _leading(rows: IntLike) -> Number:
+def _leading(rows: IntLike) -> IntLike:
     """A leading dimension, at least 1 also for a matrix without rows."""
-    return Number(maximum(1, rows))
+    return maximum(1, rows)
+
+
+def _work(enough: IntLike) -> tuple[Argument, Argument]:
+    """The workspace and its size."""
+    return Workspace(enough), Given.WORKSPACE_COUNT
 
 
 _INFO = Array(INTEGER, ())
@@ -223,47 +186,29 @@ def _getrf(p: Problem) -> Routine:
     """LU with row interchanges: a -> the factors, pivots, info."""
     m, n = p.matrix()
     least = minimum(m, n)
-    arguments: list[Argument] = [Number(m), Number(n), Result(0), _leading(m), Result(1), Result(2)]
+    arguments = m, n, Result(0), _leading(m), Result(1), Result(2)
     results = [_same(m, n), Array(INTEGER, (least,)), _INFO]
-    return p.routine("getrf", arguments, [_same(m, n)], results, [(0, 0)], flops=p.hint(m, n, least))
+    return Routine("getrf", arguments, [_same(m, n)], results, [(0, 0)], flops=p.hint(m, n, least))
 
 
 def _geqrf(p: Problem) -> Routine:
     """QR: a -> R above Householder vectors, their factors tau."""
     m, n = p.matrix()
     least = minimum(m, n)
-    arguments: list[Argument] = [
-        Number(m),
-        Number(n),
-        Result(0),
-        _leading(m),
-        Result(1),
-        Workspace(n * BLOCK),
-        WorkspaceCount(),
-        Ignored(),
-    ]
+    arguments = m, n, Result(0), _leading(m), Result(1), *_work(n * BLOCK), Given.IGNORED
     results, flops = [_same(m, n), _same(least)], 2 * p.hint(m, n, least)
-    return p.routine("geqrf", arguments, [_same(m, n)], results, [(0, 0)], flops=flops)
+    return Routine("geqrf", arguments, [_same(m, n)], results, [(0, 0)], flops=flops)
 
 
 def _geqp3(p: Problem) -> Routine:
     """QR with column pivoting: a, columns to begin with (0: free) -> R and vectors, the permutation from 1, tau."""
     m, n = p.matrix()
     least, columns = minimum(m, n), Array(INTEGER, (n,))
-    arguments: list[Argument] = [
-        Number(m),
-        Number(n),
-        Result(0),
-        _leading(m),
-        Result(1),
-        Result(2),
-        Workspace(2 * n + (n + 1) * BLOCK),
-        WorkspaceCount(),
-    ]
+    arguments: list[Argument] = [m, n, Result(0), _leading(m), Result(1), Result(2), *_work(2 * n + (n + 1) * BLOCK)]
     arguments += [Scratch(REAL, 2 * n)] * p.is_complex
     results = [_same(m, n), columns, _same(least)]
     copies, flops = [(0, 0), (1, 1)], 4 * p.hint(m, n, least)
-    return p.routine("geqp3", [*arguments, Ignored()], [_same(m, n), columns], results, copies, flops=flops)
+    return Routine("geqp3", [*arguments, Given.IGNORED], [_same(m, n), columns], results, copies, flops=flops)
 
 
 def _orgqr(p: Problem) -> Routine:
@@ -272,10 +217,9 @@ def _orgqr(p: Problem) -> Routine:
     p.require(len(p.call.operands) == 2, "takes vectors and their factors")
     count = p.call.operands[1].shape[-1]
     p.require(m >= n >= count, f"takes at least as many rows as columns as factors, not {m}, {n} and {count}")
-    arguments: list[Argument] = [Number(m), Number(n), Number(count), Result(0), _leading(m), Operand(1)]
-    arguments += [Workspace(n * BLOCK), WorkspaceCount(), Ignored()]
+    arguments = m, n, count, Result(0), _leading(m), Operand(1), *_work(n * BLOCK), Given.IGNORED
     name, flops = "ungqr" if p.is_complex else "orgqr", 4 * p.hint(m, n, maximum(1, count))
-    return p.routine(name, arguments, [_same(m, n), _same(count)], [_same(m, n)], [(0, 0)], flops=flops)
+    return Routine(name, arguments, [_same(m, n), _same(count)], [_same(m, n)], [(0, 0)], flops=flops)
 
 
 def _ormqr(p: Problem) -> Routine:
@@ -291,18 +235,12 @@ def _ormqr(p: Problem) -> Routine:
     # The routine changes the vectors while it runs, and changes them back: they are copied, for operands may be read
     # by other calls meanwhile.
     vectors = Scratch(SAME, rows * columns, copy_of=0)
-    arguments: list[Argument] = [
-        Text("L" if left else "R"),
-        Text(adjoint if transposed else "N"),
-        Number(m),
-        Number(n),
-        Number(count),
-    ]
-    work = Workspace((n if left else m) * BLOCK + TRIANGLES)
-    arguments += [vectors, _leading(rows), Operand(1), Result(0), _leading(m), work, WorkspaceCount(), Ignored()]
+    arguments: list[Argument] = ["L" if left else "R", adjoint if transposed else "N", m, n, count]
+    arguments += [vectors, _leading(rows), Operand(1), Result(0), _leading(m)]
+    arguments += [*_work((n if left else m) * BLOCK + TRIANGLES), Given.IGNORED]
     operands = [_same(rows, columns), _same(count), _same(m, n)]
     name, flops = "unmqr" if p.is_complex else "ormqr", 4 * p.hint(m, n, maximum(1, count))
-    return p.routine(name, arguments, operands, [_same(m, n)], [(2, 0)], flops=flops)
+    return Routine(name, arguments, operands, [_same(m, n)], [(2, 0)], flops=flops)
 
 
 def _svd(p: Problem, name: str) -> Routine:
@@ -314,10 +252,9 @@ def _svd(p: Problem, name: str) -> Routine:
         p.result_matrix(2),
         p.result_matrix(3),
     )
-    arguments: list[Argument] = [Text(mode)] * (2 if name == "gesvd" else 1)
-    arguments += [Number(m), Number(n), Result(0), _leading(m), Result(1), Result(2), _leading(m), Result(3)]
-    work = Workspace(5 * least * least + 8 * least + most + 2 * (m + n) * BLOCK + TRIANGLES)
-    arguments += [_leading(right[0]), work, WorkspaceCount()]
+    arguments: list[Argument] = [mode] * (2 if name == "gesvd" else 1)
+    arguments += [m, n, Result(0), _leading(m), Result(1), Result(2), _leading(m), Result(3), _leading(right[0])]
+    arguments += _work(5 * least * least + 8 * least + most + 2 * (m + n) * BLOCK + TRIANGLES)
     if p.is_complex:
         real = 5 * least
         if name == "gesdd":
@@ -328,7 +265,7 @@ def _svd(p: Problem, name: str) -> Routine:
         arguments.append(Scratch(INTEGER, 8 * least))
     results = [_same(m, n), Array(REAL, (least,)), _same(*left), _same(*right), _INFO]
     unset, flops = (2, 3) if mode == "N" else (), 10 * p.hint(m, n, maximum(1, least))
-    return p.routine(name, [*arguments, Result(4)], [_same(m, n)], results, [(0, 0)], unset, flops=flops)
+    return Routine(name, [*arguments, Result(4)], [_same(m, n)], results, [(0, 0)], unset, flops)
 
 
 def _syevd(p: Problem) -> Routine:
@@ -339,22 +276,13 @@ def _syevd(p: Problem) -> Routine:
     work = (2 * n + n * n if vectors else n + 1) if p.is_complex else 1 + 6 * n + 2 * n * n if vectors else 2 * n + 1
     real = 1 + 5 * n + 2 * n * n if vectors else maximum(n, 1)
     integers = 3 + 5 * n if vectors else 1
-    arguments: list[Argument] = [
-        Text(mode),
-        Text(uplo),
-        Number(n),
-        Result(0),
-        _leading(n),
-        Result(1),
-        Scratch(SAME, work),
-    ]
-    arguments.append(Number(work))
+    arguments: list[Argument] = [mode, uplo, n, Result(0), _leading(n), Result(1), Scratch(SAME, work), work]
     if p.is_complex:
-        arguments += [Scratch(REAL, real), Number(real)]
-    arguments += [Scratch(INTEGER, integers), Number(integers), Result(2)]
+        arguments += [Scratch(REAL, real), real]
+    arguments += [Scratch(INTEGER, integers), integers, Result(2)]
     results = [_same(n, n), Array(REAL, (n,)), _INFO]
     name, flops = "heevd" if p.is_complex else "syevd", 5 * p.hint(n, n, n)
-    return p.routine(name, arguments, [_same(n, n)], results, [(0, 0)], flops=flops)
+    return Routine(name, arguments, [_same(n, n)], results, [(0, 0)], flops=flops)
 
 
 def _geev(p: Problem) -> Routine:
@@ -362,24 +290,21 @@ def _geev(p: Problem) -> Routine:
     eigenvectors as complex columns, info."""
     n = p.order()
     sides = [p.letter_of(side, "NV") for side in ("compute_left", "compute_right")]
-    matrix = Scratch(SAME, n * n, copy_of=0)
-    arguments: list[Argument] = [*map(Text, sides), Number(n), matrix, _leading(n)]
+    arguments: list[Argument] = [*sides, n, Scratch(SAME, n * n, copy_of=0), _leading(n)]
     values = 1 if p.is_complex else 2
     arguments += [Result(number) for number in range(values)]
     first, info = len(arguments), values + 2
     for side in range(2):
         arguments += [Result(values + side) if p.is_complex else Scratch(SAME, n * n), _leading(n)]
-    arguments += [Workspace(4 * n + 2 * n * BLOCK + TRIANGLES), WorkspaceCount()]
+    arguments += _work(4 * n + 2 * n * BLOCK + TRIANGLES)
     if p.is_complex:
         arguments.append(Scratch(REAL, 2 * n))
-    vectors = (
-        () if p.is_complex else tuple((first + 2 * side, values + side, 1) for side in (0, 1) if sides[side] == "V")
-    )
+    vectors = [(first + 2 * side, values + side, 1) for side in (0, 1) if sides[side] == "V" and not p.is_complex]
     results = [*[Array(SAME, (n,))] * values, *[Array(COMPLEX, (n, n))] * 2, _INFO]
     unset = [values + side for side in (0, 1) if sides[side] == "N"]
     arguments.append(Result(info))
     flops = 25 * p.hint(n, n, n)
-    return p.routine("geev", arguments, [_same(n, n)], results, (), unset, flops, checked=(3, info), vectors=vectors)
+    return Routine("geev", arguments, [_same(n, n)], results, (), unset, flops, checked=(3, info), vectors=vectors)
 
 
 def _gees(p: Problem) -> Routine:
@@ -388,15 +313,15 @@ def _gees(p: Problem) -> Routine:
     mode, sort = p.letter_of("mode", "NV"), p.letter_of("sort", "NS")
     p.require(sort == "N", "sorts eigenvalues, which jaxlib does not implement either")
     values = 1 if p.is_complex else 2
-    arguments: list[Argument] = [Text(mode), Text(sort), Null(), Number(n), Result(0), _leading(n), Result(values + 2)]
+    arguments: list[Argument] = [mode, sort, Given.NULL, n, Result(0), _leading(n), Result(values + 2)]
     arguments += [Result(2 + number) for number in range(values)]
-    arguments += [Result(1), _leading(n), Workspace(3 * n + n * BLOCK + TRIANGLES), WorkspaceCount()]
+    arguments += [Result(1), _leading(n), *_work(3 * n + n * BLOCK + TRIANGLES)]
     if p.is_complex:
         arguments.append(Scratch(REAL, n))
-    arguments += [Null(), Result(values + 3)]
+    arguments += [Given.NULL, Result(values + 3)]
     results = [_same(n, n), _same(n, n), *[_same(n)] * values, _INFO, _INFO]
     unset, flops = [1] if mode == "N" else (), 25 * p.hint(n, n, n)
-    return p.routine("gees", arguments, [_same(n, n)], results, [(0, 0)], unset, flops)
+    return Routine("gees", arguments, [_same(n, n)], results, [(0, 0)], unset, flops)
 
 
 def _gehrd(p: Problem) -> Routine:
@@ -404,29 +329,20 @@ def _gehrd(p: Problem) -> Routine:
     n = p.order()
     low, high = p.number_of("low"), p.number_of("high")
     p.require(n == 0 or 1 <= low <= high <= n, f"has rows {low} to {high} of matrices with {n}")
-    arguments: list[Argument] = [
-        Number(n),
-        Number(low),
-        Number(high),
-        Result(0),
-        _leading(n),
-        Result(1),
-        Workspace(n * BLOCK + TRIANGLES),
-        WorkspaceCount(),
-    ]
+    arguments = n, low, high, Result(0), _leading(n), Result(1), *_work(n * BLOCK + TRIANGLES), Result(2)
     results, flops = [_same(n, n), _same(maximum(n - 1, 0)), _INFO], 10 / 3 * p.hint(n, n, n)
-    return p.routine("gehrd", [*arguments, Result(2)], [_same(n, n)], results, [(0, 0)], flops=flops)
+    return Routine("gehrd", arguments, [_same(n, n)], results, [(0, 0)], flops=flops)
 
 
 def _sytrd(p: Problem) -> Routine:
     """Tridiagonal form of Hermitian matrices: a -> a with Householder vectors, diagonal, off-diagonal, tau, info."""
     n = p.order()
-    arguments: list[Argument] = [Text(p.letter_of("uplo", "LU")), Number(n), Result(0), _leading(n)]
-    arguments += [Result(1), Result(2), Result(3), Workspace(n * BLOCK), WorkspaceCount(), Result(4)]
+    arguments: list[Argument] = [p.letter_of("uplo", "LU"), n, Result(0), _leading(n)]
+    arguments += [Result(1), Result(2), Result(3), *_work(n * BLOCK), Result(4)]
     less = maximum(n - 1, 0)
     results = [_same(n, n), Array(REAL, (n,)), Array(REAL, (less,)), _same(less), _INFO]
     name, flops = "hetrd" if p.is_complex else "sytrd", 4 / 3 * p.hint(n, n, n)
-    return p.routine(name, arguments, [_same(n, n)], results, [(0, 0)], flops=flops)
+    return Routine(name, arguments, [_same(n, n)], results, [(0, 0)], flops=flops)
 
 
 def _gtsv(p: Problem) -> Routine:
@@ -434,27 +350,17 @@ def _gtsv(p: Problem) -> Routine:
     all four overwritten, the last with the solutions; info."""
     n, sides = p.matrix(3)
     # LAPACK's lower diagonal begins with the second row.
-    arguments: list[Argument] = [
-        Number(n),
-        Number(sides),
-        Result(0, skip=1),
-        Result(1),
-        Result(2),
-        Result(3),
-        _leading(n),
-        Result(4),
-    ]
-    diagonals = [_same(n)] * 3
+    arguments = n, sides, Result(0, skip=1), Result(1), Result(2), Result(3), _leading(n), Result(4)
     copies = [(number, number) for number in range(4)]
-    arrays = [*diagonals, _same(n, sides)]
-    return p.routine("gtsv", arguments, arrays, [*arrays, _INFO], copies, flops=5 * p.hint(n, sides + 1))
+    arrays = [*[_same(n)] * 3, _same(n, sides)]
+    return Routine("gtsv", arguments, arrays, [*arrays, _INFO], copies, flops=5 * p.hint(n, sides + 1))
 
 
 def _potrf(p: Problem) -> Routine:
     """Cholesky: a -> the factor in the triangle that is named, the other one as it was; info."""
     n = p.order()
-    arguments: list[Argument] = [Text(p.letter_of("uplo", "LU")), Number(n), Result(0), _leading(n), Result(1)]
-    return p.routine("potrf", arguments, [_same(n, n)], [_same(n, n), _INFO], [(0, 0)], flops=p.hint(n, n, n) / 3)
+    arguments = p.letter_of("uplo", "LU"), n, Result(0), _leading(n), Result(1)
+    return Routine("potrf", arguments, [_same(n, n)], [_same(n, n), _INFO], [(0, 0)], flops=p.hint(n, n, n) / 3)
 
 
 def _trsm(p: Problem) -> Routine:
@@ -463,20 +369,11 @@ def _trsm(p: Problem) -> Routine:
     m, n = p.matrix(1)
     side = p.letter_of("side", "LR")
     order = m if side == "L" else n
-    texts = [side, p.letter_of("uplo", "LU"), p.letter_of("trans_x", "NTC"), p.letter_of("diag", "NU")]
-    arguments: list[Argument] = [
-        *map(Text, texts),
-        Number(m),
-        Number(n),
-        One(),
-        Operand(0),
-        _leading(order),
-        Result(0),
-        _leading(m),
-    ]
+    texts = side, p.letter_of("uplo", "LU"), p.letter_of("trans_x", "NTC"), p.letter_of("diag", "NU")
+    arguments = *texts, m, n, Given.ONE, Operand(0), _leading(order), Result(0), _leading(m)
     operands = [_same(order, order), _same(m, n)]
     flops = p.hint(m, n, order)
-    return p.routine("trsm", arguments, operands, [_same(m, n)], [(1, 0)], flops=flops, library="blas")
+    return Routine("trsm", arguments, operands, [_same(m, n)], [(1, 0)], flops=flops, library="blas")
 
 
 Maker: TypeAlias = Callable[[Problem], Routine]
@@ -522,7 +419,8 @@ def routine_of(call: CustomCall) -> Routine:
     """
     letter, make = TARGETS[call.target]
     problem = Problem(call, letter)
-    routine = make(problem)
+    made = make(problem)
+    routine = replace(made, name=letter + made.name, flops=made.flops * (4.0 if problem.is_complex else 1.0))
     for what, buffers, arrays in (
         ("operands", call.operands, routine.operands),
         ("results", call.results, routine.results),
