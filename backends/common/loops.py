@@ -105,7 +105,6 @@ def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None
 
     def ask() -> None:
         status = f.call_pointer(f.load(PTR, f.gep(block, ANSWER, I8)), [block], I32)
-        assert status is not None
         f.ret_if(f.cmp("ne", status, f.const(0, I32)), result)
 
     f.if_(f.cmp("ne", asked, f.const(0, I32)), ask, unlikely=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from stablehlo_py.dialect.calls import main_function
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.memory import INPUT, Slice, slices_of
 from stablehlo_py.dialect.types import is_tensor, user_location
 from stablehlo_py.errors import InternalError, UnsupportedError
@@ -123,8 +124,7 @@ class Walk(ABC, Generic[Scalar]):
 
         def condition() -> Scalar:
             self._block(before)
-            terminator = before.operations[len(before.operations) - 1]
-            return self.scalars[terminator.operands[0]]
+            return self.scalars[terminator(before).operands[0]]
 
         self.loop(condition, lambda: self._block(after))
 

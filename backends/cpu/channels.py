@@ -21,15 +21,13 @@ _NEXT, _SIZE, _DATA = 0, 8, 16
 
 def _link(f: Function, channel: Value, node: Value) -> Value:
     """Where the link behind a node is; a null node stands before the first one."""
-    none = f.cmp("eq", f.cast("ptrtoint", node, I64), f.const(0))
-    return f.select(none, field(f, channel, FIRST), field(f, node, _NEXT))
+    return f.select(f.is_null(node), field(f, channel, FIRST), field(f, node, _NEXT))
 
 
 def _send_function(target: CpuTarget) -> Function:
     """void shlo_grid_send(process, channel, data, size): put a copy of `size` bytes into the channel."""
     f = Function("shlo_grid_send", [("process", PTR), ("channel", PTR), ("data", PTR), ("size", I64)], target.emitter())
     node = f.call("malloc", [f.index(f.iadd(f.size, _DATA))], PTR, external=True)
-    assert node is not None
 
     def put() -> None:
         f.store(f.null(), field(f, node, _NEXT))
@@ -40,8 +38,7 @@ def _send_function(target: CpuTarget) -> Function:
         f.atomic_add(field(f, f.channel, SENT), f.const(1, I32))
         futex(f, field(f, f.channel, SENT), WAKE, f.const(1, I32))
 
-    none = f.cmp("eq", f.cast("ptrtoint", node, I64), f.const(0))
-    f.if_(none, lambda: fail(f, f.process, NO_MEMORY), put)
+    f.if_(f.is_null(node), lambda: fail(f, f.process, NO_MEMORY), put)
     f.ret()
     return f
 
@@ -72,8 +69,7 @@ def _drain_function(target: CpuTarget) -> Function:
     """void shlo_grid_drain(channel): free what was not received. When all processes have ended."""
     f = Function("shlo_grid_drain", [("channel", PTR)], target.emitter())
     head = read(f, f.channel, HEAD, PTR)
-    none = f.cmp("eq", f.cast("ptrtoint", head, I64), f.const(0))
-    first = f.select(none, read(f, f.channel, FIRST, PTR), head)
+    first = f.select(f.is_null(head), read(f, f.channel, FIRST, PTR), head)
 
     def free(node: Value) -> list[Value]:
         following = read(f, node, _NEXT, PTR)

@@ -22,7 +22,6 @@ from stablehlo_py.backends.cpu.program import CpuProgram
 from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.symbols import outside
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
-from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.symint import SPECIALIZE, IntLike
@@ -44,7 +43,7 @@ def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> 
     program = CpuProgram(module, kernels, target, options.thread_count, sizes)
     units += _program_units(program)
     if sizes is not None:
-        units.append(_sizes_unit(emit_sizes(module, sizes, program.arena_bytes, [])[0]))
+        units.append(Unit.of(emit_sizes(module, sizes, program.arena_bytes, [])[0]))
     text = render(units)
     if stop == "kernels":
         return text
@@ -73,7 +72,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         if sizes is not None:
             checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
             function, layout = emit_sizes(module, sizes, program.arena_bytes, checks)
-            entries.append(_sizes_unit(function))
+            entries.append(Unit.of(function))
         units += entries
         made = _described(module, backend, program, layout, units, target, options)
         entries[0] = replace(entries[0], text=f"{sign(made)}\n{entries[0].text}")
@@ -143,10 +142,6 @@ def _kernels(
 
 def _program_units(program: CpuProgram) -> list[Unit]:
     return [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
-
-
-def _sizes_unit(function: Function) -> Unit:
-    return Unit((function.name,), function.text(), tuple(function.declarations().items()))
 
 
 def _outside_symbols(units: list[Unit]) -> tuple[str, ...]:

@@ -111,9 +111,7 @@ def _meet_function(target: CpuTarget) -> Function:
 
 def meet(f: Function, record: Value, barrier: Value, count: Value) -> Value:
     """Call shlo_grid_meet; i1: the grid has failed."""
-    failed = f.call("shlo_grid_meet", [record, barrier, count], I1, external=True)
-    assert failed is not None
-    return failed
+    return f.call("shlo_grid_meet", [record, barrier, count], I1, external=True)
 
 
 def _end_function(target: CpuTarget) -> Function:

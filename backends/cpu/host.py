@@ -23,7 +23,7 @@ from stablehlo_py.backends.common.loops import ANSWER, ASKED
 from stablehlo_py.backends.cpu import interrupt
 from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units, once
 from stablehlo_py.backends.cpu.target import host_target
-from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
+from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Value
 from stablehlo_py.runtime.memory import Block
 
 _HANDLER = "shlo.handler"  # what a closure calls; bound whenever one is linked
@@ -46,8 +46,6 @@ def _enter_function() -> Function:
     saved = f.call("PyEval_SaveThread", [], PTR, external=True)
     entry, call = (f.load(PTR, f.gep(f.block, offset, I8)) for offset in (_ENTRY, _CALL))
     returned = f.call_pointer(entry, [call], I32)
-    assert saved is not None
-    assert returned is not None
     f.store(returned, f.gep(f.block, _RETURNED, I8))
     f.call("PyEval_RestoreThread", [saved], external=True)
     f.ret(returned)
@@ -60,20 +58,14 @@ def _call_function() -> Function:
     f = Function("shlo_call_python", [("function", PTR), ("argument", PTR)], host_target().emitter(), result=I32)
     state = f.call("PyGILState_Ensure", [], I32, external=True)
     number = f.call("PyLong_FromVoidPtr", [f.argument], PTR, external=True)
-    assert state is not None
-    assert number is not None
-
-    def is_null(pointer: Value) -> Value:
-        return f.cmp("eq", f.cast("ptrtoint", pointer, I64), f.const(0))
 
     def call() -> Value:
         result = f.call("PyObject_CallOneArg", [f.function, number], PTR, external=True)
-        assert result is not None
         f.call("Py_DecRef", [number], external=True)
         return result
 
-    (result,) = f.if_(is_null(number), f.null, call)
-    status = f.cast("zext", is_null(result), I32)
+    (result,) = f.if_(f.is_null(number), f.null, call)
+    status = f.cast("zext", f.is_null(result), I32)
     f.call("Py_DecRef", [result], external=True)  # which passes null
     f.call("PyGILState_Release", [state], external=True)
     f.ret(status)
@@ -89,21 +81,17 @@ def _closure_function() -> Function:
     return f
 
 
-def _unit(function: Function) -> Unit:
-    return Unit((function.name,), function.text(), tuple(function.externals.items()))
-
-
 @once
 def _code() -> NativeCode:
     functions = [_enter_function(), _call_function(), *interrupt.functions(host_target())]
-    code = NativeCode([compile_units([_unit(function) for function in functions])])
+    code = NativeCode([compile_units([Unit.of(*functions)])])
     llvm.add_symbol("shlo_call_python", code.address("shlo_call_python"))
     return code
 
 
 @once
 def _closure_object() -> bytes:
-    return compile_units([_unit(_closure_function())])
+    return compile_units([Unit.of(_closure_function())])
 
 
 @once

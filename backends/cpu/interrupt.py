@@ -28,8 +28,6 @@ def _answer_function(target: CpuTarget) -> Function:
     f = Function("shlo_answer_signals", [("block", PTR)], target.emitter(), result=I32)
     state = f.call("PyGILState_Ensure", [], I32, external=True)
     status = f.call("PyErr_CheckSignals", [], I32, external=True)
-    assert state is not None
-    assert status is not None
     f.call("PyGILState_Release", [state], external=True)
 
     def ask_again_later() -> None:
@@ -51,7 +49,6 @@ def _start(f: Function) -> None:
     f.call("pthread_sigmask", [f.const(_SIG_SETMASK, I32), every, before], I32, external=True)
     thread = f.address_of("shlo_ask_later")
     status = f.call("pthread_create", [handle, f.null(), thread, f.block], I32, external=True)
-    assert status is not None
     f.call("pthread_sigmask", [f.const(_SIG_SETMASK, I32), before, f.null()], I32, external=True)
 
     def refused() -> None:  # then loops ask at every trip, which is slow and right

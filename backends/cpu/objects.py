@@ -21,6 +21,7 @@ from typing import TypeVar
 import llvmlite.binding as llvm
 
 from stablehlo_py import forks
+from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
@@ -38,6 +39,13 @@ class Unit:
     symbols: tuple[str, ...]
     text: str
     externals: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, *functions: Function) -> Unit:
+        """Of finished functions."""
+        externals = {name: text for function in functions for name, text in function.externals.items()}
+        texts = [function.text() for function in functions]
+        return cls(tuple(function.name for function in functions), "\n".join(texts), tuple(externals.items()))
 
 
 def render(units: Iterable[Unit]) -> str:

@@ -178,6 +178,6 @@ def _parallel_function(emitter: Emitter) -> Function:
     def together() -> None:
         f.call_pointer(parallel_for, [own, f.task, f.context, f.iterations, f.chunk])
 
-    f.if_(f.cmp("eq", f.cast("ptrtoint", parallel_for, I64), f.const(0)), alone, together)
+    f.if_(f.is_null(parallel_for), alone, together)
     f.ret()
     return f

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
@@ -15,7 +14,6 @@ from stablehlo_py.backends.cpu import grid as native_grid
 from stablehlo_py.backends.cpu import pool as native_pool
 from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units, once
 from stablehlo_py.backends.cpu.target import host_target
-from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.memory import Block
 
@@ -23,14 +21,9 @@ _lock = forks.Lock()
 _pools: dict[int, ThreadPool] = {}
 
 
-def _compiled(functions: Sequence[Function]) -> NativeCode:
-    units = [Unit((function.name,), function.text(), tuple(function.externals.items())) for function in functions]
-    return NativeCode([compile_units(units)])
-
-
 @once
 def _code() -> NativeCode:
-    return _compiled(native_pool.functions(host_target()))
+    return NativeCode([compile_units([Unit.of(*native_pool.functions(host_target()))])])
 
 
 @once
@@ -43,7 +36,7 @@ def parallel_for() -> int:
 def register_grid_symbols() -> NativeCode:
     """Make what processes of a grid meet by known to programs that are loaded later."""
     functions = [*native_grid.functions(host_target()), *channels.functions(host_target())]
-    code = _compiled(functions)
+    code = NativeCode([compile_units([Unit.of(*functions)])])
     for function in functions:
         llvm.add_symbol(function.name, code.address(function.name))
     return code

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.memory import CONSTANT, INPUT
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import tensor_bytes
@@ -155,6 +156,4 @@ class Program:
 def unchanged_carries(op: ir.Operation) -> list[bool]:
     """For every carry of an `scf.while`: does the body hand on the very argument that it got?"""
     body = op.regions[1].blocks[0]
-    operations = body.operations
-    terminator = operations[len(operations) - 1].operation
-    return [argument == value for argument, value in zip(body.arguments, terminator.operands, strict=True)]
+    return [argument == value for argument, value in zip(body.arguments, terminator(body).operands, strict=True)]

@@ -8,6 +8,7 @@ is what the next one reads; branches run one after the other on copies of memory
 from __future__ import annotations
 
 from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, INPLACE, SLICES
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.memory import ALIGNMENT, ARENA, CONSTANT, INPUT, Slice, slices_of
 from stablehlo_py.dialect.types import tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
@@ -45,12 +46,12 @@ class _Checker:
             self.slices[argument] = Slice(INPUT, number, 0, tensor_bytes(argument))
             self._write(argument, self._fresh())
         self._block(block)
-        terminator = block.operations[len(block.operations) - 1].operation
-        for output, value in enumerate(terminator.operands):
+        last = terminator(block)
+        for output, value in enumerate(last.operands):
             place = self.slices[value]
             expected = (1, self.donations[output]) if output in self.donations else (2, output)
             if (place.space, place.number, place.offset) != (*expected, 0):
-                self._report(terminator, f"result {output} does not lie in its output but in {place}")
+                self._report(last, f"result {output} does not lie in its output but in {place}")
         return self.problems
 
     # --- memory ------------------------------------------------------------------------------------------------------
@@ -154,8 +155,7 @@ class _Checker:
 
     def _while(self, op: ir.Operation) -> None:
         before, after = (region.blocks[0] for region in op.regions)
-        condition = before.operations[len(before.operations) - 1].operation
-        yielded = after.operations[len(after.operations) - 1].operation
+        condition, yielded = terminator(before), terminator(after)
         incoming = list(op.operands)
         for iteration in range(_ITERATIONS + 1):
             for argument, value, result in zip(before.arguments, incoming, op.results, strict=True):
@@ -180,10 +180,10 @@ class _Checker:
             self.memory = list(start)
             for block in region.blocks:
                 self._block(block)
-                terminator = block.operations[len(block.operations) - 1].operation
-                for value, result in zip(terminator.operands, op.results, strict=True):
-                    self._same_place(terminator, value, result)
-                    self._check(terminator, 0, value)
+                last = terminator(block)
+                for value, result in zip(last.operands, op.results, strict=True):
+                    self._same_place(last, value, result)
+                    self._check(last, 0, value)
             ends.append(self.memory)
         # What every branch leaves intact is intact; results get one new name.
         self.memory = [entry for entry in ends[0] if all(entry in end for end in ends[1:])] if ends else start

@@ -31,6 +31,7 @@ class Assembly:
 
     Attributes:
         emit: writes the function, in the language that its class is for; the llvm dialect unless one is given.
+        externals: functions that the body calls and that are defined elsewhere: name -> declaration text.
     """
 
     def __init__(
@@ -80,10 +81,6 @@ class Assembly:
         if self.emit.target is None:
             raise InternalError(f"the function {self.name} is for no machine in particular")
         return self.emit.target.architecture
-
-    def declarations(self) -> dict[str, str]:
-        """External functions that the body calls: name -> declaration text."""
-        return self.externals
 
     def declare(self, name: str, operands: Sequence[Type] = (), result: Type | None = None) -> None:
         """A function that is defined elsewhere."""

@@ -16,6 +16,7 @@ Integers of Python stand for i64 constants wherever an index is expected.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import overload
 
 from stablehlo_py.codegen.operations import Operations
 from stablehlo_py.codegen.values import (
@@ -150,6 +151,12 @@ class Function(Operations):
                 self.emit.end_case()
         self.emit.end_switch()
 
+    @overload
+    def call(self, name: str, operands: Sequence[Value], result: Type, *, external: bool = False) -> Value: ...
+
+    @overload
+    def call(self, name: str, operands: Sequence[Value], result: None = None, *, external: bool = False) -> None: ...
+
     def call(
         self, name: str, operands: Sequence[Value], result: Type | None = None, *, external: bool = False
     ) -> Value | None:
@@ -158,6 +165,12 @@ class Function(Operations):
             self.declare(name, [operand.type for operand in operands], result)
         ref = self.emit.call(name, operands, result)
         return None if result is None else self._value(ref, result)
+
+    @overload
+    def call_pointer(self, callee: Value, operands: Sequence[Value], result: Type) -> Value: ...
+
+    @overload
+    def call_pointer(self, callee: Value, operands: Sequence[Value], result: None = None) -> None: ...
 
     def call_pointer(self, callee: Value, operands: Sequence[Value], result: Type | None = None) -> Value | None:
         """Call through a function pointer."""

@@ -156,6 +156,10 @@ class Operations(Assembly):
         sle sgt sge ult ule ugt uge."""
         return self._value(self.emit.cmp(predicate, a, b), vector(a.type.lanes, I1))
 
+    def is_null(self, pointer: Value) -> Value:
+        """i1: the null pointer."""
+        return self.cmp("eq", self.cast("ptrtoint", pointer, I64), self.const(0))
+
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """condition ? a : b; the condition is i1 or a vector of i1 with as many lanes."""
         return self._value(self.emit.select(condition, a, b), a.type)
@@ -236,20 +240,27 @@ class Operations(Assembly):
         return self._value(self.emit.load(type_, address, align or self.emit.alignment(type_)), type_)
 
     def store(
-        self, a: Value, base: Value, offset: Index = 0, *, align: int | None = None, nontemporal: bool = False
+        self,
+        a: Value,
+        base: Value,
+        offset: Index = 0,
+        mask: Value | None = None,
+        *,
+        align: int | None = None,
+        nontemporal: bool = False,
     ) -> None:
-        """Store a scalar or consecutive lanes at base + offset elements."""
+        """Store a scalar or consecutive lanes at base + offset elements; only lanes whose mask is set, if there is
+        one."""
         address = self.gep(base, offset, a.type.element)
-        self.emit.store(a, address, align or self.emit.alignment(a.type), nontemporal=nontemporal)
+        if mask is not None:
+            self.emit.masked_store(a, address, mask)
+        else:
+            self.emit.store(a, address, align or self.emit.alignment(a.type), nontemporal=nontemporal)
 
     def masked_load(self, type_: VectorType, base: Value, offset: Index, mask: Value, other: Value) -> Value:
         """Lanes whose mask is set; the others come from `other` and touch no memory."""
         address = self.gep(base, offset, type_.element)
         return self._value(self.emit.masked_load(type_, address, mask, other), type_)
-
-    def masked_store(self, a: Value, base: Value, offset: Index, mask: Value) -> None:
-        """Store the lanes whose mask is set."""
-        self.emit.masked_store(a, self.gep(base, offset, a.type.element), mask)
 
     def gather(
         self, type_: VectorType, base: Value, offsets: Value, mask: Value | None = None, other: Value | None = None

@@ -327,10 +327,7 @@ def store(
         mask = widen_mask(f, mask, 2) if mask else None
     else:
         stored = _encoded(f, of, value)
-    if mask is not None:
-        f.masked_store(stored, base, offset, mask)
-    else:
-        f.store(stored, base, offset, align=align, nontemporal=nontemporal)
+    f.store(stored, base, offset, mask, align=align, nontemporal=nontemporal)
 
 
 def gather(f: Function, of: Element, base: Value, offsets: Value, mask: Value | None = None) -> Lanes:

@@ -41,11 +41,11 @@ def same(body: Body, x: np.ndarray, y: np.ndarray, tmp_path: Path, table: np.nda
     """What a function of (x, y, number of elements of x) writes to y, as both emitters write the function."""
     llvm, c = function(body, host_target().emitter()), function(body, C99Emitter())
     text = llvm.text()
-    source = "\n".join([PRELUDE, *c.declarations().values(), c.text()])
+    source = "\n".join([PRELUDE, *c.externals.values(), c.text()])
     if table is not None:
         text = "\n".join([text, constant_table("table", table, I64)])
         source = source.replace("void kernel(", f"{constant_table('table', table, I64, C99Emitter)}\nvoid kernel(")
-    code = NativeCode([compile_units([Unit(("kernel",), text, tuple(llvm.declarations().items()))])])
+    code = NativeCode([compile_units([Unit(("kernel",), text, tuple(llvm.externals.items()))])])
     assert COMPILER is not None
     (tmp_path / "kernel.c").write_text(source)
     library = tmp_path / "kernel.so"

@@ -16,7 +16,7 @@ from jax import export, lax
 import stablehlo_py
 from stablehlo_py import Options
 from stablehlo_py.backends.cpu.kernels.lapack import workspace_count
-from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS, Problem, Workspace
+from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS, Problem, Workspace, typed
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.dialect.custom_call import Buffer, CustomCall
 from stablehlo_py.errors import ArgumentError
@@ -289,6 +289,8 @@ def test_there_is_room_for_what_routines_ask(letter: str) -> None:
                 target = f"lapack_{letter}{complex_ if letter in 'cz' else real}_ffi"
                 configuration = {name: attribute(value) for name, value in settings.items()}
                 operands = tuple(Buffer(shape, tuple(range(len(shape))), element) for shape in shapes)
-                routine = TARGETS[target][1](Problem(CustomCall(target, configuration, operands, (), ()), letter))
+                routine = typed(
+                    Problem(CustomCall(target, configuration, operands, (), ()), letter), TARGETS[target][1]
+                )
                 (room,) = (each.enough for each in routine.arguments if isinstance(each, Workspace))
                 assert workspace_count(routine, letter) <= room, (target, m, n, settings)

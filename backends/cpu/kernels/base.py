@@ -64,7 +64,7 @@ class Kernel:
         communicates: str | None = None,
     ) -> Kernel:
         """Of finished functions."""
-        externals = {name: text for function in functions for name, text in function.declarations().items()}
+        externals = {name: text for function in functions for name, text in function.externals.items()}
         texts = {function.name: function.text() for function in functions}
         return cls(texts, tuple(phases), shared_bytes, private_bytes, externals, tables or {}, communicates)
 

@@ -64,10 +64,7 @@ class StoreTo:
         pointer, offset = address(f, getattr(f, self.operand.pointer), at, self.operand.element.storage, len(value))
         offset += self.operand.offset
         whole = interleave(f, *value) if len(value) == 2 else value[0]
-        if mask is None:
-            f.store(whole, pointer, offset)
-        else:
-            f.masked_store(whole, pointer, offset, widen_mask(f, mask, len(value)))
+        f.store(whole, pointer, offset, widen_mask(f, mask, len(value)) if mask else None)
 
 
 @dataclass(frozen=True)

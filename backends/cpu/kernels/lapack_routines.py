@@ -419,8 +419,7 @@ def routine_of(call: CustomCall) -> Routine:
     """
     letter, make = TARGETS[call.target]
     problem = Problem(call, letter)
-    made = make(problem)
-    routine = replace(made, name=letter + made.name, flops=made.flops * (4.0 if problem.is_complex else 1.0))
+    routine = typed(problem, make)
     for what, buffers, arrays in (
         ("operands", call.operands, routine.operands),
         ("results", call.results, routine.results),
@@ -432,6 +431,12 @@ def routine_of(call: CustomCall) -> Routine:
             found = f"tensor<{''.join(f'{size}x' for size in buffer.shape)}{buffer.element}>"
             problem.require(found == expected, f"has {found} among its {what}, at {number}, instead of {expected}")
     return routine
+
+
+def typed(problem: Problem, make: Maker) -> Routine:
+    """What a maker gives, for the problem's element type."""
+    made = make(problem)
+    return replace(made, name=problem.letter + made.name, flops=made.flops * (4.0 if problem.is_complex else 1.0))
 
 
 def batch_of(call: CustomCall, routine: Routine) -> tuple[IntLike, ...]:

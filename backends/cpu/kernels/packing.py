@@ -190,10 +190,8 @@ class _Panels:
 
     def _store(self, value: Value, to: Value, first: int, valid: int, width: int) -> None:
         """A vector of a panel row: whole where the row has room for it, else only its valid lanes."""
-        if first + self.lanes <= width:
-            self.f.store(value, to, first)
-        else:
-            self.f.masked_store(value, to, first, self.f.tail_mask(valid - first, self.lanes))
+        mask = None if first + self.lanes <= width else self.f.tail_mask(valid - first, self.lanes)
+        self.f.store(value, to, first, mask)
 
     def _elements(self, at: Value, to: Value, valid: Index) -> None:
         f, parts = self.f, self.arithmetic.parts
@@ -224,11 +222,7 @@ class _Panels:
                 rows.append(self.arithmetic.load(f, self.operand, start, row, lanes, mask))
             room = f.tail_mask(f.isub(width, first), lanes) if not isinstance(width, int) or width % lanes else None
             for column, value in enumerate(transposed(f, rows)[:count]):
-                place = f.gep(end, f.imul(width, column), scalar)
-                if room is None:
-                    f.store(value, place)
-                else:
-                    f.masked_store(value, place, 0, room)
+                f.store(value, f.gep(end, f.imul(width, column), scalar), 0, room)
 
         def columns(first: Index) -> None:
             if count < lanes:

@@ -163,10 +163,7 @@ class _Copier:
     def _vector(self, f: Function, at: Value, to: Value, i: Index, mask: Value | None) -> None:
         at = f.gep(at, i, self.source.element.storage)
         value = self.arithmetic.load(f, self.source, at, 0, self.lanes, mask)
-        if mask is None:
-            f.store(value, to, i)
-        else:
-            f.masked_store(value, to, i, mask)
+        f.store(value, to, i, mask)
 
     def zero(self, f: Function, to: Value, count: IntLike) -> None:
         """Zeros in `count` scalars."""
@@ -175,7 +172,7 @@ class _Copier:
         whole = count // lanes * lanes
         f.loop(0, whole, lanes, lambda i: f.store(zero, to, i))
         if not is_known(count):
-            if_any(f, count - whole, lambda rest: f.masked_store(zero, to, whole, f.tail_mask(rest, lanes)))
+            if_any(f, count - whole, lambda rest: f.store(zero, to, whole, f.tail_mask(rest, lanes)))
         elif 0 < whole < count:
             f.store(zero, to, count - lanes)  # overlaps the last whole one
         elif whole < count:

@@ -120,7 +120,7 @@ class _PairCopy:
             low = f.shuffle(both, both, range(0, 2 * lanes, 2))
             high = f.shuffle(both, both, range(1, 2 * lanes, 2))
             some = None if count is None else f.tail_mask(f.idiv(f.iadd(count, 1), 2), lanes)
-            self._store(f, self._joined(f, low, high), to, pair, some)
+            f.store(self._joined(f, low, high), to, pair, some)
 
         def single(pair: Index) -> None:
             low = self._load(f, at, f.imul(pair, 2 * stride), 1)
@@ -150,7 +150,7 @@ class _PairCopy:
                 offset = f.imul(i, inner.stride)
                 low = self._load(f, at, offset, lanes, mask)
                 high = f.const(0, low.type) if second is None else self._load(f, second, offset, lanes, mask)
-                self._store(f, self._joined(f, low, high), to, i, mask)
+                f.store(self._joined(f, low, high), to, i, mask)
 
             if inner.stride == 1:
                 vectors(f, inner.size, lanes, pairs)
@@ -171,9 +171,3 @@ class _PairCopy:
     def _joined(self, f: Function, low: Value, high: Value) -> Value:
         half, mask = f.const(16, low.type), f.const(0xFFFF, low.type)
         return f.binary("or", f.binary("and", low, mask), f.binary("shl", high, half))
-
-    def _store(self, f: Function, value: Value, to: Value, at: Index, mask: Value | None) -> None:
-        if mask is None:
-            f.store(value, to, at)
-        else:
-            f.masked_store(value, to, at, mask)

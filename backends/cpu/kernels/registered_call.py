@@ -78,7 +78,6 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     ]
     _fill(f, frame, words)
     status = f.call(call_symbol(call.target), [frame], I32, external=True)
-    assert status is not None
     where = table.text(f"{call.target}\n{site}".encode())
     f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: f.store(where, f.shared))
     f.ret()

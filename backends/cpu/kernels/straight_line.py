@@ -28,6 +28,7 @@ from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, IntT, always_at_most
@@ -345,7 +346,7 @@ class _Emitter:
         for operand, result in zip(op.operands, op.results, strict=True):
             held = self.holding(operand)
             initial.append(self._own(held, op, result) if isinstance(held, Memory) else held)
-        for held, argument, value in zip(initial, after.arguments, _terminator(after).operands, strict=True):
+        for held, argument, value in zip(initial, after.arguments, terminator(after).operands, strict=True):
             if isinstance(held, Memory) and value != argument:
                 self._overwrite(held)  # by the body, or by a later trip
 
@@ -421,10 +422,6 @@ class _Emitter:
         if not (inputs and (inputs[0], number) in self.inplace):
             self.f.copy_memory(pointer, held.pointer, math.prod(held.shape) * held.element.bytes)
         return Memory(held.shape, held.element, pointer)
-
-
-def _terminator(block: ir.Block) -> ir.OpView:
-    return block.operations[len(block.operations) - 1]
 
 
 def _keeps_memory(owner: ir.OpView, operand: int) -> bool:

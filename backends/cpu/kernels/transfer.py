@@ -54,7 +54,6 @@ def _at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
         status = f.call_pointer(
             grid.read(f, header, grid.CALL, PTR), [grid.read(f, header, grid.TRANSFER, PTR), words], I32
         )
-        assert status is not None
         f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: grid.fail(f, process, grid.STOPPED))
 
     return _transfer(fusion, target, body)
