@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.policy_costs import COSTS
@@ -55,44 +56,49 @@ class Kernel:
     @classmethod
     def of(
         cls,
-        functions: Sequence[Function],
-        phases: Sequence[Phase],
-        *,
+        *parts: Part,
         shared_bytes: IntLike = 0,
         private_bytes: IntLike = 0,
         tables: Mapping[str, str] | None = None,
         communicates: str | None = None,
     ) -> Kernel:
-        """Of finished functions."""
+        """Of finished functions, in the order of their phases."""
+        functions = [function for function, _ in parts]
         externals = {name: text for function in functions for name, text in function.externals.items()}
         texts = {function.name: function.text() for function in functions}
-        return cls(texts, tuple(phases), shared_bytes, private_bytes, externals, tables or {}, communicates)
+        phases = tuple(phase for _, phase in parts)
+        return cls(texts, phases, shared_bytes, private_bytes, externals, tables or {}, communicates)
 
 
-def op_phase(symbol: str, iterations: IntLike, cost: float) -> Phase:
-    """A phase of an op that is a kernel of its own; `cost`: nanoseconds of one iteration."""
-    return Phase(symbol, iterations, COSTS.grain(cost, COSTS.op_grain_ns), cost)
+Part: TypeAlias = tuple[Function, Phase]
 
 
-def op_kernel(f: Function, iterations: IntLike, cost: float, private_bytes: IntLike = 0) -> Kernel:
-    """The kernel of such an op in one phase, whose function lacks its return only."""
+def finished(f: Function, iterations: IntLike = 1, cost: float = 0.0, grain: IntLike = 1) -> Part:
+    """A function that lacks its return only, and its phase."""
     f.ret()
-    return Kernel.of([f], [op_phase(f.name, iterations, cost)], private_bytes=private_bytes)
+    return f, Phase(f.name, iterations, grain, cost)
+
+
+def op_phase(f: Function, iterations: IntLike, cost: float) -> Part:
+    """The same of an op that is a kernel of its own; `cost`: nanoseconds of one iteration."""
+    return finished(f, iterations, cost, COSTS.grain(cost, COSTS.op_grain_ns))
 
 
 Template = Callable[[Fusion, CpuTarget], Kernel]
 
 
-def phase_function(fusion: Fusion, target: CpuTarget, symbol: str, *, aliased: bool = False) -> Function:
+def phase_function(fusion: Fusion, target: CpuTarget, suffix: str = "", *, aliased: bool = False) -> Function:
     """A function with the phase signature: in0.., out0.., (sizes,) shared, private, begin, end.
 
-    `aliased`: an output may share memory with an input (in-place), so no pointer promises noalias.
+    `aliased`: an output may share memory with an input besides those that the fusion names (in-place), so no pointer
+    promises noalias.
     """
     pointers = [f"in{i}" for i in range(len(fusion.inputs))] + [f"out{i}" for i in range(len(fusion.outputs))]
     pointers += ["sizes"] if fusion.sizes is not None else []
     pointers += ["shared", "private"]
     parameters = [(pointer, PTR) for pointer in pointers] + [("begin", I64), ("end", I64)]
-    f = Function(symbol, parameters, target.emitter(), noalias=() if aliased else pointers)
+    noalias = () if aliased or fusion.aliased else pointers
+    f = Function(fusion.name + suffix, parameters, target.emitter(), noalias=noalias)
     if fusion.sizes is not None:
         f.sizes = fusion.sizes, f.parameters["sizes"]
     return f

@@ -10,7 +10,7 @@ import math
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, unpack
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -33,17 +33,15 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     op = fusion.op("hlo.cholesky")
     sizes, of = shape(op.operands[0]), element(op.operands[0])
     n, batch = sizes[-1], math.prod(sizes[:-2])
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     if n:
         lanes = target.lanes(of.compute.bits)
         if is_known(n):
             lanes = min(lanes, max(2, 1 << (n - 1).bit_length()))
         factor = _Factor(f, of, n, flag(op, "lower"), lanes, operand(f, fusion, op.operands[0]), f.parameters["out0"])
         f.loop(f.begin, f.end, 1, factor.matrix)
-    f.ret()
     rows = float(size_hint(n))
-    phase = Phase(fusion.name, batch if n else 0, 1, 20.0 * rows + rows**3 / 30.0)
-    return Kernel.of([f], [phase])
+    return Kernel.of(op_phase(f, batch if n else 0, 20.0 * rows + rows**3 / 30.0))
 
 
 class _Factor:

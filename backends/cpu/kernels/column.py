@@ -17,8 +17,8 @@ from stablehlo_py.backends.common.iteration import Space, cone, refine
 from stablehlo_py.backends.common.loops import fold, pack, tree, unpack
 from stablehlo_py.backends.common.reduction import Reduction, at_place, combined, finish, lanes_combined, reductions
 from stablehlo_py.backends.cpu.kernels import loop
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, phase, power_of_two, start_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, phase, power_of_two
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -197,21 +197,19 @@ class _KeptLanes:
         iterations = math.prod(self.outer) * self.blocks
         split = c.reduced.index(max(c.reduced, key=size_hint))
         chunks = c.chunks(iterations, c.reduced[split])
-        f = start_function(c.fusion, c.target)
+        f = phase_function(c.fusion, c.target)
         cost = c.cost * self.vectors * size_hint(c.total) / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, None, 0, 1), nonempty=True)
-            f.ret()
-            return Kernel.of([f], [phase(c.fusion.name, iterations, cost)])
+            return Kernel.of(phase(f, iterations, cost))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
             self._block(f, f.irem(i, iterations), partials, split, chunks, f.idiv(i, iterations))
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
-        f.ret()
-        g, second = combine_phase(c, partials)
-        return Kernel.of([f, g], [phase(c.fusion.name, iterations * chunks, cost), second], shared_bytes=partials.bytes)
+        parts = phase(f, iterations * chunks, cost), combine_phase(c, partials)
+        return Kernel.of(*parts, shared_bytes=partials.bytes)
 
     def _block(
         self, f: Function, i: Index, partials: _Partials | None, split: int, chunks: int, chunk: Index = 0
@@ -345,15 +343,14 @@ class _ReducedLanes:
 
     def emit(self) -> Kernel:
         c = self.c
-        f = start_function(c.fusion, c.target)
+        f = phase_function(c.fusion, c.target)
         vectors = size_hint(math.prod(c.reduced[:-1]) * -(-c.reduced[-1] // c.lanes))
         unit = c.lanes * self.copies if len(c.reduced) == 1 else 1
         chunks = c.chunks(c.count, maximum(1, c.reduced[0] // unit))
         cost = c.cost * vectors / chunks + 5.0
         if chunks == 1:
             f.loop(f.begin, f.end, 1, lambda i: self._result(f, i), nonempty=True)
-            f.ret()
-            return Kernel.of([f], [phase(c.fusion.name, c.count, cost)])
+            return Kernel.of(phase(f, c.count, cost))
         partials = _Partials(c, chunks, c.count)
 
         def one(i: Index) -> None:
@@ -361,17 +358,11 @@ class _ReducedLanes:
             low, high = self._range(f, chunk, chunks, unit)
             _, sweep = self._sweep(f, result)
             totals = sweep.run(low, high, tail=len(c.reduced) > 1)
-            partials.store(
-                f,
-                chunk,
-                result,
-                lanes_combined(f, c.items, totals),
-            )
+            partials.store(f, chunk, result, lanes_combined(f, c.items, totals))
 
         f.loop(f.begin, f.end, 1, one, nonempty=True)
-        f.ret()
-        g, second = combine_phase(c, partials, self if len(c.reduced) == 1 else None)
-        return Kernel.of([f, g], [phase(c.fusion.name, c.count * chunks, cost), second], shared_bytes=partials.bytes)
+        second = combine_phase(c, partials, self if len(c.reduced) == 1 else None)
+        return Kernel.of(phase(f, c.count * chunks, cost), second, shared_bytes=partials.bytes)
 
     def _range(self, f: Function, chunk: Index, chunks: int, unit: IntLike) -> tuple[Index, Index]:
         units = self.c.reduced[0] // unit
@@ -399,9 +390,9 @@ class _ReducedLanes:
         return lanes_combined(f, c.items, sweep.remainder())
 
 
-def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = None) -> tuple[Function, Phase]:
+def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = None) -> Part:
     """The second phase: partial results in the order of chunks, then the epilogue."""
-    f = start_function(c.fusion, c.target, ".combine")
+    f = phase_function(c.fusion, c.target, ".combine")
     lanes = 1 if rest else min(c.lanes, power_of_two(int(c.count)))
     vectors = -(-c.count // lanes)
 
@@ -418,5 +409,4 @@ def combine_phase(c: _Column, partials: _Partials, rest: _ReducedLanes | None = 
         c.results(e, place, totals)
 
     f.loop(f.begin, f.end, 1, one, nonempty=True)
-    f.ret()
-    return f, phase(f"{c.fusion.name}.combine", vectors, 2.0 * partials.chunks)
+    return phase(f, vectors, 2.0 * partials.chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Value
@@ -30,10 +30,9 @@ def scalar_operand(f: Function, fusion: Fusion, value: ir.Value, lanes: int = 1)
     return types.constant(f, element(value), constant_value(owner).reshape(-1)[0].item(), lanes)
 
 
-def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget) -> tuple[Function, Phase] | None:
+def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget) -> Part | None:
     """A parallel phase that copies an input (or splats a constant) into an output; None where they share memory."""
-    symbol = f"{fusion.name}.copy{output}"
-    f = phase_function(fusion, target, symbol)
+    f = phase_function(fusion, target, f".copy{output}")
     size = tensor_bytes(fusion.outputs[output])
     if size == 0:
         return None
@@ -51,5 +50,4 @@ def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget)
         filler = scalar_operand(f, fusion, source)
         step = of.bytes
         f.loop(f.idiv(begin, step), f.idiv(f.iadd(begin, length), step), 1, lambda i: types.store(f, of, filler, to, i))
-    f.ret()
-    return f, Phase(symbol, blocks, 1, COPY_BLOCK / 10)
+    return op_phase(f, blocks, COPY_BLOCK / 10)

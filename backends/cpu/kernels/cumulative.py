@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -47,7 +47,7 @@ def emit_cumulative(
     combiner_of: Callable[[Function, ir.OpView], Callable[[list[Lanes]], list[Lanes]]],
 ) -> Kernel:
     """One phase; an iteration walks the dimension once, for as many neighbours behind it as a vector holds."""
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     count = len(op.operands) // 2
     sizes = shape(op.operands[0])
     length, inner = sizes[dimension], math.prod(sizes[dimension + 1 :])
@@ -78,4 +78,4 @@ def emit_cumulative(
         fold(f, 0, length, 1, start, step)
 
     f.loop(f.begin, f.end, 1, walk)
-    return op_kernel(f, math.prod(sizes[:dimension]) * blocks, STEP_COST * size_hint(length))
+    return Kernel.of(op_phase(f, math.prod(sizes[:dimension]) * blocks, STEP_COST * size_hint(length)))

@@ -87,7 +87,6 @@ class SharedLanes:
             )
 
         f.loop(f.begin, f.end, 1, iteration)
-        f.ret()
 
     def _panel(self, f: Function, outer: list[Index], panel: Index, valid: IntLike) -> None:
         contraction = self.contraction

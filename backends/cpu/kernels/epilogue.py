@@ -119,7 +119,6 @@ def _elementwise_phase(
                 f.loop(f.imax(whole, start), end, 1, single)
 
         f.loop(f.begin, f.end, 1, iteration)
-        f.ret()
 
     builder.phase(suffix, rows * chunks, size_hint(chunk) * 0.5, emit)
 

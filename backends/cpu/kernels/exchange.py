@@ -14,7 +14,7 @@ import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu import grid
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I64, PTR, Function, Value
@@ -37,7 +37,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     size = tensor_bytes(op.results[0]) // max(1, blocks)
     rows = _table(op, blocks, size)
     table = f"{fusion.name}.rows"
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     process = operand(f, fusion, op.operands[0])
     record = grid.read(f, process, grid.RECORD, PTR)
     header = grid.read(f, record, grid.HEADER, PTR)
@@ -57,9 +57,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     alone = f.cmp("eq", count, f.const(0))
     f.if_(alone, lambda: f.set_memory(f.out0, 0, size * blocks), together)
-    f.ret()
     tables = {table: constant_table(table, rows, I64)}
-    return Kernel.of([f], [Phase(fusion.name)], tables=tables, communicates=text(op, "origin"))
+    return Kernel.of(finished(f), tables=tables, communicates=text(op, "origin"))
 
 
 def _sources(op: ir.OpView) -> Callable[[Sequence[int], int], list[tuple[int, int]]]:

@@ -22,7 +22,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     kind, length, sizes = text(op, "kind"), i64s(op, "length"), shape(op.operands[0])
     plan = Transforms(fusion, target)
     result = op.results[0]
-    operand(phase_function(fusion, target, "unused"), fusion, op.operands[0])  # refuses what is not an input
+    operand(phase_function(fusion, target), fusion, op.operands[0])  # refuses what is not an input
     source, out = Array(f"in{fusion.inputs.index(op.operands[0])}"), Array("out0")
     if num_elements(result) == 0:
         plan.phase("nothing", 0, 1.0, lambda f: None)

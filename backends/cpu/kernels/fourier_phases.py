@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.fourier import Array, multiply, pair, swapped
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -37,21 +37,18 @@ class Phases:
         self.part = PARTS[self.of.name]
         self.lanes = target.lanes(self.part.bits)
         self.tables: dict[str, str] = {}
-        self._functions: list[Function] = []
-        self._phases: list[Phase] = []
+        self._parts: list[Part] = []
         self._scalars: IntLike = 0
         self._private = 0
 
     def kernel(self) -> Kernel:
         """The finished kernel."""
         shared = self._scalars * self.part.bytes
-        return Kernel.of(
-            self._functions, self._phases, shared_bytes=shared, private_bytes=self._private, tables=self.tables
-        )
+        return Kernel.of(*self._parts, shared_bytes=shared, private_bytes=self._private, tables=self.tables)
 
     def name(self, suffix: str) -> str:
         """A name that no other phase or table of the program has."""
-        return f"{self.fusion.name}.{suffix}{len(self._phases)}"
+        return f"{self.fusion.name}.{suffix}{len(self._parts)}"
 
     def table(self, suffix: str, numbers: np.ndarray) -> Callable[[Function], Value]:
         """Add a read-only table; the result gives its address in a function."""
@@ -67,12 +64,9 @@ class Phases:
 
     def phase(self, suffix: str, iterations: IntLike, cost: float, body: Callable[[Function], None]) -> None:
         """Add a phase; `body` emits the loop over begin..end."""
-        symbol = self.name(suffix)
-        f = phase_function(self.fusion, self.target, symbol)
+        f = phase_function(self.fusion, self.target, f".{suffix}{len(self._parts)}")
         body(f)
-        f.ret()
-        self._functions.append(f)
-        self._phases.append(op_phase(symbol, iterations, cost))
+        self._parts.append(op_phase(f, iterations, cost))
 
 
 def sweep(

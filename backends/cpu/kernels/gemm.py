@@ -159,7 +159,6 @@ class Gemm:
             self._iteration(f, outer, digits["block"], digits["panel"])
 
         f.loop(f.begin, f.end, 1, iteration)
-        f.ret()
 
     def _iteration(self, f: Function, outer: list[Index], block: Index, panel: Index) -> None:
         vectors = self.plan.vectors

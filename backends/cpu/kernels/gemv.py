@@ -65,7 +65,6 @@ class _FewRows:
             self._block(f, a, b, place, block)
 
         f.loop(f.begin, f.end, 1, iteration)
-        f.ret()
 
     def _block(self, f: Function, a: Value, b: Value, place: list[Affine], block: Index) -> None:
         raise AssertionError("defined by the subclasses")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone, refine
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
-from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, Function, Index, Value
@@ -32,16 +32,13 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     pairs = fusion.inplace
     for output in range(len(fusion.outputs)):
         emitter.output(output, {source for source, result in pairs if result == output})
-    if not emitter.phases:
-        emitter.nothing()
-    return Kernel.of(emitter.functions, emitter.phases, shared_bytes=emitter.shared_bytes)
+    return Kernel.of(*emitter.parts, shared_bytes=emitter.shared_bytes) if emitter.parts else empty(fusion, target)
 
 
 class _Update:
     def __init__(self, fusion: Fusion, target: CpuTarget) -> None:
         self.fusion, self.target = fusion, target
-        self.functions: list[Function] = []
-        self.phases: list[Phase] = []
+        self.parts: list[Part] = []
         self.shared_bytes: IntLike = 0
 
     def output(self, number: int, shared_inputs: set[int]) -> None:
@@ -67,13 +64,6 @@ class _Update:
             self._write(number, root, starts, scratch)
         else:
             self._write(number, root, starts, None)
-
-    def nothing(self) -> None:
-        """A kernel without work."""
-        f = start_function(self.fusion, self.target)
-        f.ret()
-        self.functions.append(f)
-        self.phases.append(Phase(self.fusion.name, 0))
 
     def _target(self, f: Function, number: int) -> Value:
         return f.parameters[f"out{number}"]
@@ -124,7 +114,7 @@ class _Update:
         sizes = merge_short(space.sizes, 1 if split else lanes)
         inner = sizes[-1]
         lanes = lanes_for(self.target, [value, *values], inner)
-        f = start_function(self.fusion, self.target, suffix)
+        f = phase_function(self.fusion, self.target, suffix)
 
         def vector(outer: Sequence[Affine], start: Index) -> None:
             e = Elemental(
@@ -154,6 +144,4 @@ class _Update:
 
             f.loop(f.begin, f.end, 1, row, nonempty=True)
             iterations = rows
-        f.ret()
-        self.functions.append(f)
-        self.phases.append(phase(f.name, iterations, COSTS.vector_ns(values, 1, 1) * size_hint(vectors) + 1.0))
+        self.parts.append(phase(f, iterations, COSTS.vector_ns(values, 1, 1) * size_hint(vectors) + 1.0))

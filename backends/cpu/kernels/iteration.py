@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, finished, phase_function
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function
@@ -39,19 +39,13 @@ def power_of_two(number: int) -> int:
     return 1 << (max(1, number).bit_length() - 1)
 
 
-def phase(symbol: str, iterations: IntLike, cost: float) -> Phase:
-    """A phase whose grain is worth a thread. `cost`: nanoseconds of one iteration."""
+def phase(f: Function, iterations: IntLike, cost: float) -> Part:
+    """A function that lacks its return only, and its phase, whose grain is worth a thread. `cost`: nanoseconds of one
+    iteration."""
     grain = COSTS.grain(cost, COSTS.grain_ns)
-    return Phase(symbol, iterations, min(grain, max(iterations, 1)) if is_known(iterations) else grain, cost)
-
-
-def start_function(fusion: Fusion, target: CpuTarget, suffix: str = "") -> Function:
-    """The function of a phase."""
-    return phase_function(fusion, target, fusion.name + suffix, aliased=fusion.aliased)
+    return finished(f, iterations, cost, min(grain, max(iterations, 1)) if is_known(iterations) else grain)
 
 
 def empty(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The kernel of a fusion without elements."""
-    f = start_function(fusion, target)
-    f.ret()
-    return Kernel.of([f], [Phase(fusion.name, 0)])
+    return Kernel.of(finished(phase_function(fusion, target), 0))

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     INTEGER,
@@ -68,7 +68,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     small = less(math.prod(routine.operands[0].shape), SMALL_MATRIX + 1)
     numbers = [fusion.inputs.index(value) for value in op.operands]
     in_place = [(numbers.index(input_), output) for input_, output in fusion.inplace]
-    f = phase_function(fusion, target, fusion.name, aliased=fusion.aliased)
+    f = phase_function(fusion, target)
     inputs = [operand(f, fusion, value) for value in op.operands]
     first: Index = 0
     last: Index = batch
@@ -84,7 +84,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     f.loop(first, last, 1, code.emit)
     cost = CALL_NS + NS_PER_FLOP * routine.flops
     iterations = select(small, batch, minimum(batch, 1))
-    kernel = op_kernel(f, iterations, cost, private_bytes=select(small, code.scratch_bytes, 0))
+    kernel = Kernel.of(op_phase(f, iterations, cost), private_bytes=select(small, code.scratch_bytes, 0))
     return replace(kernel, shared_bytes=select(small, 0, code.scratch_bytes), checks=code.checks())
 
 

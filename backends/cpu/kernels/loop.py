@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import cone, refine
 from stablehlo_py.backends.cpu.kernels import symbolic_loop, tile
-from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, Function, Index
@@ -55,24 +55,20 @@ class _Loop:
         self.aliased = fusion.aliased
 
     def emit(self, cost: float) -> Kernel:
-        f = start_function(self.fusion, self.target)
+        f = phase_function(self.fusion, self.target)
         vectors = -(-self.inner // self.lanes)
         if self.outer == 1:
-            body = self._vector_of_flat(f)
-            description = phase(self.fusion.name, vectors, cost)
-        else:
-            blocks = -(-self.inner // BLOCK) if self.inner > 2 * BLOCK else 1
-            body = self._block(f, blocks)
-            description = phase(self.fusion.name, self.outer * blocks, cost * -(-vectors // blocks) + 2.0)
-        self._streamed(f, body)
-        f.ret()
-        return Kernel.of([f], [description])
+            self._streamed(f, lambda i, nontemporal: self._vector(f, (), f.imul(i, self.lanes), nontemporal))
+            return Kernel.of(phase(f, vectors, cost))
+        blocks = -(-self.inner // BLOCK) if self.inner > 2 * BLOCK else 1
+        self._streamed(f, lambda i, nontemporal: self._block(f, i, blocks, nontemporal))
+        return Kernel.of(phase(f, self.outer * blocks, cost * -(-vectors // blocks) + 2.0))
 
-    def _streamed(self, f: Function, body: Callable[[Index], Callable[[bool], None]]) -> None:
+    def _streamed(self, f: Function, body: Callable[[Index, bool], None]) -> None:
         """The loop over [begin, end), in a version with non-temporal stores too where the results are large."""
 
         def run(nontemporal: bool) -> None:
-            f.loop(f.begin, f.end, 1, lambda i: body(i)(nontemporal), nonempty=True)
+            f.loop(f.begin, f.end, 1, lambda i: body(i, nontemporal), nonempty=True)
 
         if not self._can_stream():
             run(False)
@@ -98,28 +94,13 @@ class _Loop:
             for value in self.fusion.outputs
         )
 
-    # --- bodies: each takes an iteration and returns what emits it ---------------------------------------------------
-
-    def _vector_of_flat(self, f: Function) -> Callable[[Index], Callable[[bool], None]]:
-        def body(i: Index) -> Callable[[bool], None]:
-            return lambda nontemporal: self._vector(f, (), f.imul(i, self.lanes), nontemporal)
-
-        return body
-
-    def _block(self, f: Function, blocks: int) -> Callable[[Index], Callable[[bool], None]]:
+    def _block(self, f: Function, i: Index, blocks: int, nontemporal: bool) -> None:
         step = math.ceil(math.ceil(self.inner / blocks) / self.lanes) * self.lanes
-
-        def body(i: Index) -> Callable[[bool], None]:
-            def emit(nontemporal: bool) -> None:
-                row = affine_of(f.idiv(i, blocks), self.outer - 1)
-                indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
-                low: Index = f.imul(f.irem(i, blocks), step)
-                high = f.imin(f.iadd(low, step), self.inner) if blocks > 1 else self.inner
-                f.loop(low, high, self.lanes, lambda j: self._vector(f, indices, j, nontemporal), nonempty=True)
-
-            return emit
-
-        return body
+        row = affine_of(f.idiv(i, blocks), self.outer - 1)
+        indices = delinearize(f, ((self.outer, row),), self.sizes[:-1], 1)
+        low: Index = f.imul(f.irem(i, blocks), step)
+        high = f.imin(f.iadd(low, step), self.inner) if blocks > 1 else self.inner
+        f.loop(low, high, self.lanes, lambda j: self._vector(f, indices, j, nontemporal), nonempty=True)
 
     def _vector(self, f: Function, outer: Sequence[Affine], start: Index, nontemporal: bool) -> None:
         """One vector of every result, `start` elements into the row."""

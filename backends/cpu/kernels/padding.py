@@ -108,7 +108,6 @@ def emit_padded_copy(
             f.if_(condition, lambda: copier.copy(f, inside, origin, to), lambda: copier.zero(f, to, row))
 
         f.loop(f.begin, f.end, 1, iteration)
-        f.ret()
 
     builder.phase(name, math.prod(d.padded for d in outer), size_hint(row) * 0.15 + 5, emit)
 

@@ -108,7 +108,6 @@ class _PairCopy:
                 self._across(f, at, to, place)
 
         f.loop(f.begin, f.end, 1, row)
-        f.ret()
 
     def _along(self, f: Function, at: Value, to: Value) -> None:
         """A row of pairs whose halves are neighbours along it."""

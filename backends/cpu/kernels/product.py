@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.common.contraction import Contraction, Operand
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
-from stablehlo_py.backends.cpu.kernels.base import Phase
+from stablehlo_py.backends.cpu.kernels.base import Part, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.depthwise import SharedLanes, shared_lanes
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, Gemm, Rooms
 from stablehlo_py.backends.cpu.kernels.gemv import LaneSums, RowStream
@@ -43,15 +44,13 @@ class Scratch:
 
 @dataclass
 class KernelBuilder:
-    """The phases of a kernel under construction. `make(symbol)` opens a function with the phase signature."""
+    """The phases of a kernel under construction."""
 
-    name: str
-    make: Callable[[str], Function]
+    fusion: Fusion
     target: CpuTarget
 
     def __post_init__(self) -> None:
-        self.functions: list[Function] = []
-        self.phases: list[Phase] = []
+        self.parts: list[Part] = []
         self.scratch = Scratch("shared")
         self.private = Scratch("private")
         self._variant = ""
@@ -69,13 +68,11 @@ class KernelBuilder:
             self._variant, self._condition = before
 
     def phase(self, suffix: str, iterations: IntLike, cost: float, emit: Callable[[Function], None]) -> None:
-        """Add a phase: `emit` writes the whole body, with its loop over begin..end and its return."""
-        symbol = "_".join(filter(None, (self.name, self._variant, suffix)))
-        f = self.make(symbol)
+        """Add a phase: `emit` writes the body, with its loop over begin..end."""
+        f = phase_function(self.fusion, self.target, "".join(f"_{part}" for part in (self._variant, suffix) if part))
         emit(f)
-        self.functions.append(f)
         grain = max(1, min(size_hint(iterations), COSTS.grain(cost, COSTS.product_grain_ns)))
-        self.phases.append(Phase(symbol, select(self._condition, iterations, 0), grain, cost))
+        self.parts.append(finished(f, select(self._condition, iterations, 0), cost, grain))
 
 
 def with_best_lanes(contraction: Contraction, arithmetic: Arithmetic) -> Contraction:
@@ -192,7 +189,6 @@ def _pack(builder: KernelBuilder, problem: Problem) -> Rooms:
             f.if_(f.cmp("slt", number, f.index(first)), lambda: emit_first(f, number), lambda: emitters[1][1](f, rest))
 
         f.loop(f.begin, f.end, 1, one)
-        f.ret()
 
     iterations = first + sum(count for count, _ in emitters[1:])
     builder.phase("pack", iterations, 0.3 * size_hint(elements) / size_hint(panels), emit)

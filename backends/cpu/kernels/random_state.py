@@ -2,7 +2,7 @@
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu import grid
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I64, PTR
@@ -15,7 +15,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase of one iteration, which also counts the draw."""
     op = fusion.op("hlo.random_state")
     site = i64(op, "site")
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     record = grid.read(f, operand(f, fusion, op.operands[0]), grid.RECORD, PTR)
     counts = grid.read(f, record, grid.DRAWN, PTR)
     count = f.load(I64, counts, site)
@@ -23,5 +23,4 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     words = [grid.read(f, record, grid.KEY), f.const(0), f.binary("add", count, f.const(site << SITE_SHIFT))]
     for number, word in enumerate(words):
         f.store(word, f.out0, number)
-    f.ret()
-    return Kernel.of([f], [Phase(f.name)])
+    return Kernel.of(finished(f))

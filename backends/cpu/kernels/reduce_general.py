@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, offset, unravel
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -30,9 +30,9 @@ from stablehlo_py.mlir import ir
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over the kept positions."""
     op = fusion.op("stablehlo.reduce")
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     iterations, cost = _Reduction(f, fusion, op, target).emit()
-    return op_kernel(f, iterations, cost)
+    return Kernel.of(op_phase(f, iterations, cost))
 
 
 class _Reduction:

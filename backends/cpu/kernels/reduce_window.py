@@ -13,7 +13,7 @@ from collections.abc import Callable
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.windows import over_window
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
@@ -36,7 +36,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     dimension = cumulative_dimension(windows)
     if dimension is not None:
         return emit_cumulative(fusion, target, op, dimension, windows[dimension], _combine)
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     count = len(op.operands) // 2
     sizes = shape(op.results[0])
     elements = [element(value) for value in op.operands[:count]]
@@ -79,7 +79,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
     f.loop(f.begin, f.end, 1, position)
     cost = 1.0 * size_hint(math.prod(window.width for window in windows)) + 2
-    return op_kernel(f, math.prod(outer) * blocks, cost)
+    return Kernel.of(op_phase(f, math.prod(outer) * blocks, cost))
 
 
 def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.symbols import call_symbol
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -52,7 +52,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     call = read_call(op)
     site = op.attributes[SITE].value if SITE in op.attributes else ""
     pairs = fusion.inplace
-    f = phase_function(fusion, target, fusion.name, aliased=True)
+    f = phase_function(fusion, target, aliased=True)
     table = _Table(f, f"{fusion.name}.table")
     operands = [operand(f, fusion, value) for value in op.operands]
     results = [f.parameters[f"out{number}"] for number in range(len(call.results))]
@@ -80,14 +80,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     status = f.call(call_symbol(call.target), [frame], I32, external=True)
     where = table.text(f"{call.target}\n{site}".encode())
     f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: f.store(where, f.shared))
-    f.ret()
-    kernel = Kernel.of(
-        [f],
-        [Phase(fusion.name)],
-        shared_bytes=SITE_BYTES + MESSAGE_BYTES,
-        tables={table.name: table.global_text()},
-    )
-    return replace(kernel, may_fail=True)
+    tables = {table.name: table.global_text()}
+    return replace(Kernel.of(finished(f), shared_bytes=SITE_BYTES + MESSAGE_BYTES, tables=tables), may_fail=True)
 
 
 class _Table:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -37,19 +37,17 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     _check(op, philox)
     sizes, bits = shape(op.results[1]), element(op.results[1]).bits
     layout = _Layout.of(sizes, bits, 4 if philox else 2)
-    functions, phases = [], []
+    parts = []
     outputs = {value: f"out{number}" for number, value in enumerate(fusion.outputs)}
     if op.results[1] in outputs and layout.counters:
-        f = phase_function(fusion, target, f"{fusion.name}.bits")
+        f = phase_function(fusion, target, ".bits")
         _emit_bits(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[1]]], op, layout, target)
-        functions.append(f)
-        phases.append(op_phase(f.name, -(-layout.counters // target.lanes(32)), 60.0))
+        parts.append(op_phase(f, -(-layout.counters // target.lanes(32)), 60.0))
     if op.results[0] in outputs:
-        f = phase_function(fusion, target, f"{fusion.name}.state")
+        f = phase_function(fusion, target, ".state")
         _emit_state(f, operand(f, fusion, op.operands[0]), f.parameters[outputs[op.results[0]]], op, layout.counters)
-        functions.append(f)
-        phases.append(Phase(f.name, 1, 1, 10.0))
-    return Kernel.of(functions, phases)
+        parts.append(op_phase(f, 1, 10.0))
+    return Kernel.of(*parts)
 
 
 def _check(op: ir.OpView, philox: bool) -> None:
@@ -121,7 +119,6 @@ def _emit_state(f: Function, state: Value, out: Value, op: ir.OpView, counters: 
     if shape(op.operands[0])[0] == 3:
         carry = f.cast("zext", f.cmp("ult", grown, low), I64)
         f.store(f.binary("add", _load_state(f, state, 2), carry), out, 2)
-    f.ret()
 
 
 def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _Layout, target: CpuTarget) -> None:
@@ -158,7 +155,6 @@ def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _La
         f.if_(whole, lambda: f.store(sequence, out, at), some)
 
     f.loop(f.begin, f.end, 1, group)
-    f.ret()
 
 
 def _interleaved(f: Function, words: list[Value]) -> Value:

@@ -18,7 +18,7 @@ from stablehlo_py.backends.common.contraction import Axes, Contraction, Dimensio
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.views import is_elementwise, output_digits, view_of
 from stablehlo_py.backends.cpu.kernels.arithmetic import arithmetic_of, memory_element
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.epilogue import ElementalEpilogue, emit_operand, emit_outputs
 from stablehlo_py.backends.cpu.kernels.gemm import Epilogue, StoreTo
 from stablehlo_py.backends.cpu.kernels.product import KernelBuilder, emit_product, with_best_lanes
@@ -60,14 +60,11 @@ class Rooted:
     """A fusion with one product, `root`, on its way to a kernel."""
 
     def __init__(self, fusion: Fusion, target: CpuTarget, root: ir.OpView) -> None:
-        aliased = fusion.aliased
         self.fusion = fusion
         self.root = root
         self.target = target
         self.arithmetic = arithmetic_of(root.results[0])
-        self.builder = KernelBuilder(
-            fusion.name, lambda symbol: phase_function(fusion, target, symbol, aliased=aliased), target
-        )
+        self.builder = KernelBuilder(fusion, target)
 
     def source(self, value: ir.Value) -> Source:
         """Where an operand of the root is read: in an input if it is a view of one, else in scratch that a first phase
@@ -81,7 +78,7 @@ class Rooted:
 
     def materialized(self, value: ir.Value) -> Source:
         """The operand written densely to scratch, in a phase of its own."""
-        parts, number = self.arithmetic.parts, len(self.builder.phases)
+        parts, number = self.arithmetic.parts, len(self.builder.parts)
         room = self.builder.scratch.take(num_elements(value) * parts, memory_element(value))
         emit_operand(self.builder, self.fusion, value, room, f"operand{number}")
         return Source(room, scaled(digits_of(shape(value)), parts))
@@ -89,7 +86,7 @@ class Rooted:
     def kernel(self) -> Kernel:
         """The finished kernel."""
         made = self.builder
-        return Kernel.of(made.functions, made.phases, shared_bytes=made.scratch.bytes, private_bytes=made.private.bytes)
+        return Kernel.of(*made.parts, shared_bytes=made.scratch.bytes, private_bytes=made.private.bytes)
 
     def emit(
         self,
@@ -161,7 +158,7 @@ def emit_rooted(fusion: Fusion, target: CpuTarget, name: str, phases: Callable[[
         raise InternalError(f"a fusion of kind '{fusion.kind}' must hold one '{name}', not {len(roots)}", op=name)
     rooted = Rooted(fusion, target, roots[0])
     if all(num_elements(output) == 0 for output in fusion.outputs):
-        rooted.builder.phase("", 0, 0.0, lambda f: f.ret())
+        rooted.builder.phase("", 0, 0.0, lambda f: None)
     elif any(num_elements(operand) == 0 for operand in rooted.root.operands):
         emit_outputs(rooted.builder, fusion, rooted.root, rooted.arithmetic, None, ())
     else:

@@ -16,8 +16,8 @@ from stablehlo_py.backends.common.iteration import cone, refine
 from stablehlo_py.backends.common.loops import nest
 from stablehlo_py.backends.common.reduction import Reduction, at_place, finish, reduction_levels, reductions
 from stablehlo_py.backends.cpu.kernels import column, loop
-from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import empty, lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.kernels.reduction import Sweep
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -139,16 +139,15 @@ class _Row:
     # --- emission ----------------------------------------------------------------------------------------------------
 
     def emit(self) -> Kernel:
-        f = start_function(self.fusion, self.target)
+        f = phase_function(self.fusion, self.target)
         groups = -(-self.rows // self.lanes) if self.across else self.rows
         f.loop(f.begin, f.end, 1, lambda i: self._row(f, i), nonempty=True)
-        f.ret()
         vectors = size_hint(self.columns if self.across else -(-self.columns // self.lanes))
         cost = (
             COSTS.vector_ns(self.values, len(self.fusion.inputs) * len(self.roots), len(self.fusion.outputs)) * vectors
             + 5.0
         )
-        return Kernel.of([f], [phase(self.fusion.name, groups, cost)], private_bytes=self.private_bytes)
+        return Kernel.of(phase(f, groups, cost), private_bytes=self.private_bytes)
 
     def _row(self, f: Function, i: Index) -> None:
         e = Elemental(f, self.fusion, self.target, self.lanes)

@@ -14,7 +14,7 @@ from functools import partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import nest, offset
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -70,21 +70,13 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One copy phase per operand that is not updated in place, then the updates."""
     op = fusion.op("stablehlo.scatter")
     count = (len(op.operands) - 1) // 2
-    functions, phases = [], []
-    for number in range(count):
-        copied = copy_phase(fusion, op.operands[number], number, target)
-        if copied:
-            functions.append(copied[0])
-            phases.append(copied[1])
+    copies = [copy_phase(fusion, op.operands[number], number, target) for number in range(count)]
+    parts = [copied for copied in copies if copied]
     layout = _layout(op, count)
     if num_elements(op.operands[count + 1]):
-        symbol = f"{fusion.name}.update"
-        f = phase_function(fusion, target, symbol, aliased=bool(fusion.inplace))
-        iterations, cost = _emit_updates(f, fusion, op, count, layout, target)
-        f.ret()
-        functions.append(f)
-        phases.append(Phase(symbol, iterations, 1, cost))
-    return Kernel.of(functions, phases)
+        f = phase_function(fusion, target, ".update")
+        parts.append(op_phase(f, *_emit_updates(f, fusion, op, count, layout, target)))
+    return Kernel.of(*parts)
 
 
 def _emit_updates(

@@ -12,7 +12,7 @@ import math
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import nest, offset
 from stablehlo_py.backends.common.windows import over_window
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -31,27 +31,20 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     op = fusion.op("stablehlo.select_and_scatter")
     windows = windows_of(op)
     sizes, source_sizes = shape(op.operands[0]), shape(op.operands[1])
-    functions, phases = [], []
     fill_here = op.operands[2] in fusion.inputs
     filled = None if fill_here else copy_phase(fusion, op.operands[2], 0, target)
-    symbol = f"{fusion.name}.select"
-    f = phase_function(fusion, target, symbol)
+    f = phase_function(fusion, target, ".select")
     parallel = 0
     while parallel < len(sizes) - 1 and windows[parallel].trivial:
         parallel += 1
     iterations = math.prod(sizes[:parallel])
     slice_elements = math.prod(sizes[parallel:])
     of = element(op.operands[0])
-    if filled:
-        functions.append(filled[0])
-        phases.append(filled[1])
     _emit(f, fusion, op, windows, parallel, target, fill=fill_here)
-    f.ret()
-    functions.append(f)
     visits = size_hint(math.prod(source_sizes[parallel:])) * size_hint(math.prod(window.width for window in windows))
     cost = 3.0 * visits + size_hint(slice_elements)
-    phases.append(Phase(symbol, iterations, 1, cost / (4 if not of.is_complex else 1)))
-    return Kernel.of(functions, phases)
+    selected = op_phase(f, iterations, cost / (4 if not of.is_complex else 1))
+    return Kernel.of(filled, selected) if filled else Kernel.of(selected)
 
 
 def _emit(

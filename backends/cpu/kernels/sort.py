@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -33,7 +33,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     stride = row_major_strides(sizes)[dimension] if sizes else 1
     rows = math.prod(sizes) // (size or 1)
     elements = [element(value) for value in op.operands]
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     compare = combiner(f, op)
 
     def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
@@ -73,4 +73,4 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         f.loop(f.begin, f.end, 1, row)
     records = size_hint(size)
     cost = records * (4.0 + 3.0 * merge_passes(records))
-    return op_kernel(f, rows if size else 0, cost, private_bytes=used)
+    return Kernel.of(op_phase(f, rows if size else 0, cost), private_bytes=used)

@@ -19,7 +19,7 @@ import numpy as np
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import end_if_asked, pack, tree, unpack
 from stablehlo_py.backends.cpu.kernels import registers
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.registers import Pick, Registers
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
@@ -55,15 +55,13 @@ Place = tuple[int, ...]
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One serial phase of straight-line code and loops."""
-    aliased = fusion.aliased
-    f = phase_function(fusion, target, fusion.name, aliased=aliased)
+    f = phase_function(fusion, target)
     emitter = _Emitter(f, fusion)
     emitter.run()
-    if emitter.block is not None:
-        f.store(f.null(), f.shared)
-    f.ret()
     loops = emitter.block is not None
-    return replace(Kernel.of([f], [Phase(fusion.name)], shared_bytes=8 if loops else 0), loops=loops)
+    if loops:
+        f.store(f.null(), f.shared)
+    return replace(Kernel.of(finished(f), shared_bytes=8 if loops else 0), loops=loops)
 
 
 def _places(sizes: Sequence[int]) -> itertools.product[Place]:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space
 from stablehlo_py.backends.cpu.kernels import tile
-from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase, start_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -63,12 +63,11 @@ class _SymbolicLoop:
         self.lanes = lanes_for(target, [*_computed(fusion), *fusion.outputs], self.inner)
 
     def emit(self, cost: float) -> Kernel:
-        f = start_function(self.fusion, self.target, self.suffix)
+        f = phase_function(self.fusion, self.target, self.suffix)
         blocks = -(-self.inner // BLOCK)
         f.loop(f.begin, f.end, 1, lambda i: self._block(f, i, blocks))
-        f.ret()
         vectors = -(-min(size_hint(self.inner), BLOCK) // self.lanes)
-        return Kernel.of([f], [phase(self.fusion.name + self.suffix, self.outer * blocks, cost * vectors + 2.0)])
+        return Kernel.of(phase(f, self.outer * blocks, cost * vectors + 2.0))
 
     def _block(self, f: Function, i: Index, blocks: IntLike) -> None:
         row = affine_of(f.idiv(i, blocks), self.outer - 1)

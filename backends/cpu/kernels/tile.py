@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space
-from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two, start_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, phase, power_of_two
 from stablehlo_py.backends.cpu.kernels.transposing import transposed
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -156,7 +156,7 @@ def emit(
     others = [size for loop, size in enumerate(space.sizes) if loop not in (row_loop, column_loop)]
     row_tiles, column_tiles = -(-rows // lanes), -(-columns // lanes)
     work = [value for value in values if value.owner.name not in ("hlo.transpose", "hlo.reshape", "hlo.broadcast")]
-    f = start_function(fusion, target, suffix)
+    f = phase_function(fusion, target, suffix)
 
     def tile(outer: Sequence[Affine], row: Variable | int, number: Index) -> None:
         column_start = f.imul(number, lanes)
@@ -189,6 +189,5 @@ def emit(
         f.loop(0, column_tiles, 1, lambda number: tile(outer, row, number))
 
     f.loop(f.begin, f.end, 1, strip, nonempty=is_known(rows, columns))
-    f.ret()
     cost = COSTS.vector_ns(values, 2 * len(space.loads), len(fusion.outputs)) * lanes * size_hint(column_tiles)
-    return Kernel.of([f], [phase(fusion.name + suffix, math.prod(others) * row_tiles, cost)])
+    return Kernel.of(phase(f, math.prod(others) * row_tiles, cost))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -36,7 +36,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     sizes, k = shape(op.operands[0]), int(symint(op, "k"))
     size, rows = int(sizes[-1]), math.prod(sizes[:-1])
     of, indices = element(op.operands[0]), element(op.results[1])
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     source = operand(f, fusion, op.operands[0])
     used = 0
     columns: list[Value] = []
@@ -81,7 +81,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     cost = size * 1.5 + k * k if keep else size * (4.0 + 3.0 * merge_passes(size))
     if select:
         cost = size * 2.0 + 4 * capacity * (4.0 + 3.0 * merge_passes(capacity))
-    return op_kernel(f, rows if k else 0, cost, private_bytes=used)
+    return Kernel.of(op_phase(f, rows if k else 0, cost), private_bytes=used)
 
 
 def _keep_best(

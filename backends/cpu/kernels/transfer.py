@@ -8,7 +8,7 @@ import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu import channels, grid
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
@@ -32,12 +32,11 @@ def _transfer(fusion: Fusion, target: CpuTarget, body: Body, tables: Mapping[str
     """A kernel whose body takes the process and the address of the tensor: the operand after the token, else the first
     result."""
     op = fusion.ops[0]
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     outgoing = len(op.operands) > 2
     data = operand(f, fusion, op.operands[2]) if outgoing else f.parameters["out0"]
     body(f, operand(f, fusion, op.operands[0]), data)
-    f.ret()
-    return Kernel.of([f], [Phase(fusion.name)], tables=tables, communicates=text(op, "origin"))
+    return Kernel.of(finished(f), tables=tables, communicates=text(op, "origin"))
 
 
 def _at_port(fusion: Fusion, target: CpuTarget) -> Kernel:

@@ -13,7 +13,7 @@ from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.kernels.transposing import load_rows, store_rows
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -68,12 +68,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         unit=flag(op, "unit_diagonal"),
     )
     most = target.lanes(of.compute.bits)
-    functions: list[Function] = []
-    phases: list[Phase] = []
+    parts: list[Part] = []
     private: IntLike = 0
     for lanes, vectors, served in _widths(sides, most, left):
-        name = f"{fusion.name}.{lanes * vectors}" if functions else fusion.name
-        f = phase_function(fusion, target, name)
+        f = phase_function(fusion, target, f".{lanes * vectors}" if parts else "")
         groups = -(-sides // (lanes * vectors)) if sides else 0
         if n and sides:
             matrix = operand(f, fusion, op.operands[0])
@@ -82,12 +80,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             solve = partial(group.solve, groups=groups, known=known, out=out)
             f.loop(f.begin, f.end, 1, solve)
             private = maximum(private, 0 if left else n * lanes * of.bytes)
-        f.ret()
-        functions.append(f)
         cost = size_hint(n) ** 2 * 0.5 * vectors
         iterations = select(served, systems.batch * groups, 0) if n else 0
-        phases.append(op_phase(name, iterations, cost))
-    return Kernel.of(functions, phases, private_bytes=private)
+        parts.append(op_phase(f, iterations, cost))
+    return Kernel.of(*parts, private_bytes=private)
 
 
 def _widths(sides: IntLike, most: int, left: bool) -> list[tuple[int, int, IntLike]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_kernel, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import complex as complex_math
@@ -48,14 +48,14 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             f"'{TARGET}' takes three diagonals of n numbers and n x sides of them, of one type of {', '.join(FLOATS)}"
         )
     of = element(op.operands[0])
-    f = phase_function(fusion, target, fusion.name)
+    f = phase_function(fusion, target)
     systems, row_bytes = math.prod(batch), -(-sides * of.bytes // 64) * 64
     if n and sides:
         pointers = [operand(f, fusion, value) for value in op.operands]
         code = _System(f, of, n, sides, f.gep(f.private, row_bytes, I8))
         f.loop(f.begin, f.end, 1, lambda number: code.solve(number, pointers, f.parameters["out0"]))
     cost = 40.0 * int(n) * int(sides + 1)
-    return op_kernel(f, systems if n and sides else 0, cost, private_bytes=row_bytes + 3 * n * of.bytes)
+    return Kernel.of(op_phase(f, systems if n and sides else 0, cost), private_bytes=row_bytes + 3 * n * of.bytes)
 
 
 class _System:
