@@ -8,6 +8,7 @@ shuffles, inserts or nothing at all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -31,23 +32,22 @@ class Registers:
 
     shape: tuple[int, ...]
     element: Element
-    elements: int
     chunks: tuple[Lanes, ...]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
 
     @property
     def width(self) -> int:
         return chunk_width(self.elements)
 
 
-def chunk_count(elements: int) -> int:
-    """Number of chunks of a value with this many elements."""
-    return -(-elements // chunk_width(elements))
-
-
-def splat(f: Function, shape: tuple[int, ...], of: Element, elements: int, scalar: Lanes) -> Registers:
+def splat(f: Function, shape: tuple[int, ...], of: Element, scalar: Lanes) -> Registers:
     """One scalar everywhere."""
-    chunk = types.splat(f, scalar, chunk_width(elements))
-    return Registers(shape, of, elements, (chunk,) * chunk_count(elements))
+    elements = math.prod(shape)
+    width = chunk_width(elements)
+    return Registers(shape, of, (types.splat(f, scalar, width),) * -(-elements // width))
 
 
 def elementwise(
@@ -61,7 +61,7 @@ def elementwise(
         if key not in known:
             known[key] = rule(*row)
         chunks.append(known[key])
-    return Registers(shape, of, operands[0].elements, tuple(chunks))
+    return Registers(shape, of, tuple(chunks))
 
 
 def scalar_at(f: Function, held: Registers, position: int) -> Lanes:
@@ -77,11 +77,11 @@ Pick = tuple[Registers, int]
 
 def collect(f: Function, shape: tuple[int, ...], of: Element, picks: Sequence[Pick]) -> Registers:
     """The value whose element i is element `picks[i][1]` of `picks[i][0]`."""
-    count, width = len(picks), chunk_width(len(picks))
+    width = chunk_width(len(picks))
     if width == 1:
-        return Registers(shape, of, count, tuple(scalar_at(f, held, position) for held, position in picks))
-    chunks = [_gathered(f, of, picks[start : start + width]) for start in range(0, count, width)]
-    return Registers(shape, of, count, tuple(chunks))
+        return Registers(shape, of, tuple(scalar_at(f, held, position) for held, position in picks))
+    chunks = [_gathered(f, of, picks[start : start + width]) for start in range(0, len(picks), width)]
+    return Registers(shape, of, tuple(chunks))
 
 
 def _gathered(f: Function, of: Element, picks: Sequence[Pick]) -> Lanes:
@@ -113,11 +113,7 @@ def _gathered(f: Function, of: Element, picks: Sequence[Pick]) -> Lanes:
 def _shuffled(f: Function, a: Lanes, b: Lanes, lanes: list[int]) -> Lanes:
     if lanes == list(range(WIDTH)):
         return a
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return f.shuffle(a[0], b[0], lanes), f.shuffle(a[1], b[1], lanes)
-    assert isinstance(a, Value)
-    assert isinstance(b, Value)
-    return f.shuffle(a, b, lanes)
+    return types.each(lambda left, right: f.shuffle(left, right, lanes), a, b)
 
 
 def _inserted(f: Function, of: Element, scalars: Sequence[Lanes]) -> Lanes:
@@ -130,17 +126,16 @@ def _inserted(f: Function, of: Element, scalars: Sequence[Lanes]) -> Lanes:
     return result
 
 
-def load(
-    f: Function, shape: tuple[int, ...], of: Element, elements: int, pointer: Value, offset: Index = 0
-) -> Registers:
+def load(f: Function, shape: tuple[int, ...], of: Element, pointer: Value, offset: Index = 0) -> Registers:
     """Consecutive elements from memory."""
+    elements = math.prod(shape)
     width = chunk_width(elements)
     chunks = []
     for start in range(0, elements, width):
         rest = elements - start
         mask = f.tail_mask(rest, width) if rest < width else None
         chunks.append(types.load(f, of, pointer, f.iadd(offset, start), width, mask))
-    return Registers(shape, of, elements, tuple(chunks))
+    return Registers(shape, of, tuple(chunks))
 
 
 def store(f: Function, held: Registers, pointer: Value, offset: Index = 0) -> None:
@@ -160,8 +155,8 @@ def reduce_all(f: Function, held: Registers, start: Lanes, rule: Callable[[Lanes
     rest = held.elements % WIDTH
     scalars: list[Lanes] = [start]
     if rest:  # the padded chunk's elements are taken one by one
-        last = Registers((), held.element, WIDTH, (chunks.pop(),))
-        scalars += [types.each(lambda part, lane=lane: f.extract(part, lane), last.chunks[0]) for lane in range(rest)]
+        last = chunks.pop()
+        scalars += [types.each(lambda part, lane=lane: f.extract(part, lane), last) for lane in range(rest)]
     if chunks:
         folded = tree(chunks, rule)
         half = WIDTH // 2

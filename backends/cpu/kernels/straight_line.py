@@ -85,7 +85,7 @@ class _Emitter:
             if not always_at_most(num_elements(value), MAX_REGISTERS):
                 self.held[value] = Memory(shape(value), of, pointer)
             else:
-                self.held[value] = registers.load(self.f, static_shape(value), of, int(num_elements(value)), pointer)
+                self.held[value] = registers.load(self.f, static_shape(value), of, pointer)
         for op in self.fusion.ops:
             self._op(op)
         for number, value in enumerate(self.fusion.outputs):
@@ -136,8 +136,7 @@ class _Emitter:
         held = self.holding(value)
         if isinstance(held, Registers):
             return held
-        sizes = tuple(map(int, held.shape))
-        return registers.load(self.f, sizes, held.element, math.prod(sizes), held.pointer)
+        return registers.load(self.f, tuple(map(int, held.shape)), held.element, held.pointer)
 
     def scalar(self, value: ir.Value) -> Lanes:
         """The one element of a value."""
@@ -151,41 +150,35 @@ class _Emitter:
 
     def _constant(self, op: ir.OpView) -> None:
         result = op.results[0]
-        of, array, count = element(result), constant_value(op).reshape(-1), int(num_elements(result))
-        width = registers.chunk_width(count)
+        of, array = element(result), constant_value(op).reshape(-1)
+        width = registers.chunk_width(len(array))
         chunks = []
-        for start in range(0, count, width):
+        for start in range(0, len(array), width):
             part = [number.item() for number in array[start : start + width]]
             part += part[-1:] * (width - len(part))
             if all(number == part[0] for number in part):
                 chunks.append(types.constant(self.f, of, part[0], width))
             else:
-                scalars = [types.constant(self.f, of, number) for number in part]
-                held = Registers((len(part),), of, registers.SCALARS, tuple(scalars))
-                chunks.append(
-                    registers.collect(self.f, (len(part),), of, [(held, i) for i in range(len(part))]).chunks[0]
-                )
-        self.held[result] = Registers(static_shape(result), of, count, tuple(chunks))
+                ones = [Registers((), of, (types.constant(self.f, of, number),)) for number in part]
+                chunks += registers.collect(self.f, (width,), of, [(one, 0) for one in ones]).chunks
+        self.held[result] = Registers(static_shape(result), of, tuple(chunks))
 
     def _iota(self, op: ir.OpView) -> None:
         result = op.results[0]
         of, dimension = element(result), i64(op, "dimension")
         size = static_shape(result)[dimension]
         scalars = [rounded(self.f, of, types.constant(self.f, of, i)) for i in range(size)]
-        counts = [Registers((), of, 1, (scalar,)) for scalar in scalars]
+        counts = [Registers((), of, (scalar,)) for scalar in scalars]
         self._collect(op, [(counts[place[dimension]], 0) for place in _places(static_shape(result))])
 
     def _broadcast(self, op: ir.OpView) -> None:
         result = op.results[0]
-        count = num_elements(result)
-        if not always_at_most(count, MAX_REGISTERS):
+        if not always_at_most(num_elements(result), MAX_REGISTERS):
             self._fill(op)
             return
         source = self.registers(op.operands[0])
         if source.elements == 1:
-            self.held[result] = registers.splat(
-                self.f, static_shape(result), source.element, int(count), source.chunks[0]
-            )
+            self.held[result] = registers.splat(self.f, static_shape(result), source.element, source.chunks[0])
             return
         self._move(op)
 
@@ -227,12 +220,11 @@ class _Emitter:
             self._collect(op, [(held, int(offset)) for offset in offsets])
             return
         if offsets and list(offsets) == list(range(offsets[0], offsets[0] + len(offsets))):
-            self.held[result] = registers.load(
-                self.f, static_shape(result), held.element, len(offsets), held.pointer, self.f.iadd(base, offsets[0])
-            )
+            at = self.f.iadd(base, offsets[0])
+            self.held[result] = registers.load(self.f, static_shape(result), held.element, held.pointer, at)
             return
         ones = [
-            Registers((), held.element, 1, (types.load(self.f, held.element, held.pointer, self.f.iadd(base, offset)),))
+            Registers((), held.element, (types.load(self.f, held.element, held.pointer, self.f.iadd(base, offset)),))
             for offset in offsets
         ]
         self._collect(op, [(one, 0) for one in ones])
@@ -283,7 +275,7 @@ class _Emitter:
             self._overwrite(target)
             self.held[result] = target
         else:
-            self.held[result] = registers.load(self.f, held.shape, held.element, held.elements, target.pointer)
+            self.held[result] = registers.load(self.f, held.shape, held.element, target.pointer)
 
     def _reduce(self, op: ir.OpView) -> None:
         source, dimensions, result = self.registers(op.operands[0]), i64s(op, "dimensions"), op.results[0]
@@ -292,18 +284,18 @@ class _Emitter:
         rule = partial(combine, self.f, text(op, "kind"), of)
         if num_elements(result) == 1:
             total = registers.reduce_all(self.f, source, start, rule)
-            self.held[result] = Registers(static_shape(result), of, 1, (rounded(self.f, of, total),))
+            self.held[result] = Registers(static_shape(result), of, (rounded(self.f, of, total),))
             return
         kept = [d for d in range(len(source.shape)) if d not in dimensions]
         counts = [math.prod(source.shape[d] for d in each) for each in (dimensions, kept)]
-        layers = [registers.splat(self.f, static_shape(result), of, int(num_elements(result)), start)]
+        layers = [registers.splat(self.f, static_shape(result), of, start)]
         for numbers in _numbered(source).transpose(*dimensions, *kept).reshape(counts):
             layers.append(registers.collect(self.f, static_shape(result), of, _picks(source, numbers)))
         chunks = [
             rounded(self.f, of, tree(list(column), rule))
             for column in zip(*(layer.chunks for layer in layers), strict=True)
         ]
-        self.held[result] = Registers(static_shape(result), of, int(num_elements(result)), tuple(chunks))
+        self.held[result] = Registers(static_shape(result), of, tuple(chunks))
 
     def _dot(self, op: ir.OpView) -> None:
         sides = [self.registers(operand) for operand in op.operands]
@@ -324,7 +316,7 @@ class _Emitter:
             else:
                 total = registers.elementwise(sizes, of, [total, product], partial(combine, self.f, "add", of))
         if total is None:
-            total = registers.splat(self.f, sizes, of, int(num_elements(result)), types.constant(self.f, of, 0))
+            total = registers.splat(self.f, sizes, of, types.constant(self.f, of, 0))
         self.held[result] = replace(total, chunks=tuple(rounded(self.f, of, chunk) for chunk in total.chunks))
 
     # --- control flow ------------------------------------------------------------------------------------------------
