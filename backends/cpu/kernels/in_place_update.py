@@ -117,16 +117,11 @@ class _Update:
         f = phase_function(self.fusion, self.target, suffix)
 
         def vector(outer: Sequence[Affine], start: Index) -> None:
-            e = Elemental(
-                f,
-                self.fusion,
-                self.target,
-                lanes,
-                {value: f.gep(f.shared, scratch, I8)} if scratch is not None else None,
-            )
-            whole, mask = inner % lanes == 0, None
-            if not whole:
-                mask = f.tail_mask(f.isub(inner, start), lanes)
+            e = Elemental(f, self.fusion, self.target, lanes)
+            if scratch is not None:
+                staged = f.gep(f.shared, scratch, I8)
+                e.bind(value, lambda e, place: e.read(element(value), staged, place))
+            mask = None if inner % lanes == 0 else f.tail_mask(f.isub(inner, start), lanes)
             place = delinearized(sizes, [*outer, lane_index(start, inner, lanes, lanes)])
             result = e.at(value, place, mask)
             pointer, to = destination(f, e, place)

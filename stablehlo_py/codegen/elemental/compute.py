@@ -32,7 +32,6 @@ from stablehlo_py.codegen.types import (
     element,
     from_bits,
     lane_count,
-    level_of,
     parts,
     splat,
     to_bits,
@@ -173,9 +172,7 @@ def _reduce(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     start = e.value(op.operands[1], ())
     if 0 in sizes:
         return start
-    lanes = 1 if all(index.uniform for index in kept) else e.lanes
-    level = max([f.safe_level, level_of(start), *(index.level for index in kept)])
-    with f.at_level(max(level, e.predicate.level if e.predicate else 0)):
+    with e.summed(kept, start) as lanes:
 
         def step(indices: list[Affine], total: Lanes) -> Lanes:
             moving, fixed = iter(indices), iter(kept)
@@ -183,8 +180,7 @@ def _reduce(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
                 (count, next(moving if group[0] in reduced else fixed))
                 for group, count in zip(groups, counts, strict=True)
             ]
-            part = splat(f, e.value(operand, digits(at)), lanes)
-            return total if isinstance(f, DryRun) else arith.combine(f, kind, of, total, part)
+            return e.combine(kind, of, total, splat(f, e.value(operand, digits(at)), lanes))
 
         return arith.rounded(f, of, loops(e, inner, splat(f, start, lanes), step))
 
@@ -199,35 +195,31 @@ def _dot(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     right_free = [d for d in range(len(shape(rhs))) if d not in rhs_batch + rhs_contract]
     indices = delinearize(f, place, shape(op.results[0]), e.lanes)
     counts = [shape(lhs)[d] for d in contract]
-    lanes = 1 if all(index.uniform for index in indices) else e.lanes
-    if 0 in counts:
-        return splat(f, arith.rounded(f, of, constant(f, of, 0)), lanes)
     shared = len(batch)
     of_left = dict(zip((*batch, *left_free), indices, strict=False))
     of_right = dict(
         zip((*rhs_batch, *right_free), [*indices[:shared], *indices[shared + len(left_free) :]], strict=True)
     )
+    with e.summed(indices) as lanes:
+        if 0 in counts:
+            return splat(f, arith.rounded(f, of, constant(f, of, 0)), lanes)
 
-    def product(moving: list[Affine]) -> Lanes:
-        left, right = (
-            of_left | dict(zip(contract, moving, strict=True)),
-            of_right | dict(zip(rhs_contract, moving, strict=True)),
-        )
-        a = e.value(lhs, digits([(size, left[d]) for d, size in enumerate(shape(lhs))]))
-        b = e.value(rhs, digits([(size, right[d]) for d, size in enumerate(shape(rhs))]))
-        a = splat(f, convert(f, element(lhs), of, a), lanes)
-        b = splat(f, convert(f, element(rhs), of, b), lanes)
-        return a if isinstance(f, DryRun) else arith.combine(f, "multiply", of, a, b)
+        def step(moving: list[Affine], total: Lanes) -> Lanes:
+            left = of_left | dict(zip(contract, moving, strict=True))
+            right = of_right | dict(zip(rhs_contract, moving, strict=True))
+            return e.combine("add", of, total, product(e, of, ((lhs, left), (rhs, right)), lanes))
 
-    level = max([f.safe_level, *(index.level for index in indices)])
-    with f.at_level(max(level, e.predicate.level if e.predicate else 0)):
-        zero = arith.identity(f, "add", of, lanes)
-        total = loops(e, counts, zero, lambda moving, sum_: _accumulated(f, of, sum_, product(moving)))
-        return arith.rounded(f, of, total)
+        return arith.rounded(f, of, loops(e, counts, arith.identity(f, "add", of, lanes), step))
 
 
-def _accumulated(f: Function, of: Element, total: Lanes, part: Lanes) -> Lanes:
-    return total if isinstance(f, DryRun) else arith.combine(f, "add", of, total, part)
+def product(e: Elemental, of: Element, sides: Sequence[tuple[ir.Value, dict[int, Affine]]], lanes: int) -> Lanes:
+    """The product of elements of two values, each with an index for every dimension, in the type `of` of their sum."""
+    values = [e.value(side, digits((size, index[d]) for d, size in enumerate(shape(side)))) for side, index in sides]
+    a, b = (
+        splat(e.f, convert(e.f, element(side), of, value), lanes)
+        for (side, _), value in zip(sides, values, strict=True)
+    )
+    return e.combine("multiply", of, a, b)
 
 
 # --- bits ------------------------------------------------------------------------------------------------------------

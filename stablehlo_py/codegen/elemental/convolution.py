@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Value
-from stablehlo_py.codegen.conversions import convert
-from stablehlo_py.codegen.elemental.compute import loops
+from stablehlo_py.codegen.elemental.compute import loops, product
 from stablehlo_py.codegen.elemental.core import RULES, Elemental
 from stablehlo_py.codegen.elemental.shape import grid
-from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, both, delinearize, digits, divmod_, scale
+from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, add, both, delinearize, divmod_, scale
 from stablehlo_py.codegen.types import Lanes, element, splat
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import Window, spatial_windows
@@ -24,7 +23,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
     """Sum over kernel places and input features; the input is zero outside and between its dilated elements."""
     f, of = e.f, element(op.results[0])
     lhs, rhs = op.operands[0], op.operands[1]
-    inputs, kernel, result = shape(lhs), shape(rhs), shape(op.results[0])
+    kernel, result = shape(rhs), shape(op.results[0])
     input_dims, kernel_dims, output_dims = (i64s(op, f"{name}_dims") for name in ("input", "kernel", "output"))
     at = delinearize(f, place, result, e.lanes)
     batch, feature = at[output_dims[0]], at[output_dims[1]]
@@ -38,10 +37,8 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         batch = add(f, batch, scale(f, group, result[output_dims[0]]))
     windows = spatial_windows(op)
     counts = [*(kernel[dimension] for dimension in kernel_dims[2:]), features]
-    lanes = 1 if all(index.uniform for index in at) else e.lanes
-    zero = arith.identity(f, "add", of, lanes)
 
-    def product(moving: list[Affine]) -> Lanes:
+    def part(moving: list[Affine], zero: Lanes, lanes: int) -> Lanes:
         *taps, depth = moving
         left = {input_dims[0]: batch, input_dims[1]: add(f, first_feature, depth)}
         right = {kernel_dims[0]: depth, kernel_dims[1]: feature}
@@ -60,25 +57,16 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
 
         def inner() -> Lanes:
             with e.predicated(condition):
-                sides = [
-                    e.value(value, digits([(size, index[d]) for d, size in enumerate(sizes)]))
-                    for value, sizes, index in ((lhs, inputs, left), (rhs, kernel, right))
-                ]
-            a, b = (
-                splat(f, convert(f, element(value), of, side), lanes)
-                for value, side in zip((lhs, rhs), sides, strict=True)
-            )
-            return a if isinstance(f, DryRun) else arith.combine(f, "multiply", of, a, b)
+                return product(e, of, ((lhs, left), (rhs, right)), lanes)
 
         return inner() if isinstance(f, DryRun) or condition is None else e.choose(condition, inner, lambda: zero)
 
-    def step(moving: list[Affine], total: Lanes) -> Lanes:
-        part = product(moving)
-        return total if isinstance(f, DryRun) else arith.combine(f, "add", of, total, splat(f, part, lanes))
-
-    level = max([f.safe_level, *(index.level for index in at)])
-    with f.at_level(max(level, e.predicate.level if e.predicate else 0)):
-        return arith.rounded(f, of, loops(e, counts, zero, step))
+    with e.summed(at) as lanes:
+        zero = arith.identity(f, "add", of, lanes)
+        total = loops(
+            e, counts, zero, lambda moving, sum_: e.combine("add", of, sum_, splat(f, part(moving, zero, lanes), lanes))
+        )
+        return arith.rounded(f, of, total)
 
 
 def _input_index(e: Elemental, window: Window, output: Affine, tap: Affine) -> tuple[Affine, Value | None]:

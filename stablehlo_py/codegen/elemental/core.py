@@ -14,7 +14,7 @@ Values can be overridden (`bind`): results of reductions and contractions, rows 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -84,26 +84,17 @@ class Elemental:
 
     Args:
         f: the function that code is emitted into.
-        fusion: its `inputs` are read through the parameters in0, in1 ... unless `bases` says otherwise.
+        fusion: its `inputs` are read through the parameters in0, in1 ...
         target: the CPU; its vector width decides how masked narrow loads are done.
         lanes: lanes of a vector evaluation; 1 for scalar code.
-        bases: pointers of tensors in memory, in addition to the inputs.
     """
 
-    def __init__(
-        self,
-        f: Function,
-        fusion: FusionLike,
-        target: TargetLike,
-        lanes: int,
-        bases: Mapping[ir.Value, Value] | None = None,
-    ) -> None:
+    def __init__(self, f: Function, fusion: FusionLike, target: TargetLike, lanes: int) -> None:
         self.f, self.target, self.lanes = f, target, lanes
         self.predicate: Value | None = None
         self._bases: dict[ir.Value, Value] = {}
         for number, value in enumerate(fusion.inputs):
             self._bases[value] = f.null() if isinstance(f, DryRun) else f.parameters[f"in{number}"]
-        self._bases.update(bases or {})
         self._providers: dict[ir.Value, Provider] = {}
         self._numbers: dict[ir.Value, int] = {}
         self._serial = next(_serials)
@@ -154,7 +145,7 @@ class Elemental:
             return self.f.remember(key, result)
 
     def is_stored(self, value: ir.Value) -> bool:
-        """Whether the value is read from memory (an input, or in `bases`)."""
+        """Whether the value is read from memory (an input)."""
         return value in self._bases
 
     # --- evaluation --------------------------------------------------------------------------------------------------
@@ -182,6 +173,18 @@ class Elemental:
         spread = [splat(self.f, operand, lanes) for operand in operands]
         with self.f.at_level(level_of(*spread)):
             return arith.apply(self.f, op, spread)
+
+    def combine(self, kind: str, of: Element, a: Lanes, b: Lanes) -> Lanes:
+        """`arith.combine`; nothing in a dry run."""
+        return a if isinstance(self.f, DryRun) else arith.combine(self.f, kind, of, a, b)
+
+    @contextmanager
+    def summed(self, indices: Sequence[Affine], *values: Lanes) -> Iterator[int]:
+        """Inside, a loop is emitted at the outermost level where indices and values are available and loads are safe;
+        gives the lanes that its sums need."""
+        level = max([self.f.safe_level, *(index.level for index in indices), *map(level_of, values)])
+        with self.f.at_level(max(level, self.predicate.level if self.predicate else 0)):
+            yield 1 if all(index.uniform for index in indices) else self.lanes
 
     def _unknown(self, f: DryRun, of: Element, lanes: int) -> Lanes:
         one = f.unknown(vector(lanes, of.compute))
