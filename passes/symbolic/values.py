@@ -1,17 +1,20 @@
 """Shape computations, interpreted: integer tensors of few elements whose elements are known sizes.
 
-A value is the tuple of its elements, row-major; None where they are not known. An i1 is 0 or 1.
+A value is the tuple of its elements, row-major; None where they are not known. An i1 is 0 or 1. Rules compute as NumPy
+does, on arrays of ints and SymInts.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from stablehlo_py.dialect import symint
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.ops.shape import broadcast_array
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.symint import IntLike, SymInt, is_known
 from stablehlo_py.dialect.types import element_type, i64, i64s, is_bool, is_integer, is_unsigned
@@ -22,7 +25,8 @@ MAX_ELEMENTS = 64  # of a value that is followed
 MAX_TEXT = 1000  # of an element that is; what is longer is no size, and may double with every op
 
 Elements: TypeAlias = "tuple[IntLike, ...] | None"
-Rule = Callable[[ir.Operation, Sequence["tuple[IntLike, ...]"]], Elements]
+Array = np.ndarray
+Rule = Callable[..., "Array | None"]
 RULES: Rules[Rule] = Rules("stablehlo.")
 
 
@@ -36,20 +40,25 @@ def followed(type_: ir.Type) -> bool:
 def evaluate(op: ir.Operation, operands: Sequence[Elements]) -> Elements:
     """The elements of an op's result, where those of its operands say them."""
     rule = RULES.get(op.name)
-    if rule is None or len(op.results) != 1 or not followed(op.results[0].type) or None in operands:
+    if rule is None or len(op.results) != 1 or not followed(op.results[0].type):
         return None
-    found = _short(rule(op, operands))  # type: ignore[arg-type]
+    arrays = []
+    for value, elements in zip(op.operands, operands, strict=True):
+        if elements is None:
+            return None
+        arrays.append(np.array(elements, object).reshape(value.type.shape))
+    found = _short(rule(op, *arrays))
     if found is None:
         return None
     type_ = ir.IntegerType(element_type(op.results[0]))
-    return tuple(_wrapped(each, type_) if is_known(each) else each for each in found)
+    return tuple(_wrapped(each, type_) if is_known(each) else each for each in found.flat)
 
 
-def _short(elements: Elements) -> Elements:
-    """The elements, None where an expression is long: the next op might double it."""
-    if elements is None or any(isinstance(each, SymInt) and len(each.text) > MAX_TEXT for each in elements):
+def _short(array: Array | None) -> Array | None:
+    """The array, None where an expression is long: the next op might double it."""
+    if array is None or any(isinstance(each, SymInt) and len(each.text) > MAX_TEXT for each in array.flat):
         return None
-    return elements
+    return array
 
 
 def _wrapped(number: IntLike, type_: ir.IntegerType) -> IntLike:
@@ -58,18 +67,15 @@ def _wrapped(number: IntLike, type_: ir.IntegerType) -> IntLike:
     return (number - low) % (1 << type_.width) + low
 
 
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    return tuple(value.type.shape)
-
-
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def _elementwise(name: str, function: Callable[..., IntLike]) -> None:
-    RULES.enter(lambda op, operands: tuple(map(function, *operands)), name)
+def _elementwise(function: Callable[..., IntLike]) -> Callable[..., Array]:
+    """The rule that is a function of numbers, for each element; a scalar goes with all elements of the others."""
+    return lambda op, *operands: np.asarray(np.frompyfunc(function, len(operands), 1)(*operands), object)
 
 
-_ARITHMETIC: dict[str, Callable[..., IntLike]] = {
+_NUMBERS: dict[str, Callable[..., IntLike]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
@@ -80,117 +86,94 @@ _ARITHMETIC: dict[str, Callable[..., IntLike]] = {
     "negate": lambda a: -a,
     "abs": lambda a: symint.maximum(a, -a),
     "sign": lambda a: symint.less(0, a) - symint.less(a, 0),
+    "select": symint.select,
+    "clamp": lambda low, x, high: symint.minimum(symint.maximum(x, low), high),
 }
-for _name, _function in _ARITHMETIC.items():
-    _elementwise(_name, _function)
+for _name, _function in _NUMBERS.items():
+    RULES.enter(_elementwise(_function), _name)
+
+_LOGIC = {
+    "and": _elementwise(lambda a, b: a * b),
+    "or": _elementwise(lambda a, b: a + b - a * b),
+    "xor": _elementwise(lambda a, b: a + b - 2 * a * b),
+    "not": _elementwise(lambda a: 1 - a),
+}
 
 
-def _logical(name: str, function: Callable[..., IntLike]) -> None:
-    def rule(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-        return tuple(map(function, *operands)) if is_bool(element_type(op.results[0])) else None
+@RULES.rule(*_LOGIC)
+def _logical(op: ir.Operation, *operands: Array) -> Array | None:
+    rule = _LOGIC[op.name.removeprefix("stablehlo.")]
+    return rule(op, *operands) if is_bool(element_type(op.results[0])) else None
 
-    RULES.enter(rule, name)
 
-
-_logical("and", lambda a, b: a * b)
-_logical("or", lambda a, b: a + b - a * b)
-_logical("xor", lambda a, b: a + b - 2 * a * b)
-_logical("not", lambda a: 1 - a)
-
-_COMPARISONS: dict[str, Callable[[IntLike, IntLike], IntLike]] = {
-    "EQ": symint.equal,
-    "NE": lambda a, b: 1 - symint.equal(a, b),
-    "LT": symint.less,
-    "GE": lambda a, b: 1 - symint.less(a, b),
-    "GT": lambda a, b: symint.less(b, a),
-    "LE": lambda a, b: 1 - symint.less(b, a),
+_COMPARISONS = {
+    "EQ": _elementwise(symint.equal),
+    "NE": _elementwise(lambda a, b: 1 - symint.equal(a, b)),
+    "LT": _elementwise(symint.less),
+    "GE": _elementwise(lambda a, b: 1 - symint.less(a, b)),
+    "GT": _elementwise(lambda a, b: symint.less(b, a)),
+    "LE": _elementwise(lambda a, b: 1 - symint.less(b, a)),
 }
 
 
 @RULES.rule("compare")
-def _compare(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
+def _compare(op: ir.Operation, a: Array, b: Array) -> Array | None:
     element = element_type(op.operands[0])
-    if is_unsigned(element) and not is_bool(element) and not is_known(*itertools.chain(*operands)):
+    if is_unsigned(element) and not is_bool(element) and not is_known(*a.flat, *b.flat):
         return None
-    return tuple(map(_COMPARISONS[keyword(op.attributes["comparison_direction"])], *operands))
-
-
-@RULES.rule("select")
-def _select(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    condition, on_true, on_false = operands
-    conditions = condition * len(on_true) if len(condition) == 1 else condition
-    return tuple(map(symint.select, conditions, on_true, on_false))
-
-
-@RULES.rule("clamp")
-def _clamp(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    low, x, high = operands
-    lows, highs = (side * len(x) if len(side) == 1 else side for side in (low, high))
-    return tuple(symint.minimum(symint.maximum(each, a), b) for a, each, b in zip(lows, x, highs, strict=True))
+    return _COMPARISONS[keyword(op.attributes["comparison_direction"])](op, a, b)
 
 
 @RULES.rule("convert")
-def _convert(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
+def _convert(op: ir.Operation, x: Array) -> Array:
     """Sizes fit any integer type that holds them."""
-    if is_bool(element_type(op.results[0])) and not is_bool(element_type(op.operands[0])):
-        return tuple(1 - symint.equal(each, 0) for each in operands[0])
-    return operands[0]
+    to_bool = is_bool(element_type(op.results[0])) and not is_bool(element_type(op.operands[0]))
+    return _elementwise(lambda each: 1 - symint.equal(each, 0))(op, x) if to_bool else x
 
 
 # --- structure -------------------------------------------------------------------------------------------------------
 
 
 @RULES.rule("constant")
-def _constant(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    return tuple(int(each) for each in constant_value(op).reshape(-1))
+def _constant(op: ir.Operation) -> Array:
+    return _elementwise(int)(op, constant_value(op))
 
 
 @RULES.rule("reshape", "dynamic_reshape", "optimization_barrier")
-def _same(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    return operands[0]
+def _same(op: ir.Operation, x: Array, *sizes: Array) -> Array:
+    return x
 
 
 @RULES.rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
-def _broadcast(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    source, dimensions = _shape(op.operands[0]), i64s(op, "broadcast_dimensions")
-    result = []
-    for place in itertools.product(*map(range, _shape(op.results[0]))):
-        at = 0
-        for extent, dimension in zip(source, dimensions, strict=True):
-            at = at * extent + (place[dimension] if extent > 1 else 0)
-        result.append(operands[0][at])
-    return tuple(result)
+def _broadcast(op: ir.Operation, x: Array, *sizes: Array) -> Array:
+    return broadcast_array(x, op.results[0].type.shape, i64s(op, "broadcast_dimensions"))
 
 
 @RULES.rule("concatenate")
-def _concatenate(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    return tuple(itertools.chain(*operands)) if i64(op, "dimension") == 0 or len(operands) == 1 else None
+def _concatenate(op: ir.Operation, *operands: Array) -> Array:
+    return np.concatenate(operands, i64(op, "dimension"))
 
 
 @RULES.rule("slice")
-def _slice(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    if len(_shape(op.results[0])) != 1:
-        return None
-    bounds = (i64s(op, f"{name}")[0] for name in ("start_indices", "limit_indices", "strides"))
-    return operands[0][slice(*bounds)]
+def _slice(op: ir.Operation, x: Array) -> Array:
+    return x[tuple(map(slice, *(i64s(op, name) for name in ("start_indices", "limit_indices", "strides"))))]
 
 
 @RULES.rule("iota")
-def _iota(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
-    dimension = i64(op, "iota_dimension")
-    return tuple(place[dimension] for place in itertools.product(*map(range, _shape(op.results[0]))))
+def _iota(op: ir.Operation) -> Array:
+    return np.indices(op.results[0].type.shape)[i64(op, "iota_dimension")].astype(object)
 
 
 @RULES.rule("reduce")
-def _reduce(op: ir.Operation, operands: Sequence[tuple[IntLike, ...]]) -> Elements:
+def _reduce(op: ir.Operation, *operands: Array) -> Array | None:
     """Of a whole value, by one arithmetic op."""
-    if len(operands) != 2 or len(_shape(op.results[0])) or len(op.regions[0].blocks[0].operations) != 2:
+    if len(operands) != 2 or op.results[0].type.rank or len(op.regions[0].blocks[0].operations) != 2:
         return None
     body = op.regions[0].blocks[0].operations[0].operation
     rule = RULES.get(body.name)
     if rule is None or len(body.operands) != 2:
         return None
-    total: Elements = operands[1]
-    for each in operands[0]:
-        total = _short(rule(body, ((each,), total))) if total is not None else None
+    elements, total = operands[0].flat, _short(operands[1])
+    for each in elements:
+        total = None if total is None else _short(rule(body, np.asarray(each, object), total))
     return total
