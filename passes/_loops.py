@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, splat
-from stablehlo_py.passmanager.rewrite import Rewriter
+from stablehlo_py.passes._matchers import splat
+from stablehlo_py.passmanager.rewrite import Rewriter, defining
 
 
 @dataclass(frozen=True)

@@ -13,25 +13,6 @@ from stablehlo_py.dialect.types import i64, i64s, is_bool, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.rewrite import defining
 
-__all__ = [
-    "ELEMENTWISE_OPS",
-    "SPLAT",
-    "constant_array",
-    "defining",
-    "has_one_use",
-    "integer_bounds",
-    "integer_splat",
-    "iota_step",
-    "is_float_value",
-    "is_integer_value",
-    "is_number",
-    "operand_of",
-    "is_scalar_broadcast",
-    "only_user",
-    "splat",
-    "splat_is",
-]
-
 # Makers of splat constants, for `needs` of rules.
 SPLAT = ("hlo.constant", "hlo.broadcast")
 _COMMON_WIDTHS = (1, 8, 16, 32, 64)

@@ -36,9 +36,7 @@ class CanonicalizeConvolution(RulePass):
     """Turns convolutions into dots where they are dots, folds padding into them, and removes batch groups."""
 
     name: ClassVar[str] = "canonicalize-convolution"
-
-    def rules(self) -> RuleSet:
-        return CONVOLUTION
+    table: ClassVar[RuleSet] = CONVOLUTION
 
 
 def _spatial_sizes(op: ir.Operation) -> tuple[list[IntLike], list[IntLike], list[IntLike]]:

@@ -34,9 +34,7 @@ class CanonicalizeDot(RulePass):
     """Folds transposes, reshapes and slices into contractions; turns trivial contractions into multiplies."""
 
     name: ClassVar[str] = "canonicalize-dot"
-
-    def rules(self) -> RuleSet:
-        return DOT
+    table: ClassVar[RuleSet] = DOT
 
 
 @dataclass

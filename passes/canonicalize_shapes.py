@@ -31,6 +31,4 @@ class CanonicalizeShapes(RulePass):
     """Merges and moves reshapes, transposes, broadcasts and slices, so that work is done on the smallest shape."""
 
     name: ClassVar[str] = "canonicalize-shapes"
-
-    def rules(self) -> RuleSet:
-        return SHAPES
+    table: ClassVar[RuleSet] = SHAPES

@@ -24,12 +24,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import BARRIERS
 from stablehlo_py.dialect.edit import replace_op
-from stablehlo_py.dialect.grid import Groups, function_of, grid_of, groups_of, padded, pairs_of, process
+from stablehlo_py.dialect.grid import Groups, function_of, grid_of, groups_of, looked_up, padded, pairs_of, process
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.dialect.ops.grid import NOBODY
 from stablehlo_py.dialect.scalar_regions import on_tensors
@@ -212,7 +210,7 @@ def _fold(op: ir.OpView, groups: Groups, stack: ir.Value, combine: Combine) -> i
         for member in range(1, width):
             total = combine(total, build.row(stack, member))
         return total
-    count = _looked_up(op, _by_process(op, groups, len, 0))
+    count = looked_up(_by_process(op, groups, len, 0), _process_number(op))
     for member in range(1, width):
         present = build.compare(count, build.splat(member, count.type), "GT")
         everywhere = build.broadcast(present, shape(total), [])
@@ -273,9 +271,3 @@ def _digit(op: ir.OpView, how: str, count: int, others: int) -> ir.Value:
     if others > 1:
         number = build.like(how, number, build.splat(grid_of(op).partitions, number.type))
     return build.value("convert", type_, number)
-
-
-def _looked_up(op: ir.OpView, numbers: Sequence[int]) -> ir.Value:
-    """`numbers[process]`, tensor<i64>."""
-    table = build.constant(np.asarray(numbers, np.int64), ir.IntegerType.get_signless(64))
-    return build.reshape(build.made("dynamic_slice", table, _process_number(op), sizes=[1]), [])

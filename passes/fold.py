@@ -24,7 +24,7 @@ from stablehlo_py.dialect.ops import record_of, records
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, Rule, RulePass, RuleSet, defining
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet, defining
 
 #: Ops that fold: their records say where.
 FOLDABLE = tuple(record.name for record in records() if record.exact is not None)
@@ -49,11 +49,13 @@ def fold_rules(max_elements: int = 1024, max_moved_elements: int = 1 << 22) -> R
     up to `max_moved_elements` when it is only sliced, reshaped or converted."""
     rules = RuleSet("fold")
 
+    makers = ("hlo.constant", "hlo.broadcast", "hlo.iota")
+
+    @rules.rule(*FOLDABLE, needs=makers, where="same bits as at run time, and small or a splat")
     def fold(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+        "op(constants) -> constant"
         return _fold(op, rewriter, max_elements, max_moved_elements)
 
-    doc, where = "op(constants) -> constant", "same bits as at run time, and small or a splat"
-    rules.add(Rule("fold", FOLDABLE, fold, doc, where, frozenset({"hlo.constant", "hlo.broadcast", "hlo.iota"})))
     return rules
 
 

@@ -18,9 +18,9 @@ from stablehlo_py.dialect.regions import defined_values
 from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import PURE, effect_kind, is_pure
+from stablehlo_py.passmanager.rewrite import defining
 
 # A slice reads memory: one that does not change is worth its place.
 _FREE = frozenset(

@@ -19,22 +19,19 @@ from typing import ClassVar
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Loop, scalar_value, without_carries
-from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import has_uses, is_pure
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, apply_rules
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
 
 LOOPS = RuleSet("simplify-loops")
 _BRANCHES = ("scf.if", "scf.index_switch")
 
 
 @dataclass(frozen=True)
-class SimplifyLoops(Pass):
+class SimplifyLoops(RulePass):
     """Drops invariant, equal and dead loop carries; inlines branches and loops whose predicate is constant."""
 
     name: ClassVar[str] = "simplify-loops"
-
-    def run(self, module: ir.Module) -> None:
-        apply_rules(module, LOOPS)
+    table: ClassVar[RuleSet] = LOOPS
 
 
 def _remove(rewriter: Rewriter, loop: Loop, removed: set[int]) -> Replacement:

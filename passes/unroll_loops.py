@@ -23,7 +23,7 @@ from stablehlo_py.dialect.symint import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._loops import Loop
-from stablehlo_py.passes._matchers import constant_array
+from stablehlo_py.passes._matchers import constant_array, is_integer_value
 from stablehlo_py.passes.licm import EXPENSIVE
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.passmanager.effects import is_pure
@@ -129,14 +129,13 @@ def trip_count(loop: Loop, limit: int) -> int | None:
     return None
 
 
+def _is_small(value: ir.Value) -> bool:
+    """True for integer tensors of few elements."""
+    return is_integer_value(value) and always_at_most(num_elements(value), _MAX_ELEMENTS)
+
+
 def _constant(value: ir.Value) -> np.ndarray | None:
-    if (
-        not is_tensor(value)
-        or not always_at_most(num_elements(value), _MAX_ELEMENTS)
-        or not isinstance(value.type.element_type, ir.IntegerType)
-    ):
-        return None
-    return constant_array(value, _MAX_ELEMENTS)
+    return constant_array(value, _MAX_ELEMENTS) if is_tensor(value) and _is_small(value) else None
 
 
 def _slice(block: ir.Block, roots: list[ir.Value]) -> tuple[list[ir.Operation] | None, set[int]]:
@@ -171,10 +170,7 @@ class _Slice:
         evaluated = can_evaluate(op.name) or op.name in ("tensor.extract", "arith.constant")
         if len(self.ops) >= _MAX_SLICE or not evaluated:
             return False
-        if is_tensor(value) and (
-            not always_at_most(num_elements(value), _MAX_ELEMENTS)
-            or not isinstance(value.type.element_type, ir.IntegerType)
-        ):
+        if is_tensor(value) and not _is_small(value):
             return False
         if not all(self.add(operand) for operand in op.operands):
             return False

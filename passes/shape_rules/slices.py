@@ -10,8 +10,8 @@ from stablehlo_py.dialect.ops.indexing import slice_size
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import num_elements, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, defining, has_one_use
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, has_one_use
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 SLICES = RuleSet("slices")
 Edge = tuple[IntLike, IntLike, IntLike]  # start, limit, stride

@@ -11,19 +11,7 @@ from stablehlo_py.passes.simplify_rules.logic import LOGIC
 from stablehlo_py.passes.simplify_rules.move import MOVE
 from stablehlo_py.passes.simplify_rules.reduce import REDUCE
 
-__all__ = [
-    "APPROXIMATE",
-    "ARITHMETIC",
-    "CHOOSE",
-    "COLLECTIVES",
-    "COMBINE",
-    "CONVERT",
-    "EXACT",
-    "INDEX",
-    "LOGIC",
-    "MOVE",
-    "REDUCE",
-]
+__all__ = ["APPROXIMATE", "EXACT"]
 
 EXACT = COMBINE + ARITHMETIC + LOGIC + CHOOSE + CONVERT + REDUCE + MOVE + INDEX + COLLECTIVES
 EXACT.name = "simplify"

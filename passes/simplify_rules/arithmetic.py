@@ -11,7 +11,6 @@ import math
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import (
     SPLAT,
-    defining,
     is_float_value,
     is_integer_value,
     is_number,
@@ -19,7 +18,7 @@ from stablehlo_py.passes._matchers import (
     splat,
     splat_is,
 )
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 ARITHMETIC = RuleSet("arithmetic")
 APPROXIMATE = RuleSet("approximate")

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from stablehlo_py.dialect.ops import Record, combiner, record_of, records
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import SPLAT, defining, integer_bounds, is_float_value, is_integer_value, splat
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+from stablehlo_py.passes._matchers import SPLAT, integer_bounds, is_float_value, is_integer_value, splat
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 COMBINE = RuleSet("combine")
 

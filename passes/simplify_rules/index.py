@@ -7,8 +7,8 @@ from stablehlo_py.dialect.ops.indexing import clamp_start
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, iota_step, is_scalar_broadcast, splat
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+from stablehlo_py.passes._matchers import iota_step, is_scalar_broadcast, splat
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 INDEX = RuleSet("index")
 

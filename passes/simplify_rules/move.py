@@ -5,8 +5,8 @@ from __future__ import annotations
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, has_one_use, splat
-from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet
+from stablehlo_py.passes._matchers import has_one_use, splat
+from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 MOVE = RuleSet("move")
 _CONCATENATE = "stablehlo.concatenate"

@@ -10,7 +10,8 @@ from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, is_integer, num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import defining, integer_bounds
+from stablehlo_py.passes._matchers import integer_bounds
+from stablehlo_py.passmanager.rewrite import defining
 
 _MAX_DEPTH, _MAX_CONSTANT = 8, 4096
 

@@ -13,6 +13,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.passes.symbolic.equations import Equation
 
 Kind = Literal["argument", "memory", "assumption"]
+_TEXTS = ("kind", "message", "op", "location")
 
 
 @dataclass(frozen=True)
@@ -91,19 +92,11 @@ def checks_of(module: ir.Module) -> list[Check]:
     found = []
     for entry in module.operation.attributes[CHECKS]:
         condition, *values = parse_sizes(entry["sizes"].value)
-        message, op, location = (entry[name].value for name in ("message", "op", "location"))
-        found.append(Check(condition, entry["kind"].value, message, tuple(values), op, location))
+        found.append(Check(condition, values=tuple(values), **{name: entry[name].value for name in _TEXTS}))
     return found
 
 
 def attribute_of(check: Check) -> ir.DictAttr:
     """A check as an entry of the module's list."""
-    return ir.DictAttr.get(
-        {
-            "sizes": ir.StringAttr.get(sizes_text((check.condition, *check.values))),
-            "kind": ir.StringAttr.get(check.kind),
-            "message": ir.StringAttr.get(check.message),
-            "op": ir.StringAttr.get(check.op),
-            "location": ir.StringAttr.get(check.location),
-        }
-    )
+    texts = {"sizes": sizes_text((check.condition, *check.values)), **{name: getattr(check, name) for name in _TEXTS}}
+    return ir.DictAttr.get({name: ir.StringAttr.get(text) for name, text in texts.items()})

@@ -16,7 +16,8 @@ from stablehlo_py.dialect.types import is_tensor, num_elements
 from stablehlo_py.errors import ShloError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
-from stablehlo_py.passes._matchers import defining, splat
+from stablehlo_py.passes._matchers import splat
+from stablehlo_py.passmanager.rewrite import defining
 
 # What StableHLO's interpreter takes for an element of a result, or a term of a sum (measured: 0.7 us for what moves
 # elements, 2 us for arithmetic and products, 5 us for reductions).

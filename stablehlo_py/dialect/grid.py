@@ -6,7 +6,10 @@ process is known by its number, `replica * num_partitions + partition`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import PARTITIONS, PROCESS, REPLICAS
@@ -96,6 +99,12 @@ def process(op: ir.OpView) -> ir.Value:
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, signature.results))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([*described, ir.DictAttr.get({PROCESS: ir.UnitAttr.get()})])
     return argument
+
+
+def looked_up(numbers: Sequence[int], process_number: ir.Value) -> ir.Value:
+    """`numbers[process_number]`, tensor<i64>."""
+    table = build.constant(np.asarray(numbers, np.int64), ir.IntegerType.get_signless(64))
+    return build.reshape(build.made("dynamic_slice", table, process_number, sizes=[1]), [])
 
 
 def function_of(op: ir.OpView) -> ir.Operation:

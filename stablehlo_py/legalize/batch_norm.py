@@ -6,10 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.types import element_type, i64, num_elements, rank, shape
 from stablehlo_py.legalize.rules import rule
 from stablehlo_py.mlir import ir
@@ -33,27 +30,22 @@ class _Normalization:
         """The values, of the element types of the op's results."""
         return [build.convert(value, type_.element_type) for value, type_ in zip(values, self.types, strict=True)]
 
-    def scalar(self, number: float) -> ir.Value:
-        return build.constant(np.array(number).astype(numpy_dtype(self.element)), self.element)
-
-    def number_like(self, number: float, value: ir.Value) -> ir.Value:
-        return build.broadcast(self.scalar(number), shape(value), [])
-
     def wide(self, per_feature: ir.Value) -> ir.Value:
         return build.broadcast(per_feature, self.sizes, [self.feature])
 
     def sum(self, value: ir.Value) -> ir.Value:
-        return build.made("reduce", value, self.scalar(0), kind="add", dimensions=self.others)
+        zero = build.splat(0, build.tensor([], self.element))
+        return build.made("reduce", value, zero, kind="add", dimensions=self.others)
 
     def mean(self, value: ir.Value) -> ir.Value:
         total = self.sum(value)
-        return build.like("divide", total, self.number_like(int(self.count), total))
+        return build.like("divide", total, build.splat(int(self.count), total.type))
 
     def centered(self, mean: ir.Value) -> ir.Value:
         return build.like("subtract", self.operand, self.wide(mean))
 
     def deviation(self, variance: ir.Value) -> ir.Value:
-        return build.like("sqrt", build.like("add", variance, self.number_like(self.epsilon, variance)))
+        return build.like("sqrt", build.like("add", variance, build.splat(self.epsilon, variance.type)))
 
     def normalized(self, mean: ir.Value, variance: ir.Value, scale: ir.Value, offset: ir.Value) -> ir.Value:
         quotient = build.like("divide", self.centered(mean), self.wide(self.deviation(variance)))
@@ -86,15 +78,15 @@ def batch_norm_grad(op: ir.OpView) -> Sequence[ir.Value]:
     _, scale, mean, variance, grad_output = norm.operands
     centered = norm.centered(mean)
     deviation = norm.wide(norm.deviation(variance))
-    per_element = build.like("multiply", grad_output, norm.number_like(int(norm.count), grad_output))
+    per_element = build.like("multiply", grad_output, build.splat(int(norm.count), grad_output.type))
     i2 = norm.wide(norm.sum(grad_output))
     i3 = norm.wide(norm.sum(build.like("multiply", grad_output, centered)))
     i4 = build.like("multiply", i3, centered)
-    wide_variance = norm.wide(build.like("add", variance, norm.number_like(norm.epsilon, variance)))
+    wide_variance = norm.wide(build.like("add", variance, build.splat(norm.epsilon, variance.type)))
     i5 = build.like("divide", i4, wide_variance)
     i6 = build.like("subtract", build.like("subtract", per_element, i2), i5)
     factor = build.like(
-        "divide", build.like("divide", norm.wide(scale), deviation), norm.number_like(int(norm.count), i6)
+        "divide", build.like("divide", norm.wide(scale), deviation), build.splat(int(norm.count), i6.type)
     )
     grad_operand = build.like("multiply", factor, i6)
     grad_scale = norm.sum(build.like("multiply", grad_output, build.like("divide", centered, deviation)))

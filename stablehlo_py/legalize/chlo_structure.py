@@ -6,7 +6,7 @@ These rules run before upstream's expansions of CHLO and before the main walk: w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops import records
@@ -92,9 +92,13 @@ def _broadcast(operand: ir.Value, sizes: Sequence[IntLike], dimensions: Sequence
 # --- top_k ------------------------------------------------------------------------------------------------------------
 
 
-def smallest(op: ir.OpView, k: int) -> Results:
-    """The `k` smallest elements of the last dimension, in ascending order, ties by lower index."""
-    return first_sorted(op, k, "LT")
+def chosen(op: ir.OpView, attributes: Mapping[str, ir.Attribute] | ir.OpAttributeMap | ir.DictAttr) -> Results:
+    """The `k` largest elements of the last dimension, or, where `largest` is false, the smallest in ascending order;
+    ties by lower index."""
+    k = attributes["k"].value
+    if "largest" in attributes and not attributes["largest"].value:
+        return first_sorted(op, k, "LT")
+    return list(build.op("hlo.top_k", [result.type for result in op.results], op.operands, {"k": k}).results)
 
 
 def first_sorted(op: ir.OpView, k: IntLike, direction: str) -> Results:

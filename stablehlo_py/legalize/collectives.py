@@ -14,7 +14,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import ZEROS
-from stablehlo_py.dialect.grid import Groups, grid_of, padded
+from stablehlo_py.dialect.grid import Groups, grid_of, looked_up, padded
 from stablehlo_py.dialect.scalar_regions import not_elementwise
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, i64, is_bool, shape
@@ -23,8 +23,8 @@ from stablehlo_py.legalize.grid import (
     channel,
     groups_of_one_kind,
     groups_with_partitions,
-    looked_up,
     pairs,
+    process_number,
 )
 from stablehlo_py.legalize.regions import combined, promoted, single_combiner
 from stablehlo_py.legalize.rules import RENAMED, Results, Unsupported, block_of, rule
@@ -81,7 +81,9 @@ def collective_reduce(op: ir.OpView) -> Results:
         if roots is None:
             is_root = _compared(op, position, 0, "EQ", total)
         else:
-            mine = build.value("convert", build.tensor([], element_type(roots)), looked_up(op, position))
+            mine = build.value(
+                "convert", build.tensor([], element_type(roots)), looked_up(position, process_number(op))
+            )
             equal = build.compare(mine, build.row(roots, number), "EQ")
             is_root = build.broadcast(equal, shape(total), [])
         zero = build.splat(_zero(op, number), total.type)
@@ -217,7 +219,7 @@ def _zero(op: ir.OpView, number: int) -> int:
 
 def _compared(op: ir.OpView, numbers: Sequence[int], with_: int, direction: str, like: ir.Value) -> ir.Value:
     """`numbers[process] <direction> with_`, as a predicate for every element of `like`."""
-    found = looked_up(op, numbers)
+    found = looked_up(numbers, process_number(op))
     answer = build.compare(found, build.splat(with_, found.type), direction)
     return build.broadcast(answer, shape(like), [])
 

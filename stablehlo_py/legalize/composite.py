@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.call_signatures import is_function, is_top_k
-from stablehlo_py.legalize.chlo_structure import smallest
+from stablehlo_py.legalize.chlo_structure import chosen
 from stablehlo_py.legalize.elementwise import REAL_FUNCTIONS
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
 
-_Attributes = Mapping[str, ir.Attribute]
-
-
-def _unary(name: str) -> Callable[[ir.OpView, _Attributes], Results]:
-    return lambda op, attributes: build.like(name, op.operands[0])
-
-
-def _top_k(op: ir.OpView, attributes: _Attributes) -> Results:
-    if _takes_smallest(attributes):
-        return smallest(op, attributes["k"].value)
-    types = [result.type for result in op.results]
-    return list(build.op("hlo.top_k", types, list(op.operands), {"k": attributes["k"].value}).results)
-
-
-def _takes_smallest(attributes: _Attributes) -> bool:
-    return "largest" in attributes and not attributes["largest"].value
-
-
 _FUNCTIONS = {f"chlo.{name}": name for name in (*REAL_FUNCTIONS, "erf", "tan")}
-_KNOWN: dict[str, Callable[[ir.OpView, _Attributes], Results]] = {
-    **{name: _unary(function) for name, function in _FUNCTIONS.items()},
-    "chlo.top_k": _top_k,
-}
 
 
 def known_composites() -> frozenset[str]:
     """Names of composites that become one hlo op."""
-    return frozenset(_KNOWN)
+    return frozenset((*_FUNCTIONS, "chlo.top_k"))
 
 
 def is_known_composite(op: ir.OpView | ir.Operation) -> bool:
@@ -57,7 +33,9 @@ def composite(op: ir.OpView) -> Results:
     name = op.attributes["name"].value
     if not is_known_composite(op):
         raise Unsupported(f"{name!r} has no hlo op", "run the pass `inline` before")
-    return _KNOWN[name](op, op.attributes.get("composite_attributes", {}))
+    if name in _FUNCTIONS:
+        return build.like(_FUNCTIONS[name], op.operands[0])
+    return chosen(op, op.attributes["composite_attributes"])
 
 
 @rule("chlo.top_k")
@@ -65,4 +43,4 @@ def top_k(op: ir.OpView) -> Results:
     """The same op."""
     if not is_top_k(op, op.attributes):  # upstream's verifier takes k = -2^63 for a size that is not known
         raise Unsupported(f"has k = {op.attributes['k'].value}, which is not the size of its results", "give that size")
-    return _top_k(op, op.attributes)
+    return chosen(op, op.attributes)

@@ -25,7 +25,7 @@ from stablehlo_py.dialect.types import (
 )
 from stablehlo_py.handlers import handler_of
 from stablehlo_py.legalize.approximate import approx_top_k
-from stablehlo_py.legalize.chlo_structure import first_sorted, smallest
+from stablehlo_py.legalize.chlo_structure import chosen, first_sorted
 from stablehlo_py.legalize.indexing import in_hlo
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir
@@ -59,13 +59,7 @@ def _unary(name: str) -> Callable[[ir.OpView], Results]:
 
 
 def _top_k(op: ir.OpView) -> Results:
-    if MHLO_ATTRIBUTES not in op.attributes:
-        return None
-    attributes = op.attributes[MHLO_ATTRIBUTES]
-    if "largest" in attributes and not attributes["largest"].value:
-        return smallest(op, attributes["k"].value)
-    types = [result.type for result in op.results]
-    return list(build.op("hlo.top_k", types, list(op.operands), {"k": attributes["k"].value}).results)
+    return chosen(op, op.attributes[MHLO_ATTRIBUTES]) if MHLO_ATTRIBUTES in op.attributes else None
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------------

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import string
 
-import numpy as np
-
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, is_bool, rank, shape, text
 from stablehlo_py.legalize.contraction import dot
@@ -15,14 +12,11 @@ from stablehlo_py.legalize.rules import Unsupported, rule
 from stablehlo_py.mlir import ir
 
 
-def _zero(element: ir.Type) -> ir.Value:
-    return build.constant(np.zeros((), numpy_dtype(element)), element)
-
-
 def _sum(operand: ir.Value, away: list[int]) -> ir.Value:
     """The sum over some dimensions; of booleans the disjunction."""
     element = element_type(operand)
-    return build.made("reduce", operand, _zero(element), kind="or" if is_bool(element) else "add", dimensions=away)
+    zero = build.splat(0, build.tensor([], element))
+    return build.made("reduce", operand, zero, kind="or" if is_bool(element) else "add", dimensions=away)
 
 
 def _diagonals(operand: ir.Value, labels: str) -> tuple[ir.Value, str]:
@@ -36,8 +30,8 @@ def _diagonals(operand: ir.Value, labels: str) -> tuple[ir.Value, str]:
                 build.value("iota", build.tensor(sizes, number), dimension=place) for place in (first, again)
             )
             equal = build.compare(rows, columns, "EQ")
-            zeros = build.broadcast(_zero(element_type(operand)), sizes, [])
-            operand = _sum(build.value("select", operand.type, equal, operand, zeros), [again])
+            diagonal = build.value("select", operand.type, equal, operand, build.splat(0, operand.type))
+            operand = _sum(diagonal, [again])
             labels = labels[:again] + labels[again + 1 :]
     return operand, labels
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from stablehlo_py.dialect import build
@@ -130,13 +128,7 @@ def _splits(ref: ir.Attribute, name: str) -> bool:
 # --- the process that runs -------------------------------------------------------------------------------------------
 
 
-def looked_up(op: ir.OpView, numbers: Sequence[int]) -> ir.Value:
-    """`numbers[process]`, tensor<i64>."""
-    table = build.constant(np.asarray(numbers, np.int64), ir.IntegerType.get_signless(64))
-    return build.reshape(build.made("dynamic_slice", table, _process_number(op), sizes=[1]), [])
-
-
-def _process_number(op: ir.OpView) -> ir.Value:
+def process_number(op: ir.OpView) -> ir.Value:
     """The number of this process, tensor<i64>."""
     grid = grid_of(op)
     wide, narrow = (build.tensor([], ir.Type.parse(element)) for element in ("i64", "ui32"))

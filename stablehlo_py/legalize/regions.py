@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.edit import copied, inline_block, replace_op, terminator
 from stablehlo_py.dialect.ops import REDUCTION_KINDS
+from stablehlo_py.dialect.regions import replace_operands, used_values
 from stablehlo_py.dialect.types import element_type
 from stablehlo_py.legalize.rules import Unsupported, block_of
 from stablehlo_py.mlir import ir
@@ -53,10 +54,22 @@ def promote(op: ir.OpView, arguments: Iterable[tuple[int, ir.Value]]) -> None:
 def isolate(op: ir.OpView) -> None:
     """Give every region of `op` its own copies of the constants it uses from outside (`closures` has seen to other
     values), and make its branches choices."""
-    for region in op.regions:
-        for block in region.blocks:
-            _isolate_block(block, block, set(), {})
-            choose_in_branches(block)
+    for block in (block for region in op.regions for block in region.blocks):
+        _isolate_block(block)
+        choose_in_branches(block)
+
+
+def _isolate_block(block: ir.Block) -> None:
+    inside, arguments = list(block.operations), set(block.arguments)
+    copies: dict[ir.Value, ir.Value] = {}
+    for value in used_values(inside):
+        if value not in arguments:
+            if not copyable(value):
+                raise Unsupported("uses a value from outside in its body", "pass the value as an operand")
+            with ir.InsertionPoint.at_block_begin(block):
+                copies[value] = copied(value)
+    for op in inside if copies else ():
+        replace_operands(op, copies)
 
 
 def choose_in_branches(block: ir.Block) -> None:
@@ -77,26 +90,6 @@ def choose_in_branches(block: ir.Block) -> None:
             replace_op(operation, [build.value("select", x.type, predicate, x, y) for x, y in pairs])
         if next(iter(extract.results[0].uses), None) is None:
             extract.erase()
-
-
-def _isolate_block(
-    block: ir.Block, outermost: ir.Block, inside: set[ir.Value], copies: dict[ir.Value, ir.Value]
-) -> None:
-    inside.update(block.arguments)
-    for op in list(block.operations):
-        operation = op.operation
-        for number, operand in enumerate(operation.operands):
-            if operand not in inside:
-                if operand not in copies:
-                    if not copyable(operand):
-                        raise Unsupported("uses a value from outside in its body", "pass the value as an operand")
-                    with ir.InsertionPoint.at_block_begin(outermost):
-                        copies[operand] = copied(operand)
-                operation.operands[number] = copies[operand]
-        inside.update(operation.results)
-        for region in operation.regions:
-            for nested in region.blocks:
-                _isolate_block(nested, outermost, inside, copies)
 
 
 def simple_combiner(block: ir.Block, left: int, right: int, result: int) -> str | None:

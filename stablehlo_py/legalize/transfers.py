@@ -6,8 +6,11 @@ them. What goes to another process passes a channel: an endless queue for each r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import CHANNELS, PORTS
+from stablehlo_py.dialect.build import AttributeValue
 from stablehlo_py.dialect.grid import function_of, grid_of, process
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.legalize.grid import channel, pairs
@@ -17,88 +20,69 @@ from stablehlo_py.mlir import ir, stablehlo
 _DEVICE_TO_HOST, _HOST_TO_DEVICE = 2, 3  # channel types (spec, section send)
 
 
-def _port(op: ir.OpView, kind: str, part: int, parts: int, type_: ir.Type) -> int:
-    """The number of a new port; `part` of the `parts` tensors that the op moves."""
-    function = function_of(op)
-    known = list(function.attributes[PORTS]) if PORTS in function.attributes else []
-    described = {
-        "kind": kind,
-        "channel": channel(op) if kind in ("send", "recv") else 0,
-        "part": part,
-        "parts": parts,
-        "site": f"'{op.operation.name}' at {user_location(op.location) or 'an unknown place'}",
-    }
-    attributes = {name: build.attribute(value) for name, value in described.items()}
-    known.append(ir.DictAttr.get({**attributes, "type": ir.TypeAttr.get(type_)}))
-    function.attributes[PORTS] = ir.ArrayAttr.get(known)
-    return len(known) - 1
-
-
-def _from_host(op: ir.OpView, kind: str) -> Results:
+@rule("stablehlo.infeed", "stablehlo.recv")
+def take(op: ir.OpView) -> Results:
+    """Its tensors one after the other: from the host through a port, from other processes through a channel; zeros
+    where nobody sends. An op of the host's that moves nothing waits for an item all the same."""
     *types, token_type = [result.type for result in op.results]
+    moved = types
+    if _with_host(op, _HOST_TO_DEVICE):
+        moved = types or [token_type]
+        name, where = "infeed", _ports(op, moved, len(types))
+    else:
+        linked = {target: source for source, target in _pairs(op)}
+        name, where = "recv", [_over_channel(op, "sources", linked) for _ in types]
     token, values = op.operands[0], []
-    # An op that moves nothing waits for an item all the same.
-    for part, type_ in enumerate(types or [token_type]):
-        port = _port(op, kind, part, len(types), type_)
-        attributes = {"port": port, "origin": op.operation.name}
-        made = build.op("hlo.infeed", [type_, token_type], [process(op), token], attributes)
-        value, token = made.results
+    for type_, attributes in zip(moved, where, strict=True):
+        value, token = build.op(f"hlo.{name}", [type_, token_type], [process(op), token], attributes).results
         values.append(value)
     return [*values[: len(types)], token]
 
 
-def _to_host(op: ir.OpView, kind: str) -> ir.Value:
+@rule("stablehlo.outfeed", "stablehlo.send")
+def give(op: ir.OpView) -> Results:
+    """Its tensors one after the other: to the host through a port, to other processes through a channel."""
     *values, token = op.operands
-    for part, value in enumerate(values or [token]):
-        port = _port(op, kind, part, len(values), value.type)
-        attributes = {"port": port, "origin": op.operation.name}
-        token = build.op("hlo.outfeed", [token.type], [process(op), token, value], attributes).result
-    return token
-
-
-@rule("stablehlo.infeed")
-def infeed(op: ir.OpView) -> Results:
-    """Its tensors one after the other."""
-    return _from_host(op, "infeed")
-
-
-@rule("stablehlo.outfeed")
-def outfeed(op: ir.OpView) -> Results:
-    """Its tensors one after the other."""
-    return _to_host(op, "outfeed")
-
-
-@rule("stablehlo.send")
-def send(op: ir.OpView) -> Results:
-    """To the host through a port, to other processes through a channel."""
+    moved = values
     if _with_host(op, _DEVICE_TO_HOST):
-        return _to_host(op, "send")
-    linked = dict(_pairs(op))
-    targets = [linked.get(number, -1) for number in range(grid_of(op).processes)]
-    *values, token = op.operands
-    for value in values:
-        attributes = {"targets": targets, "channel": _channel(op), "origin": op.operation.name}
-        token = build.op("hlo.send", [token.type], [process(op), token, value], attributes).result
+        moved = values or [token]
+        name, where = "outfeed", _ports(op, [value.type for value in moved], len(values))
+    else:
+        linked = dict(_pairs(op))
+        name, where = "send", [_over_channel(op, "targets", linked) for _ in values]
+    for value, attributes in zip(moved, where, strict=True):
+        token = build.op(f"hlo.{name}", [token.type], [process(op), token, value], attributes).result
     return token
 
 
-@rule("stablehlo.recv")
-def recv(op: ir.OpView) -> Results:
-    """From the host through a port, from other processes through a channel; zeros where nobody sends."""
-    if _with_host(op, _HOST_TO_DEVICE):
-        return _from_host(op, "recv")
-    linked = {target: source for source, target in _pairs(op)}
-    sources = [linked.get(number, -1) for number in range(grid_of(op).processes)]
-    *types, token_type = [result.type for result in op.results]
-    token, values = op.operands[0], []
-    for type_ in types:
-        attributes = {"sources": sources, "channel": _channel(op), "origin": op.operation.name}
-        value, token = build.op("hlo.recv", [type_, token_type], [process(op), token], attributes).results
-        values.append(value)
-    return [*values, token]
+def _ports(op: ir.OpView, types: Sequence[ir.Type], parts: int) -> list[dict[str, AttributeValue]]:
+    """Attributes of the ops that move tensors of these types through new ports; `parts`: how many the program moves."""
+    function, kind = function_of(op), op.operation.name.removeprefix("stablehlo.")
+    known = list(function.attributes[PORTS]) if PORTS in function.attributes else []
+    first = len(known)
+    for part, type_ in enumerate(types):
+        described = {
+            "kind": kind,
+            "channel": channel(op),
+            "part": part,
+            "parts": parts,
+            "site": f"'{op.operation.name}' at {user_location(op.location) or 'an unknown place'}",
+        }
+        attributes = {name: build.attribute(value) for name, value in described.items()}
+        known.append(ir.DictAttr.get({**attributes, "type": ir.TypeAttr.get(type_)}))
+    function.attributes[PORTS] = ir.ArrayAttr.get(known)
+    return [{"port": first + part, "origin": op.operation.name} for part in range(len(types))]
+
+
+def _over_channel(op: ir.OpView, name: str, linked: dict[int, int]) -> dict[str, AttributeValue]:
+    """Attributes of an op between processes, of which each one's partner is `linked`."""
+    partners = [linked.get(number, -1) for number in range(grid_of(op).processes)]
+    return {name: partners, "channel": _channel(op), "origin": op.operation.name}
 
 
 def _with_host(op: ir.OpView, type_: int) -> bool:
+    if "channel_handle" not in op.attributes:  # infeed, outfeed
+        return True
     says = "is_host_transfer" in op.attributes and op.attributes["is_host_transfer"].value
     return bool(says) or stablehlo.ChannelHandle(op.attributes["channel_handle"]).channel_type == type_
 

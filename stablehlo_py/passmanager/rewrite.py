@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.build import AttributeValue, Builder, attribute
@@ -139,13 +139,15 @@ class RuleSet:
 
 @dataclass(frozen=True)
 class RulePass(Pass):
-    """Base of passes that apply a table of rules until none matches. `disable` takes names of rules."""
+    """Base of passes that apply a table of rules until none matches: `table`, or, where options decide, what `rules`
+    gives. `disable` takes names of rules."""
 
+    table: ClassVar[RuleSet]
     disable: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
         """The table that is applied."""
-        raise NotImplementedError
+        return self.table
 
     def tables(self) -> dict[str, RuleSet]:
         """Its parts, by the names of the passes that apply one alone."""

@@ -12,7 +12,8 @@ import pytest
 from stablehlo_py.dialect import build as b
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.peephole import peephole_rules
-from stablehlo_py.passes.simplify_rules import COLLECTIVES, EXACT
+from stablehlo_py.passes.simplify_rules import EXACT
+from stablehlo_py.passes.simplify_rules.collectives import COLLECTIVES
 from stablehlo_py.passmanager.rewrite import apply_rules
 
 F, N, U, B = "16xf32", "16xi32", "16xui8", "16xi1"
