@@ -6,10 +6,11 @@ import numpy as np
 
 from stablehlo_py.debug.generate.contractions import moderate
 from stablehlo_py.debug.generate.draft import Draft, found, letter, require, sizes
-from stablehlo_py.debug.generate.elementwise import BINARY, DIRECTIONS
+from stablehlo_py.debug.generate.elementwise import BINARY, DIRECTIONS, defined
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.regions import orderable
 from stablehlo_py.debug.ops import create
+from stablehlo_py.dialect.build import AttributeValue
 from stablehlo_py.mlir import ir
 
 # Special functions by where they are drawn: anywhere, in (-1, 1), above 1, above 0.
@@ -54,22 +55,16 @@ def next_after(d: Draft) -> Made:
 def broadcasting(d: Draft) -> Made:
     """Two operands of one shape but for dimensions of size 1, or of fewer dimensions."""
     x = d.value("bsuf")
-    kind, element = letter(x), x.type.element_type
+    element = x.type.element_type
     shape = [1 if d.chance(0.3) else size for size in sizes(x)][d.whole(0, len(sizes(x)) + 1) :]
     y = d.fresh(shape, element)
-    name = d.one_of([name for name, letters in BINARY.items() if kind in letters])
+    name = d.one_of([name for name, letters in BINARY.items() if letter(x) in letters])
     result = x.type
-    attributes: dict[str, object] = {}
+    attributes: dict[str, AttributeValue] = {}
     if d.chance(0.2) and name != "compare":
         name, result = "compare", d.tensor(sizes(x), ir.IntegerType.get_signless(1))
         attributes["comparison_direction"] = f"#chlo<comparison_direction {d.one_of(DIRECTIONS)}>"
-    if kind in "su":  # what the specification leaves open is kept out, as in `elementwise.binary`
-        if name in ("divide", "remainder"):
-            y = d.op("or", y, d.splat(1, y))
-        elif name.startswith("shift"):
-            y = d.op("and", y, d.splat(element.width - 1, y))
-        elif name == "power":
-            y = d.op("and", y, d.splat(1, y))
+    y = defined(d, name, y)
     if d.chance(0.3) and name in ("add", "multiply", "compare", "maximum") and len(shape) < len(sizes(x)):
         x, y = y, x
     return d.op(f"chlo.broadcast_{name}", x, y, results=[result], **attributes)
@@ -103,7 +98,7 @@ def top_k(d: Draft) -> Made:
     require(not total)
     k = d.whole(1, sizes(x)[-1] + 1)
     shape = [*sizes(x)[:-1], k]
-    types = [d.tensor(shape, x.type.element_type), d.tensor(shape, ir.IntegerType.get_signless(32))]
+    types = [d.tensor(shape, x.type.element_type), d.tensor(shape, d.i32)]
     return list(d.make("chlo.top_k", [x], types, {"k": k}).results)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from stablehlo_py.debug.generate.draft import MAX_ELEMENTS, Draft, elements, require, sizes
 from stablehlo_py.debug.generate.families import Made, family
-from stablehlo_py.debug.generate.regions import applies, body, combiner, computed_in
+from stablehlo_py.debug.generate.regions import body, combiner, combining, computed_in, each
 from stablehlo_py.debug.generate.shapes import ANY
+from stablehlo_py.dialect.build import AttributeValue
 from stablehlo_py.mlir import ir
 
 Groups = list[list[int]]
@@ -27,7 +28,7 @@ def _channel(d: Draft, used: bool) -> str:
     return f"#stablehlo.channel_handle<handle = {d.channels if used else 0}, type = {int(used)}>"
 
 
-def _reduction_groups(d: Draft) -> tuple[int, dict[str, object]]:
+def _reduction_groups(d: Draft) -> tuple[int, dict[str, AttributeValue]]:
     """Groups in one of the three ways of reductions and gathers: the number of members, and the attributes."""
     assert d.grid is not None
     replicas, partitions = d.grid
@@ -43,7 +44,7 @@ def _reduction_groups(d: Draft) -> tuple[int, dict[str, object]]:
     return len(groups[0]), attributes | {"use_global_device_ids": ir.UnitAttr.get()}
 
 
-def _exchange_groups(d: Draft) -> tuple[int, Groups, dict[str, object]]:
+def _exchange_groups(d: Draft) -> tuple[int, Groups, dict[str, AttributeValue]]:
     """Groups of replicas, or of partitions: how many there are in all, the groups, the channel."""
     assert d.grid is not None
     across = d.whole(0, 2)  # cross_replica, cross_partition
@@ -59,7 +60,7 @@ def all_reduce(d: Draft) -> Made:
     _, attributes = _reduction_groups(d)
     element = computed_in(d, x)
     made = d.make("all_reduce", values, [d.tensor(sizes(x), element)] * len(values), attributes, regions=1)
-    body(made, 0, [d.tensor([], element)] * 2, applies(name))
+    body(made, 0, [d.tensor([], element)] * 2, each([name]))
     return list(made.results)
 
 
@@ -74,9 +75,7 @@ def reduce_scatter(d: Draft) -> Made:
     shape = [size // members if number == axis else size for number, size in enumerate(sizes(x))]
     attributes["scatter_dimension"] = axis
     element = computed_in(d, x)
-    made = d.make("reduce_scatter", [x], [d.tensor(shape, element)], attributes, regions=1)
-    body(made, 0, [d.tensor([], element)] * 2, applies(name))
-    return made.result
+    return combining(d, "reduce_scatter", [x], [d.tensor(shape, element)], attributes, name)
 
 
 @family(3, in_regions=False, only="grid")

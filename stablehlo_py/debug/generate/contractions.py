@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from stablehlo_py.debug.generate.draft import Draft, elements, letter, letter_of, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import padding
+from stablehlo_py.dialect.window import window_shape
 from stablehlo_py.mlir import ir
 
 MAX_PRODUCTS = 20_000
@@ -60,10 +63,7 @@ def convolution(d: Draft) -> Made:
     lhs_order, rhs_order, out_order = ([int(n) for n in d.random.permutation(spatial + 2)] for _ in range(3))
     lhs = _placed([batch, inputs * groups, *image], lhs_order)
     rhs = _placed([inputs, outputs, *kernel], rhs_order)
-    result = [
-        _extent(size, k, s, low + high, dl, dr)
-        for size, k, s, (low, high), dl, dr in zip(image, kernel, strides, edges, left, right, strict=True)
-    ]
+    result = map(int, window_shape(image, kernel, strides, [*chain(*edges)], left, right))
     shape = _placed([batch // batch_groups, outputs, *result], out_order)
     numbers = (
         f"#stablehlo.conv<raw input_batch_dimension = {lhs_order[0]}, input_feature_dimension = {lhs_order[1]}, "
@@ -98,17 +98,11 @@ def _placed(values: list[int], places: list[int]) -> list[int]:
     return shape
 
 
-def _extent(size: int, kernel: int, stride: int, edges: int, left: int, right: int) -> int:
-    padded = (size - 1) * left + 1 + edges
-    reach = (kernel - 1) * right + 1
-    return 0 if padded < reach else (padded - reach) // stride + 1
-
-
 def moderate(d: Draft, x: ir.Value) -> ir.Value:
     """The value without infinities and NaN, whose spreading in an algorithm is not specified: within [-4, 4]."""
     if letter(x) == "c":
         return d.op("complex", *(moderate(d, d.op(part, x)) for part in ("real", "imag")))
-    is_number = d.op("compare", x, x, comparison_direction="#stablehlo<comparison_direction EQ>")
+    is_number = d.compare("EQ", x, x)
     return d.op("clamp", d.splat(-4.0, x), d.op("select", is_number, x, d.splat(1.0, x)), d.splat(4.0, x))
 
 
@@ -139,12 +133,8 @@ def triangular_solve(d: Draft) -> Made:
     size, other, batch = d.whole(1, 7), d.whole(1, 5), [d.whole(1, 3) for _ in range(d.whole(0, 2))]
     left = d.chance(0.5)
     a = d.fresh([*batch, size, size], element)
-    i32 = ir.IntegerType.get_signless(32)
-    rows, columns = (
-        d.op("iota", results=[d.tensor(sizes(a), i32)], iota_dimension=len(batch) + axis) for axis in (0, 1)
-    )
-    diagonal = d.op("compare", rows, columns, comparison_direction="#stablehlo<comparison_direction EQ>")
-    a = d.op("select", diagonal, d.splat(3.0, a), moderate(d, a))
+    rows, columns = (d.iota(sizes(a), len(batch) + axis) for axis in (0, 1))
+    a = d.op("select", d.compare("EQ", rows, columns), d.splat(3.0, a), moderate(d, a))
     b = moderate(d, d.fresh([*batch, size, other] if left else [*batch, other, size], element))
     return d.op(
         "triangular_solve",
@@ -165,12 +155,9 @@ def cholesky(d: Draft) -> Made:
     x = moderate(d, d.fresh([size, size], element))
     numbers = "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>"
     product = d.op("dot_general", x, x, results=[x.type], dot_dimension_numbers=numbers)
-    i32 = ir.IntegerType.get_signless(32)
-    rows, columns = (d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=axis) for axis in (0, 1))
-    equal = d.op("compare", rows, columns, comparison_direction="#stablehlo<comparison_direction EQ>")
+    rows, columns = (d.iota(sizes(x), axis) for axis in (0, 1))
+    equal = d.compare("EQ", rows, columns)
     shifted = d.op("select", equal, d.op("add", product, d.splat(2.0, x)), product)
     lower = d.chance(0.5)
     factor = d.op("cholesky", shifted, lower=lower)
-    direction = "GE" if lower else "LE"
-    kept = d.op("compare", rows, columns, comparison_direction=f"#stablehlo<comparison_direction {direction}>")
-    return d.op("select", kept, factor, d.splat(0.0, x))
+    return d.op("select", d.compare("GE" if lower else "LE", rows, columns), factor, d.splat(0.0, x))

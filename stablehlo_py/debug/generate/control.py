@@ -57,19 +57,17 @@ def while_(d: Draft) -> Made:
     """A counted loop over a few values; the count is known, or comes from an input."""
     require(d.depth < MAX_DEPTH)
     carried = d.values("bsufc")
-    i32 = ir.IntegerType.get_signless(32)
-    bound = d.constant(np.asarray(d.whole(0, 5)), i32)
+    bound = d.constant(d.whole(0, 5), d.i32)
     if not d.depth and d.chance(0.3):
-        d.inputs.append(np.asarray(d.whole(0, 5), np.int32))
-        bound = d.block.add_argument(d.tensor([], i32), ir.Location.unknown())
-    values = [d.constant(np.asarray(0), i32), *carried]
+        bound = d.given(d.whole(0, 5), d.i32)
+    values = [d.constant(0, d.i32), *carried]
     types = [value.type for value in values]
     made = d.make("while", values, types, {}, regions=2)
     condition, step = (made.regions[number].blocks.append(*types) for number in range(2))
     test = compared("LT", condition.arguments[0], bound, ir.InsertionPoint(condition))
     ir.Operation.create("stablehlo.return", operands=[test], ip=ir.InsertionPoint(condition))
     inside(d, step, list(step.arguments), types[1:], d.whole(1, 5))
-    _count(step, i32)
+    _count(step, d.i32)
     return list(made.results)[1:]
 
 
@@ -91,11 +89,9 @@ def branches(d: Draft) -> Made:
     if d.chance(0.5):
         decides, name, count = d.fresh((), ir.IntegerType.get_signless(1)), "if", 2
     else:
-        i32 = ir.IntegerType.get_signless(32)
-        decides, name, count = d.constant(np.asarray(d.whole(-1, 4)), i32), "case", d.whole(1, 4)
+        decides, name, count = d.constant(d.whole(-1, 4), d.i32), "case", d.whole(1, 4)
         if not d.depth:
-            d.inputs.append(np.asarray(d.whole(-1, 4), np.int32))
-            decides = d.block.add_argument(d.tensor([], i32), ir.Location.unknown())
+            decides = d.given(d.whole(-1, 4), d.i32)
     made = d.make(name, [decides], types, {}, regions=count)
     for region in made.regions:
         block = region.blocks.append()

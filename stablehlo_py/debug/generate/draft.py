@@ -9,7 +9,10 @@ from typing import TypeVar
 import ml_dtypes
 import numpy as np
 
-from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.debug.ops import compared, constant
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.build import AttributeValue
+from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.mlir import ir
 
 # Element types and how often a program is about them.
@@ -98,6 +101,11 @@ class Draft:
         self.types = [ir.Type.parse(names[number]) for number in chosen]
         self.special = random.random() < 0.15
 
+    @property
+    def i32(self) -> ir.Type:
+        """The type of indices and counts."""
+        return ir.IntegerType.get_signless(32)
+
     # --- drawing -----------------------------------------------------------------------------------------------------
 
     def chance(self, probability: float) -> bool:
@@ -167,8 +175,15 @@ class Draft:
         """A new input of `@main`; inside a region a constant instead."""
         if self.depth or (letter_of(element) != "c" and DYNAMIC not in shape and self.chance(0.15)):
             return self.constant(self.array(shape, element), element)
-        self.inputs.append(self.array([self.dynamic_size if size == DYNAMIC else size for size in shape], element))
-        return self.block.add_argument(ir.RankedTensorType.get(list(shape), element), ir.Location.unknown())
+        return self.given(
+            self.array([self.dynamic_size if size == DYNAMIC else size for size in shape], element), element, shape
+        )
+
+    def given(self, array: np.ndarray | int, element: ir.Type, shape: Sequence[int] | None = None) -> ir.Value:
+        """A new input of `@main` with these elements; `shape` is that of its type, where sizes are dynamic."""
+        self.inputs.append(np.asarray(array).astype(numpy_dtype(element)))
+        type_ = self.tensor(self.inputs[-1].shape if shape is None else shape, element)
+        return self.block.add_argument(type_, ir.Location.unknown())
 
     def constant(self, array: np.ndarray | float | int, element: ir.Type) -> ir.Value:
         """A constant; a complex one is made of two."""
@@ -176,9 +191,7 @@ class Draft:
             part = np.asarray(array)
             parts = [self.constant(np.asarray(each), element.element_type) for each in (part.real, part.imag)]
             return self.op("complex", *parts)
-        value = np.asarray(array).astype(numpy_dtype(element))
-        type_ = ir.RankedTensorType.get(list(value.shape), element)
-        return self.op("constant", results=[type_], value=from_numpy(value, element))
+        return constant(array, element, self.point)
 
     def pick(self, fits: Fits = lambda value: True) -> ir.Value | None:
         """A value that fits, rather a late one."""
@@ -224,7 +237,7 @@ class Draft:
     # --- ops ---------------------------------------------------------------------------------------------------------
 
     def op(
-        self, name: str, /, *operands: ir.Value, results: Sequence[ir.Type] | None = None, **attributes: object
+        self, name: str, /, *operands: ir.Value, results: Sequence[ir.Type] | None = None, **attributes: AttributeValue
     ) -> ir.Value:
         """Make an op with one result. Raises MLIRError where the specification does not allow it."""
         return self.make(name, operands, results, attributes).results[0]
@@ -234,7 +247,7 @@ class Draft:
         name: str,
         operands: Sequence[ir.Value],
         results: Sequence[ir.Type] | None,
-        attributes: Mapping[str, object],
+        attributes: Mapping[str, AttributeValue],
         regions: int = 0,
     ) -> ir.Operation:
         """Make an op; without `results` MLIR infers its types. Attributes: lists are i64 arrays, text is MLIR's."""
@@ -263,12 +276,19 @@ class Draft:
 
     def _sizes(self, shape: Sequence[int]) -> ir.Value:
         """A shape as a value; its dynamic size is that of an input."""
-        i32 = ir.IntegerType.get_signless(32)
         of = next(value for value in self.block.arguments if DYNAMIC in value.type.shape)
         measured = self.op("get_dimension_size", of, dimension=list(of.type.shape).index(DYNAMIC))
-        parts = [measured if size == DYNAMIC else self.constant(np.asarray(size), i32) for size in shape]
-        flat = [self.op("reshape", part, results=[self.tensor([1], i32)]) for part in parts]
+        parts = [measured if size == DYNAMIC else self.constant(size, self.i32) for size in shape]
+        flat = [self.op("reshape", part, results=[self.tensor([1], self.i32)]) for part in parts]
         return self.op("concatenate", *flat, dimension=0)
+
+    def compare(self, direction: str, x: ir.Value, y: ir.Value) -> ir.Value:
+        """A comparison: EQ, NE, LT, LE, GT or GE."""
+        return compared(direction, x, y, self.point)
+
+    def iota(self, shape: Sequence[int], axis: int) -> ir.Value:
+        """The index along a dimension, i32."""
+        return self.op("iota", results=[self.tensor(shape, self.i32)], iota_dimension=axis)
 
     def splat(self, number: float, like: ir.Value) -> ir.Value:
         """A number in the shape and type of a value."""
@@ -278,19 +298,12 @@ class Draft:
         """A type."""
         return ir.RankedTensorType.get(list(shape), element)
 
-    def type(self, text: str) -> ir.Type:
-        """A type from its text."""
-        return ir.Type.parse(text)
-
     def indices(self, shape: Sequence[int], size: int) -> ir.Value:
         """Indices into `size` elements, some of them out of bounds."""
         element = ir.Type.parse(self.one_of(("i32", "i32", "i64", "ui32", "i8")))
         low = 0 if element.is_unsigned else -2
         array = self.random.integers(low, size + 2, shape)
-        if not self.depth:
-            self.inputs.append(np.asarray(array).astype(numpy_dtype(element)))
-            return self.block.add_argument(self.tensor(shape, element), ir.Location.unknown())
-        return self.constant(array, element)
+        return self.constant(array, element) if self.depth else self.given(array, element)
 
     def axes(self, value: ir.Value, low: int = 1) -> list[int]:
         """Some dimensions of a value, in order."""
@@ -299,14 +312,6 @@ class Draft:
         return sorted(int(axis) for axis in self.random.choice(rank, count, replace=False))
 
 
-def attribute(value: object) -> ir.Attribute:
-    """An attribute of a Python value: lists of integers are i64 arrays, text is parsed."""
-    if isinstance(value, ir.Attribute):
-        return value
-    if isinstance(value, bool):
-        return ir.BoolAttr.get(value)
-    if isinstance(value, int):
-        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-    if isinstance(value, list):
-        return ir.DenseI64ArrayAttr.get(value)
-    return ir.Attribute.parse(str(value))
+def attribute(value: AttributeValue) -> ir.Attribute:
+    """An attribute of a Python value: text is MLIR's."""
+    return ir.Attribute.parse(value) if isinstance(value, str) else build.attribute(value)

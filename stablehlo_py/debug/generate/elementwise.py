@@ -5,6 +5,7 @@ from __future__ import annotations
 from stablehlo_py.debug.generate.contractions import moderate
 from stablehlo_py.debug.generate.draft import Draft, found, letter, letter_of, require, sizes
 from stablehlo_py.debug.generate.families import Made, family
+from stablehlo_py.debug.ops import order
 from stablehlo_py.mlir import ir
 
 # Classes of types: b i1, s u integers, f floats, 8 floats of 8 bits, c complex.
@@ -31,20 +32,22 @@ def unary(d: Draft) -> Made:
 
 @family(9)
 def binary(d: Draft) -> Made:
-    """One of BINARY, kept from what the specification leaves open: division by zero, shifts by too much."""
+    """One of BINARY."""
     x = d.value("bsufc8")
-    kind = letter(x)
-    name = d.one_of([name for name, letters in BINARY.items() if kind in letters])
-    y = d.like(x)
-    if kind in "su":
-        if name in ("divide", "remainder"):
-            y = d.op("or", y, d.splat(1, y))
-        elif name.startswith("shift"):
-            width = x.type.element_type.width
-            y = d.op("and", y, d.splat(width - 1, y))
-        elif name == "power":
-            y = d.op("and", y, d.splat(1, y))
-    return d.op(name, x, y)
+    name = d.one_of([name for name, letters in BINARY.items() if letter(x) in letters])
+    return d.op(name, x, defined(d, name, d.like(x)))
+
+
+def defined(d: Draft, name: str, y: ir.Value) -> ir.Value:
+    """The right operand of an op, kept from what the specification leaves open for integers: division by zero, shifts
+    by too much, powers that overflow."""
+    if letter(y) not in "su":
+        return y
+    if name in ("divide", "remainder"):
+        return d.op("or", y, d.splat(1, y))
+    if name.startswith("shift"):
+        return d.op("and", y, d.splat(y.type.element_type.width - 1, y))
+    return d.op("and", y, d.splat(1, y)) if name == "power" else y
 
 
 @family(2)
@@ -53,10 +56,7 @@ def compare(d: Draft) -> Made:
     x = d.value("bsufc8")
     y, kind = d.like(x), letter(x)
     direction = d.one_of(DIRECTIONS[:2] if kind == "c" else DIRECTIONS)
-    attributes = {"comparison_direction": f"#stablehlo<comparison_direction {direction}>"}
-    if kind == "f" and d.chance(0.05):
-        attributes["compare_type"] = "#stablehlo<comparison_type TOTALORDER>"
-    return d.op("compare", x, y, **attributes)
+    return d.op("compare", x, y, **order(direction, kind == "f" and d.chance(0.05)))
 
 
 @family(2)
@@ -96,8 +96,7 @@ def within(d: Draft, x: ir.Value, element: ir.Type) -> ir.Value:
     """NaN becomes 0, and everything is brought into what the integer type surely holds."""
     width = element.width - (0 if element.is_unsigned else 1)
     top = float(2 ** min(width, 6) - 1)
-    is_number = d.op("compare", x, x, comparison_direction="#stablehlo<comparison_direction EQ>")
-    x = d.op("select", is_number, x, d.splat(0.0, x))
+    x = d.op("select", d.compare("EQ", x, x), x, d.splat(0.0, x))
     return d.op("clamp", d.splat(0.0 if element.is_unsigned else -top, x), x, d.splat(top, x))
 
 
@@ -126,8 +125,7 @@ def bits(d: Draft) -> Made:
 def reduce_precision(d: Draft) -> Made:
     """Fewer bits of exponent and mantissa."""
     x = d.value("f")
-    i32 = ir.IntegerType.get_signless(32)
-    exponent, mantissa = (ir.IntegerAttr.get(i32, d.whole(low, high)) for low, high in ((2, 9), (0, 12)))
+    exponent, mantissa = (ir.IntegerAttr.get(d.i32, d.whole(low, high)) for low, high in ((2, 9), (0, 12)))
     return d.op("reduce_precision", x, exponent_bits=exponent, mantissa_bits=mantissa)
 
 

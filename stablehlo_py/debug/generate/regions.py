@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import ml_dtypes
 import numpy as np
 
 from stablehlo_py.debug.generate.contractions import moderate
-from stablehlo_py.debug.generate.draft import DYNAMIC, MAX_ELEMENTS, Draft, elements, letter, require, sizes, small
+from stablehlo_py.debug.generate.draft import DYNAMIC, Draft, letter, require, sizes, small
 from stablehlo_py.debug.generate.families import Made, family
 from stablehlo_py.debug.generate.shapes import padding
 from stablehlo_py.debug.ops import create, order
+from stablehlo_py.dialect.build import AttributeValue
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.window import window_shape
 from stablehlo_py.mlir import ir
 
 # Commutative and associative (up to rounding): the order is not specified. Combiner -> classes of types.
@@ -52,9 +55,18 @@ def body(op: ir.Operation, number: int, types: Sequence[ir.Type], make: Body) ->
     ir.Operation.create("stablehlo.return", operands=values, ip=ir.InsertionPoint(block))
 
 
-def applies(name: str) -> Body:
-    """The body that is one op."""
-    return lambda arguments, point: [create(name, point, *arguments)]
+def combining(
+    d: Draft,
+    name: str,
+    operands: Sequence[ir.Value],
+    types: Sequence[ir.Type],
+    attributes: Mapping[str, AttributeValue],
+    combiner: str,
+) -> list[ir.Value]:
+    """The results of an op that combines the elements of each of them by an op, in their type."""
+    made = d.make(name, operands, types, attributes, regions=1)
+    body(made, 0, [d.tensor([], type_.element_type) for type_ in types] * 2, each([combiner] * len(types)))
+    return list(made.results)
 
 
 def scalar_type(value: ir.Value) -> ir.Type:
@@ -90,9 +102,7 @@ def reduce(d: Draft) -> Made:
     kept = [size for axis, size in enumerate(sizes(x)) if axis not in axes]
     element = computed_in(d, x)
     init = initial(d, name, x.type.element_type)
-    made = d.make("reduce", [x, init], [d.tensor(kept, element)], {"dimensions": axes}, regions=1)
-    body(made, 0, [d.tensor([], element)] * 2, applies(name))
-    return made.result
+    return combining(d, "reduce", [x, init], [d.tensor(kept, element)], {"dimensions": axes}, name)
 
 
 @family(2)
@@ -101,13 +111,12 @@ def reduce_pairs(d: Draft) -> Made:
     x = d.value("suf", low=1)
     x, total = orderable(d, x)
     axis = d.whole(0, len(sizes(x)))
-    i32 = ir.IntegerType.get_signless(32)
-    places = d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=axis)
+    places = d.iota(sizes(x), axis)
     kept = [size for number, size in enumerate(sizes(x)) if number != axis]
     direction = d.one_of(("GT", "LT"))
     worst = initial(d, "maximum" if direction == "GT" else "minimum", x.type.element_type)
-    inits = [worst, d.constant(np.asarray(np.iinfo(np.int32).max), i32)]
-    types = [d.tensor(kept, x.type.element_type), d.tensor(kept, i32)]
+    inits = [worst, d.constant(np.iinfo(np.int32).max, d.i32)]
+    types = [d.tensor(kept, x.type.element_type), d.tensor(kept, d.i32)]
     made = d.make("reduce", [x, places, *inits], types, {"dimensions": [axis]}, regions=1)
 
     def choose(arguments: list[ir.Value], point: ir.InsertionPoint) -> list[ir.Value]:
@@ -119,7 +128,7 @@ def reduce_pairs(d: Draft) -> Made:
         first = create("or", point, better, tie)
         return [create("select", point, first, a, b), create("select", point, first, i, j)]
 
-    body(made, 0, [scalar_type(x), d.tensor([], i32)] * 2, choose)
+    body(made, 0, [scalar_type(x), d.tensor([], d.i32)] * 2, choose)
     return list(made.results)
 
 
@@ -134,11 +143,11 @@ def reduce_several(d: Draft) -> Made:
     inits = [initial(d, name, value.type.element_type) for name, value in zip(names, (x, y), strict=True)]
     types = [d.tensor(kept, value.type.element_type) for value in (x, y)]
     made = d.make("reduce", [x, y, *inits], types, {"dimensions": axes}, regions=1)
-    body(made, 0, [scalar_type(x), scalar_type(y)] * 2, _each(names))
+    body(made, 0, [scalar_type(x), scalar_type(y)] * 2, each(names))
     return list(made.results)
 
 
-def _each(names: Sequence[str]) -> Body:
+def each(names: Sequence[str]) -> Body:
     """The body that combines every operand by an op of its own."""
     count = len(names)
 
@@ -164,9 +173,7 @@ def reduce_window(d: Draft) -> Made:
         window = [d.whole(1, min(4, size + 1) + 1) for size in sizes(x)]
         edges = [(d.whole(0, 3), d.whole(0, 3)) for _ in window]
         strides, dilations, base = ([(1, 1, 2)[d.whole(0, 3)] for _ in window] for _ in range(3))
-    shape = [
-        _windows(size, *values) for size, *values in zip(sizes(x), window, strides, base, dilations, edges, strict=True)
-    ]
+    shape = [*map(int, window_shape(sizes(x), window, strides, [*chain(*edges)], base, dilations))]
     attributes = {
         "window_dimensions": window,
         "window_strides": strides,
@@ -177,16 +184,9 @@ def reduce_window(d: Draft) -> Made:
     values = [x, d.like(x)] if d.chance(0.2) else [x]
     inits, element = [initial(d, name, x.type.element_type) for _ in values], computed_in(d, x)
     types = [d.tensor(shape, element) for _ in values]
-    made = d.make("reduce_window", [*values, *inits], types, attributes, regions=1)
-    body(made, 0, [d.tensor([], element)] * (2 * len(values)), _each([name] * len(values)))
-    require(elements(made.results[0]) <= MAX_ELEMENTS)
-    return list(made.results)
-
-
-def _windows(size: int, window: int, stride: int, base: int, dilation: int, edges: tuple[int, int]) -> int:
-    padded = (size - 1) * base + 1 + sum(edges) if size else sum(edges)
-    reach = (window - 1) * dilation + 1
-    return 0 if padded < reach else (padded - reach) // stride + 1
+    results = combining(d, "reduce_window", [*values, *inits], types, attributes, name)
+    small(results[0])
+    return results
 
 
 @family(1)
@@ -196,14 +196,14 @@ def select_and_scatter(d: Draft) -> Made:
     require(0 not in sizes(x))
     x, total = orderable(d, x)
     window = [d.whole(1, min(3, size) + 1) for size in sizes(x)]
-    shape = [_windows(size, w, w, 1, 1, (0, 0)) for size, w in zip(sizes(x), window, strict=True)]
+    shape = [size // w for size, w in zip(sizes(x), window, strict=True)]
     source = d.fresh(shape, x.type.element_type)
     init = d.constant(np.asarray(0), x.type.element_type)
     attributes = {"window_dimensions": window, "window_strides": window, "padding": padding([(0, 0)] * len(window))}
     element = computed_in(d, x)
     made = d.make("select_and_scatter", [x, source, init], [d.tensor(sizes(x), element)], attributes, regions=2)
     body(made, 0, [scalar_type(x)] * 2, lambda a, point: [create("compare", point, *a, **order("GE", total))])
-    body(made, 1, [d.tensor([], element)] * 2, applies("add"))
+    body(made, 1, [d.tensor([], element)] * 2, each(["add"]))
     return made.result
 
 
@@ -214,8 +214,7 @@ def sort(d: Draft) -> Made:
     x, total = orderable(d, x)
     values = [x, d.like(x)] if d.chance(0.4) else [x]
     if d.chance(0.3) and DYNAMIC not in sizes(x):
-        i32 = ir.IntegerType.get_signless(32)
-        values.append(d.op("iota", results=[d.tensor(sizes(x), i32)], iota_dimension=len(sizes(x)) - 1))
+        values.append(d.iota(sizes(x), len(sizes(x)) - 1))
     attributes = {"dimension": d.whole(0, len(sizes(x))), "is_stable": True}
     made = d.make("sort", values, [value.type for value in values], attributes, regions=1)
     direction = d.one_of(("LT", "GT"))
@@ -278,13 +277,9 @@ def scatter(d: Draft) -> Made:
     attributes = {"scatter_dimension_numbers": numbers, "indices_are_sorted": False, "unique_indices": False}
     if d.chance(0.2):  # two operands, each with its updates
         other, others = d.like(x), d.fresh(sizes(updates), x.type.element_type)
-        made = d.make("scatter", [x, other, indices, updates, others], [x.type] * 2, attributes, regions=1)
-        body(made, 0, [scalar_type(x)] * 4, _each([name, name]))
-        return list(made.results)
+        return combining(d, "scatter", [x, other, indices, updates, others], [x.type] * 2, attributes, name)
     element = computed_in(d, x)
-    made = d.make("scatter", [x, indices, updates], [d.tensor(sizes(x), element)], attributes, regions=1)
-    body(made, 0, [d.tensor([], element)] * 2, applies(name))
-    return made.result
+    return combining(d, "scatter", [x, indices, updates], [d.tensor(sizes(x), element)], attributes, name)
 
 
 @family(1)
@@ -323,6 +318,4 @@ def scatter_batched(d: Draft) -> Made:
     )
     attributes = {"scatter_dimension_numbers": numbers, "indices_are_sorted": False, "unique_indices": False}
     element = computed_in(d, x)
-    made = d.make("scatter", [x, indices, updates], [d.tensor(sizes(x), element)], attributes, regions=1)
-    body(made, 0, [d.tensor([], element)] * 2, applies(name))
-    return made.result
+    return combining(d, "scatter", [x, indices, updates], [d.tensor(sizes(x), element)], attributes, name)

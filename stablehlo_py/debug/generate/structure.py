@@ -16,9 +16,8 @@ def tuples(d: Draft) -> Made:
     values = d.values(ANY)
     types = [value.type for value in values]
     made = d.op("tuple", *values, results=[ir.TupleType.get_tuple(types)])
-    i32 = ir.IntegerType.get_signless(32)
     return [
-        d.op("get_tuple_element", made, results=[type_], index=ir.IntegerAttr.get(i32, number))
+        d.op("get_tuple_element", made, results=[type_], index=ir.IntegerAttr.get(d.i32, number))
         for number, type_ in enumerate(types)
     ]
 
@@ -124,7 +123,6 @@ def torch_index_select(d: Draft) -> Made:
     require(0 not in sizes(x))
     axis = d.whole(0, len(sizes(x)))
     count = d.whole(1, 5)
-    i32 = ir.IntegerType.get_signless(32)
-    index = d.constant(d.random.integers(0, sizes(x)[axis], count), i32)
+    index = d.constant(d.random.integers(0, sizes(x)[axis], count), d.i32)
     shape = [count if number == axis else size for number, size in enumerate(sizes(x))]
     return d.op("torch_index_select", x, index, results=[d.tensor(shape, x.type.element_type)], dim=axis, batch_dims=0)
