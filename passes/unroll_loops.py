@@ -18,7 +18,7 @@ import numpy as np
 
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.evaluate import can_evaluate
-from stablehlo_py.dialect.interpret import run_op
+from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.symint import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
@@ -188,5 +188,5 @@ def _run(ops: list[ir.Operation], block: ir.Block, carried: dict[int, np.ndarray
         operands = [read(operand) for operand in op.operands]
         if any(operand is None for operand in operands):
             return None
-        values.update(zip(op.results, run_op(op, operands), strict=True))  # type: ignore[arg-type]
+        values.update(zip(op.results, Interpreter().op(op, operands), strict=True))  # type: ignore[arg-type]
     return read(root)

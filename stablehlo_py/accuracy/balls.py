@@ -12,7 +12,7 @@ from typing import Any
 
 import flint
 import numpy as np
-from flint import acb, arb
+from flint import arb
 
 #: A function of arb or acb numbers; its value is one, too.
 Ball = Callable[..., Any]
@@ -107,23 +107,3 @@ def polygamma(order: arb, x: arb) -> arb:
     """Derivatives of digamma: (-1)^(n + 1) n! zeta(n + 1, x)."""
     n = int(order.unique_fmpz())
     return x.digamma() if n == 0 else (-1) ** (n + 1) * arb.fac_ui(n) * arb(n + 1).zeta(x)
-
-
-def logistic(z: acb) -> acb:
-    """1 / (1 + exp(-z))."""
-    return 1 / (1 + (-z).exp())
-
-
-def sign(z: acb) -> acb:
-    """z / |z|, and 0 at 0."""
-    return z.sgn()
-
-
-def cbrt(z: acb) -> acb:
-    """The principal root."""
-    return z.root(3)
-
-
-def power(z: acb, exponent: acb) -> acb:
-    """exp(exponent log(z))."""
-    return (exponent * z.log()).exp()

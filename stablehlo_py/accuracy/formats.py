@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import mpmath
 import numpy as np
+
+from stablehlo_py.dialect import formats
+from stablehlo_py.element_types import ELEMENT_TYPES
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,12 @@ class Format:
         return 1 << (8 * self.dtype.itemsize)
 
 
-FORMATS = {
-    "f32": Format("f32", np.dtype(np.float32), np.dtype(np.uint32), 24, -126, 127),
-    "f64": Format("f64", np.dtype(np.float64), np.dtype(np.uint64), 53, -1022, 1023),
-    "f16": Format("f16", np.dtype(np.float16), np.dtype(np.uint16), 11, -14, 15),
-    "bf16": Format("bf16", np.dtype(ml_dtypes.bfloat16), np.dtype(np.uint16), 8, -126, 127),
-}
+def _format(name: str) -> Format:
+    of, dtype = formats.FORMATS[name], ELEMENT_TYPES[name]
+    return Format(name, dtype, np.dtype(f"u{dtype.itemsize}"), of.mantissa_bits + 1, 1 - of.bias, of.bias)
+
+
+FORMATS = {name: _format(name) for name in ("f32", "f64", "f16", "bf16")}
 
 
 def ulps(result: np.ndarray, exact: np.ndarray, of: Format) -> np.ndarray:

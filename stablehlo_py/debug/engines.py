@@ -21,6 +21,7 @@ from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
 from stablehlo_py.debug.settings import Settings, Source, context
 from stablehlo_py.dialect.calls import MAIN, new_function
+from stablehlo_py.dialect.elements import complex_
 from stablehlo_py.errors import ArgumentError, OptionError
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 from stablehlo_py.options import Options
@@ -227,13 +228,7 @@ def _interpret(module: ir.Module, inputs: Sequence[np.ndarray]) -> list[np.ndarr
     ]
     arguments = [from_numpy(array, element_type_of(array.dtype, module.context)) for array in arrays]
     results = iter([np.array(to_numpy(result)) for result in stablehlo.eval_module(module, arguments)])
-    return [next(results) if not is_complex else _joined(next(results), next(results)) for is_complex in whole]
-
-
-def _joined(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
-    result = np.empty(real.shape, np.complex64 if real.dtype == np.float32 else np.complex128)
-    result.real, result.imag = real, imaginary
-    return result
+    return [next(results) if not is_complex else complex_(next(results), next(results)) for is_complex in whole]
 
 
 def _is_complex(type_: ir.Type) -> bool:

@@ -15,7 +15,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import PARTITIONS, PROCESS, REPLICAS
 from stablehlo_py.dialect.constants import to_numpy
 from stablehlo_py.dialect.ops.grid import NOBODY, PROCESS_WORDS
-from stablehlo_py.dialect.types import i64, i64s
+from stablehlo_py.dialect.types import i64, i64s, module_of
 from stablehlo_py.mlir import ir
 
 Groups = list[list[int]]
@@ -55,10 +55,7 @@ def declare_grid(module: ir.Module, replicas: int | None, partitions: int | None
 
 def grid_of(op: ir.OpView | ir.Operation) -> Grid:
     """The grid of the module around an op."""
-    around = op.operation
-    while around.name != "builtin.module":
-        around = around.parent.operation
-    return grid_of_module(around)
+    return grid_of_module(module_of(op.operation))
 
 
 def groups_of(op: ir.OpView | ir.Operation) -> Groups:

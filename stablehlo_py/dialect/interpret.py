@@ -104,20 +104,3 @@ class Interpreter:
                 return forwarded
             carried = self.block(after, {**values, **dict(zip(after.arguments, forwarded, strict=True))})
         raise UnsupportedError(f"a loop of more than {self.max_steps} iterations", op="scf.while")
-
-
-def run_function(
-    function: ir.Operation | ir.OpView, arguments: Sequence[Array], max_steps: int = 10_000
-) -> list[Array]:
-    """As `Interpreter.function`."""
-    return Interpreter(max_steps=max_steps).function(function, arguments)
-
-
-def run_op(
-    op: ir.Operation,
-    operands: Sequence[Array],
-    values: Mapping[ir.Value, Array] = _NOTHING,
-    max_steps: int = 10_000,
-) -> list[Array]:
-    """As `Interpreter.op`."""
-    return Interpreter(max_steps=max_steps).op(op, operands, values)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.rounding import integer_info
 from stablehlo_py.mlir import ir, quant
 
 
@@ -45,9 +46,7 @@ class Quantized:
     @property
     def whole_range(self) -> bool:
         """Whether every value of the storage type is in use."""
-        info = np.iinfo(numpy_dtype(self.storage)) if self.storage.width >= 8 else None
-        low, high = (info.min, info.max) if info else _sub_byte_range(self.storage)
-        return (self.minimum, self.maximum) == (low, high)
+        return (self.minimum, self.maximum) == integer_info(numpy_dtype(self.storage))[1:]
 
     def scale_along(self, rank: int) -> np.ndarray:
         """Scales, rounded to the expressed type as the specification has them (C4), widened to f64: of shape () or with
@@ -63,11 +62,6 @@ class Quantized:
         if self.dimension is None:
             return values.reshape(())
         return values.reshape([-1 if d == self.dimension else 1 for d in range(rank)])
-
-
-def _sub_byte_range(storage: ir.IntegerType) -> tuple[int, int]:
-    values = 1 << storage.width
-    return (0, values - 1) if storage.is_unsigned else (-values // 2, values // 2 - 1)
 
 
 def quantized_of(type_: ir.Type) -> Quantized | None:

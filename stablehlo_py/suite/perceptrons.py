@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, flax_model, normal, register
 
 
 class Mlp(nn.Module):
@@ -26,29 +26,24 @@ class Mlp(nn.Module):
         return nn.Dense(self.widths[-1], dtype=self.dtype)(x)
 
 
-def _shape(size: Size) -> tuple[int, int, tuple[int, ...]]:
+def shape_of(size: Size) -> tuple[int, int, tuple[int, ...]]:
+    """Batch, features, and the widths of the layers."""
     return (64, 784, (1024, 1024, 10)) if size == "full" else (8, 28, (32, 16, 10))
 
 
 @register("mlp")
 def mlp(size: Size, rng: Rng) -> Model:
     """Full: batch 64, 784-1024-1024-10."""
-    batch, features, widths = _shape(size)
-    network = Mlp(widths)
-    x = normal(rng, batch, features)
-    parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
-    return Model(network.apply, parameters, (x,))
+    batch, features, widths = shape_of(size)
+    return flax_model(Mlp(widths), rng, normal(rng, batch, features))
 
 
 @register("mlp-bfloat16")
 def mlp_bfloat16(size: Size, rng: Rng) -> Model:
     """The same network computing in bfloat16 from float32 weights."""
-    batch, features, widths = _shape(size)
-    network = Mlp(widths, dtype=jnp.bfloat16)
-    x = normal(rng, batch, features)
-    parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
+    batch, features, widths = shape_of(size)
     notes = "bfloat16 keeps 8 bits; intermediate results are rounded at other places"
-    return Model(network.apply, parameters, (x,), tolerance=3e-2, notes=notes)
+    return flax_model(Mlp(widths, jnp.bfloat16), rng, normal(rng, batch, features), tolerance=3e-2, notes=notes)
 
 
 @register("equinox-mlp")

@@ -7,7 +7,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 
-from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, flax_model, normal, register
 
 
 class Recurrent(nn.Module):
@@ -34,8 +34,7 @@ def _recurrent(size: Size, rng: Rng, cell: Any) -> Model:
     batch, steps, features, hidden = (1, 100, 256, 256) if size == "full" else (3, 7, 6, 8)
     network = Recurrent(cell, hidden)
     x = normal(rng, batch, steps, features)
-    parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
-    return Model(network.apply, parameters, (x,), tolerance=2e-5, notes="errors add up over the steps")
+    return flax_model(network, rng, x, tolerance=2e-5, notes="errors add up over the steps")
 
 
 @register("lstm")

@@ -129,6 +129,12 @@ def normal(rng: Rng, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape, np.float32)
 
 
+def flax_model(network: Any, rng: Rng, x: np.ndarray, **facts: Any) -> Model:
+    """A flax network on one input, with weights of its own; `facts` are the other fields of the model."""
+    parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
+    return Model(network.apply, parameters, (x,), **facts)
+
+
 def initialize(rng: Rng, shapes: Any) -> Any:
     """Weights for a tree of shapes (from `jax.eval_shape`), by the conventional leaf names of flax.
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from stablehlo_py.suite.perceptrons import Mlp
+from stablehlo_py.suite.perceptrons import Mlp, shape_of
 from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
 
 _NOTES = "Adam divides by a root of small numbers: tiny gradients turn rounding into visible steps"
@@ -46,7 +46,7 @@ def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 @register("train-mlp")
 def train_mlp(size: Size, rng: Rng) -> Model:
     """Full: batch 64, 784-1024-1024-10, cross entropy, Adam."""
-    batch, features, widths = (64, 784, (1024, 1024, 10)) if size == "full" else (8, 28, (32, 16, 10))
+    batch, features, widths = shape_of(size)
     network = Mlp(widths)
     x = normal(rng, batch, features)
     weights = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))

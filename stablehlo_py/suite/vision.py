@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from stablehlo_py.suite.registry import Model, Rng, Size, initialize, normal, register
+from stablehlo_py.suite.registry import Model, Rng, Size, flax_model, normal, register
 
 
 class ResidualBlock(nn.Module):
@@ -64,15 +65,9 @@ def _resnet(size: Size, rng: Rng, stages: tuple[int, ...], bottleneck: bool, bat
     width, pixels, classes = (64, 224, 1000) if size == "full" else (8, 32, 10)
     network = ResNet(stages if size == "full" else (1, 1), width, bottleneck, classes, train)
     x = normal(rng, batch if size == "full" else 2, pixels, pixels, 3)
-    parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
     notes = "sums over thousands of terms in another order, through tens of layers"
-    if not train:
-        return Model(network.apply, parameters, (x,), tolerance=1e-4, notes=notes)
-
-    def function(variables: Any, image: jax.Array) -> Any:
-        return network.apply(variables, image, mutable=["batch_stats"])
-
-    return Model(function, parameters, (x,), tolerance=1e-4, notes=notes)
+    model = flax_model(network, rng, x, tolerance=1e-4, notes=notes)
+    return replace(model, function=partial(network.apply, mutable=["batch_stats"])) if train else model
 
 
 @register("resnet18")
@@ -124,10 +119,8 @@ def unet(size: Size, rng: Rng) -> Model:
     """Full: one 128x128 image, 3 levels from 32 channels."""
     pixels, width, depth = (128, 32, 3) if size == "full" else (16, 8, 2)
     network = UNet(width, depth, channels=3)
-    x = normal(rng, 1, pixels, pixels, 3)
-    parameters = initialize(rng, jax.eval_shape(network.init, jax.random.key(0), x))
     notes = "group norm divides by statistics summed in another order"
-    return Model(network.apply, parameters, (x,), tolerance=1e-4, notes=notes)
+    return flax_model(network, rng, normal(rng, 1, pixels, pixels, 3), tolerance=1e-4, notes=notes)
 
 
 @register("vit")

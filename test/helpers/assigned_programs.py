@@ -8,7 +8,7 @@ import random
 import numpy as np
 
 from stablehlo_py.dialect.constants import constant_value, numpy_dtype
-from stablehlo_py.dialect.interpret import run_function
+from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.mlir import ir
 
 FULL, FLAT, TURNED, ROW, COLUMN, COUNT = (
@@ -237,7 +237,9 @@ class Machine:
             if op.name == "func.call":
                 function = self.functions[op.attributes["callee"].value]
                 for result, array in zip(
-                    op.results, run_function(function, [self.read(value) for value in op.operands]), strict=True
+                    op.results,
+                    Interpreter().function(function, [self.read(value) for value in op.operands]),
+                    strict=True,
                 ):
                     self.write(result, array)
             elif op.name == "hlo.copy":

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stablehlo_py.dialect.context import make_context
-from stablehlo_py.dialect.interpret import run_function
+from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.ops import records
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.load import load
@@ -105,7 +105,7 @@ def test_values_stay(name):
     module = _legal(_exported(function, *arguments))
     expected = jax.tree.leaves(jax.jit(function)(*arguments))
     with module.context, np.errstate(all="ignore"):
-        results = run_function(module.body.operations[0], [np.asarray(each) for each in arguments])
+        results = Interpreter().function(module.body.operations[0], [np.asarray(each) for each in arguments])
     for result, right in zip(results, expected, strict=True):
         assert result.shape == right.shape and result.dtype == right.dtype
         np.testing.assert_allclose(result, right, rtol=2e-5, atol=2e-5)
@@ -129,7 +129,7 @@ def test_an_index_out_of_range_takes_the_last_branch(context, index):
         return %0 : tensor<f32>
       }""")
     legalize(module)
-    (result,) = run_function(module.body.operations[0], [np.int32(index), np.float32(3)])
+    (result,) = Interpreter().function(module.body.operations[0], [np.int32(index), np.float32(3)])
     assert result == {0: 3, 1: -3}.get(index, 6)
 
 
@@ -160,7 +160,7 @@ def test_batch_norm(context):
     random = np.random.default_rng(0)
     sizes = [(3, 4, 2), (2,), (2,), (2,), (2,), (3, 4, 2)]
     arguments = [np.abs(random.standard_normal(each)) for each in sizes]
-    results = run_function(module.body.operations[0], arguments)
+    results = Interpreter().function(module.body.operations[0], arguments)
     with jax.enable_x64(True):
         expected = _batch_norm_reference(*map(jnp.asarray, arguments), float(np.float32(1e-2)))
         for result, right in zip(results, expected, strict=True):
@@ -179,7 +179,7 @@ def test_torch_index_select_and_einsum(context):
     legalize(module)
     random = np.random.default_rng(0)
     a, i = random.standard_normal((2, 4, 5)).astype(np.float32), random.integers(0, 4, (2, 3)).astype(np.int32)
-    taken, product = run_function(module.body.operations[0], [a, i])
+    taken, product = Interpreter().function(module.body.operations[0], [a, i])
     expected = np.stack([a[0][i[0]], a[1][i[1]]])
     np.testing.assert_array_equal(taken, expected)
     np.testing.assert_allclose(product, np.einsum("abc,adc->ca", a, expected), rtol=1e-5, atol=1e-5)

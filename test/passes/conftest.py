@@ -10,7 +10,7 @@ import pytest
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
-from stablehlo_py.dialect.interpret import run_function
+from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.rounding import integer_info, is_float_dtype
 from stablehlo_py.dialect.sharding import annotate, declare_meshes, shardings_of
 from stablehlo_py.dialect.types import operations
@@ -93,7 +93,7 @@ def build(mlir_context: ir.Context) -> Callable[..., ir.Module]:
 
 def run_main(module: ir.Module, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Results of `@main` in the reference interpreter of the tests."""
-    return run_function(module.body.operations[0], arguments)
+    return Interpreter().function(module.body.operations[0], arguments)
 
 
 def assert_same(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray], tolerance: float = 0.0) -> None:

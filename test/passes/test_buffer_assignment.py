@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from assigned_programs import FULL, Generator, Machine
 
-from stablehlo_py.dialect.interpret import run_function
+from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.buffer_assignment import BufferAssignment, memory_plan
@@ -39,7 +39,7 @@ def test_random_programs_keep_their_values(mlir_context: ir.Context, seed: int) 
     text = Generator(seed).module()
     arguments = arguments_of(seed)
     original = ir.Module.parse(text)
-    expected = run_function(original.body.operations[0], arguments)
+    expected = Interpreter().function(original.body.operations[0], arguments)
     module = assigned(text, inplace=seed % 4 != 3)
     verify_buffers(module)
     for before, after in zip(expected, Machine(module).run(arguments), strict=True):
@@ -53,7 +53,7 @@ def test_random_programs_with_donated_inputs(mlir_context: ir.Context, seed: int
     donated = donated.replace(f"%x: {FULL}", f"%x: {FULL} {{tf.aliasing_output = 1 : i32}}", 1)
     arguments = arguments_of(seed)
     original = ir.Module.parse(text)
-    expected = run_function(original.body.operations[0], arguments)
+    expected = Interpreter().function(original.body.operations[0], arguments)
     module = assigned(donated)
     verify_buffers(module)
     for before, after in zip(expected, Machine(module).run(arguments), strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from assigned_programs import Generator
 
-from stablehlo_py.dialect.interpret import run_function
+from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusion import Fusion
 
@@ -421,8 +421,8 @@ def test_random_programs_keep_their_values(mlir_context: ir.Context, seed: int) 
     arguments = [random.uniform(-1, 1, shape).astype(np.float32) for shape in ((4, 8), (4, 8), (4,))]
     arguments.append(np.array(seed % 3, np.int32))
     module = ir.Module.parse(Generator(seed).module())
-    expected = run_function(module.body.operations[0], arguments)
+    expected = Interpreter().function(module.body.operations[0], arguments)
     fused(module, straight_line=seed % 2 == 0)
     inline_calls(module)
-    for before, after in zip(expected, run_function(module.body.operations[0], arguments), strict=True):
+    for before, after in zip(expected, Interpreter().function(module.body.operations[0], arguments), strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from stablehlo_py.dialect.interpret import run_function
+from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.pipeline import Pipeline
 
@@ -31,12 +31,12 @@ def test_uniform_has_no_loop_left(mlir_context: ir.Context) -> None:
     assert "scf.while" not in printed
     # The rotation amounts are splats of constants, not slices of tables (two slices take the key apart).
     assert printed.count("hlo.slice") == 2
-    (result,) = run_function(module.body.operations[0], [np.asarray(key)])
+    (result,) = Interpreter().function(module.body.operations[0], [np.asarray(key)])
     np.testing.assert_array_equal(result, np.asarray(jax.random.uniform(key, (4, 5))))
 
 
 def test_constant_key_folds_to_the_numbers(mlir_context: ir.Context) -> None:
     module = optimized(lambda: jax.random.bits(jax.random.PRNGKey(3), (16,)))
     assert str(module).count('"hlo.') == 1
-    (result,) = run_function(module.body.operations[0], [])
+    (result,) = Interpreter().function(module.body.operations[0], [])
     np.testing.assert_array_equal(result, np.asarray(jax.random.bits(jax.random.PRNGKey(3), (16,))))

@@ -13,6 +13,7 @@ from stablehlo_py.debug.ops import compared, constant
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.build import AttributeValue
 from stablehlo_py.dialect.constants import numpy_dtype
+from stablehlo_py.dialect.elements import complex_
 from stablehlo_py.mlir import ir
 
 # Element types and how often a program is about them.
@@ -142,9 +143,7 @@ class Draft:
             return self._integers(shape, dtype, kind)
         if kind == "c":
             part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
-            made = np.empty(shape, dtype)
-            made.real, made.imag = self._floats(shape, part), self._floats(shape, part)
-            return made
+            return complex_(self._floats(shape, part), self._floats(shape, part))
         return self._floats(shape, dtype)
 
     def _integers(self, shape: Sequence[int], dtype: np.dtype, kind: str) -> np.ndarray:
