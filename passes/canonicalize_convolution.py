@@ -29,6 +29,7 @@ from stablehlo_py.passes.shape_rules.slices import slice_edges
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
 
 CONVOLUTION = RuleSet("canonicalize-convolution")
+_NUMBERS = ("input_dims", "kernel_dims", "output_dims")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class CanonicalizeConvolution(RulePass):
 
 def _spatial_sizes(op: ir.Operation) -> tuple[list[IntLike], list[IntLike], list[IntLike]]:
     """Spatial sizes of input, kernel and output, in the order of their spatial dimensions."""
-    values = ((op.operands[0], "input_dims"), (op.operands[1], "kernel_dims"), (op.result, "output_dims"))
+    values = zip((*op.operands, op.result), _NUMBERS, strict=True)
     lists = ([shape(value)[dimension] for dimension in i64s(op, name)[2:]] for value, name in values)
     inputs, kernel, outputs = lists
     return inputs, kernel, outputs
@@ -136,9 +137,7 @@ def convolution_pointwise(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     _, kernel, outputs = _spatial_sizes(op)
     if any(size != 1 for size in kernel) or not _is_plain(op):
         return None
-    input_dims, kernel_dims, output_dims = (
-        list(i64s(op, name)) for name in ("input_dims", "kernel_dims", "output_dims")
-    )
+    input_dims, kernel_dims, output_dims = (i64s(op, name) for name in _NUMBERS)
     weights = _squeezed_kernel(rewriter, rhs, kernel_dims)
     edges: list[tuple[IntLike, IntLike, IntLike]] = [(0, size, 1) for size in shape(lhs)]
     for dimension, stride, count in zip(input_dims[2:], symints(op, "strides"), outputs, strict=True):
@@ -178,9 +177,7 @@ def convolution_whole_input(op: ir.Operation, rewriter: Rewriter) -> Replacement
     inputs, kernel, _ = _spatial_sizes(op)
     if inputs != kernel or not _is_plain(op) or any(i64s(op, "reversal")) or set(i64s(op, "rhs_dilation")) > {1}:
         return None
-    input_dims, kernel_dims, output_dims = (
-        list(i64s(op, name)) for name in ("input_dims", "kernel_dims", "output_dims")
-    )
+    input_dims, kernel_dims, output_dims = (i64s(op, name) for name in _NUMBERS)
     # In the order of the input's dimensions, so that adjacent ones can be merged.
     pairs = sorted((input_dims[k], kernel_dims[0 if k == 1 else k]) for k in range(1, len(input_dims)))
     left, right = [a for a, _ in pairs], [b for _, b in pairs]

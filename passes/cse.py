@@ -50,8 +50,7 @@ class Cse(Pass):
 
     def run(self, module: ir.Module) -> None:
         """One forward sweep: when an op is looked up, its operands are merged already."""
-        has_callees = len(module.body.operations) > 1
-        pure = pure_functions(module) if has_callees else frozenset()
+        pure = pure_functions(module)
         sharded = is_sharded(module)
         for function in module.body:
             for region in function.regions:

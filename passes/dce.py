@@ -34,8 +34,7 @@ class Dce(Pass):
 
     def run(self, module: ir.Module) -> None:
         """One backward sweep over every block: a use always stands after (or inside) what it uses."""
-        has_callees = len(module.body.operations) > 1
-        pure = pure_functions(module) if has_callees else frozenset()
+        pure = pure_functions(module)
         for function in module.body:
             for region in function.regions:
                 _sweep(region, pure)

@@ -19,11 +19,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.ops import record_of, records
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use
+from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, constant_array, has_one_use, operand_of
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet, defining
 
 #: Ops that fold: their records say where.
@@ -65,8 +66,10 @@ def _fold(op: ir.Operation, rewriter: Rewriter, max_elements: int, max_moved_ele
         if not _may_be_constant(operand):
             return None
     name, size = op.name, num_elements(op.result)
-    if name in ELEMENTWISE_OPS and all(_is_splat(operand) for operand in operands):
-        return _fold_splats(op, rewriter)
+    if name in ELEMENTWISE_OPS:
+        scalars = [scalar for operand in operands if (scalar := _scalar(operand)) is not None]
+        if len(scalars) == len(operands):
+            return _fold_splats(op, scalars, rewriter)
     limit = max_elements
     if name in _MOVES and len(operands) == 1 and defining(operands[0], "hlo.constant") and has_one_use(operands[0]):
         limit = max_moved_elements
@@ -90,22 +93,15 @@ def _may_be_constant(value: ir.Value) -> bool:
     return op is not None and op.name in ("hlo.constant", "hlo.broadcast", "hlo.iota", "hlo.reshape")
 
 
-def _is_splat(value: ir.Value) -> bool:
-    op = defining(value, "hlo.broadcast")
-    if op is not None:
-        value = op.operands[0]
-    return value.type.rank == 0 and defining(value, "hlo.constant") is not None
+def _scalar(value: ir.Value) -> ir.Operation | None:
+    """The constant of rank 0 that a value is, or is a broadcast of."""
+    source = operand_of(value, "hlo.broadcast")
+    value = value if source is None else source
+    return None if value.type.rank else defining(value, "hlo.constant")
 
 
-def _fold_splats(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    scalars = []
-    for operand in op.operands:
-        array = constant_array(operand, 1)
-        assert array is not None
-        scalars.append(array[(0,) * array.ndim] if array.size else None)
-    if any(scalar is None for scalar in scalars):
-        return None
-    arrays = [np.asarray(scalar) for scalar in scalars]
+def _fold_splats(op: ir.Operation, scalars: Sequence[ir.Operation], rewriter: Rewriter) -> Replacement:
+    arrays = [constant_value(scalar) for scalar in scalars]
     if not is_exact(op, arrays):
         return None
     type_ = op.result.type

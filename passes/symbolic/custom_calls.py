@@ -48,7 +48,7 @@ def _custom_call(scope: Scope, op: ir.Operation) -> Shapes:
         return [scope.shape(op.operands[0])]
     indices = last_shape_operands(op)
     if not indices:
-        return declared(op)
+        return declared(scope, op)
     if len(indices) != len(op.results):
         raise UnsupportedError(f"has {len(op.results)} results and shapes of {len(indices)}", op=op.name)
     return [scope.elements(op.operands[index]) for index in indices]

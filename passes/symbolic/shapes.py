@@ -76,7 +76,10 @@ def _elementwise(scope: Scope, op: ir.Operation) -> Shapes:
     return [scope.united(like_result)] * len(op.results)
 
 
-def declared(op: ir.Operation) -> Shapes:
+@RULES.rule(
+    "all_gather", "broadcast", "einsum", "infeed", "recv", "reduce_scatter", "torch_index_select", "unary_einsum"
+)
+def declared(scope: Scope, op: ir.Operation) -> Shapes:
     """Ops whose static form says the shape: their types must."""
     for result in op.results:
         if not result.type.has_static_shape:
@@ -89,7 +92,7 @@ def _said(scope: Scope, op: ir.Operation) -> Shapes:
     """The type says the shape, or an operand."""
     numbers = size_operands(op)
     if not numbers:
-        return declared(op)
+        return declared(scope, op)
     sizes, rank = scope.elements(op.operands[numbers[0]]), len(op.results[0].type.shape)
     if len(sizes) != rank:
         raise UnsupportedError(f"has {len(sizes)} sizes for a result of rank {rank}")
@@ -101,7 +104,7 @@ def _said(scope: Scope, op: ir.Operation) -> Shapes:
 @RULES.rule("rng_bit_generator", "dynamic_rng_bit_generator")
 def _rng_bit_generator(scope: Scope, op: ir.Operation) -> Shapes:
     state, *sizes = op.operands
-    return [scope.shape(state), scope.elements(*sizes) if sizes else declared(op)[1]]
+    return [scope.shape(state), scope.elements(*sizes) if sizes else declared(scope, op)[1]]
 
 
 @RULES.rule("broadcast_in_dim", "dynamic_broadcast_in_dim")
@@ -149,13 +152,6 @@ def _all_to_all(scope: Scope, op: ir.Operation) -> Shapes:
         sizes[i64(op, "split_dimension")] //= count
         sizes[i64(op, "concat_dimension")] *= count
     return shapes
-
-
-@RULES.rule(
-    "all_gather", "broadcast", "einsum", "infeed", "recv", "reduce_scatter", "torch_index_select", "unary_einsum"
-)
-def _declared(scope: Scope, op: ir.Operation) -> Shapes:
-    return declared(op)
 
 
 @RULES.rule("get_dimension_size")

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from stablehlo_py.dialect import build
 from stablehlo_py.dialect.calls import inline_calls, main_function
-from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.dialect.dynamic import symbolic_inputs
-from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.edit import fix_argument
+from stablehlo_py.dialect.locations import diagnosed
 from stablehlo_py.dialect.types import element_type, is_integer, is_tensor
 from stablehlo_py.errors import ArgumentError, LoadError, Problem, ShloError, UnsupportedError, elided, shape_text
 from stablehlo_py.frontend.limits import check_elements
-from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir, run_upstream
+from stablehlo_py.mlir import ir, run_upstream
 from stablehlo_py.passes.symbolic.walk import walked
 
 _MAX_PROBLEMS = 10
@@ -89,11 +86,7 @@ def _fix_dimension(module: ir.Module, signature: Sequence[Sizes], number: int, v
             f"argument {number} is not an integer scalar, so it cannot hold a dimension",
             remedy=f"arguments: {elided(map(shape_text, signature))}",
         )
-    element = element_type(argument)
-    attribute = from_numpy(np.array(value).astype(numpy_dtype(element)), element)
-    with argument.location, ir.InsertionPoint.at_block_begin(block):
-        constant = build.op("stablehlo.constant", [argument.type], [], {"value": attribute})
-    argument.replace_all_uses_with(constant.result)
+    fix_argument(argument, value)
 
 
 def _resolve(module: ir.Module, shapes: Sequence[Sequence[int]], contradiction: ShloError) -> None:
@@ -107,10 +100,5 @@ def _resolve(module: ir.Module, shapes: Sequence[Sequence[int]], contradiction: 
     walk.apply()
     run_upstream(module, "cse,symbol-dce")
     check_elements(module)
-    with diagnostics(module.context) as collected:
-        try:
-            module.operation.verify()
-        except MLIRError as raised:
-            found = errors_of(raised, collected)
-            problems = [Problem(each.message, describe(each.location)) for each in found] or [Problem(str(raised))]
-            raise type(contradiction)(contradiction.reason, problems=problems) from None
+    with diagnosed(module.context, contradiction):
+        module.operation.verify()

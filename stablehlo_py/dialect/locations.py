@@ -8,8 +8,11 @@ so the first file is the innermost frame.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from stablehlo_py.mlir import ir
+from stablehlo_py.errors import Problem, ShloError
+from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir
 
 _QUOTED = r'"((?:[^"\\]|\\.)+)"'
 _FILE = re.compile(_QUOTED + r":(\d+):(\d+)")
@@ -36,6 +39,18 @@ def describe(location: ir.Location) -> str | None:
         return _unescape(named[1])
     position = _IN_TEXT.search(printed)
     return f"<text>:{position[1]}:{position[2]}" if position else None
+
+
+@contextmanager
+def diagnosed(context: ir.Context, error: ShloError) -> Iterator[None]:
+    """Raise what MLIR reports within as an error like `error`, with a problem for each diagnostic, and its remedy."""
+    with diagnostics(context) as collected:
+        try:
+            yield
+        except MLIRError as raised:
+            found = [(each.message, describe(each.location)) for each in errors_of(raised, collected)]
+            problems = [Problem(*each, remedy=error.remedy) for each in found or [(str(raised), None)]]
+            raise type(error)(error.reason, problems=problems) from raised
 
 
 def _unescape(text: str) -> str:

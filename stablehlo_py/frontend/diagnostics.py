@@ -9,7 +9,7 @@ from typing import Any
 
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import LoadError, Problem
-from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.frontend.source import DAMAGED, Format, Source
 
 _OP = re.compile(r"'([a-z_]\w*(?:\.\w+)+)' op (.+)", re.DOTALL)
 _OP_NAME = re.compile(r'"?((?:stablehlo|chlo)\.[a-z_0-9-]+)')
@@ -19,7 +19,6 @@ _OTHER_DIALECT = re.compile(
     r"Dialect `([^']+)' not found|dialect '([^']+)' is unknown|#\"(\w+)\"<.*unregistered dialect", re.DOTALL
 )
 _TOO_SHORT = re.compile(r"attempting to (parse|skip) .*(remain|at the end of the bytecode)")
-DAMAGED = "the file was cut off or damaged: export or copy it again"
 _OTHER_MLIR = f"{DAMAGED}; if another version of MLIR wrote it, write a portable artifact, which every version reads"
 
 

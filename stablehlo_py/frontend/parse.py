@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from stablehlo_py.boundary import UNREADABLE, is_unreadable
 from stablehlo_py.errors import LoadError, VersionError
-from stablehlo_py.frontend.diagnostics import DAMAGED, load_error
+from stablehlo_py.frontend.diagnostics import load_error
 from stablehlo_py.frontend.nesting import check_text
-from stablehlo_py.frontend.source import Format, Source
+from stablehlo_py.frontend.source import DAMAGED, Format, Source
 from stablehlo_py.frontend.text import parse_text
 from stablehlo_py.mlir import Diagnostic, MLIRError, diagnostics, errors_of, ir, stablehlo
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from stablehlo_py.dialect.attributes import GLOBAL_CONSTANT
 from stablehlo_py.dialect.calls import main_function
-from stablehlo_py.dialect.constants import constant_value, from_numpy
-from stablehlo_py.dialect.edit import inline_block, replace_op
-from stablehlo_py.dialect.types import element_type
+from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.edit import fix_argument, inline_block, replace_op
 from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.frontend.jax_export import platforms_of
 from stablehlo_py.mlir import ir
@@ -44,12 +41,7 @@ def choose_platform(module: ir.Module, platform: str) -> None:
     main = main_function(module)
     with module.context, ir.Location.unknown():
         for function, number in asking:
-            block = function.regions[0].blocks[0]
-            argument = block.arguments[number]
-            value = from_numpy(np.array(platforms.index(platform)), element_type(argument.type))
-            with ir.InsertionPoint.at_block_begin(block):
-                constant = ir.Operation.create("stablehlo.constant", [argument.type], attributes={"value": value})
-            argument.replace_all_uses_with(constant.result)
+            fix_argument(function.regions[0].blocks[0].arguments[number], platforms.index(platform))
             _inline_branches(function.operation)
             if function == main:
                 _erase_argument(function, number)

@@ -16,6 +16,7 @@ from stablehlo_py.frontend.jax_export import Export, read_flatbuffer
 from stablehlo_py.runtime.artifact import MAGIC as ARTIFACT_MAGIC
 
 BYTECODE_MAGIC = b"ML\xefR"
+DAMAGED = "the file was cut off or damaged: export or copy it again"
 _LOOKS_LIKE_TEXT = re.compile(r"\s*(//|module\s*(@|attributes\b|\{)|func\.func\s|\"builtin\.module\"|[#!][\w.]+\s*=)")
 _ARTIFACT_VERSION = re.compile(rb"StableHLO_v(\d+)\.(\d+)\.(\d+)\Z")
 _FOREIGN = (
@@ -112,7 +113,7 @@ def identify(data: bytes, name: str) -> Source:
         if data.startswith(magic):
             raise LoadError(f"this is {what}, not a StableHLO module", location=name, remedy=remedy)
     if BYTECODE_MAGIC.startswith(data[:4]):
-        raise LoadError("the data end within the first header bytes", location=name, remedy=_WRITE_AGAIN)
+        raise LoadError("the data end within the first header bytes", location=name, remedy=DAMAGED)
     if not is_text(data):
         raise LoadError(
             f"unknown format: the first bytes are {data[:8].hex(' ')}",
@@ -122,9 +123,6 @@ def identify(data: bytes, name: str) -> Source:
     return Source(name, data, Format.TEXT)
 
 
-_WRITE_AGAIN = "the file was cut off or damaged: export or copy it again"
-
-
 def artifact_version(data: bytes, name: str) -> tuple[int, int, int] | None:
     """The version in a portable artifact's header; None for bytecode of another producer.
 
@@ -132,10 +130,10 @@ def artifact_version(data: bytes, name: str) -> tuple[int, int, int] | None:
     zero-terminated (mlir.llvm.org/docs/BytecodeFormat).
     """
     if len(data) < 6:
-        raise LoadError("the data end within the first header bytes", location=name, remedy=_WRITE_AGAIN)
+        raise LoadError("the data end within the first header bytes", location=name, remedy=DAMAGED)
     end = data.find(b"\0", 5, 5 + 256)
     if end < 0:
-        raise LoadError("the bytecode header has no producer name", location=name, remedy=_WRITE_AGAIN)
+        raise LoadError("the bytecode header has no producer name", location=name, remedy=DAMAGED)
     found = _ARTIFACT_VERSION.search(data[4:end])
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 

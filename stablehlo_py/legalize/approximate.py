@@ -13,7 +13,8 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.call_signatures import called_function
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.edit import terminator
-from stablehlo_py.dialect.types import element_type, rank, shape
+from stablehlo_py.dialect.types import rank, shape
+from stablehlo_py.legalize.chlo_structure import stable_sort
 from stablehlo_py.legalize.elementwise import compare
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
@@ -25,19 +26,17 @@ def approx_top_k(op: ir.OpView) -> Sequence[ir.Value]:
     count = len(op.results)
     operands = list(op.operands)[:count]
     dimension = entries["reduction_dim"].value % len(shape(operands[0]))
-    attributes = {"dimension": dimension, "is_stable": True}
-    sort = build.op("stablehlo.sort", [value.type for value in operands], operands, attributes, regions=1)
-    scalars = [build.tensor([], element_type(value)) for value in operands for _ in range(2)]
-    block = sort.regions[0].blocks.append(*scalars)
-    with ir.InsertionPoint(block):
-        order = _order(op)
+    order = _order(op)
+
+    def before(left: ir.Value, right: ir.Value) -> ir.Value:
         copy = order.operation.clone()
-        for position, value in enumerate(block.arguments[:2]):
-            copy.operands[position] = value
-        build.op("stablehlo.return", [], [compare(copy.opview)])
+        copy.operands[0], copy.operands[1] = left, right
+        answer = compare(copy.opview)
         copy.erase()
-    zeros = [0] * rank(operands[0])
-    return [build.slice_(value, zeros, shape(result)) for value, result in zip(sort.results, op.results, strict=True)]
+        return answer
+
+    ordered, zeros = stable_sort(operands, dimension, before), [0] * rank(operands[0])
+    return [build.slice_(value, zeros, shape(result)) for value, result in zip(ordered, op.results, strict=True)]
 
 
 def _order(op: ir.OpView) -> ir.OpView:

@@ -105,21 +105,22 @@ def first_sorted(op: ir.OpView, k: IntLike, direction: str) -> Results:
     """`k` elements of the first operand's last dimension and their places: the first ones of a stable sort, in total
     order."""
     operand = op.operands[0]
-    sizes, element = shape(operand), element_type(operand)
+    sizes = shape(operand)
     last = len(sizes) - 1
-    number = element_type(op.results[1])
-    places = build.value("iota", build.tensor(sizes, number), dimension=last)
-    sort = build.op(
-        "stablehlo.sort",
-        [operand.type, places.type],
-        [operand, places],
-        {"dimension": last, "is_stable": True},
-        regions=1,
-    )
-    one, place = build.tensor([], element), build.tensor([], number)
-    block = sort.regions[0].blocks.append(one, one, place, place)
+    places = build.value("iota", build.tensor(sizes, element_type(op.results[1])), dimension=last)
+    order = {"total_order": ir.UnitAttr.get()} if is_float(element_type(operand)) else {}
+    ordered = stable_sort([operand, places], last, lambda left, right: build.compare(left, right, direction, **order))
+    return [build.slice_(value, [0] * len(sizes), [*sizes[:-1], k]) for value in ordered]
+
+
+def stable_sort(
+    operands: Sequence[ir.Value], dimension: int, before: Callable[[ir.Value, ir.Value], ir.Value]
+) -> list[ir.Value]:
+    """The operands along a dimension in the order that `before` says of two elements of the first one."""
+    attributes = {"dimension": dimension, "is_stable": True}
+    sort = build.op("stablehlo.sort", [value.type for value in operands], operands, attributes, regions=1)
+    scalars = [build.tensor([], element_type(value)) for value in operands for _ in range(2)]
+    block = sort.regions[0].blocks.append(*scalars)
     with ir.InsertionPoint(block):
-        order = {"total_order": ir.UnitAttr.get()} if is_float(element) else {}
-        left, right, *_ = block.arguments
-        build.op("stablehlo.return", [], [build.compare(left, right, direction, **order)])
-    return [build.slice_(value, [0] * len(sizes), [*sizes[:-1], k]) for value in sort.results]
+        build.op("stablehlo.return", [], [before(*block.arguments[:2])])
+    return list(sort.results)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.attributes import SHARDING
-from stablehlo_py.dialect.locations import describe
+from stablehlo_py.dialect.locations import diagnosed
 from stablehlo_py.dialect.sharding import is_sharded
 from stablehlo_py.dialect.types import is_tensor, operations
 from stablehlo_py.errors import Problem, UnsupportedError
@@ -39,7 +39,7 @@ from stablehlo_py.legalize import (  # noqa: F401 - these modules fill the table
 from stablehlo_py.legalize.conversion import Conversion, raise_problems
 from stablehlo_py.legalize.rules import RENAMED, RULES, Unsupported
 from stablehlo_py.legalize.structure import flatten
-from stablehlo_py.mlir import MLIRError, diagnostics, errors_of, ir, run_upstream
+from stablehlo_py.mlir import ir, run_upstream
 
 # What may be there before or after: our own ops, control flow that is already in normal form, terminators, calls of
 # functions.
@@ -53,8 +53,9 @@ def legalize(module: ir.Module) -> None:
     half rewritten.
     """
     with module.context, ir.Location.unknown():
-        run = _Run(is_sharded(module))
-        run.problems += _prepare(module)
+        sharded = is_sharded(module)
+        run = _Run(sharded)
+        run.problems += _prepare(module, sharded)
         for function in _functions(module, private=False):
             run.function(function)
         if len(module.body.operations) > 1:
@@ -74,10 +75,9 @@ def _functions(module: ir.Module, private: bool) -> list[ir.OpView]:
     return found
 
 
-def _prepare(module: ir.Module) -> list[Problem]:
+def _prepare(module: ir.Module, sharded: bool) -> list[Problem]:
     """Upstream passes for what only old or unusual modules hold: CHLO ops that have no hlo twin. Then tuples, tokens
     and futures go, after which upstream's verifiers would object."""
-    sharded = is_sharded(module)
     names = _op_names(module)
     functions = [*_functions(module, private=False), *_functions(module, private=True)]
     if "stablehlo.rng" in names:  # becomes CHLO, among others
@@ -89,7 +89,7 @@ def _prepare(module: ir.Module) -> list[Problem]:
         # The expansions of CHLO produce other CHLO ops, so ours go first and last.
         _run_only(functions, [name for name in _op_names(module) if name.startswith("chlo.")], sharded)
         if any(name.startswith("chlo.") for name in _op_names(module)):  # a rule may leave an op, as of complex numbers
-            _expand_chlo(module)
+            _expand_chlo(module, sharded)
     return flatten(module, names)
 
 
@@ -97,22 +97,16 @@ def _op_names(module: ir.Module) -> set[str]:
     return {op.name for op in operations(module.operation)}
 
 
-def _expand_chlo(module: ir.Module) -> None:
+def _expand_chlo(module: ir.Module, sharded: bool) -> None:
     """Upstream's expansions. They refuse some ops, and make invalid ones of others (`chlo.ragged_dot`). They know no
     shardings, so these move behind the ops before."""
-    if is_sharded(module):
+    if sharded:
         for op in operations(module.operation):
             if op.name.startswith("chlo.") and SHARDING in op.attributes:
                 sharding.detach(op)
-    with diagnostics(module.context) as collected:
-        try:
-            run_upstream(module, "func.func(chlo-legalize-to-stablehlo)", verify=True)
-        except MLIRError as error:
-            problems = [
-                Problem(each.message, describe(each.location), remedy="let the framework lower it to StableHLO")
-                for each in errors_of(error, collected)
-            ]
-            raise UnsupportedError("ops of CHLO cannot be expanded", problems=problems) from error
+    refused = UnsupportedError("ops of CHLO cannot be expanded", remedy="let the framework lower them to StableHLO")
+    with diagnosed(module.context, refused):
+        run_upstream(module, "func.func(chlo-legalize-to-stablehlo)", verify=True)
 
 
 def _run_only(functions: Sequence[ir.OpView], names: Sequence[str], sharded: bool) -> None:

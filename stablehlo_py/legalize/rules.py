@@ -37,15 +37,6 @@ class Unsupported(Exception):
         self.reason, self.remedy = reason, remedy
 
 
-def keep(*names: str) -> None:
-    """Ops that stay, with hlo ops in their regions (docs/architecture.md says which)."""
-    RULES.enter(_kept, *names)
-
-
-def _kept(op: ir.OpView) -> None:
-    """The op is part of the normal form."""
-
-
 def refuse(reason: str, remedy: str, *names: str) -> None:
     """Ops that are known and not supported, with a reason of their own."""
 

@@ -45,7 +45,8 @@ def flatten(module: ir.Module, names: set[str]) -> list[Problem]:
         if not flat or "stablehlo.tuple" in names:
             take_tuples_apart(function.regions[0].blocks[0])
         if not flat or names & _OPS:
-            _Tokens(function.regions[0].blocks[0]).run()
+            block = function.regions[0].blocks[0]
+            _Tokens(block).chain(block, None)
     return problems
 
 
@@ -168,9 +169,6 @@ class _Tokens:
         self.tokens: set[ir.Value] = set()
         self.first: ir.Value | None = None
 
-    def run(self) -> None:
-        self._block(self.main, None)
-
     def _start(self) -> ir.Value:
         """The token of nothing having happened."""
         if self.first is None:
@@ -186,8 +184,8 @@ class _Tokens:
         self.tokens.add(value)
         return True
 
-    def _block(self, block: ir.Block, outer: ir.Value | None) -> None:
-        """`outer` is the last token of the block around this one."""
+    def chain(self, block: ir.Block, outer: ir.Value | None) -> None:
+        """One chain of a block; `outer` is the last token of the block around it."""
         entering = [argument for argument in block.arguments if self._adopt(argument)]
         latest: ir.Value | None = None
         for view in list(block.operations):
@@ -204,7 +202,7 @@ class _Tokens:
                 op.operands[position] = latest or (operand if operand in entering else outer) or operand
             for region in op.regions:
                 for inner in region.blocks:
-                    self._block(inner, latest or outer)
+                    self.chain(inner, latest or outer)
             for result in op.results:
                 if self._adopt(result):
                     latest = result

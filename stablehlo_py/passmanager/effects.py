@@ -84,7 +84,10 @@ def has_uses(op: ir.Operation) -> bool:
 
 
 def pure_functions(module: ir.Module) -> frozenset[str]:
-    """Names of the functions of a module whose bodies are pure, calls of other pure functions included."""
+    """Names of the functions of a module whose bodies are pure, calls of other pure functions included. None where
+    there is one function, which nobody calls."""
+    if len(module.body.operations) == 1:
+        return frozenset()
     bodies = {op.attributes["sym_name"].value: op.operation for op in module.body if op.operation.name == "func.func"}
     known: dict[str, bool] = {}
     return frozenset(name for name in bodies if _function_is_pure(name, bodies, known))

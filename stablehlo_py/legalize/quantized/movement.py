@@ -21,8 +21,7 @@ _CONTAINERS = """
 
 
 def _movement(op: ir.OpView, of: Reading) -> None:
-    values = [value for value in (*op.operands, *op.results) if of(value) is not None]
-    require_same(values, of, "its operands and its result")
+    require_same([value for value in (*op.operands, *op.results) if of(value) is not None], of)
 
 
 @rule("stablehlo.collective_broadcast", "stablehlo.collective_permute")

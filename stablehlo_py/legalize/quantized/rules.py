@@ -41,7 +41,7 @@ def described(quantized: Quantized | None) -> str:
     return "not quantized" if quantized is None else f"quantized as {quantized.type}"
 
 
-def require_same(values: Sequence[ir.Value], of: Reading, what: str) -> None:
+def require_same(values: Sequence[ir.Value], of: Reading) -> None:
     """Raise Unsupported unless all values are quantized the same way, or not at all. Per-axis values agree where the
     granularity does: upstream's verifier compares their parameters dimension by dimension."""
     first, *others = (of(value) for value in values)
@@ -50,7 +50,8 @@ def require_same(values: Sequence[ir.Value], of: Reading, what: str) -> None:
         if first is not None and other is not None and first.dimension is not None and other.dimension is not None:
             same = True
         if not same:
+            found = f"one is {described(first)}, one is {described(other)}"
             raise Unsupported(
-                f"{what} are quantized differently: one is {described(first)}, one is {described(other)}",
+                f"its operands and its result are quantized differently: {found}",
                 "requantize them with stablehlo.uniform_quantize first",
             )
