@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from stablehlo_py.debug.engines import main_of, set_signature
+from stablehlo_py.debug.ops import constant
 from stablehlo_py.debug.settings import context
-from stablehlo_py.dialect.constants import element_type_of
 from stablehlo_py.mlir import MLIRError, ir, run_upstream
 
 _SIDE_EFFECTS = ("custom_call", "infeed", "outfeed", "send", "recv", "rng")
@@ -307,8 +307,6 @@ def with_constant_inputs(case: Case) -> str:
 
     Complex inputs stay arguments: MLIR's bindings make no complex constants.
     """
-    from stablehlo_py.dialect.constants import from_numpy
-
     with context(), ir.Location.unknown():
         module = ir.Module.parse(case.module)
         main = main_of(module)
@@ -318,9 +316,7 @@ def with_constant_inputs(case: Case) -> str:
             array, argument = case.inputs[number], block.arguments[number]
             if array.dtype.kind == "c":
                 continue
-            value = from_numpy(array, element_type_of(array.dtype, module.context))
-            made = ir.Operation.create("stablehlo.constant", [argument.type], attributes={"value": value}, ip=point)
-            argument.replace_all_uses_with(made.result)
+            argument.replace_all_uses_with(constant(array, argument.type.element_type, point))
             block.erase_argument(number)
         set_signature(main)
         return str(module)

@@ -35,7 +35,9 @@ from stablehlo_py.options import Options
 # Ops through which integers stay indices.
 _INDEX_ARITHMETIC = frozenset(f"hlo.{name}" for name in ("add", "subtract", "maximum", "minimum", "remainder"))
 _ROOTS = frozenset(f"hlo.{name}" for name in ("sqrt", "rsqrt", "log", "log_plus_one"))
-_INSIDE_ONE = frozenset(f"hlo.{name}" for name in ("asin", "acos", "atanh", "erf_inv"))
+# What the first operand is, of ops that say so by their name.
+_ROLES = dict.fromkeys((f"hlo.{name}" for name in ("asin", "acos", "atanh", "erf_inv")), "inside one")
+_ROLES |= {"hlo.acosh": "above one", "hlo.cholesky": "matrix", "hlo.triangular_solve": "matrix"}
 
 
 @dataclass(frozen=True)
@@ -220,13 +222,7 @@ def _role_of_use(op: ir.Operation, position: int, path: _Path, dimensions: int, 
         return Role("positive")
     if op.name == "hlo.divide" and position == 1:
         return Role("divisor")
-    if op.name in _INSIDE_ONE:
-        return Role("inside one")
-    if op.name == "hlo.acosh":
-        return Role("above one")
-    if position == 0 and op.name in ("hlo.cholesky", "hlo.triangular_solve"):
-        return Role("matrix")
-    return None
+    return Role(_ROLES[op.name]) if op.name in _ROLES and position == 0 else None
 
 
 def _broadcast_later(op: ir.Operation) -> bool:

@@ -168,15 +168,8 @@ class Journal:
         summary = self.read()
         lines: list[dict[str, Any]] = []
         for each in summary.campaigns:
-            lines.append(
-                {
-                    "version": each.version,
-                    "from": each.first,
-                    "to": each.following,
-                    "date": each.date,
-                    "counts": dict(each.counts),
-                }
-            )
+            seeds = {"from": each.first, "to": each.following}
+            lines.append({"version": each.version, **seeds, "date": each.date, "counts": dict(each.counts)})
         for (version, status, why), (number, seed) in sorted(summary.others.items()):
             lines.append({"version": version, "status": status, "reason": why, "number": number, "seed": seed})
         for key, finding in sorted(summary.findings.items()):

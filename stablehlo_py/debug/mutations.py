@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from random import Random
+from typing import AnyStr
 
 from stablehlo_py.errors import ResourceError, ShloError
 from stablehlo_py.frontend.load import load
@@ -179,8 +180,8 @@ def _on_lines(text: str, other: str, random: Random) -> str:
     return "\n".join(lines)
 
 
-def _cut(text: str, other: str, random: Random) -> str:
-    return text[: random.randrange(len(text) + 1)]
+def _cut(data: AnyStr, other: AnyStr, random: Random) -> AnyStr:
+    return data[: random.randrange(len(data) + 1)]
 
 
 _TEXT: tuple[Callable[[str, str, Random], str], ...] = (
@@ -206,31 +207,27 @@ _TEXT: tuple[Callable[[str, str, Random], str], ...] = (
 # --- bytes -----------------------------------------------------------------------------------------------------------
 
 
-def _flip(data: bytes, other: bytes, random: Random) -> bytes:
-    place = random.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ (1 << random.randrange(8))]) + data[place + 1 :]
+def _on_byte(change: Callable[[int, Random], bytes]) -> Callable[[bytes, bytes, Random], bytes]:
+    """A mutation that puts other bytes in the place of one."""
+
+    def mutate(data: bytes, other: bytes, random: Random) -> bytes:
+        place = random.randrange(len(data))
+        return data[:place] + change(data[place], random) + data[place + 1 :]
+
+    return mutate
 
 
-def _set(data: bytes, other: bytes, random: Random) -> bytes:
-    place = random.randrange(len(data))
-    return (
-        data[:place]
-        + bytes([random.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, random.randrange(256)))])
-        + data[place + 1 :]
-    )
+_flip = _on_byte(lambda byte, random: bytes([byte ^ (1 << random.randrange(8))]))
+_set = _on_byte(lambda _, random: bytes([random.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, random.randrange(256)))]))
+# The next odd number: MLIR's bytecode writes small n as the byte 2n + 1.
+_step = _on_byte(lambda byte, random: bytes([(byte + random.choice((-2, 2))) % 256]))
 
 
-def _step(data: bytes, other: bytes, random: Random) -> bytes:
-    """The next odd number: MLIR's bytecode writes small n as the byte 2n + 1."""
-    place = random.randrange(len(data))
-    return data[:place] + bytes([(data[place] + random.choice((-2, 2))) % 256]) + data[place + 1 :]
-
-
-def _large(data: bytes, other: bytes, random: Random) -> bytes:
+@_on_byte
+def _large(_: int, random: Random) -> bytes:
     """A number of nine bytes, as MLIR's bytecode writes large ones."""
-    place = random.randrange(len(data))
     number = random.choice((2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1, random.getrandbits(64)))
-    return data[:place] + b"\0" + number.to_bytes(8, "little") + data[place + 1 :]
+    return b"\0" + number.to_bytes(8, "little")
 
 
 def _move(data: bytes, other: bytes, random: Random) -> bytes:
@@ -245,10 +242,6 @@ def _move(data: bytes, other: bytes, random: Random) -> bytes:
     return data[:place] + other[start : start + many] + data[place + many :]
 
 
-def _cut_bytes(data: bytes, other: bytes, random: Random) -> bytes:
-    return data[: random.randrange(len(data) + 1)]
-
-
 _BYTES: tuple[Callable[[bytes, bytes, Random], bytes], ...] = (
     _flip,
     _flip,
@@ -258,5 +251,5 @@ _BYTES: tuple[Callable[[bytes, bytes, Random], bytes], ...] = (
     _step,
     _large,
     _move,
-    _cut_bytes,
+    _cut,
 )

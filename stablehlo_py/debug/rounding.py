@@ -158,7 +158,7 @@ def _perturb_block(block: ir.Block, random: np.random.Generator, noise: Noise) -
                 continue
             ulps = scale * _ulps(name, op, result.type, all_ops)
             zeros = all_ops or (name in SUMS and _adds(op))
-            users = [(use.owner, use.operand_number) for use in result.uses]
+            uses = list(result.uses)
             disturbed, point = result, ir.InsertionPoint(following)
             if ulps:
                 disturbed = _noisy(disturbed, ulps, random, point)
@@ -166,18 +166,25 @@ def _perturb_block(block: ir.Block, random: np.random.Generator, noise: Noise) -
                 disturbed = _flushed(disturbed, random, point, subnormal=all_ops)
             if noise.nans and name.removeprefix("chlo.") in ARITHMETIC:
                 disturbed = _signed_nans(disturbed, random, point)
-            for user, number in users:
-                user.operands[number] = disturbed
+            _redirect(uses, disturbed)
 
 
 def _flush_arguments(block: ir.Block, random: np.random.Generator) -> None:
     point = ir.InsertionPoint(block.operations[0])
     for argument in block.arguments:
         if _is_inexact(argument.type):
-            users = [(use.owner, use.operand_number) for use in argument.uses]
-            flushed = _flushed(argument, random, point)
-            for user, number in users:
-                user.operands[number] = flushed
+            uses = list(argument.uses)
+            _redirect(uses, _flushed(argument, random, point))
+
+
+def _redirect(uses: Sequence[ir.OpOperand], value: ir.Value) -> None:
+    for use in uses:
+        use.owner.operands[use.operand_number] = value
+
+
+def _by_parts(function: Callable[[ir.Value], ir.Value], value: ir.Value, point: ir.InsertionPoint) -> ir.Value:
+    """A function of real numbers, of both parts of a complex one."""
+    return create("complex", point, *(function(create(part, point, value)) for part in ("real", "imag")))
 
 
 def _flushed(
@@ -186,8 +193,7 @@ def _flushed(
     """The value with zeros of random signs for its zeros, and for its subnormal numbers."""
     element, sizes = value.type.element_type, list(value.type.shape)
     if isinstance(element, ir.ComplexType):
-        parts = (_flushed(create(part, point, value), random, point, subnormal) for part in ("real", "imag"))
-        return create("complex", point, *parts)
+        return _by_parts(lambda part: _flushed(part, random, point, subnormal), value, point)
     dtype = numpy_dtype(element)
     info = ml_dtypes.finfo(dtype)
     bound = np.full(sizes, float(info.smallest_normal if subnormal else info.smallest_subnormal))
@@ -200,8 +206,7 @@ def _signed_nans(value: ir.Value, random: np.random.Generator, point: ir.Inserti
     """The value with NaNs of other signs: all positive, all negative, or each its own."""
     element, sizes = value.type.element_type, list(value.type.shape)
     if isinstance(element, ir.ComplexType):
-        parts = (_signed_nans(create(part, point, value), random, point) for part in ("real", "imag"))
-        return create("complex", point, *parts)
+        return _by_parts(lambda part: _signed_nans(part, random, point), value, point)
     if not np.isnan(np.array(np.nan).astype(numpy_dtype(element)).astype(np.float64)):
         return value  # the type has none
     negative = random.random(sizes) < random.choice([0.0, 0.5, 1.0])

@@ -120,18 +120,15 @@ def round_nearest_afz(x: Array) -> Array:
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 
-def shift_left(x: Array, y: Array) -> Array:
-    """Zero from the width on."""
-    (bits, width), (amount, _) = codes(x), codes(y)
-    shifted = bits << np.minimum(amount, np.uint64(63))
-    return from_codes(np.where(amount >= width, np.uint64(0), shifted), x.dtype)
+def logical_shift(shift: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """A shift by which zeros enter; zero from the width on."""
 
+    def apply(x: Array, y: Array) -> Array:
+        (bits, width), (amount, _) = codes(x), codes(y)
+        shifted = shift(bits, np.minimum(amount, np.uint64(63)))
+        return from_codes(np.where(amount >= width, np.uint64(0), shifted), x.dtype)
 
-def shift_right_logical(x: Array, y: Array) -> Array:
-    """Zeros enter; zero from the width on."""
-    (bits, width), (amount, _) = codes(x), codes(y)
-    shifted = bits >> np.minimum(amount, np.uint64(63))
-    return from_codes(np.where(amount >= width, np.uint64(0), shifted), x.dtype)
+    return apply
 
 
 def shift_right_arithmetic(x: Array, y: Array) -> Array:

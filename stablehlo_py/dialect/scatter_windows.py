@@ -10,7 +10,7 @@ written for XLA. What holds for a module is decided once, before its first pass,
 from __future__ import annotations
 
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
-from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.types import module_of, shape
 from stablehlo_py.mlir import ir, stablehlo
 
 _OF_XLA = ("mhlo.", "jax.")
@@ -29,10 +29,7 @@ def declare_windows(module: ir.Module, windows: str) -> None:
 def mark_windows(op: ir.OpView) -> None:
     """Mark a scatter whose windows count as a whole or not at all. One whose indices move windows of one element only
     needs no mark: those are never partly out of bounds."""
-    around = op.operation
-    while around.name != "builtin.module":
-        around = around.parent.operation
-    if WHOLE_WINDOWS in around.attributes and _can_be_partial(op):
+    if WHOLE_WINDOWS in module_of(op.operation).attributes and _can_be_partial(op):
         op.operation.attributes[WHOLE_WINDOWS] = ir.UnitAttr.get()
 
 

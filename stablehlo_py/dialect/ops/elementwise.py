@@ -345,7 +345,7 @@ binary(
     "shift_left",
     "integer",
     "lhs shifted left by rhs bits; zero from the width on.",
-    elements.shift_left,
+    elements.logical_shift(np.left_shift),
     exact=of_reals,
 )
 binary(
@@ -359,7 +359,7 @@ binary(
     "shift_right_logical",
     "integer",
     "lhs shifted right, zeros enter; zero from the width on.",
-    elements.shift_right_logical,
+    elements.logical_shift(np.right_shift),
     exact=of_reals,
 )
 binary("subtract", "number", "Difference; integers wrap around.", lambda x, y: x - y, exact=always)
