@@ -64,19 +64,18 @@ def specs_of(source: bytes, entry: str | None, isolate: bool) -> list[Spec]:
     """Type and shape of every argument of the module. Raises LoadError, UnsupportedError."""
     from stablehlo_py.debug.engines import main_of
     from stablehlo_py.dialect.constants import numpy_dtype
+    from stablehlo_py.dialect.dynamic import known_sizes
     from stablehlo_py.errors import UnsupportedError
     from stablehlo_py.frontend.load import load
-    from stablehlo_py.mlir import ir
     from stablehlo_py.runtime.program import Spec
 
     module = load(source, entry=entry, isolate=isolate)
     specs = []
-    dynamic = ir.ShapedType.get_dynamic_size()
     with module.context:
         for number, argument in enumerate(main_of(module).regions[0].blocks[0].arguments):
             try:
-                sizes = [None if size == dynamic else size for size in argument.type.shape]
-                specs.append(Spec(str(number), tuple(sizes), numpy_dtype(argument.type.element_type)))
+                dtype = numpy_dtype(argument.type.element_type)
+                specs.append(Spec(str(number), known_sizes(argument.type), dtype))
             except (AttributeError, KeyError) as error:
                 raise UnsupportedError(
                     f"argument {number} is a {argument.type}: this tool makes no inputs of that type",

@@ -14,7 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -82,7 +82,7 @@ def _serve(connection: Connection, stderr: str) -> None:
             context.cache_clear()
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """A child process that answers for one engine, started when first asked and again after it died."""
 
     def __init__(self, engine: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -92,9 +92,6 @@ class Worker:
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
         self._asked_at = 0.0
-
-    def __enter__(self) -> Worker:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
@@ -174,15 +171,12 @@ class Worker:
         self._connection = self._process = None
 
 
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """A worker per engine, made when needed; a context manager that ends them all."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         self.timeout_s = timeout_s
         self._workers: dict[str, Worker] = {}
-
-    def __enter__(self) -> Workers:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         for worker in self._workers.values():

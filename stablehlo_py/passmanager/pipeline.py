@@ -16,6 +16,7 @@ import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 from stablehlo_py.errors import OptionError
 from stablehlo_py.interrupts import deferred
@@ -155,49 +156,38 @@ def _manager(text: str, context: ir.Context) -> PassManager:
 
 def _without_anchor(text: str) -> str:
     text = text.strip()
-    if not text.startswith("builtin.module(") or _matching(text, len("builtin.module")) != len(text) - 1:
-        return text
-    return text[len("builtin.module(") : -1]
+    anchored = text.startswith("builtin.module(") and len(_outside(text)) == len("builtin.module")
+    return text[len("builtin.module(") : -1] if anchored else text
 
 
-def _matching(text: str, start: int) -> int:
-    """Index of the bracket that closes the one at `start`; quotes are skipped."""
-    depth, quote = 0, ""
-    for index in range(start, len(text)):
-        letter = text[index]
+def _outside(text: str) -> list[int]:
+    """Indices of the letters outside brackets and quotes."""
+    found, start, depth, quote = [], 0, 0, ""
+    for index, letter in enumerate(text):
         if quote:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = letter
         elif letter in _OPEN:
-            depth += 1
+            start, depth = start if depth else index, depth + 1
+        elif letter in _CLOSE and not depth:
+            raise OptionError(f"pipeline '{text}': '{letter}' at column {index + 1} closes nothing")
         elif letter in _CLOSE:
             depth -= 1
-            if depth == 0:
-                return index
-    raise OptionError(f"pipeline '{text}': the bracket at column {start + 1} is not closed")
+        elif not depth:
+            found.append(index)
+    if depth:
+        raise OptionError(f"pipeline '{text}': the bracket at column {start + 1} is not closed")
+    if quote:
+        raise OptionError(f"pipeline '{text}': the quote {quote} is not closed")
+    return found
 
 
 def _split(text: str, separators: str) -> list[str]:
     """Split at separators outside brackets and quotes; empty parts are dropped."""
-    parts, begin, index, quote = [], 0, 0, ""
-    while index < len(text):
-        letter = text[index]
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in _OPEN:
-            index = _matching(text, index)
-        elif letter in _CLOSE:
-            raise OptionError(f"pipeline '{text}': '{letter}' at column {index + 1} closes nothing")
-        elif letter in separators:
-            parts.append(text[begin:index])
-            begin = index + 1
-        index += 1
-    if quote:
-        raise OptionError(f"pipeline '{text}': the quote {quote} is not closed")
-    return [part.strip() for part in [*parts, text[begin:]] if part.strip()]
+    ends = [index for index in _outside(text) if text[index] in separators]
+    parts = [text[begin + 1 : end].strip() for begin, end in pairwise([-1, *ends, len(text)])]
+    return [part for part in parts if part]
 
 
 def _parse_steps(text: str) -> list[Step]:
