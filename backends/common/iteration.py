@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.codegen.elemental import Elemental, Provider
 from stablehlo_py.codegen.elemental.core import TargetLike
-from stablehlo_py.codegen.index import Affine, DryRun, Variable
+from stablehlo_py.codegen.index import Affine, DryRun, Variable, digits
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.mlir import ir
@@ -37,30 +37,6 @@ class Space:
         return next((factor for variable, factor in offset.terms if variable is self.variables[loop]), 0)
 
 
-def dry_run(
-    fusion: Fusion,
-    target: TargetLike,
-    values: Sequence[ir.Value],
-    sizes: Sequence[IntLike],
-    bound: Iterable[ir.Value] = (),
-) -> tuple[Space, DryRun]:
-    """Evaluate values over loops of these sizes without emitting anything. `bound` values count as known."""
-    f = DryRun()
-    e = Elemental(f, fusion, target, 1)
-    for value in bound:
-        e.bind(value, _unknown_value(f, element(value)))
-    variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
-    place = tuple(
-        (size, Affine(0, ((variable, 1),))) for size, variable in zip(sizes, variables, strict=True) if size != 1
-    )
-    for value in values:
-        bound_value = e._providers.pop(value, None)  # a bound value is still to be computed itself
-        e.value(value, place)
-        if bound_value is not None:
-            e.bind(value, bound_value)
-    return Space(tuple(sizes), tuple(range(len(sizes))), variables, tuple(f.loads)), f
-
-
 def _unknown_value(f: DryRun, of: Element) -> Provider:
     one = f.unknown(of.compute)
     return lambda e, place: (one, one) if of.is_complex else one
@@ -71,14 +47,30 @@ def refine(
     target: TargetLike,
     values: Sequence[ir.Value],
     sizes: Sequence[IntLike],
-    bound: Iterable[ir.Value] = (),
+    bound: Sequence[ir.Value] = (),
 ) -> Space:
     """Split loops of `sizes` until the indices of everything that `values` need are affine in them, as far as splitting
-    helps.
+    helps. `bound` values count as known.
     """
-    bound, origin = list(bound), list(range(len(sizes)))
+
+    def dry_run() -> tuple[Space, DryRun]:
+        """Evaluate the values over the loops without emitting anything."""
+        f = DryRun()
+        e = Elemental(f, fusion, target, 1)
+        for value in bound:
+            e.bind(value, _unknown_value(f, element(value)))
+        variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
+        place = digits((size, Affine(0, ((loop, 1),))) for size, loop in zip(sizes, variables, strict=True))
+        for value in values:
+            bound_value = e._providers.pop(value, None)  # a bound value is still to be computed itself
+            e.value(value, place)
+            if bound_value is not None:
+                e.bind(value, bound_value)
+        return Space(tuple(sizes), tuple(origin), variables, tuple(f.loads)), f
+
+    origin = list(range(len(sizes)))
     while True:
-        space, f = dry_run(fusion, target, values, sizes, bound)
+        space, f = dry_run()
         splits: dict[int, IntLike] = {}
         for dividend, divisor in f.inexact:
             for variable, factor in dividend.terms:
@@ -88,7 +80,7 @@ def refine(
                 if low not in (1, sizes[loop]) and sizes[loop] % low == 0:
                     splits.setdefault(loop, low)
         if not splits or len(sizes) + len(splits) > MAX_LOOPS:
-            return replace(space, origin=tuple(origin))
+            return space
         finer: list[IntLike] = []
         for loop, size in enumerate(sizes):
             finer += [size // splits[loop], splits[loop]] if loop in splits else [size]

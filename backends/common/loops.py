@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
-from stablehlo_py.dialect.symint import IntLike, is_known
+from stablehlo_py.dialect.symint import IntLike
 
 T = TypeVar("T")
 ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops
@@ -22,9 +22,9 @@ def nest(f: Function, bounds: Sequence[tuple[Index, Index]], body: Callable[[lis
     f.loop(low, high, 1, lambda i: nest(f, inner, lambda indices: body([i, *indices])))
 
 
-def if_any(f: Function, count: IntLike, body: Callable[[Index], None]) -> None:
-    """`body(count)` where the count, which may depend on the call, is not zero."""
-    if not is_known(count):
+def if_any(f: Function, count: Index, body: Callable[[Index], None]) -> None:
+    """`body(count)` where the count, which may be known at run time only, is not zero."""
+    if not isinstance(count, int):
         f.if_(f.cmp("ne", f.index(count), f.const(0)), lambda: body(count))
     elif count:
         body(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -47,6 +47,7 @@ IndexMap: TypeAlias = Identity | OperandIndex | SeveralIndices | Addressing | No
 MAX_PATH_SEARCH = 400  # fusions visited before a path is assumed to exist
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Cluster:
     """A fusion in the making.
 
@@ -61,32 +62,21 @@ class Cluster:
         last: largest member index.
     """
 
-    __slots__ = (
-        "columns",
-        "elements",
-        "hero",
-        "kind",
-        "last",
-        "members",
-        "outputs",
-        "reduced",
-        "reductions",
-        "rows",
-        "shape",
-    )
+    kind: str
+    hero: int
+    shape: tuple[IntLike, ...]
+    elements: IntLike
+    members: dict[int, tuple[IntLike, IndexMap]] = field(init=False)
+    outputs: list[int] = field(init=False)
+    rows: IntLike = 0
+    columns: IntLike = 0
+    reduced: tuple[tuple[IntLike, ...], tuple[IntLike, ...]] | None = None
+    reductions: int = 0
+    last: int = field(init=False)
 
-    def __init__(self, kind: str, node: int, shape: tuple[IntLike, ...], elements: IntLike) -> None:
-        self.kind = kind
-        self.members: dict[int, tuple[IntLike, IndexMap]] = {node: (elements, Identity(elements))}
-        self.outputs = [node]
-        self.shape = shape
-        self.elements = elements
-        self.rows: IntLike = 0
-        self.columns: IntLike = 0
-        self.reduced: tuple[tuple[IntLike, ...], tuple[IntLike, ...]] | None = None
-        self.reductions = 0
-        self.hero = node
-        self.last = node
+    def __post_init__(self) -> None:
+        self.members = {self.hero: (self.elements, Identity(self.elements))}
+        self.outputs, self.last = [self.hero], self.hero
 
     def __repr__(self) -> str:
         return f"{self.kind}{sorted(self.members)}"
@@ -186,6 +176,10 @@ class Clusters:
                         if node not in reader.members:
                             stack.append(reader)
         return False
+
+    def connected(self, a: Cluster, b: Cluster) -> bool:
+        """Is there a path from one of the two to the other?"""
+        return self.reaches([a], b) or self.reaches([b], a)
 
     def merge(self, kept: Cluster, other: Cluster) -> None:
         """Move everything of `other` into `kept` (same iteration space; the caller has checked that no path joins

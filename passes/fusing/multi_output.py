@@ -95,11 +95,8 @@ def fuse_siblings(clusters: Clusters) -> None:
         if cluster.kind == "column" and cluster.reductions:
             for node in cluster.members:
                 for operand in graph.nodes[node].operands:
-                    if (
-                        graph.elements(operand)
-                        and graph.shape(operand) == (cluster.reduced or ((),))[0]
-                        and graph.producer[operand] not in cluster.members
-                    ):
+                    reduced = graph.elements(operand) and graph.shape(operand) == (cluster.reduced or ((),))[0]
+                    if reduced and graph.producer[operand] not in cluster.members:
                         groups.setdefault((cluster.reduced, operand), []).append(cluster)
     gone: set[int] = set()
     for group in groups.values():
@@ -108,11 +105,8 @@ def fuse_siblings(clusters: Clusters) -> None:
             continue
         first = unique[0]
         for other in unique[1:]:
-            if len(first.outputs) + len(other.outputs) > clusters.policy.outputs or {
-                graph.nodes[o].shape for o in (*first.outputs, *other.outputs)
-            } != {first.shape}:
-                continue
-            if clusters.reaches([first], other) or clusters.reaches([other], first):
-                continue
-            clusters.merge(first, other)
-            gone.add(id(other))
+            outputs = [*first.outputs, *other.outputs]
+            alike = {graph.nodes[output].shape for output in outputs} == {first.shape}
+            if alike and len(outputs) <= clusters.policy.outputs and not clusters.connected(first, other):
+                clusters.merge(first, other)
+                gone.add(id(other))

@@ -3,7 +3,7 @@ runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.calls import new_call, new_function
@@ -11,7 +11,7 @@ from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters
-from stablehlo_py.passes.fusing.graph import CONSTANT, CONTROL, Graph, Node
+from stablehlo_py.passes.fusing.graph import CONSTANT, CONTROL, Node
 
 _TOP_LEVEL = ("control", "view")
 #: Fusions whose results may differ in shape, so that a reshape of one of them can move out.
@@ -41,8 +41,8 @@ class Outliner:
         key = tuple(attributes.items())
         return self._attribute_keys.setdefault(key, len(self._attribute_keys) + 1)
 
-    def function(self, kind: str, key: object, make: _Maker) -> str:
-        """The name of the function with that structural key, made now if it is new."""
+    def function(self, kind: str, key: object, make: Callable[[str, str], None]) -> str:
+        """The name of the function with that structural key, made now, with a name and a kind, if it is new."""
         name = self.functions.get(key)
         if name is None:
             name = f"fusion_{self.count}"
@@ -50,7 +50,7 @@ class Outliner:
                 self.count += 1
                 name = f"fusion_{self.count}"
             self.count += 1
-            make.make(self.module, name, self.names.get(kind, kind))
+            make(name, self.names.get(kind, kind))
             self.functions[key] = name
         return name
 
@@ -75,45 +75,6 @@ def _key_of_regions(op: ir.Operation, numbers: dict[ir.Value, int]) -> Iterator[
                 for result in results:
                     numbers[result] = len(numbers)
             yield "end"
-
-
-class _Maker:
-    """Everything needed to build the body of one fusion."""
-
-    def __init__(
-        self, graph: Graph, members: list[int], inputs: list[int], outputs: list[int], location: ir.Location
-    ) -> None:
-        self.graph = graph
-        self.members = members
-        self.inputs = inputs  # value ids
-        self.outputs = outputs  # value ids
-        self.location = location
-
-    def make(self, module: ir.Module, name: str, kind: str) -> None:
-        """Build `func.func private @name` with `hlo.fusion = kind` by cloning the members."""
-        values = self.graph.values
-        inputs = [values[number].type for number in self.inputs]
-        results = [values[number].type for number in self.outputs]
-        block = new_function(
-            name,
-            inputs,
-            results,
-            ir.InsertionPoint(module.body),
-            location=self.location,
-            private=True,
-            attributes={FUSION: ir.StringAttr.get(kind)},
-        )
-        inside: dict[int, ir.Value] = dict(zip(self.inputs, block.arguments, strict=True))
-        insertion = ir.InsertionPoint(block)
-        for index in self.members:
-            node = self.graph.nodes[index]
-            clone = node.op.clone(ip=insertion)
-            for position, operand in enumerate(node.operands):
-                clone.operands[position] = inside[operand]
-            inside.update(zip(node.results, clone.results, strict=True))
-        ir.Operation.create(
-            "func.return", operands=[inside[number] for number in self.outputs], ip=insertion, loc=self.location
-        )
 
 
 class _Block:
@@ -250,15 +211,44 @@ class _Block:
         results = [result for index in outputs for result in graph.nodes[index].results]
         key.append(tuple(local[result] for result in results))
         location = graph.nodes[cluster.hero].op.location
-        maker = _Maker(graph, members, inputs, results, location)
+
+        def make(name: str, kind: str) -> None:
+            self._make(name, kind, members, inputs, results, location)
+
         if has_regions:
             key += [region_key(graph.nodes[index].op) for index in members if len(graph.nodes[index].op.regions)]
-        name = outliner.function(cluster.kind, (*key,), maker)
+        name = outliner.function(cluster.kind, (*key,), make)
         types, operands = [graph.values[result].type for result in results], [self.current[each] for each in inputs]
         call = new_call(name, operands, types, ir.InsertionPoint(self.terminator), location)
         for number, value in zip(results, call.results, strict=True):
             self._replace(number, value)
             self.current[number] = value
+
+    def _make(
+        self, name: str, kind: str, members: list[int], inputs: list[int], results: list[int], location: ir.Location
+    ) -> None:
+        """Build `func.func private @name` with `hlo.fusion = kind` by cloning the members; inputs and results are value
+        ids."""
+        graph = self.graph
+        block = new_function(
+            name,
+            [graph.types[number] for number in inputs],
+            [graph.types[number] for number in results],
+            ir.InsertionPoint(self.outliner.module.body),
+            location=location,
+            private=True,
+            attributes={FUSION: ir.StringAttr.get(kind)},
+        )
+        inside: dict[int, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+        insertion = ir.InsertionPoint(block)
+        for index in members:
+            node = graph.nodes[index]
+            clone = node.op.clone(ip=insertion)
+            for position, operand in enumerate(node.operands):
+                clone.operands[position] = inside[operand]
+            inside.update(zip(node.results, clone.results, strict=True))
+        returned = [inside[number] for number in results]
+        ir.Operation.create("func.return", operands=returned, ip=insertion, loc=location)
 
     def _replace(self, number: int, value: ir.Value) -> None:
         """Uses of a value in this block become uses of the call's result; a constant expression of an enclosing block

@@ -7,6 +7,7 @@ column fusion.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Work
@@ -49,9 +50,8 @@ class ProducerFusion:
         self.costs = clusters.graph.costs
         size = len(self.graph.nodes)
         self.splits: list[Split | None] = [None] * size  # node -> split, for reductions
-        self.row_of: list[Split | None] = [
-            None
-        ] * size  # node -> split of the row reduction that it is elementwise work on
+        # Node -> split of the row reduction that it is elementwise work on.
+        self.row_of: list[Split | None] = [None] * size
         self.constant_flops: list[int] = [-1] * size  # flops of a subtree that reads no memory, -1 if it does
         self.duplicate_flops: list[int] = [0] * size  # flops that are duplicated together with the node
         for node in self.graph.nodes:
@@ -357,12 +357,10 @@ class ProducerFusion:
         members = sum(len(cluster.members) for cluster, _ in accepted)
         if not alike or outputs > self.policy.outputs or members > self.policy.body_ops:
             return accepted
-        for position, (cluster, _) in enumerate(accepted):
-            for other, _ in accepted[position + 1 :]:
-                if self.clusters.reaches([cluster], other) or self.clusters.reaches([other], cluster):
-                    return accepted
+        if any(self.clusters.connected(a, b) for (a, _), (b, _) in itertools.combinations(accepted, 2)):
+            return accepted
         for cluster, _ in accepted[1:]:
-            if self.clusters.reaches([first], cluster) or self.clusters.reaches([cluster], first):
+            if self.clusters.connected(first, cluster):
                 return [(one, plan) for one, plan in accepted if one in self.clusters.readers(node.index)]
             self.clusters.merge(first, cluster)
         plan = self._admit(first, node)

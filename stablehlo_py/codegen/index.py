@@ -92,15 +92,13 @@ Delinearized: TypeAlias = tuple[tuple[IntLike, Affine], ...]
 ZERO = Affine()
 
 
-def affine(index: Affine | Index, size: IntLike | None = None) -> Affine:
-    """An index from a Python int or an i64 value (0 <= value < size; unbounded without a size)."""
+def affine(index: Affine | Index, size: IntLike) -> Affine:
+    """An index from a number or an i64 value (0 <= value < size)."""
     if isinstance(index, Affine):
         return index
-    if not isinstance(index, Value):
-        return Affine(index)
-    if index.constant is not None:
+    if isinstance(index, Value) and index.constant is not None:
         return Affine(int(index.constant))
-    return Affine(0, ((Variable(index, 0, (size or 1 << 62) - 1), 1),))
+    return affine_of(index, (size or 1 << 62) - 1)
 
 
 def lane_index(start: Index, size: IntLike, lanes: int, multiple: int = 1) -> Affine:

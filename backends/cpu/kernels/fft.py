@@ -6,8 +6,7 @@ import math
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import spectrum
-from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand
+from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.kernels.fourier import Array
 from stablehlo_py.backends.cpu.kernels.fourier_axes import Transforms
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -22,8 +21,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     kind, length, sizes = text(op, "kind"), i64s(op, "length"), shape(op.operands[0])
     plan = Transforms(fusion, target)
     result = op.results[0]
-    operand(phase_function(fusion, target), fusion, op.operands[0])  # refuses what is not an input
-    source, out = Array(f"in{fusion.inputs.index(op.operands[0])}"), Array("out0")
+    source, out = Array(f"in{fusion.number(op.operands[0])}"), Array("out0")
     if num_elements(result) == 0:
         plan.phase("nothing", 0, 1.0, lambda f: None)
     elif num_elements(op.operands[0]) == 0:  # the transform of no numbers is a sum of none

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.builder import I8, I64, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes
 from stablehlo_py.dialect.symint import IntLike, is_known
 
@@ -23,6 +23,18 @@ def merge_passes(size: IntLike) -> int:
     while run < size:
         passes, run = passes + 1, 2 * run
     return passes
+
+
+def rooms(f: Function, elements: Sequence[Element], count: IntLike, groups: int) -> tuple[list[list[Value]], IntLike]:
+    """`groups` of columns of so many elements in private scratch, and the bytes that they take."""
+    made: list[list[Value]] = []
+    used: IntLike = 0
+    for _ in range(groups):
+        made.append([])
+        for of in elements:
+            made[-1].append(f.gep(f.private, used, I8))
+            used += -(-of.bytes * count // 64) * 64
+    return made, used
 
 
 class Sorter:
@@ -50,12 +62,7 @@ class Sorter:
             return self._passes(size)
         source, target, run = self.columns, self.spare, RUN
         while run < size:
-
-            def merge(low: Index, run: int = run, source: list[Value] = source, target: list[Value] = target) -> None:
-                middle = f.imin(f.iadd(low, run), size)
-                self._merge(source, target, low, middle, f.imin(f.iadd(low, 2 * run), size))
-
-            f.loop(0, size, 2 * run, merge)
+            self._pass(source, target, run, size)
             source, target, run = target, source, 2 * run
         return source
 
@@ -64,20 +71,23 @@ class Sorter:
         the records were."""
         f = self.f
 
-        def merged(source: list[Value], target: list[Value], run: Index) -> None:
-            def merge(low: Index) -> None:
-                middle = f.imin(f.iadd(low, run), size)
-                self._merge(source, target, low, middle, f.imin(f.iadd(middle, run), size))
-
-            f.loop(0, size, f.imul(run, 2), merge)
-
         def twice(run: Value) -> list[Value]:
-            merged(self.columns, self.spare, run)
-            merged(self.spare, self.columns, f.imul(run, 2))
+            self._pass(self.columns, self.spare, run, size)
+            self._pass(self.spare, self.columns, f.imul(run, 2), size)
             return [f.index(f.imul(run, 4))]
 
         f.while_([f.const(RUN)], lambda run: f.cmp("slt", run, f.index(size)), twice)
         return self.columns
+
+    def _pass(self, source: list[Value], target: list[Value], run: Index, size: IntLike) -> None:
+        """Merge neighbouring runs of so many records."""
+        f, both = self.f, self.f.imul(run, 2)
+
+        def merge(low: Index) -> None:
+            middle = f.imin(f.iadd(low, run), size)
+            self._merge(source, target, low, middle, f.imin(f.iadd(low, both), size))
+
+        f.loop(0, size, both, merge)
 
     def _insertion(self, low: Index, high: Index) -> None:
         f = self.f

@@ -67,45 +67,32 @@ def emit_pack_a(f: Function, gemm: Problem, number: Value, destination: Operand)
     steps = [axis.a for axis in contraction.k]
     panels = _Panels(f, gemm.arithmetic, contraction.a, contraction.k, steps, contraction.m.a, gemm.plan.lanes)
 
-    if isinstance(rows, TallTiles):
-        row = f.imul(tile, rows.height)
-        first = f.imin(row, f.isub(rows.size, rows.height))
+    def copy(first: Index, row: Index, height: Index) -> None:
+        """`height` rows from the `first` on, to the place of a tile that begins with `row`."""
         start = f.gep(source, f.imul(first, contraction.m.a), contraction.a.element.storage)
         place = f.gep(target, f.imul(row, contraction.depth * parts), destination.element.storage)
         if panels.transposes:
-            panels.copy_transposed(start, place, rows.height, rows.height)
+            panels.copy_transposed(start, place, height, height)
         else:
-            panels.copy(start, place, rows.height, rows.height * parts)
-        return
-    if panels.transposes:
-        height: Index = rows.base
-        if rows.extra:
-            height = f.iadd(rows.base, f.cast("zext", f.cmp("slt", f.index(tile), f.const(rows.extra)), I64))
+            assert isinstance(height, int)
+            panels.copy(start, place, height, height * parts)
+
+    def of_height(height: Index, offset: Index) -> None:
+        row = f.iadd(f.imul(tile, height), offset)
+        copy(row, row, height)
+
+    if isinstance(rows, TallTiles):
+        row = f.imul(tile, rows.height)
+        copy(f.imin(row, f.isub(rows.size, rows.height)), row, rows.height)
+    elif not rows.extra:
+        of_height(rows.base, 0)
+    elif panels.transposes:
+        height = f.iadd(rows.base, f.cast("zext", f.cmp("slt", f.index(tile), f.const(rows.extra)), I64))
         row = f.iadd(f.imul(tile, rows.base), f.imin(tile, rows.extra))
-        start = f.gep(source, f.imul(row, contraction.m.a), contraction.a.element.storage)
-        panels.copy_transposed(
-            start, f.gep(target, f.imul(row, contraction.depth), destination.element.storage), height, height
-        )
-        return
-
-    def of_height(height: int, offset: int) -> Callable[[], None]:
-        def copy() -> None:
-            row = f.iadd(f.imul(tile, height), offset)
-            start = f.gep(source, f.imul(row, contraction.m.a), contraction.a.element.storage)
-            panels.copy(
-                start,
-                f.gep(target, f.imul(row, contraction.depth * parts), destination.element.storage),
-                height,
-                height * parts,
-            )
-
-        return copy
-
-    if rows.extra:
-        tall = f.cmp("slt", f.index(tile), f.const(rows.extra))
-        f.if_(tall, of_height(rows.base + 1, 0), of_height(rows.base, rows.extra))
+        copy(row, row, height)
     else:
-        of_height(rows.base, 0)()
+        tall = f.cmp("slt", f.index(tile), f.const(rows.extra))
+        f.if_(tall, lambda: of_height(rows.base + 1, 0), lambda: of_height(rows.base, rows.extra))
 
 
 def _outer_address(f: Function, gemm: Problem, operand: Operand, side: str, number: Index) -> Value:
@@ -146,13 +133,16 @@ class _Panels:
     def copy(self, source: Value, target: Value, valid: Index, width: int) -> None:
         """One panel: `valid` elements for every k, `width` scalars apart in the target; lanes past `valid` are zero
         where written."""
-        levels = len(self.axes)
         parts = self.arithmetic.parts
-        if self.across == parts:
-            assert isinstance(valid, int)
-            self._nest(source, target, width, levels, lambda at, to: self._row(at, to, valid * parts, width))
-        else:
-            self._nest(source, target, width, levels, lambda at, to: self._elements(at, to, valid))
+
+        def row(at: Value, to: Value) -> None:
+            if self.across == parts:
+                assert isinstance(valid, int)
+                self._row(at, to, valid * parts, width)
+            else:
+                self._elements(at, to, valid)
+
+        self._nest(source, target, width, len(self.axes), row)
 
     def copy_transposed(self, source: Value, target: Value, valid: Index, width: Index) -> None:
         """The same by squares; one code for every `valid` and `width`. Lanes past `valid` repeat the last element."""

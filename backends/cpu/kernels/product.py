@@ -82,27 +82,19 @@ def with_best_lanes(contraction: Contraction, arithmetic: Arithmetic) -> Contrac
     return shared or contraction
 
 
-def emit_product(
-    builder: KernelBuilder,
-    contraction: Contraction,
-    arithmetic: Arithmetic,
-    epilogue: Epilogue,
-    plan: Plan | None = None,
-) -> None:
+def emit_product(builder: KernelBuilder, contraction: Contraction, arithmetic: Arithmetic, epilogue: Epilogue) -> None:
     """Add the phases of a contraction (one from `with_best_lanes`) to a kernel; the epilogue's axes are its outer, m,
     n."""
     if contraction.n.a and contraction.n.b:
         shared = SharedLanes(contraction, arithmetic, epilogue, builder.target)
         builder.phase("", shared.iterations, shared.cost, shared.emit)
-        return
-    if plan is None and not is_known(contraction.m.size):
+    elif not is_known(contraction.m.size):
         _emit_by_rows(builder, contraction, arithmetic, epilogue)
-        return
-    if plan is None and _emit_few_rows(builder, contraction, arithmetic, epilogue):
-        return
-    if plan is None and not contraction.is_known:
+    elif not contraction.is_known:
         plan = symbolic_plan(contraction, arithmetic, builder.target, HINT, 1)
-    _emit_gemm(builder, contraction, arithmetic, epilogue, plan or make_plan(contraction, arithmetic, builder.target))
+        _emit_gemm(builder, contraction, arithmetic, epilogue, plan)
+    elif not _emit_few_rows(builder, contraction, arithmetic, epilogue):
+        _emit_gemm(builder, contraction, arithmetic, epilogue, make_plan(contraction, arithmetic, builder.target))
 
 
 def _emit_few_rows(

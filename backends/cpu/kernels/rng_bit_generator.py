@@ -17,7 +17,7 @@ from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
-from stablehlo_py.codegen.types import ELEMENTS, element
+from stablehlo_py.codegen.types import ELEMENTS, Known, element
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, shape, text, user_location
 from stablehlo_py.errors import UnsupportedError
@@ -106,8 +106,7 @@ class _Layout:
 
 
 def _load_state(f: Function, state: Value, number: int) -> Value:
-    value = types.load(f, _STATE, state, number)
-    assert isinstance(value, Value)
+    value: Known = types.load(f, _STATE, state, number)
     return value
 
 

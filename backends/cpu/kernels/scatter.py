@@ -21,7 +21,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
 from stablehlo_py.codegen.region import combiner
-from stablehlo_py.codegen.types import element
+from stablehlo_py.codegen.types import Known, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, size_hint
@@ -105,8 +105,7 @@ def _emit_updates(
                 at = full.copy()
                 if layout.index_vector_dim < len(layout.indices):
                     at.insert(layout.index_vector_dim, layout.index_of[dimension])
-                loaded = types.load(f, indices_element, indices_pointer, offset(f, at, index_strides))
-                assert isinstance(loaded, Value)
+                loaded: Known = types.load(f, indices_element, indices_pointer, offset(f, at, index_strides))
                 starts.append(as_index(f, indices_element, loaded))
             elif dimension in layout.batch_of:
                 # `place` holds the indices' dimensions without index_vector_dim.
@@ -130,9 +129,7 @@ def _emit_updates(
                 low = f.imax(0, f.isub(0, starts[dimension]))
                 high = f.imin(high, f.isub(layout.operand[dimension], starts[dimension]))
             bounds.append((low, high))
-        update_base: Index = 0
-        for dimension, index in zip(layout.update_scatter_dims, place, strict=True):
-            update_base = f.iadd(update_base, f.imul(index, update_strides[dimension]))
+        update_base = offset(f, place, [update_strides[dimension] for dimension in layout.update_scatter_dims])
         if split:
             bounds[last] = (f.imul(f.begin, 4 * lanes), f.imin(f.imul(f.end, 4 * lanes), layout.window(last)))
         outer = bounds[:-1] if contiguous else bounds

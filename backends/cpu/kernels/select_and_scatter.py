@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
 from stablehlo_py.codegen.region import combiner
-from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import shape
@@ -84,34 +84,22 @@ def _emit(
         def window(indices: list[Index], column: Index, mask: Value | None) -> None:
             found_type, place_type = vector(lanes, I1), vector(lanes, I64)
             start = f.iadd(base, column)
-            carries: list[Lanes] = [
-                types.constant(f, of, 0, lanes),
-                f.const(0, place_type),
-                f.const(False, found_type),
-            ]
+            carries: list[Lanes] = [types.constant(f, of, 0, lanes), f.const(0, place_type), f.const(False, found_type)]
 
-            def step(at: Index, values: list[Lanes]) -> list[Lanes]:
+            def step(at: Index, values: list[Known]) -> list[Lanes]:
                 best, where, found = values
-                assert isinstance(found, Value)
-                assert isinstance(where, Value)
                 value = types.load(f, of, pointer, f.iadd(start, at), lanes, mask)
-                keep = select([best, value])[0]
-                assert isinstance(keep, Value)
-                keep = f.binary("and", keep, found)
+                better: Known = select([best, value])[0]
+                keep = f.binary("and", better, found)
                 spot = f.splat(f.index(at), lanes)
-                return [
-                    types.select(f, keep, best, value),
-                    f.select(keep, where, spot),
-                    f.const(True, found_type),
-                ]
+                return [types.select(f, keep, best, value), f.select(keep, where, spot), f.const(True, found_type)]
 
-            _, where, found = over_window(f, inner_windows, indices, strides[parallel:], carries, step)
+            chosen: list[Known] = over_window(f, inner_windows, indices, strides[parallel:], carries, step)
+            _, where, found = chosen
             source_at = f.iadd(
                 f.iadd(source_base, column), offset(f, indices, source_strides[parallel : parallel + len(indices)])
             )
             incoming = types.load(f, summed, source_pointer, source_at, lanes, mask)
-            assert isinstance(where, Value)
-            assert isinstance(found, Value)
             if mask is not None:
                 found = f.binary("and", found, mask)
             for lane in range(lanes):

@@ -8,19 +8,15 @@ from collections.abc import Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
+from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I8, Value
+from stablehlo_py.codegen.builder import Value
 from stablehlo_py.codegen.region import combiner
-from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.symint import IntLike, size_hint
+from stablehlo_py.dialect.symint import size_hint
 from stablehlo_py.dialect.types import i64, shape
-
-
-def _aligned(size: IntLike) -> IntLike:
-    return -(-size // 64) * 64
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -37,18 +33,10 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     compare = combiner(f, op)
 
     def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
-        pairs = [side for pair in zip(a, b, strict=True) for side in pair]
-        (result,) = compare(pairs)
-        assert isinstance(result, Value)
+        result: Known = compare([side for pair in zip(a, b, strict=True) for side in pair])[0]
         return result
 
-    columns: list[Value] = []
-    spare: list[Value] = []
-    used: IntLike = 0
-    for group in (columns, spare):
-        for of in elements:
-            group.append(f.gep(f.private, used, I8))
-            used += _aligned(of.bytes * size)
+    (columns, spare), used = rooms(f, elements, size, 2)
 
     def row(i: Value) -> None:
         outer, inner = f.idiv(i, stride), f.irem(i, stride)

@@ -26,7 +26,7 @@ from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import ARITH, apply, combine, rounded
 from stablehlo_py.codegen.builder import I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.types import Element, Lanes, element
+from stablehlo_py.codegen.types import Element, Known, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.evaluate import evaluate_op
@@ -138,7 +138,7 @@ class _Emitter:
             return held
         return registers.load(self.f, tuple(map(int, held.shape)), held.element, held.pointer)
 
-    def scalar(self, value: ir.Value) -> Lanes:
+    def scalar(self, value: ir.Value) -> Known:
         """The one element of a value."""
         return registers.scalar_at(self.f, self.registers(value), 0)
 
@@ -235,7 +235,6 @@ class _Emitter:
         for value, size, width, stride in zip(values, sizes, window, row_major_strides(sizes), strict=True):
             if size != width:
                 scalar = self.scalar(value)
-                assert isinstance(scalar, Value)
                 wide = as_index(self.f, element(value), scalar)
                 base = self.f.iadd(base, self.f.imul(self.f.imax(0, self.f.imin(wide, size - width)), stride))
         return base
@@ -323,7 +322,6 @@ class _Emitter:
 
     def _extract(self, op: ir.OpView) -> None:
         scalar = self.scalar(op.operands[0])
-        assert isinstance(scalar, Value)
         self.indices[op.results[0]] = scalar
 
     def _index_cast(self, op: ir.OpView) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.iteration import Space
+from stablehlo_py.backends.common.loops import if_any
 from stablehlo_py.backends.cpu.kernels import tile
 from stablehlo_py.backends.cpu.kernels.base import Kernel, phase_function
 from stablehlo_py.backends.cpu.kernels.iteration import lanes_for, merge_short, phase
@@ -78,14 +79,7 @@ class _SymbolicLoop:
         rest = f.irem(count, self.lanes)
         whole = f.isub(high, rest)
         f.loop(low, whole, self.lanes, lambda j: self._vector(f, indices, j, None))
-
-        def tail() -> None:
-            self._vector(f, indices, whole, f.tail_mask(rest, self.lanes))
-
-        if isinstance(rest, Value):
-            f.if_(f.cmp("ne", rest, f.const(0)), tail)
-        elif rest:
-            tail()
+        if_any(f, rest, lambda count: self._vector(f, indices, whole, f.tail_mask(count, self.lanes)))
 
     def _vector(self, f: Function, outer: Sequence[Affine], start: Index, mask: Value | None) -> None:
         """One vector of every result, `start` elements into the row. Inputs are read before outputs are written."""

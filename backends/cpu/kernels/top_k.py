@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
-from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes
+from stablehlo_py.backends.cpu.kernels.merge import Sorter, merge_passes, rooms
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import compare
-from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.builder import I32, I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.formats import FORMATS, Specials
 from stablehlo_py.dialect.types import shape, symint
@@ -38,16 +38,12 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     of, indices = element(op.operands[0]), element(op.results[1])
     f = phase_function(fusion, target)
     source = operand(f, fusion, op.operands[0])
-    used = 0
-    columns: list[Value] = []
-    spare: list[Value] = []
     keep = k <= SMALL_K and k < size
     capacity = k + max(k, MIN_CANDIDATES)
     select = not keep and 2 * capacity <= size
-    for group in (columns,) if keep else (columns, spare):
-        for one in (of, indices):
-            group.append(f.gep(f.private, used, I8))
-            used += -(-one.bytes * (k if keep else capacity if select else size) // 64) * 64
+    count = k if keep else capacity if select else size
+    groups, used = rooms(f, (of, indices), count, 1 if keep else 2)
+    columns, spare = groups[0], groups[-1]
 
     def before(a: Sequence[Lanes], b: Sequence[Lanes]) -> Value:
         return greater(f, of, a[0], b[0])
