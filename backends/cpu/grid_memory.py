@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from stablehlo_py.backends.cpu import channels as native_channels
 from stablehlo_py.backends.cpu import grid as native
@@ -51,15 +52,13 @@ class GridMemory:
             plan.processes * plan.random_sites * native.COUNT_BYTES,
         ]
         self._block = Block(sum(sizes))
-        self._header = self._block.address
-        ctypes.memset(self._header, 0, sum(sizes))
-        self._records = self._header + sizes[0]
-        self._processes = self._records + sizes[1]
+        ctypes.memset(self._block.address, 0, sum(sizes))
+        places = accumulate(sizes[:-1], initial=self._block.address)
+        self._header, self._records, self._processes, barriers, self._channels, drawn = places
         self._put(self._header, native.END, register_grid_symbols().address("shlo_grid_end"))
         self._put(self._header, native.NAP + 8, native.NAP_NANOSECONDS)
         self._put(self._header, native.RECORDS, self._records)
-        self._put(self._header, native.BARRIERS, self._processes + sizes[2])
-        self._channels = self._processes + sizes[2] + sizes[3]
+        self._put(self._header, native.BARRIERS, barriers)
         self._put(self._header, native.CHANNELS, self._channels)
         self._answer: Callable[[int], None] | None = None
         if plan.ports:
@@ -70,7 +69,6 @@ class GridMemory:
             self._answer = answer
             self._put(self._header, native.CALL, host.call_python())
             self._put(self._header, native.TRANSFER, id(answer))
-        drawn = self._channels + sizes[4]
         for number, key in enumerate(random_keys):
             self._put(self._record(number), native.HEADER, self._header)
             self._put(self._record(number), native.KEY, key)

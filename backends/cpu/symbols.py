@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -70,7 +70,7 @@ def bound(symbols: Iterable[str]) -> Iterator[list[object]]:
                 owners.append(closure or handler)
                 llvm.add_symbol(symbol, closure.address if closure else handler.address)
                 continue
-            address = _LIBRARIES[library](name) if library in _LIBRARIES else None
+            address = library_address(library, name)
             if address is None:
                 problems.append(Problem(f"the program calls '{symbol}', which this process does not have"))
                 continue
@@ -88,21 +88,16 @@ def _unregistered(target: str) -> Problem:
     )
 
 
-def lapack_address(routine: str) -> int | None:
-    """The address of a LAPACK routine, e.g. "dgetrf"; None where SciPy has none of that name.
+_LIBRARIES = {"lapack": "scipy.linalg.cython_lapack", "blas": "scipy.linalg.cython_blas"}
+
+
+def library_address(library: str, routine: str) -> int | None:
+    """The address of a routine of "lapack", e.g. "dgetrf", or "blas"; None where SciPy has none of that name.
 
     Raises:
         UnsupportedError: SciPy is built with 64-bit LAPACK integers.
     """
-    return _pointer("scipy.linalg.cython_lapack", routine)
-
-
-def blas_address(routine: str) -> int | None:
-    """The address of a BLAS routine. Otherwise as `lapack_address`."""
-    return _pointer("scipy.linalg.cython_blas", routine)
-
-
-_LIBRARIES: dict[str, Callable[[str], int | None]] = {"lapack": lapack_address, "blas": blas_address}
+    return _pointer(_LIBRARIES[library], routine) if library in _LIBRARIES else None
 
 
 @cache

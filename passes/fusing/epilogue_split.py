@@ -82,7 +82,7 @@ def _describe(clusters: Clusters, cluster: Cluster, indices: Sequence[int]) -> D
         others = [user for user in clusters.users[index] if user not in bit]
         read |= here if others or not clusters.users[index] else 0
         fusable |= here if all(graph.nodes[user].role in (LOOP, REDUCE) for user in others) else 0
-        producers = {graph.producer[operand] for operand in node.operands}
+        producers = set(node.producers)
         members.append(sum(bit[producer] for producer in producers if producer in bit))
         outside = [producer for producer in producers if producer not in bit]
         derived = all(other >= 0 and graph.nodes[other].free for other in outside)

@@ -122,12 +122,8 @@ class _Epilogue:
             return False
         if len(self.clusters.containing[node.index]) != 1 or len(self.clusters.containing[node.index][0].members) != 1:
             return False
-        producers = [self.graph.producer[operand] for operand in node.operands]
-        outside = [
-            (operand, producer)
-            for operand, producer in zip(node.operands, producers, strict=True)
-            if producer not in self.cluster.members
-        ]
+        both = zip(node.operands, node.producers, strict=True)
+        outside = [(operand, producer) for operand, producer in both if producer not in self.cluster.members]
         if any(producer in self.refused for _, producer in outside):
             return False
         if node.name == "transpose":
@@ -135,7 +131,7 @@ class _Epilogue:
                 return False
             self.transposed.add(node.index)
             return True
-        if any(producer in self.transposed for producer in producers):
+        if any(producer in self.transposed for producer in node.producers):
             # After a transpose the tile is only stored: other operands would be read across their rows.
             if node.name not in ("reshape", "convert"):
                 return False
@@ -214,8 +210,10 @@ class _Epilogue:
             return
         reading: set[int] = set()
         for index in sorted(members):
-            operands = graph.nodes[index].operands
-            if index != self.cluster.hero and any(o in sized or graph.producer[o] in reading for o in operands):
+            node = graph.nodes[index]
+            if index != self.cluster.hero and not (
+                sized.isdisjoint(node.operands) and reading.isdisjoint(node.producers)
+            ):
                 reading.add(index)
         self._split_off(sorted(reading))
         self._split_outputs()
@@ -237,7 +235,5 @@ class _Epilogue:
             return True
         if node.name == "convert" and fusable:
             return size_hint(graph.bytes(node.results[0])) > size_hint(graph.bytes(node.operands[0]))
-        inside = [
-            graph.producer[operand] for operand in node.operands if graph.producer[operand] in self.cluster.members
-        ]
-        return fusable and not node.expensive and all(index in self.cluster.outputs for index in inside)
+        inside = set(node.producers) & self.cluster.members.keys()
+        return fusable and not node.expensive and inside <= set(self.cluster.outputs)

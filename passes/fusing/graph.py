@@ -41,22 +41,31 @@ class TensorInfo:
 
 
 class Node:
-    """One op. `operands` and `results` are value ids; `role` says what it may do in a fusion; `name` has no dialect
-    prefix."""
+    """One op. `operands` and `results` are value ids, `producers` the nodes that make the operands (-1: none);
+    `role` says what it may do in a fusion; `name` has no dialect prefix."""
 
     __slots__ = (
         "attributes", "elements", "expensive", "flops", "free", "in_order", "index", "name", "op", "operands",
-        "outside", "results", "role", "shape", "stays", "work",
+        "outside", "producers", "results", "role", "shape", "stays", "work",
     )  # fmt: skip
 
     def __init__(
-        self, index: int, op: ir.Operation, name: str, role: int, operands: list[int], outside: bool, costs: Costs
+        self,
+        index: int,
+        op: ir.Operation,
+        name: str,
+        role: int,
+        operands: list[int],
+        producers: list[int],
+        outside: bool,
+        costs: Costs,
     ) -> None:
         self.index = index
         self.op = op
         self.name = name
         self.role = role
         self.operands = operands
+        self.producers = producers
         self.outside = outside  # a constant expression of an enclosing block, cloned where it is used
         self.results: list[int] = []
         self.shape: tuple[IntLike, ...] = ()
@@ -130,7 +139,8 @@ class Graph:
                 if number not in seen:
                     seen.add(number)
                     operands.append(number)
-        node = Node(len(self.nodes), op, short, role, operands, outside, self.costs)
+        producers = [self.producer[operand] for operand in operands]
+        node = Node(len(self.nodes), op, short, role, operands, producers, outside, self.costs)
         self.nodes.append(node)
         node.results = [self._value(result, node.index) for result in op.results]
         for operand in operands:
@@ -166,11 +176,6 @@ class Graph:
         if len(results) == 1:
             return list(dict.fromkeys(self.users[results[0]]))
         return sorted({user for result in results for user in self.users[result]})
-
-    def operand_node(self, node: int, position: int) -> Node | None:
-        """The node that makes an operand, None for inputs of the block."""
-        producer = self.producer[self.nodes[node].operands[position]]
-        return None if producer < 0 else self.nodes[producer]
 
 
 _ATTRIBUTES = {

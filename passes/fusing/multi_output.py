@@ -35,8 +35,7 @@ def rows_to_loops(clusters: Clusters) -> None:
 def _copy_free_operands(clusters: Clusters, source: Cluster, target: Cluster, node: int) -> None:
     """Constants and index arithmetic that `node` uses inside `source` come along into `target`."""
     graph = clusters.graph
-    for operand in graph.nodes[node].operands:
-        producer = graph.producer[operand]
+    for producer in graph.nodes[node].producers:
         if producer in source.members and producer not in target.members:
             operand_node = graph.nodes[producer]
             if operand_node.free or operand_node.role == CONSTANT:
@@ -52,8 +51,7 @@ def fuse_consumers(clusters: Clusters) -> None:
             continue
         sources: dict[int, Cluster | None] = {}
         for node in cluster.members:
-            for operand in graph.nodes[node].operands:
-                producer = graph.producer[operand]
+            for producer in graph.nodes[node].producers:
                 if producer not in cluster.members:
                     owner = clusters.owner(producer) if producer >= 0 else None
                     sources[id(owner)] = owner
@@ -71,15 +69,12 @@ def fuse_consumers(clusters: Clusters) -> None:
 def _is_in_order(clusters: Clusters, cluster: Cluster, elements: IntLike) -> bool:
     """Does every member compute element i of `elements` from element i of what the cluster reads? What reads nothing
     (an iota, a constant's broadcast) may be evaluated anywhere."""
-    nodes, producer = clusters.graph.nodes, clusters.graph.producer
     reading: set[int] = set()
     for member in sorted(cluster.members):
-        node = nodes[member]
+        node = clusters.graph.nodes[member]
         if node.role == CONSTANT:
             continue
-        reads = any(
-            producer[operand] in reading or producer[operand] not in cluster.members for operand in node.operands
-        )
+        reads = any(producer in reading or producer not in cluster.members for producer in node.producers)
         if reads:
             reading.add(member)
         if not (node.in_order and node.elements == elements) and (reads or not node.free):
@@ -94,9 +89,9 @@ def fuse_siblings(clusters: Clusters) -> None:
     for cluster in clusters.all():
         if cluster.kind == "column" and cluster.reductions:
             for node in cluster.members:
-                for operand in graph.nodes[node].operands:
+                for operand, producer in zip(graph.nodes[node].operands, graph.nodes[node].producers, strict=True):
                     reduced = graph.elements(operand) and graph.shape(operand) == (cluster.reduced or ((),))[0]
-                    if reduced and graph.producer[operand] not in cluster.members:
+                    if reduced and producer not in cluster.members:
                         groups.setdefault((cluster.reduced, operand), []).append(cluster)
     gone: set[int] = set()
     for group in groups.values():

@@ -130,7 +130,7 @@ class _Block:
         members = set(cluster.members)
         for index in sorted(members):
             node = self.graph.nodes[index]
-            if node.name == "reshape" and self.graph.producer[node.operands[0]] not in members:
+            if node.name == "reshape" and node.producers[0] not in members:
                 members.remove(index)
                 self._place(node)
         outputs, sunk = self._sink(cluster, members)
@@ -158,11 +158,11 @@ class _Block:
             if index not in members:
                 continue
             node = self.graph.nodes[index]
-            while may_sink and node.name == "reshape" and self.graph.producer[node.operands[0]] in members:
+            while may_sink and node.name == "reshape" and node.producers[0] in members:
                 if not any(user in members for user in self.clusters.users[node.index]):
                     members.discard(node.index)
                 sunk.append(node)
-                node = self.graph.nodes[self.graph.producer[node.operands[0]]]
+                node = self.graph.nodes[node.producers[0]]
             if node.index not in outputs:
                 outputs.append(node.index)
         return outputs, sunk
@@ -183,8 +183,7 @@ class _Block:
                 continue
             done.add(index)
             stack.append((index, True))
-            for operand in reversed(graph.nodes[index].operands):
-                producer = graph.producer[operand]
+            for producer in reversed(graph.nodes[index].producers):
                 if producer in members and producer not in done:
                     stack.append((producer, False))
         return order

@@ -78,20 +78,18 @@ class ProducerFusion:
 
     def _describe(self, node: Node) -> None:
         graph = self.graph
-        producers = [graph.producer[operand] for operand in node.operands]
         if node.role == REDUCE:
             split = reduction_split(graph.shape(node.operands[0]), node.attributes["dimensions"])
             self.splits[node.index] = split
             self.row_of[node.index] = split if split.is_row else None
         elif node.in_order:
-            for producer in producers:
+            for producer in node.producers:
                 row = self.row_of[producer] if producer >= 0 else None
                 if row and row.rows == node.elements:
                     self.row_of[node.index] = row
-        if node.role in (LOOP, CONSTANT) and all(
-            producer >= 0 and self.constant_flops[producer] >= 0 for producer in producers
-        ):
-            self.constant_flops[node.index] = node.flops + sum(self.constant_flops[producer] for producer in producers)
+        below = [self.constant_flops[producer] if producer >= 0 else -1 for producer in node.producers]
+        if node.role in (LOOP, CONSTANT) and -1 not in below:
+            self.constant_flops[node.index] = node.flops + sum(below)
 
     # --- one node ----------------------------------------------------------------------------------------------------
 
@@ -117,7 +115,8 @@ class ProducerFusion:
             self._root(node)
             return
         for cluster, plan in accepted:
-            if self._may_output(cluster, node, plan) and self._is_safe_output(cluster, node, readers):
+            others = [reader for reader in readers if reader is not cluster]
+            if self._may_output(cluster, node, plan) and not clusters.reaches(others, cluster):
                 self._join(cluster, node, plan)
                 clusters.add_output(cluster, node.index)
                 clusters.drop_single(node.index)
@@ -137,8 +136,7 @@ class ProducerFusion:
             assert plan is not None
             self._join(cluster, node, plan)
         fusion.outputs.remove(node.index)
-        for operand in node.operands:
-            producer = self.graph.producer[operand]
+        for producer in node.producers:
             if producer in fusion.members and producer not in fusion.outputs and not self.graph.nodes[producer].free:
                 self.clusters.add_output(fusion, producer)  # its own turn comes later in the walk
 
@@ -332,11 +330,9 @@ class ProducerFusion:
         if node.name == "dynamic_slice":
             return True
         read = 0
-        for operand in set(node.operands):
-            producer = self.graph.producer[operand]
-            if producer < 0 or not (
-                self.graph.nodes[producer].free or self._is_constant_subtree(self.graph.nodes[producer])
-            ):
+        for operand, producer in set(zip(node.operands, node.producers, strict=True)):
+            source = self.graph.nodes[producer] if producer >= 0 else None
+            if source is None or not (source.free or self._is_constant_subtree(source)):
                 read += size_hint(self.graph.bytes(operand))
         return read <= size_hint(self.graph.bytes(node.results[0]))
 
@@ -376,10 +372,6 @@ class ProducerFusion:
             # Rows without elements are computed as a loop over their reductions' results.
             return columns != 0 and node.elements in (rows, rows * columns)
         return cluster.kind in ("loop", "column") and node.shape == cluster.shape
-
-    def _is_safe_output(self, cluster: Cluster, node: Node, readers: list[Cluster]) -> bool:
-        others = [reader for reader in readers if reader is not cluster]
-        return not self.clusters.reaches(others, cluster)
 
     def _takes_number(self, reader: Node, node: Node) -> bool:
         """Does `reader`, alone in its fusion, take the constant `node` as a number?"""

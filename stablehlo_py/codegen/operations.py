@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen.assembly import Assembly
 from stablehlo_py.codegen.values import (
@@ -79,17 +79,11 @@ class Operations(Assembly):
 
     def imin(self, a: Index, b: Index) -> Index:
         """min(a, b), signed."""
-        a, b = self._folded(a), self._folded(b)
-        if not isinstance(a, Value) and not isinstance(b, Value):
-            return minimum(a, b)
-        return self._call_index("smin", a, b)
+        return self._call_index("smin", minimum, a, b)
 
     def imax(self, a: Index, b: Index) -> Index:
         """max(a, b), signed."""
-        a, b = self._folded(a), self._folded(b)
-        if not isinstance(a, Value) and not isinstance(b, Value):
-            return maximum(a, b)
-        return self._call_index("smax", a, b)
+        return self._call_index("smax", maximum, a, b)
 
     @staticmethod
     def _folded(value: Index) -> Index:
@@ -105,7 +99,10 @@ class Operations(Assembly):
         with self.at_level(level):
             return self.remember(key, self._value(self.emit.binary(name, left, right, no_wrap=no_wrap), left.type))
 
-    def _call_index(self, name: str, a: Index, b: Index) -> Value:
+    def _call_index(self, name: str, exact: Callable[[IntLike, IntLike], IntLike], a: Index, b: Index) -> Index:
+        a, b = self._folded(a), self._folded(b)
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            return exact(a, b)
         left, right = self.index(a), self.index(b)
         key, level = (name, left.ref, right.ref), max(left.level, right.level)
         return self._pure(key, I64, level, self.emit.intrinsic, name, (left, right), I64)

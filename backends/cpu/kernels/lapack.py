@@ -35,7 +35,7 @@ from stablehlo_py.backends.cpu.kernels.lapack_routines import (
     routine_of,
 )
 from stablehlo_py.backends.cpu.kernels.lapack_vectors import all_finite, fill_nan, unpack
-from stablehlo_py.backends.cpu.symbols import lapack_address, library_symbol
+from stablehlo_py.backends.cpu.symbols import library_address, library_symbol
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, I64, Function, Index, Value
@@ -274,7 +274,7 @@ def workspace_count(routine: Routine, letter: str) -> int:
     Raises:
         UnsupportedError: SciPy lacks the routine, or the count exceeds its integers.
     """
-    address = lapack_address(routine.name)
+    address = library_address("lapack", routine.name)
     if address is None:
         raise UnsupportedError(
             f"SciPy's LAPACK has no {routine.name}", remedy="install SciPy from PyPI (pip install scipy)"

@@ -61,7 +61,8 @@ class _SymbolicLoop:
     def __init__(self, fusion: Fusion, target: CpuTarget, sizes: Sequence[IntLike], suffix: str = "") -> None:
         self.fusion, self.target, self.sizes, self.suffix = fusion, target, sizes, suffix
         self.outer, self.inner = math.prod(sizes[:-1]), sizes[-1]
-        self.lanes = lanes_for(target, [*_computed(fusion), *fusion.outputs], self.inner)
+        computed = [result for op in fusion.ops for result in op.operation.results]
+        self.lanes = lanes_for(target, [*computed, *fusion.outputs], self.inner)
 
     def emit(self, cost: float) -> Kernel:
         f = phase_function(self.fusion, self.target, self.suffix)
@@ -86,7 +87,3 @@ class _SymbolicLoop:
         column = lane_index(start, self.inner, self.lanes, self.lanes)
         place = delinearized(self.sizes, [*outer, column])
         Elemental(f, self.fusion, self.target, self.lanes).write_outputs(self.fusion.outputs, place, mask)
-
-
-def _computed(fusion: Fusion) -> list[ir.Value]:
-    return [result for op in fusion.ops for result in op.operation.results]
