@@ -135,6 +135,13 @@ def iota_step(value: ir.Value, max_elements: int = 4096) -> tuple[int, int] | No
     return (int(wide[0]), step) if (np.diff(wide) == step).all() else None
 
 
+def same_scalar(one: ir.Value, two: ir.Value) -> bool:
+    """True for one value, and for two constants of the same bits."""
+    makers = [defining(value, "hlo.constant") for value in (one, two)]
+    bits = [maker.attributes["value"] for maker in makers if maker is not None]
+    return one == two or (len(bits) == 2 and bits[0] == bits[1])
+
+
 def is_scalar_broadcast(value: ir.Value) -> bool:
     """True for the broadcast of a rank-0 value, constant or not."""
     op = defining(value, "hlo.broadcast")

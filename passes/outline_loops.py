@@ -30,6 +30,7 @@ from stablehlo_py.dialect.symint import IntLike, always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
+from stablehlo_py.passes._matchers import splat
 from stablehlo_py.passes.policy import LoopLimits, flops_per_element, policy_of
 from stablehlo_py.passmanager.base import Pass
 from stablehlo_py.targets import DEFAULT_TARGET
@@ -164,7 +165,7 @@ class _Outliner:
 
 def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_elements: int) -> None:
     captured, constants = _captured(loop, max_elements)
-    inits = [operand for operand in loop.operands if not _is_splat(operand)]
+    inits = [operand for operand in loop.operands if splat(operand) is None]
     inputs = list(dict.fromkeys([*inits, *captured]))
     results = [result.type for result in loop.results]
     location = loop.location
@@ -176,7 +177,7 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_el
         old.replace_all_uses_with(new)
     inside: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
     insertion = ir.InsertionPoint(block)
-    for value in [*constants, *(operand for operand in loop.operands if _is_splat(operand))]:
+    for value in [*constants, *(operand for operand in loop.operands if splat(operand) is not None)]:
         if value not in inside:
             with insertion:
                 inside[value] = copied(value)
@@ -186,22 +187,12 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, kind: str, max_el
     ir.Operation.create("func.return", operands=list(loop.results), ip=ir.InsertionPoint(block), loc=location)
 
 
-def _is_splat(value: ir.Value) -> bool:
-    """A scalar constant, or one broadcast: cloned into the kernel instead of passed to it."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return False
-    if owner.name == "hlo.broadcast":
-        return num_elements(owner.operands[0]) == 1 and _is_splat(owner.operands[0])
-    return owner.name == "hlo.constant" and num_elements(value) == 1
-
-
 def _captured(loop: ir.Operation, max_elements: int) -> tuple[list[ir.Value], list[ir.Value]]:
     """Values from outside that the loop's regions use: those to pass, and splat constants to clone, but for big ones,
     which the kernel has no memory for."""
     passed: list[ir.Value] = []
     cloned: list[ir.Value] = []
     for value in captured_values(loop):
-        small_splat = _is_splat(value) and always_at_most(num_elements(value), max_elements)
+        small_splat = splat(value) is not None and always_at_most(num_elements(value), max_elements)
         (cloned if small_splat else passed).append(value)
     return passed, cloned

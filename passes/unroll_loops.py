@@ -19,6 +19,7 @@ import numpy as np
 from stablehlo_py.dialect import sharding
 from stablehlo_py.dialect.evaluate import can_evaluate
 from stablehlo_py.dialect.interpret import Interpreter
+from stablehlo_py.dialect.regions import replace_operands
 from stablehlo_py.dialect.symint import always_at_most
 from stablehlo_py.dialect.types import is_tensor, num_elements, operations
 from stablehlo_py.mlir import ir
@@ -79,13 +80,9 @@ def clone_block(block: ir.Block, arguments: list[ir.Value], before: ir.Operation
     mapping: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments, strict=True))
     point = ir.InsertionPoint(before)
     ops = [view.operation for view in block]
-
     for op in ops[:-1]:
         copy = op.clone(point).operation
-        for inner in operations(copy) if len(copy.regions) else [copy]:
-            for i, operand in enumerate(inner.operands):
-                if operand in mapping:
-                    inner.operands[i] = mapping[operand]
+        replace_operands(copy, mapping)
         mapping.update(zip(op.results, copy.results, strict=True))
     return [mapping.get(value, value) for value in ops[-1].operands]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
 from stablehlo_py.mlir import ir
-from stablehlo_py.passes._matchers import has_one_use, splat
+from stablehlo_py.passes._matchers import has_one_use, is_scalar_broadcast, same_scalar
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 MOVE = RuleSet("move")
@@ -73,18 +73,11 @@ def _join(rewriter: Rewriter, first: ir.Value, second: ir.Value, dimension: int)
 @MOVE.rule(_CONCATENATE, needs="hlo.broadcast", where="all splats of one scalar")
 def concatenate_splats(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "concatenate(broadcast(c), broadcast(c)) -> broadcast(c)"
-    sources: list[ir.Value] = []
-    for operand in op.operands:
-        inner = defining(operand, "hlo.broadcast")
-        if inner is None or inner.operands[0].type.rank:
-            return None
-        sources.append(inner.operands[0])
-    constants = [defining(source, "hlo.constant") for source in sources]
-    values = [each.attributes["value"] for each in constants if each is not None]
-    same = all(source == sources[0] for source in sources) or (
-        len(values) == len(sources) and all(value == values[0] for value in values)
-    )
-    return rewriter.broadcast(sources[0], shape(op.result), []) if same else None
+    if not all(map(is_scalar_broadcast, op.operands)):
+        return None
+    first, *others = (operand.owner.operands[0] for operand in op.operands)
+    same = all(same_scalar(first, other) for other in others)
+    return rewriter.broadcast(first, shape(op.result), []) if same else None
 
 
 @MOVE.pair("hlo.slice", _CONCATENATE)
@@ -154,11 +147,8 @@ def pad_negative(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 @MOVE.pair("hlo.pad", "hlo.broadcast", where="the same splat")
 def pad_splat(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter) -> Replacement:
     "pad(broadcast(c), c) -> broadcast(c)"
-    scalar, c = inner.operands[0], op.operands[1]
-    one, two = splat(scalar), splat(c)
-    # The text of a number tells -0.0 from 0.0; a NaN is equal to no other.
-    same = scalar == c or (one is not None and two is not None and one == two and str(one) == str(two))
-    return rewriter.broadcast(c, shape(op.result), []) if same else None
+    c = op.operands[1]
+    return rewriter.broadcast(c, shape(op.result), []) if same_scalar(inner.operands[0], c) else None
 
 
 @MOVE.pair("hlo.reverse", "hlo.reverse")

@@ -82,10 +82,8 @@ def _slice_at(op: ir.Operation) -> ir.Operation:
         places = []
         for dimension in range(operand.type.rank):
             bounds = {"start_indices": [dimension], "limit_indices": [dimension + 1], "strides": [1]}
-            part = build.op("stablehlo.slice", [ir.RankedTensorType.get([1], element)], [start], bounds)
-            places.append(
-                build.op("stablehlo.reshape", [ir.RankedTensorType.get([], element)], [part.result], {}).result
-            )
+            part = build.stablehlo.value("slice", build.tensor([1], element), start, **bounds)
+            places.append(build.stablehlo.reshape(part, []))
         sizes = list(op.results[0].type.shape)
         return build.op("stablehlo.dynamic_slice", [op.results[0].type], [operand, *places], {"slice_sizes": sizes})
 

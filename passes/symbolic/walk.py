@@ -15,7 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.dynamic import is_dynamic
 from stablehlo_py.dialect.edit import replace_op, terminator
 from stablehlo_py.dialect.forms import size_operands
@@ -338,7 +338,7 @@ class Walk(Scope):
         with op.location, ir.InsertionPoint(op):
             if is_known(*elements):
                 array = np.array(elements, np.int64).astype(numpy_dtype(element)).reshape(value.type.shape)
-                value = build.op("stablehlo.constant", [value.type], [], {"value": from_numpy(array, element)}).result
+                value = build.stablehlo.constant(array, element)
             elif self._given is None:
                 value = build.value("const_size", value.type, value=sizes_text(elements))
         self._elements[value] = elements  # other ops may ask for it

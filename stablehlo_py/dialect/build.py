@@ -193,6 +193,12 @@ class Builder:
         return self.reshape(self.slice(operand, [number, *[0] * len(sizes)], [number + 1, *sizes]), sizes)
 
 
+class _StableHlo(Builder):
+    dialect = "stablehlo"
+
+
+#: Makes ops of StableHLO, where those have the attributes of hlo's or get them by name.
+stablehlo = _StableHlo()
 _BUILDER = Builder()
 value, like, made, constant, splat = (
     _BUILDER.value,

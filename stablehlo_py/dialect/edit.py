@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect import build
+from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.mlir import ir
 
 
@@ -48,10 +49,9 @@ def end_with(block: ir.Block, name: str, operands: Sequence[ir.Value] | None = N
 def fix_argument(argument: ir.BlockArgument, number: int) -> None:
     """Let the uses of an integer scalar argument use a `stablehlo.constant`, where the block begins."""
     element = argument.type.element_type
-    value = from_numpy(np.array(number).astype(numpy_dtype(element)), element)
     with argument.location, ir.InsertionPoint.at_block_begin(argument.owner):
-        constant = ir.Operation.create("stablehlo.constant", [argument.type], attributes={"value": value})
-    argument.replace_all_uses_with(constant.result)
+        constant = build.stablehlo.constant(np.array(number).astype(numpy_dtype(element)), element)
+    argument.replace_all_uses_with(constant)
 
 
 def copied(value: ir.Value) -> ir.Value:

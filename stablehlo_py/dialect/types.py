@@ -106,8 +106,8 @@ def text(op: ir.OpView | ir.Operation, name: str) -> str:
 
 
 def flag(op: ir.OpView | ir.Operation, name: str) -> bool:
-    """A boolean attribute."""
-    return bool(op.attributes[name].value)
+    """A boolean attribute; false where there is none."""
+    return name in op.attributes and bool(op.attributes[name].value)
 
 
 def is_float(type_: ir.Type) -> bool:

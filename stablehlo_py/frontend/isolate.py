@@ -18,6 +18,8 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,12 +182,7 @@ class Worker:
     def _send(self, data: bytes, deadline: float) -> None:
         rest = memoryview(data)
         while rest:
-            try:
-                rest = rest[self._socket.send(rest, socket.MSG_NOSIGNAL) :]
-            except TimeoutError:
-                self._wait(deadline)
-            except OSError:
-                raise _Ended from None
+            rest = rest[self._patiently(partial(self._socket.send, rest, socket.MSG_NOSIGNAL), deadline) :]
 
     def _chunk(self, deadline: float) -> bytes:
         (length,) = LENGTH.unpack(self._receive(LENGTH.size, deadline))
@@ -195,13 +192,7 @@ class Worker:
         data = bytearray(length)
         rest = memoryview(data)
         while rest:
-            try:
-                count = self._socket.recv_into(rest)
-            except TimeoutError:
-                self._wait(deadline)
-                continue
-            except OSError:
-                raise _Ended from None
+            count = self._patiently(partial(self._socket.recv_into, rest), deadline)
             if count == 0:
                 raise _Ended
             rest = rest[count:]
@@ -213,10 +204,17 @@ class Worker:
         return self._channel
 
     @staticmethod
-    def _wait(deadline: float) -> None:
-        checkpoint()
-        if time.monotonic() > deadline:
-            raise TimeoutError
+    def _patiently(transfer: Callable[[], int], deadline: float) -> int:
+        """How many bytes it moved, once it moves some. Raises TimeoutError after the deadline."""
+        while True:
+            try:
+                return transfer()
+            except TimeoutError:
+                checkpoint()
+                if time.monotonic() > deadline:
+                    raise
+            except OSError:
+                raise _Ended from None
 
 
 def _fork(channel: socket.socket, stderr: int) -> int:

@@ -19,15 +19,12 @@ def check_signature(module: ir.Module) -> None:
     tuples of them, or tokens, and for functions that end with another op than `func.return`."""
     main = main_function(module)
     arguments = main.regions[0].blocks[0].arguments
-    problems = [
-        Problem(f"argument {number} of @main is of type {value.type}", describe(value.location), remedy=_REMEDY)
-        for number, value in enumerate(arguments)
-        if not _is_known(value.type)
-    ]
     results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
-    problems += [
-        Problem(f"result {number} of @main is of type {type_}", describe(main.location), remedy=_REMEDY)
-        for number, type_ in enumerate(results)
+    values = [(f"argument {number}", value.type, value.location) for number, value in enumerate(arguments)]
+    values += [(f"result {number}", type_, main.location) for number, type_ in enumerate(results)]
+    problems = [
+        Problem(f"{name} of @main is of type {type_}", describe(location), remedy=_REMEDY)
+        for name, type_, location in values
         if not _is_known(type_)
     ]
     problems += [_ending(end) for end in _ends(module) if end.name != "func.return"]

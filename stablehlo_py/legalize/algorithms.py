@@ -7,19 +7,15 @@ from collections.abc import Sequence
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.ops.algorithms import fft_operand_sizes
 from stablehlo_py.dialect.stablehlo import keyword
-from stablehlo_py.dialect.types import i64s, shape
+from stablehlo_py.dialect.types import flag, i64s, shape
 from stablehlo_py.legalize.rules import Unsupported, refuse, rule
 from stablehlo_py.mlir import ir
-
-
-def _flag(op: ir.OpView, name: str) -> bool:
-    return bool(op.attributes[name].value) if name in op.attributes else False
 
 
 @rule("stablehlo.cholesky")
 def cholesky(op: ir.OpView) -> ir.Value:
     """`lower` becomes explicit."""
-    return build.like("cholesky", op.operands[0], lower=_flag(op, "lower"))
+    return build.like("cholesky", op.operands[0], lower=flag(op, "lower"))
 
 
 @rule("stablehlo.triangular_solve")
@@ -30,9 +26,9 @@ def triangular_solve(op: ir.OpView) -> ir.Value:
         "triangular_solve",
         op.results[0].type,
         *op.operands,
-        left_side=_flag(op, "left_side"),
-        lower=_flag(op, "lower"),
-        unit_diagonal=_flag(op, "unit_diagonal"),
+        left_side=flag(op, "left_side"),
+        lower=flag(op, "lower"),
+        unit_diagonal=flag(op, "unit_diagonal"),
         transpose_a="NO_TRANSPOSE" if transpose == "TRANSPOSE_INVALID" else transpose,
     )
 

@@ -20,6 +20,13 @@ def _scalar(tensor: ir.Value) -> ir.Value:
     return build.op("tensor.extract", [tensor.type.element_type], [tensor]).result
 
 
+def _move_branches(op: ir.OpView, regions: Sequence[ir.Region]) -> None:
+    for number, region in enumerate(regions):
+        block = block_of(op, number)
+        block.append_to(region)
+        end_with(block, "scf.yield")
+
+
 @rule("stablehlo.while")
 def while_(op: ir.OpView) -> Sequence[ir.Value]:
     """`scf.while`; the condition passes its arguments on unchanged."""
@@ -39,10 +46,7 @@ def while_(op: ir.OpView) -> Sequence[ir.Value]:
 def if_(op: ir.OpView) -> Sequence[ir.Value]:
     """`scf.if`."""
     branch = build.op("scf.if", [result.type for result in op.results], [_scalar(op.operands[0])], regions=2)
-    for number in range(2):
-        block = block_of(op, number)
-        block.append_to(branch.regions[number])
-        end_with(block, "scf.yield")
+    _move_branches(op, branch.regions)
     return list(branch.results)
 
 
@@ -61,8 +65,6 @@ def case(op: ir.OpView) -> Results:
         {"cases": list(range(count - 1))},
         regions=count,
     )
-    for place, number in enumerate([count - 1, *range(count - 1)]):
-        block = block_of(op, number)
-        block.append_to(switch.regions[place])
-        end_with(block, "scf.yield")
+    default, *others = switch.regions
+    _move_branches(op, [*others, default])
     return list(switch.results)

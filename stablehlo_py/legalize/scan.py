@@ -8,7 +8,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.edit import inline_block
-from stablehlo_py.dialect.types import rank, shape
+from stablehlo_py.dialect.types import flag, rank, shape
 from stablehlo_py.legalize.rules import block_of, dimension_of, rule
 from stablehlo_py.mlir import ir
 
@@ -19,7 +19,7 @@ def scan(op: ir.OpView) -> Sequence[ir.Value]:
     inputs, inits = _segments(op.operands, op.attributes["operandSegmentSizes"])
     outputs, _ = _segments(op.results, op.attributes["resultSegmentSizes"])
     dimension = dimension_of(op, "dimension", rank((inputs or outputs)[0]))
-    reverse = "is_reverse" in op.attributes and bool(op.attributes["is_reverse"].value)
+    reverse = flag(op, "is_reverse")
     types = [output.type for output in outputs]
     return list(loop_over_slices(block_of(op), inputs, inits, types, dimension, reverse).results)[1:]
 

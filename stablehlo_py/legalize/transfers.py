@@ -12,7 +12,7 @@ from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import CHANNELS, PORTS
 from stablehlo_py.dialect.build import AttributeValue
 from stablehlo_py.dialect.grid import function_of, grid_of, process
-from stablehlo_py.dialect.types import user_location
+from stablehlo_py.dialect.types import flag, user_location
 from stablehlo_py.legalize.grid import channel, pairs
 from stablehlo_py.legalize.rules import Results, Unsupported, rule
 from stablehlo_py.mlir import ir, stablehlo
@@ -81,10 +81,9 @@ def _over_channel(op: ir.OpView, name: str, linked: dict[int, int]) -> dict[str,
 
 
 def _with_host(op: ir.OpView, type_: int) -> bool:
-    if "channel_handle" not in op.attributes:  # infeed, outfeed
+    if "channel_handle" not in op.attributes or flag(op, "is_host_transfer"):  # infeed and outfeed have no channel
         return True
-    says = "is_host_transfer" in op.attributes and op.attributes["is_host_transfer"].value
-    return bool(says) or stablehlo.ChannelHandle(op.attributes["channel_handle"]).channel_type == type_
+    return stablehlo.ChannelHandle(op.attributes["channel_handle"]).channel_type == type_
 
 
 def _pairs(op: ir.OpView) -> list[tuple[int, int]]:

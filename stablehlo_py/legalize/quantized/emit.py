@@ -7,26 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from stablehlo_py.dialect import build
-from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
+from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 
-
-class _Builder(build.Builder):
-    """Of StableHLO ops."""
-
-    dialect = "stablehlo"
-
-
-_BUILDER = _Builder()
-value, like, convert = _BUILDER.value, _BUILDER.like, _BUILDER.convert
+value, like, convert = build.stablehlo.value, build.stablehlo.like, build.stablehlo.convert
 
 
 def literal(array: np.ndarray, element: ir.Type) -> ir.Value:
     """A tensor with exactly these elements."""
-    array = array.astype(numpy_dtype(element))
-    return value("constant", build.tensor(array.shape, element), value=from_numpy(array, element))
+    return build.stablehlo.constant(array.astype(numpy_dtype(element)), element)
 
 
 def constant(array: np.ndarray, sizes: Sequence[IntLike], element: ir.Type) -> ir.Value:
