@@ -54,10 +54,10 @@ def line_in(location: str | None, file: str) -> int | None:
     return int(match[2]) if match and match[1] == file else None
 
 
-def expectations(text: str, first_line: int = 1) -> list[Expectation]:
-    """All `expected-error` comments of a text whose first line has the number `first_line`."""
+def expectations(text: str) -> list[Expectation]:
+    """All `expected-error` comments of a text."""
     result = []
-    for number, line in enumerate(text.split("\n"), first_line):
+    for number, line in enumerate(text.split("\n"), 1):
         if "expected-" not in line:
             continue
         matches = list(_EXPECTED.finditer(line))

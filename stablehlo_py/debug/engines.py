@@ -20,7 +20,7 @@ from stablehlo_py.debug.parts import run_in_parts
 from stablehlo_py.debug.promotions import convert_all_operands
 from stablehlo_py.debug.rewrites import rewrite_for_reference
 from stablehlo_py.debug.settings import Settings, Source, context
-from stablehlo_py.dialect.calls import MAIN, new_function
+from stablehlo_py.dialect.calls import MAIN, functions_of, new_function
 from stablehlo_py.dialect.elements import complex_
 from stablehlo_py.errors import ArgumentError, OptionError
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
@@ -237,8 +237,8 @@ def _is_complex(type_: ir.Type) -> bool:
 
 def main_of(module: ir.Module) -> Any:
     """The function that runs: `@main`, or the only one."""
-    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
-    return next((op for op in functions if op.attributes["sym_name"].value == "main"), functions[0])
+    functions = functions_of(module)
+    return functions.get(MAIN) or next(iter(functions.values()))
 
 
 def run_on_grid(module: ir.Module, replicas: int, partitions: int) -> int:

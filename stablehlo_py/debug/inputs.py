@@ -17,6 +17,7 @@ import numpy as np
 from stablehlo_py.debug.engines import at_stage
 from stablehlo_py.debug.random_arrays import Role, random_array
 from stablehlo_py.debug.settings import Source
+from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import (
     element_type,
@@ -68,8 +69,7 @@ def roles_of(source: Source, shapes: Sequence[tuple[int, ...]], entry: str | Non
     compile."""
     module = at_stage("hlo", source, tuple(shapes), entry, Options(), ())
     with module.context:
-        (main,) = (op for op in module.body.operations if op.attributes["sym_name"].value == "main")
-        block = main.regions[0].blocks[0]
+        block = main_function(module).regions[0].blocks[0]
         arguments = list(block.arguments)[: len(shapes)]
         walk = _Walk(block)
         moved = {path.value for argument in arguments for path in walk.paths(argument, None)}

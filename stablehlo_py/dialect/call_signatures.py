@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeAlias
 
 from stablehlo_py.dialect.attributes import MHLO_ATTRIBUTES
+from stablehlo_py.dialect.calls import functions_of
 from stablehlo_py.dialect.custom_call import configuration
 from stablehlo_py.dialect.stablehlo import keyword
 from stablehlo_py.dialect.types import (
@@ -103,13 +104,12 @@ def _calls(op: Op, operands: int, results: int) -> bool:
     return scalars and (len(type_.inputs), len(type_.results)) == (operands, results)
 
 
-def called_function(op: Op) -> ir.OpView | None:
+def called_function(op: Op) -> ir.Operation | None:
     """The function of the module that a call names first, None where there is none."""
     called = op.attributes.get(_CALLED)
     if not isinstance(called, ir.ArrayAttr) or not len(called) or not isinstance(called[0], ir.FlatSymbolRefAttr):
         return None
-    functions = (view for view in module_of(op.operation).regions[0].blocks[0] if view.operation.name == "func.func")
-    return next((view for view in functions if view.attributes["sym_name"].value == called[0].value), None)
+    return functions_of(module_of(op.operation)).get(called[0].value)
 
 
 def shape_operands(op: Op) -> tuple[int, ...]:

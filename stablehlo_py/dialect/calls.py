@@ -76,12 +76,18 @@ def is_public(function: ir.OpView) -> bool:
     return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
 
 
+def functions_of(module: ir.Module | ir.Operation) -> dict[str, ir.Operation]:
+    """The functions of a module by name, in its order; some may have no body."""
+    ops = [view.operation for view in module.operation.regions[0].blocks[0].operations]
+    return {op.attributes["sym_name"].value: op for op in ops if op.name == "func.func"}
+
+
 def main_function(module: ir.Module) -> ir.OpView:
     """The function `@main` of a loaded module."""
-    for op in module.body.operations:
-        if op.operation.name == "func.func" and op.attributes["sym_name"].value == MAIN:
-            return op
-    raise LoadError("the module has no function @main", remedy="load it with stablehlo_py.frontend.load")
+    functions = functions_of(module)
+    if MAIN not in functions:
+        raise LoadError("the module has no function @main", remedy="load it with stablehlo_py.frontend.load")
+    return functions[MAIN].opview
 
 
 def inline_calls(module: ir.Module, keeps: Keeps) -> None:
@@ -91,11 +97,7 @@ def inline_calls(module: ir.Module, keeps: Keeps) -> None:
     Raises:
         UnsupportedError: there is recursion, a call of a function without a body, or of one with several blocks.
     """
-    functions = {
-        op.attributes["sym_name"].value: _scan(op.operation, keeps)
-        for op in module.body
-        if op.operation.name == "func.func" and len(op.regions[0].blocks)
-    }
+    functions = {name: _scan(op, keeps) for name, op in functions_of(module).items() if len(op.regions[0].blocks)}
     calling = [function for function in functions.values() if function.calls]
     if not calling:
         return

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from stablehlo_py.dialect.calls import functions_of
 from stablehlo_py.dialect.evaluate import evaluate_op
 from stablehlo_py.dialect.ops.reduction import Body
 from stablehlo_py.dialect.regions import TERMINATORS
@@ -33,10 +34,7 @@ class Interpreter:
 
     def __init__(self, module: ir.Module | None = None, max_steps: int = 10_000) -> None:
         self.max_steps = max_steps
-        self.functions: dict[str, ir.Operation] = {}
-        for view in module.body.operations if module is not None else ():
-            if view.operation.name == "func.func":
-                self.functions[view.operation.attributes["sym_name"].value] = view.operation
+        self.functions = functions_of(module) if module is not None else {}
 
     def leaf(self, op: ir.Operation, operands: Sequence[Array], values: Mapping[ir.Value, Array]) -> list[Array]:
         """Results of an op that is no control flow; `values` holds what its regions use from outside."""

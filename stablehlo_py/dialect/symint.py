@@ -387,9 +387,9 @@ def content(number: IntLike) -> int:
     return math.gcd(*_terms(number).values())
 
 
-def largest(numbers: Iterable[IntT], default: int = 0) -> IntT:
-    """The maximum of several numbers."""
-    result: IntT = default
+def largest(numbers: Iterable[IntT]) -> IntT:
+    """The maximum of several numbers, and 0."""
+    result: IntT = 0
     for number in numbers:
         result = maximum(result, number)
     return result

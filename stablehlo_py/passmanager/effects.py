@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from stablehlo_py.dialect.calls import functions_of
 from stablehlo_py.dialect.ops import Effects, record_of
 from stablehlo_py.dialect.regions import TERMINATORS
 from stablehlo_py.mlir import ir
@@ -88,7 +89,7 @@ def pure_functions(module: ir.Module) -> frozenset[str]:
     there is one function, which nobody calls."""
     if len(module.body.operations) == 1:
         return frozenset()
-    bodies = {op.attributes["sym_name"].value: op.operation for op in module.body if op.operation.name == "func.func"}
+    bodies = functions_of(module)
     known: dict[str, bool] = {}
     return frozenset(name for name in bodies if _function_is_pure(name, bodies, known))
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stablehlo_py.debug.compare import gaps, is_exact
-from stablehlo_py.debug.engines import set_signature
+from stablehlo_py.debug.engines import main_of, set_signature
+from stablehlo_py.dialect.calls import functions_of
 from stablehlo_py.dialect.constants import attribute_value, constant_value
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import LoadError
@@ -68,9 +69,7 @@ def split(text: str, name: str = "<text>", isolate: bool = False) -> Case:
     context.allow_unregistered_dialects = True  # the `check` dialect lives in StableHLO's own tools
     with context, ir.Location.unknown():
         module = read_module(identify(text.encode(), name), context, isolate)
-        top = [op.operation for op in module.body.operations]
-        functions = {op.attributes["sym_name"].value: op for op in top if op.name == "func.func"}
-        main = functions.get("main") or next(iter(functions.values()))
+        functions, main = functions_of(module), main_of(module)
         arguments = _inputs_to_arguments(main, functions)
         checks, values = _take_checks(main, functions)
         ir.Operation.create("func.return", operands=values, ip=ir.InsertionPoint(main.regions[0].blocks[0]))
