@@ -12,9 +12,7 @@ import numpy as np
 
 from stablehlo_py.debug.edits import Case, remove_unused
 from stablehlo_py.debug.engines import set_signature
-
-# Importing these fills the table of families.
-from stablehlo_py.debug.generate import (
+from stablehlo_py.debug.generate import (  # noqa: F401 - they fill the table of families
     chlo,
     collectives,
     contractions,
@@ -34,23 +32,6 @@ from stablehlo_py.dialect.calls import MAIN, new_function
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import MLIRError, ir
 from stablehlo_py.options import Options
-
-__all__ = [
-    "VERSION",
-    "Program",
-    "chlo",
-    "collectives",
-    "contractions",
-    "control",
-    "dynamic",
-    "elementwise",
-    "generate",
-    "models",
-    "quantized",
-    "regions",
-    "shapes",
-    "structure",
-]
 
 # A seed means the same program for as long as this number does not change.
 VERSION = 7

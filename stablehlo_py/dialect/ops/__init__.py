@@ -8,16 +8,18 @@ strings. Verifiers report at the user's location.
 
 # isort: off
 # The order is that of docs/hlo-dialect.md; reductions combine by elementwise ops.
-from stablehlo_py.dialect.ops import elementwise
-from stablehlo_py.dialect.ops import conversion
-from stablehlo_py.dialect.ops import shape
-from stablehlo_py.dialect.ops import indexing
-from stablehlo_py.dialect.ops import contraction
-from stablehlo_py.dialect.ops import reduction
-from stablehlo_py.dialect.ops import algorithms
-from stablehlo_py.dialect.ops import collectives
-from stablehlo_py.dialect.ops import grid
-from stablehlo_py.dialect.ops import kept
+from stablehlo_py.dialect.ops import (  # noqa: F401 - they fill the table of records
+    elementwise,
+    conversion,
+    shape,
+    indexing,
+    contraction,
+    reduction,
+    algorithms,
+    collectives,
+    grid,
+    kept,
+)
 
 # isort: on
 from stablehlo_py.dialect.ops.conversion import COMPARISONS, SWAPPED
@@ -34,17 +36,7 @@ __all__ = [
     "Rounds",
     "SWAPPED",
     "Work",
-    "algorithms",
-    "collectives",
     "combiner",
-    "contraction",
-    "conversion",
-    "elementwise",
-    "grid",
-    "indexing",
-    "kept",
     "record_of",
     "records",
-    "reduction",
-    "shape",
 ]
