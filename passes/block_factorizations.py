@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from stablehlo_py.dialect.build import tensor
 from stablehlo_py.dialect.symint import IntLike, is_known
-from stablehlo_py.dialect.types import element_type, flag, is_complex, shape, text
+from stablehlo_py.dialect.types import element_type, flag, shape, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.policy import Blocking, policy_of
 from stablehlo_py.passes.shape_rules.slices import slice_edges
@@ -94,7 +94,7 @@ class _Blocks:
 
     def subtract_product(self, c: ir.Value, a: ir.Value, form_a: Form, b: ir.Value, form_b: Form) -> ir.Value:
         """c - op(a) op(b)."""
-        a, b = (self._conjugate(x) if form == "ADJOINT" else x for x, form in ((a, form_a), (b, form_b)))
+        a, b = (self.rewriter.conjugate(x) if form == "ADJOINT" else x for x, form in ((a, form_a), (b, form_b)))
         batch = list(range(len(shape(c)) - 2))
         inner_a = len(batch) + (form_a == "NO_TRANSPOSE")
         inner_b = len(batch) + (form_b != "NO_TRANSPOSE")
@@ -102,13 +102,6 @@ class _Blocks:
             "dot", c.type, a, b, lhs_batch=batch, rhs_batch=batch, lhs_contract=[inner_a], rhs_contract=[inner_b]
         )
         return self.rewriter.like("subtract", c, product)
-
-    def _conjugate(self, x: ir.Value) -> ir.Value:
-        if not is_complex(element_type(x)):
-            return x
-        part = tensor(shape(x), element_type(x).element_type)
-        real, imaginary = self.rewriter.value("real", part, x), self.rewriter.value("imag", part, x)
-        return self.rewriter.value("complex", x.type, real, self.rewriter.like("negate", imaginary))
 
     def solve(self, a: ir.Value, b: ir.Value, left: bool, lower: bool, form: Form, unit: bool) -> ir.Value:
         """op(a)^-1 b, from the right b op(a)^-1."""

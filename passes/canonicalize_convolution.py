@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.dialect.types import i64, i64s, num_elements, shape, symints
+from stablehlo_py.dialect.types import i64, i64s, shape, symints
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import splat
-from stablehlo_py.passes.canonicalize_dot import DotNumbers, make_dot
+from stablehlo_py.passes.canonicalize_dot import DotNumbers, make_dot, product_empty
 from stablehlo_py.passes.shape_rules.slices import slice_edges
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, RuleSet
 
@@ -58,10 +58,7 @@ def _is_plain(op: ir.Operation) -> bool:
     )
 
 
-@CONVOLUTION.rule("hlo.convolution")
-def convolution_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "convolution over no elements -> 0"
-    return None if all(num_elements(operand) for operand in op.operands) else rewriter.splat(0, op.result.type)
+CONVOLUTION.rule("hlo.convolution", name="convolution-empty")(product_empty)
 
 
 @CONVOLUTION.rule("hlo.convolution", where="dimensions of size 1")

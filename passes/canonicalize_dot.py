@@ -69,9 +69,9 @@ def make_dot(rewriter: Rewriter, op: ir.Operation, lhs: ir.Value, rhs: ir.Value,
 # --- trivial contractions --------------------------------------------------------------------------------------------
 
 
-@DOT.rule("hlo.dot")
-def dot_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "dot over no elements -> 0"
+@DOT.rule("hlo.dot", name="dot-empty")
+def product_empty(op: ir.Operation, rewriter: Rewriter) -> Replacement:
+    "product over no elements -> 0"
     return None if all(num_elements(operand) for operand in op.operands) else rewriter.splat(0, op.result.type)
 
 

@@ -18,7 +18,7 @@ from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import i64s, num_elements, shape
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import ELEMENTWISE_OPS, is_scalar_broadcast, only_user
-from stablehlo_py.passes.shape_rules.groups import reshaped_broadcast, reshaped_dimensions
+from stablehlo_py.passes.shape_rules.views import reshaped_broadcast, reshaped_dimensions
 from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RuleSet, defining
 
 THROUGH = RuleSet("through")

@@ -89,9 +89,7 @@ def compare_difference(op: ir.Operation, inner: ir.Operation, rewriter: Rewriter
 def select_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "select(p, x, x) -> x"
     _, x, y = op.operands
-    if x == y:
-        return x
-    return None
+    return x if x == y else None
 
 
 @CHOOSE.rule("hlo.select", needs=SPLAT)

@@ -37,9 +37,9 @@ def is_lossless(source: np.dtype, target: np.dtype) -> bool:
     return source == np.complex64 and target == np.complex128
 
 
-@CONVERT.rule("hlo.convert")
+@CONVERT.rule("hlo.convert", "hlo.bitcast_convert")
 def convert_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "convert(x) to x's own type -> x"
+    "convert(x), bitcast_convert(x) to x's own type -> x"
     x = op.operands[0]
     return x if x.type == op.result.type else None
 
@@ -76,13 +76,6 @@ def _holds(dtype: np.dtype, last: IntLike) -> bool:
         return last <= integer_info(dtype)[2]
     of = format_of(dtype)
     return of is not None and of.holds_integers(0, int(last))
-
-
-@CONVERT.rule("hlo.bitcast_convert")
-def bitcast_same(op: ir.Operation, rewriter: Rewriter) -> Replacement:
-    "bitcast_convert(x) to x's own type -> x"
-    x = op.operands[0]
-    return x if x.type == op.result.type else None
 
 
 @CONVERT.pair("hlo.bitcast_convert", "hlo.bitcast_convert", where="no width changes")

@@ -16,7 +16,7 @@ from stablehlo_py.dialect.constants import from_numpy, numpy_dtype
 from stablehlo_py.dialect.ops.record import record_of
 from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.symint_text import sizes_text
-from stablehlo_py.dialect.types import DYNAMIC, element_type, shape
+from stablehlo_py.dialect.types import DYNAMIC, element_type, is_complex, shape
 from stablehlo_py.dialect.verify import Conditions
 from stablehlo_py.mlir import ir
 
@@ -151,7 +151,19 @@ class Builder:
         scalar = self.constant(np.asarray(number).astype(numpy_dtype(type_.element_type)), type_.element_type)
         return self.broadcast(scalar, shape(type_), [])
 
+    def parts(self, operand: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Real and imaginary parts of complex numbers."""
+        part = tensor(shape(operand), element_type(operand).element_type)
+        return self.value("real", part, operand), self.value("imag", part, operand)
+
     # These return the operand itself where nothing changes.
+
+    def conjugate(self, operand: ir.Value) -> ir.Value:
+        """The complex conjugates; of real numbers the numbers."""
+        if not is_complex(element_type(operand)):
+            return operand
+        real, imaginary = self.parts(operand)
+        return self.value("complex", operand.type, real, self.like("negate", imaginary))
 
     def convert(self, operand: ir.Value, element: ir.Type) -> ir.Value:
         """`hlo.convert` to elements of another type."""
@@ -208,4 +220,5 @@ value, like, made, constant, splat = (
     _BUILDER.splat,
 )
 broadcast, reshape, transpose = _BUILDER.broadcast, _BUILDER.reshape, _BUILDER.transpose
+parts, conjugate = _BUILDER.parts, _BUILDER.conjugate
 slice_, row, compare, convert = _BUILDER.slice, _BUILDER.row, _BUILDER.compare, _BUILDER.convert

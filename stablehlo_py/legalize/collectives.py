@@ -78,16 +78,12 @@ def collective_reduce(op: ir.OpView) -> Results:
     roots = operands.pop() if "has_dynamic_root" in op.attributes else None
     results = []
     for number, total in enumerate(_all_reduce(op, [*groups, *alone], operands)):
+        place = looked_up(position, process_number(op))
         if roots is None:
-            is_root = _compared(op, position, 0, "EQ", total)
+            root = build.splat(0, place.type)
         else:
-            mine = build.value(
-                "convert", build.tensor([], element_type(roots)), looked_up(position, process_number(op))
-            )
-            equal = build.compare(mine, build.row(roots, number), "EQ")
-            is_root = build.broadcast(equal, shape(total), [])
-        zero = build.splat(_zero(op, number), total.type)
-        results.append(build.value("select", total.type, is_root, total, zero))
+            place, root = build.convert(place, element_type(roots)), build.row(roots, number)
+        results.append(_where(build.compare(place, root, "EQ"), total, _zero(op, number)))
     return results
 
 
@@ -201,27 +197,23 @@ def _with_zeros(op: ir.OpView, values: Sequence[ir.Value], arrives: set[int]) ->
     there = [int(process in arrives) for process in range(grid_of(op).processes)]
     if all(there):
         return values
-    return [
-        value if not (zero := _zero(op, number)) else _replaced(op, value, there, zero)
-        for number, value in enumerate(values)
-    ]
+    results = list(values)
+    for number, value in enumerate(values):
+        if zero := _zero(op, number):
+            arrived = looked_up(there, process_number(op))
+            results[number] = _where(build.compare(arrived, build.splat(0, arrived.type), "NE"), value, zero)
+    return results
 
 
-def _replaced(op: ir.OpView, value: ir.Value, there: Sequence[int], zero: int) -> ir.Value:
-    arrives = _compared(op, there, 0, "NE", value)
-    return build.value("select", value.type, arrives, value, build.splat(zero, value.type))
+def _where(holds: ir.Value, value: ir.Value, zero: int) -> ir.Value:
+    """The value where a scalar predicate holds, else what stands for zero."""
+    everywhere = build.broadcast(holds, shape(value), [])
+    return build.value("select", value.type, everywhere, value, build.splat(zero, value.type))
 
 
 def _zero(op: ir.OpView, number: int) -> int:
     """What stands for zero in a result."""
     return op.attributes[ZEROS][number] if ZEROS in op.attributes else 0
-
-
-def _compared(op: ir.OpView, numbers: Sequence[int], with_: int, direction: str, like: ir.Value) -> ir.Value:
-    """`numbers[process] <direction> with_`, as a predicate for every element of `like`."""
-    found = looked_up(numbers, process_number(op))
-    answer = build.compare(found, build.splat(with_, found.type), direction)
-    return build.broadcast(answer, shape(like), [])
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------

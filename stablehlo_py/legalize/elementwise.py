@@ -110,10 +110,7 @@ def _compare_types(element: ir.Type) -> tuple[str, ...]:
 
 def _lexicographic(direction: str, lhs: ir.Value, rhs: ir.Value, flags: ir.Type) -> ir.Value:
     """Complex numbers by their real parts, those with equal ones by their imaginary parts."""
-    part = build.tensor(shape(lhs), element_type(lhs).element_type)
-    (real, other_real), (imaginary, other_imaginary) = (
-        [build.value(name, part, operand) for operand in (lhs, rhs)] for name in ("real", "imag")
-    )
+    (real, imaginary), (other_real, other_imaginary) = build.parts(lhs), build.parts(rhs)
     first = build.compare(real, other_real, direction[0] + "T")
     same = build.compare(real, other_real, "EQ")
     second = build.compare(imaginary, other_imaginary, direction)
@@ -184,36 +181,23 @@ def square(op: ir.OpView) -> ir.Value:
     """`x * x`. Of a complex number (x - y)(x + y) + 2 x y i, which is infinite where x^2 and y^2 are and their
     difference is NaN."""
     (operand,) = op.operands
-    element = element_type(operand)
-    if not is_complex(element):
+    if not is_complex(element_type(operand)):
         return build.like("multiply", operand, operand)
-    type_ = build.tensor(shape(operand), element.element_type)
     flags = build.tensor(shape(operand), ir.IntegerType.get_signless(1))
-    x, y = build.value("real", type_, operand), build.value("imag", type_, operand)
+    x, y = build.parts(operand)
     difference = build.like("multiply", build.like("subtract", x, y), build.like("add", x, y))
     product = build.like("multiply", x, y)
     # x + y may be infinite where x - y is 0.
     same = build.compare(build.like("abs", x), build.like("abs", y), "EQ")
     cancels = build.like("and", same, build.value("is_finite", flags, x))
-    zero = build.splat(0, type_)
-    return build.value(
-        "complex",
-        operand.type,
-        build.value("select", type_, cancels, zero, difference),
-        build.like("add", product, product),
-    )
+    real = build.value("select", x.type, cancels, build.splat(0, x.type), difference)
+    return build.value("complex", operand.type, real, build.like("add", product, product))
 
 
 @rule("chlo.conj")
 def conj(op: ir.OpView) -> ir.Value:
     """The complex conjugate; of a real number the number."""
-    (operand,) = op.operands
-    element = element_type(operand)
-    if not is_complex(element):
-        return operand
-    part = build.tensor(shape(operand), element.element_type)
-    real_part, imag_part = build.value("real", part, operand), build.value("imag", part, operand)
-    return build.value("complex", operand.type, real_part, build.like("negate", imag_part))
+    return build.conjugate(op.operands[0])
 
 
 # All functions that are not CHLO's alone, and have no rule above, keep their name.

@@ -279,7 +279,7 @@ CONVERT = [
     case("convert-twice", "16xi8", lambda x: convert(convert(x, "i32"), "f32")),
     case("convert-twice", F, lambda x: convert(convert(x, "f64"), "i8")),
     case("convert-iota", "2000xf32", lambda x: add(convert(iota("2000xi32"), "f32"), x)),
-    case("bitcast-same", F, lambda x: b.value("bitcast_convert", x.type, x)),
+    case("convert-same", F, lambda x: b.value("bitcast_convert", x.type, x)),
     case(
         "bitcast-twice",
         F,

@@ -10,7 +10,7 @@ import numpy as np
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.quantized import Quantized
-from stablehlo_py.dialect.types import rank, shape
+from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.quantized import emit
 from stablehlo_py.mlir import ir
 
@@ -22,10 +22,15 @@ def wide_integer(quantized: Quantized) -> ir.IntegerType:
 
 def center(stored: ir.Value, quantized: Quantized, element: ir.IntegerType) -> ir.Value:
     """`stored - zero_point` in an integer type that holds it."""
-    wide = emit.convert(stored, element)
+    return offset("subtract", emit.convert(stored, element), quantized)
+
+
+def offset(name: str, numbers: ir.Value, quantized: Quantized) -> ir.Value:
+    """`numbers + zero_point` ("add"), or their difference ("subtract"), in the type of the numbers."""
     if not quantized.has_zero_points:
-        return wide
-    return emit.like("subtract", wide, emit.constant(quantized.zero_point_along(rank(wide)), shape(wide), element))
+        return numbers
+    zero_points = quantized.zero_point_along(rank(numbers))
+    return emit.like(name, numbers, emit.constant(zero_points, shape(numbers), element_type(numbers)))
 
 
 def dequantize(stored: ir.Value, quantized: Quantized) -> ir.Value:
@@ -47,10 +52,7 @@ def quantize(real: ir.Value, quantized: Quantized) -> ir.Value:
 
 def round_to_storage(scaled: ir.Value, quantized: Quantized) -> ir.Value:
     """`round(clamp(scaled + zero_point))` for multiples of the scale, in any floating-point type."""
-    element, sizes = scaled.type.element_type, shape(scaled)
-    if quantized.has_zero_points:
-        zero_points = emit.constant(quantized.zero_point_along(rank(scaled)), sizes, element)
-        scaled = emit.like("add", scaled, zero_points)
+    element, scaled = element_type(scaled), offset("add", scaled, quantized)
     if not _exact_bounds(quantized, element):
         # The bounds have no exact float. `convert` saturates at the storage type's own.
         return _clamp(emit.convert(emit.like("round_nearest_even", scaled), quantized.storage), quantized)

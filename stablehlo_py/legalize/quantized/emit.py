@@ -9,10 +9,20 @@ import numpy as np
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.dialect.types import shape
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
 
 value, like, convert = build.stablehlo.value, build.stablehlo.like, build.stablehlo.convert
+
+
+def again(op: ir.OpView, operands: Sequence[ir.Value], element: ir.Type) -> ir.Operation:
+    """The op once more, with other operands for its first ones, and other elements of its first result."""
+    copy = op.operation.clone()
+    for number, operand in enumerate(operands):
+        copy.operands[number] = operand
+    copy.results[0].set_type(build.tensor(shape(op.results[0]), element))
+    return copy
 
 
 def literal(array: np.ndarray, element: ir.Type) -> ir.Value:

@@ -19,13 +19,12 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 
-from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.quantized import Quantized
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import element_type, rank, shape
 from stablehlo_py.legalize.quantized import emit
-from stablehlo_py.legalize.quantized.affine import center, round_to_storage, saturate, wide_integer
+from stablehlo_py.legalize.quantized.affine import center, offset, round_to_storage, saturate, wide_integer
 from stablehlo_py.legalize.quantized.elementwise import dequantize_op_quantize
 from stablehlo_py.legalize.quantized.rules import Reading, Results, rule
 from stablehlo_py.mlir import ir
@@ -69,7 +68,7 @@ def convolution(op: ir.OpView, of: Reading) -> Results:
 
 def _product(op: ir.OpView, of: Reading, depth: IntLike, places: dict[int, int]) -> Results:
     """`depth` products are summed; dimension d of rhs is dimension `places[d]` of the result."""
-    lhs, rhs, *others = op.operands
+    lhs, rhs = op.operands[0], op.operands[1]
     left, right, result = of(lhs), of(rhs), of(op.results[0])
     if right is None or (right.dimension is not None and right.dimension not in places):
         return dequantize_op_quantize(op, of)
@@ -95,11 +94,7 @@ def _product(op: ir.OpView, of: Reading, depth: IntLike, places: dict[int, int])
         ]
     else:
         return dequantize_op_quantize(op, of)
-    sums = op.operation.clone()
-    for number, operand in enumerate((*operands, *others)):
-        sums.operands[number] = operand
-    sums.results[0].set_type(build.tensor(shape(op.results[0]), accumulator))
-    return _rescale(sums.results[0], left, placed, result)
+    return _rescale(emit.again(op, operands, accumulator).results[0], left, placed, result)
 
 
 def _hybrid(op: ir.OpView, weights: Quantized) -> ir.Value:
@@ -108,12 +103,9 @@ def _hybrid(op: ir.OpView, weights: Quantized) -> ir.Value:
     (result,) = op.results
     element = element_type(result)
     wide = element if isinstance(element, ir.F64Type) else ir.F32Type.get()
-    sums = op.operation.clone()
-    with ir.InsertionPoint(sums):
-        sums.operands[1] = emit.convert(op.operands[1], element)
-    sums.results[0].set_type(build.tensor(shape(result), wide))
+    sums = emit.again(op, [op.operands[0], emit.convert(op.operands[1], element)], wide).results[0]
     scale = emit.constant(weights.scale_along(rank(result)), shape(result), wide)
-    return emit.convert(emit.like("multiply", sums.results[0], scale), element)
+    return emit.convert(emit.like("multiply", sums, scale), element)
 
 
 def _magnitude(quantized: Quantized) -> int:
@@ -134,9 +126,7 @@ def _rescale(sums: ir.Value, left: Quantized, right: Quantized, result: Quantize
     integers = isinstance(element_type(sums), ir.IntegerType)
     if exact and integers:  # the product of the scales, rounded to the expressed type, is the result's scale
         if result.has_zero_points:
-            wide = wide_integer(result)
-            zero_points = emit.constant(result.zero_point_along(dimensions), shape(sums), wide)
-            sums = emit.like("add", emit.convert(sums, wide), zero_points)
+            sums = offset("add", emit.convert(sums, wide_integer(result)), result)
         return saturate(sums, result)
     # f32 decides 256 steps to 1e-4 of one; more steps take f64.
     real = ir.F32Type.get() if integers and result.storage.width <= 8 else ir.F64Type.get()

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.dialect.quantized import Quantized
-from stablehlo_py.dialect.types import i64s, rank, shape
+from stablehlo_py.dialect.types import i64s, shape
 from stablehlo_py.legalize.quantized import emit
-from stablehlo_py.legalize.quantized.affine import center, requantize, saturate
+from stablehlo_py.legalize.quantized.affine import center, offset, requantize, saturate
 from stablehlo_py.legalize.quantized.movement import remember_zeros
 from stablehlo_py.legalize.quantized.rules import Reading, Results, described, rule
 from stablehlo_py.legalize.rules import Unsupported, block_of
@@ -79,19 +79,11 @@ def _sum(op: ir.OpView, quantized: Quantized) -> ir.Value:
     magnitude = max(abs(bound) for bound in quantized.centered)
     bits = 32 if (count + 1) * magnitude + abs(quantized.zero_points[0]) < 2**31 else 64
     wide = ir.IntegerType.get_signless(bits)
-    centered = [center(value, quantized, wide) for value in (operand, init)]
-    total = op.operation.clone()
-    for number, value in enumerate(centered):
-        total.operands[number] = value
-    total.results[0].set_type(build.tensor(shape(op.results[0]), wide))
+    total = emit.again(op, [center(value, quantized, wide) for value in (operand, init)], wide)
     block = total.regions[0].blocks[0]
     for value in (*block.arguments, *block.operations[0].operation.results):
         value.set_type(build.tensor((), wide))
-    sums = total.results[0]
-    if quantized.has_zero_points:
-        zero_point = emit.constant(quantized.zero_point_along(rank(sums)), shape(sums), wide)
-        sums = emit.like("add", sums, zero_point)
-    return saturate(sums, quantized)
+    return saturate(offset("add", total.results[0], quantized), quantized)
 
 
 @rule("stablehlo.scatter")
