@@ -182,16 +182,13 @@ class Journal:
             write_whole(self.path, text)
 
     def _write(self, line: dict[str, Any]) -> None:
-        if self.path is not None:
-            _append(self.path, json.dumps({"version": self.version, **line}) + "\n")
-
-
-def _append(path: Path, text: str) -> None:
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise ResourceError(f"{path} cannot be written: {error.strerror}", remedy="check the path") from error
+        if self.path is None:
+            return
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"version": self.version, **line}) + "\n")
+        except OSError as error:
+            raise ResourceError(f"{self.path} cannot be written: {error.strerror}", remedy="check the path") from error
 
 
 def reason(status: str, outcome: dict[str, Any]) -> str:

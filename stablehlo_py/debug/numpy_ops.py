@@ -109,15 +109,8 @@ def _fft(op: ir.Operation, operands: Sequence[Array]) -> list[Array]:
     lengths = i64s(op, "fft_length")
     if 0 in shape(op.results[0]):
         return [np.zeros(shape(op.results[0]), operands[0].dtype)]
-    return [_TRANSFORMS[keyword(op.attributes["fft_type"])](_wide(operands[0]), lengths, range(-len(lengths), 0))]
-
-
-_TRANSFORMS: dict[str, Callable[[Array, Sequence[int], Sequence[int]], Array]] = {
-    "FFT": np.fft.fftn,
-    "IFFT": np.fft.ifftn,
-    "RFFT": np.fft.rfftn,
-    "IRFFT": np.fft.irfftn,
-}
+    transform = getattr(np.fft, f"{keyword(op.attributes['fft_type']).lower()}n")
+    return [transform(_wide(operands[0]), lengths, range(-len(lengths), 0))]
 
 
 # --- batch normalization ---------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
 
-Rewrite = Callable[[ir.Operation], None]
+# Gives what takes the place of an op with one result; None where the op stays, or is replaced already.
+Rewrite = Callable[[ir.Operation], "ir.Value | None"]
 
 
 def rewrite_for_reference(module: ir.Module) -> None:
@@ -33,30 +34,23 @@ def rewrite_for_reference(module: ir.Module) -> None:
 
 def _rewrite(module: ir.Module, rewrites: Mapping[str, Rewrite]) -> None:
     for op in operations(module.operation):
-        if op.name in rewrites:
-            rewrites[op.name](op)
+        replacement = rewrites[op.name](op) if op.name in rewrites else None
+        if replacement is not None:
+            op.results[0].replace_all_uses_with(replacement)
+            op.erase()
 
 
-def _dot_general(op: ir.Operation) -> None:
-    if _is_empty(op):
-        _replace_by_zeros(op)
+def _dot_general(op: ir.Operation) -> ir.Value | None:
+    """Zeros, where an operand or the result of a product has no elements."""
+    empty = any(0 in value.type.shape for value in (*op.operands, *op.results))
+    return zeros(op.results[0].type, ir.InsertionPoint(op)) if empty else None
 
 
-def _is_empty(op: ir.Operation) -> bool:
-    """Whether a product has an operand, or a result, without elements."""
-    return any(0 in value.type.shape for value in (*op.operands, *op.results))
-
-
-def _replace_by_zeros(op: ir.Operation) -> None:
-    op.results[0].replace_all_uses_with(zeros(op.results[0].type, ir.InsertionPoint(op)))
-    op.erase()
-
-
-def _convolution(op: ir.Operation) -> None:
+def _convolution(op: ir.Operation) -> ir.Value | None:
     """[b, 0, 1, ..., f] x [0, 1, ..., i, o] -> [b, 0, 1, ..., f] between transposes."""
-    if _is_empty(op):
-        _replace_by_zeros(op)
-        return
+    nothing = _dot_general(op)
+    if nothing is not None:
+        return nothing
     numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     lhs = [numbers.input_batch_dimension, *numbers.input_spatial_dimensions, numbers.input_feature_dimension]
     rhs = [
@@ -67,7 +61,7 @@ def _convolution(op: ir.Operation) -> None:
     out = [numbers.output_batch_dimension, *numbers.output_spatial_dimensions, numbers.output_feature_dimension]
     rank = len(lhs)
     if lhs == rhs == out == list(range(rank)):
-        return
+        return None
     spatial = list(range(1, rank - 1))
     kernel = list(range(rank - 2))
     canonical = stablehlo.ConvDimensionNumbers.get(
@@ -79,23 +73,20 @@ def _convolution(op: ir.Operation) -> None:
     result = op.results[0]
     type_ = ir.RankedTensorType.get([result.type.shape[axis] for axis in out], result.type.element_type)
     made = ir.Operation.create(op.name, [type_], operands, attributes, ip=point).result
-    result.replace_all_uses_with(_transposed(made, [out.index(axis) for axis in range(rank)], point))
-    op.erase()
+    return _transposed(made, [out.index(axis) for axis in range(rank)], point)
 
 
 def _transposed(value: ir.Value, permutation: Sequence[int], point: ir.InsertionPoint) -> ir.Value:
     return create("transpose", point, value, permutation=ir.DenseI64ArrayAttr.get(list(permutation)))
 
 
-def _compare(op: ir.Operation) -> None:
+def _compare(op: ir.Operation) -> ir.Value | None:
     """Floats in their total order, as integers."""
     if "compare_type" not in op.attributes or "TOTALORDER" not in str(op.attributes["compare_type"]):
-        return
+        return None
     point = ir.InsertionPoint(op)
     keys = [_ordered_bits(operand, point) for operand in op.operands]
-    direction = op.attributes["comparison_direction"]
-    op.results[0].replace_all_uses_with(create("compare", point, *keys, comparison_direction=direction))
-    op.erase()
+    return create("compare", point, *keys, comparison_direction=op.attributes["comparison_direction"])
 
 
 def _ordered_bits(value: ir.Value, point: ir.InsertionPoint) -> ir.Value:
@@ -108,21 +99,20 @@ def _ordered_bits(value: ir.Value, point: ir.InsertionPoint) -> ir.Value:
     return create("select", point, negative, turned, bits)
 
 
-def _real_dynamic_slice(op: ir.Operation) -> None:
+def _real_dynamic_slice(op: ir.Operation) -> ir.Value | None:
     """A slice, where its bounds are constants; the interpreter does not know the dynamic one."""
     makers = [bound.owner for bound in list(op.operands)[1:]]
     if not all(not isinstance(maker, ir.Block) and maker.name == "stablehlo.constant" for maker in makers):
-        return
+        return None
     names = ("start_indices", "limit_indices", "strides")
     attributes = {
         name: ir.DenseI64ArrayAttr.get(constant_value(maker).tolist())
         for name, maker in zip(names, makers, strict=True)
     }
-    op.results[0].replace_all_uses_with(create("slice", ir.InsertionPoint(op), op.operands[0], **attributes))
-    op.erase()
+    return create("slice", ir.InsertionPoint(op), op.operands[0], **attributes)
 
 
-def _broadcast_select(op: ir.Operation) -> None:
+def _broadcast_select(op: ir.Operation) -> ir.Value:
     """Operands in the result's shape; upstream's expansion asks for shapes at run time."""
     type_, point = op.results[0].type, ir.InsertionPoint(op)
     operands = []
@@ -135,8 +125,7 @@ def _broadcast_select(op: ir.Operation) -> None:
         wide = ir.RankedTensorType.get(sizes, own.element_type)
         dimensions = ir.DenseI64ArrayAttr.get(kept)
         operands.append(typed("broadcast_in_dim", wide, point, operand, broadcast_dimensions=dimensions))
-    op.results[0].replace_all_uses_with(create("select", point, *operands))
-    op.erase()
+    return create("select", point, *operands)
 
 
 def _annotation(op: ir.Operation) -> None:
@@ -148,19 +137,18 @@ def _annotation(op: ir.Operation) -> None:
         op.erase()
 
 
-def _round(op: ir.Operation) -> None:
+def _round(op: ir.Operation) -> ir.Value | None:
     """In f32, where the interpreter gives zero or NaN for any number of some types of 8 bits and less."""
     type_ = op.results[0].type
     if type_.element_type.width > 8:
-        return
+        return None
     point = ir.InsertionPoint(op)
     single = ir.RankedTensorType.get(type_.shape, ir.F32Type.get())
     rounded = create(op.name.removeprefix("stablehlo."), point, typed("convert", single, point, op.operands[0]))
-    op.results[0].replace_all_uses_with(typed("convert", type_, point, rounded))
-    op.erase()
+    return typed("convert", type_, point, rounded)
 
 
-def _convert(op: ir.Operation) -> None:
+def _convert(op: ir.Operation) -> ir.Value | None:
     """f8E8M0FNU has powers of two, neither signs nor zero: NaN for what is not positive, where the interpreter drops
     signs, and gives the least number for zero (docs/types.md); and its NaN is NaN, where the interpreter makes infinity
     of it."""
@@ -173,7 +161,7 @@ def _convert(op: ir.Operation) -> None:
         or types[0].startswith("complex")
         or not types[1].startswith(("f", "bf"))
     ):
-        return
+        return None
     point = ir.InsertionPoint(op)
     if scale[1]:
         is_number = compared("GT", operand, zeros(operand.type, point), point)
@@ -182,8 +170,7 @@ def _convert(op: ir.Operation) -> None:
         code = typed("bitcast_convert", ir.RankedTensorType.get(operand.type.shape, byte), point, operand)
         is_number = compared("LT", code, constant(np.full(operand.type.shape, 255), byte, point), point)
     nan = constant(np.full(result.type.shape, np.nan), result.type.element_type, point)
-    result.replace_all_uses_with(create("select", point, is_number, op.clone(ip=point).result, nan))
-    op.erase()
+    return create("select", point, is_number, op.clone(ip=point).result, nan)
 
 
 _ANNOTATIONS = (
