@@ -1,0 +1,130 @@
+"""What a device is like, as it says itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+from stablehlo_py.backends.gpu.opencl.library import Library
+from stablehlo_py.errors import UnsupportedError
+
+# Parameters of clGetDeviceInfo (cl.h, cl_ext.h).
+KIND, COMPUTE_UNITS, WORK_GROUP_SIZE, LARGEST_ALLOCATION = 0x1000, 0x1002, 0x1004, 0x1010
+ALIGNMENT, GLOBAL_BYTES, LOCAL_BYTES = 0x1019, 0x101F, 0x1023
+NAME, VENDOR, DRIVER_VERSION, VERSION, EXTENSIONS = 0x102B, 0x102C, 0x102D, 0x102F, 0x1030
+SVM, IL_VERSION, SUB_GROUP_SIZES = 0x1053, 0x105B, 0x4108
+_NEWER = (SVM, IL_VERSION, SUB_GROUP_SIZES)  # which not every version of OpenCL, and not every driver, knows
+
+_KINDS = {1 << 1: "cpu", 1 << 2: "gpu", 1 << 3: "accelerator"}
+NEEDED_VERSION = (2, 1)  # the first with clCreateProgramWithIL
+
+
+class Svm(IntFlag):
+    """Shared virtual memory: which there is (CL_DEVICE_SVM_CAPABILITIES)."""
+
+    COARSE_GRAIN_BUFFER = 1
+    FINE_GRAIN_BUFFER = 2
+    FINE_GRAIN_SYSTEM = 4
+    ATOMICS = 8
+
+
+@dataclass(frozen=True)
+class DeviceDescription:
+    """What programs are made for.
+
+    Attributes:
+        handle: of the device, in this process.
+        name, vendor, driver_version: as the driver calls them.
+        version: of OpenCL, e.g. (3, 0); spirv_versions: e.g. ("1.0", "1.1").
+        kind: "cpu", "gpu", "accelerator".
+        extensions: names, e.g. "cl_khr_fp16".
+        compute_units: what work-groups are shared out to; work_group_size: work-items of a work-group, at most.
+        local_bytes: memory of a work-group; global_bytes: of the device; largest_allocation: bytes of one block.
+        alignment: of blocks, in bytes.
+        sub_group_sizes: those that a kernel may ask for; none where the driver alone decides.
+        svm: the shared virtual memory that it has.
+    """
+
+    handle: int = field(repr=False, compare=False)
+    name: str
+    vendor: str
+    driver_version: str
+    version: tuple[int, int]
+    spirv_versions: tuple[str, ...]
+    kind: str
+    extensions: frozenset[str]
+    compute_units: int
+    work_group_size: int
+    local_bytes: int
+    global_bytes: int
+    largest_allocation: int
+    alignment: int
+    sub_group_sizes: tuple[int, ...]
+    svm: Svm
+
+    @property
+    def has_f16(self) -> bool:
+        """Whether it computes with half floats."""
+        return "cl_khr_fp16" in self.extensions
+
+    @property
+    def has_f64(self) -> bool:
+        """Whether it computes with doubles."""
+        return "cl_khr_fp64" in self.extensions
+
+    def require(self) -> None:
+        """Refuse a device on which programs cannot run.
+
+        Raises:
+            UnsupportedError: it names all that the device lacks.
+        """
+        missing = []
+        if self.version < NEEDED_VERSION:
+            missing.append(f"OpenCL {_dotted(NEEDED_VERSION)}: it has {_dotted(self.version)}")
+        if not self.spirv_versions:
+            missing.append("programs in SPIR-V (clCreateProgramWithIL)")
+        if not self.svm & Svm.COARSE_GRAIN_BUFFER:
+            missing.append("shared virtual memory (coarse-grained buffers)")
+        if missing:
+            raise UnsupportedError(
+                f"programs cannot run on {self.name} (driver {self.driver_version}), which lacks {'; '.join(missing)}",
+                remedy="install a newer driver, or choose another device by its number",
+            )
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def describe(opencl: Library, handle: int) -> DeviceDescription:
+    """Ask a device. Raises ResourceError as `Library.ask`."""
+
+    def answer(parameter: int) -> bytes:
+        return opencl.ask("clGetDeviceInfo", handle, parameter, optional=parameter in _NEWER)
+
+    def text(parameter: int) -> str:
+        return answer(parameter).partition(b"\0")[0].decode(errors="replace").strip()
+
+    def number(parameter: int) -> int:
+        return int.from_bytes(answer(parameter), "little")
+
+    version = re.search(r"(\d+)\.(\d+)", text(VERSION))
+    return DeviceDescription(
+        handle=handle,
+        name=text(NAME),
+        vendor=text(VENDOR),
+        driver_version=text(DRIVER_VERSION),
+        version=(int(version[1]), int(version[2])) if version else (1, 0),
+        spirv_versions=tuple(re.findall(r"SPIR-V_(\d+\.\d+)", text(IL_VERSION))),
+        kind=next((name for bit, name in _KINDS.items() if number(KIND) & bit), "accelerator"),
+        extensions=frozenset(text(EXTENSIONS).split()),
+        compute_units=number(COMPUTE_UNITS),
+        work_group_size=number(WORK_GROUP_SIZE),
+        local_bytes=number(LOCAL_BYTES),
+        global_bytes=number(GLOBAL_BYTES),
+        largest_allocation=number(LARGEST_ALLOCATION),
+        alignment=number(ALIGNMENT) // 8,
+        sub_group_sizes=tuple(memoryview(answer(SUB_GROUP_SIZES)).cast("P").tolist()),
+        svm=Svm(number(SVM)),
+    )

@@ -1,0 +1,229 @@
+"""The OpenCL library of this machine: where it is found, its functions, and what its status numbers mean."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from stablehlo_py.errors import InternalError, ResourceError, ShloError
+from stablehlo_py.runtime.memory import address_of
+
+VARIABLE = "SHLO_OPENCL_LIBRARY"
+
+_STATUS = _INT = ctypes.c_int32
+_UINT, _BITS, _SIZE = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_size_t
+_HANDLE = _ADDRESS = ctypes.c_void_p
+_WAITING = (_UINT, _ADDRESS, _ADDRESS)  # events to wait for: how many, which; where the event of the command goes
+_QUERY = (_UINT, _SIZE, _ADDRESS, _ADDRESS)  # what is asked, room for the answer, where it goes, where its size goes
+
+# What is used of OpenCL 3.0, sections 4 and 5: what a function returns, and its parameters. The last one of a function
+# that makes something is where the status goes.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "clGetPlatformIDs": (_STATUS, _UINT, _ADDRESS, _ADDRESS),
+    "clGetDeviceIDs": (_STATUS, _HANDLE, _BITS, _UINT, _ADDRESS, _ADDRESS),
+    "clGetDeviceInfo": (_STATUS, _HANDLE, *_QUERY),
+    "clCreateContext": (_HANDLE, _ADDRESS, _UINT, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "clReleaseContext": (_STATUS, _HANDLE),
+    "clCreateCommandQueueWithProperties": (_HANDLE, _HANDLE, _HANDLE, _ADDRESS, _ADDRESS),
+    "clReleaseCommandQueue": (_STATUS, _HANDLE),
+    "clFlush": (_STATUS, _HANDLE),
+    "clFinish": (_STATUS, _HANDLE),
+    "clCreateProgramWithIL": (_HANDLE, _HANDLE, _ADDRESS, _SIZE, _ADDRESS),
+    "clBuildProgram": (_STATUS, _HANDLE, _UINT, _ADDRESS, ctypes.c_char_p, _ADDRESS, _ADDRESS),
+    "clGetProgramBuildInfo": (_STATUS, _HANDLE, _HANDLE, *_QUERY),
+    "clReleaseProgram": (_STATUS, _HANDLE),
+    "clCreateKernel": (_HANDLE, _HANDLE, ctypes.c_char_p, _ADDRESS),
+    "clReleaseKernel": (_STATUS, _HANDLE),
+    "clSetKernelArg": (_STATUS, _HANDLE, _UINT, _SIZE, _ADDRESS),
+    "clSetKernelArgSVMPointer": (_STATUS, _HANDLE, _UINT, _ADDRESS),
+    "clEnqueueNDRangeKernel": (_STATUS, _HANDLE, _HANDLE, _UINT, _ADDRESS, _ADDRESS, _ADDRESS, *_WAITING),
+    "clSVMAlloc": (_ADDRESS, _HANDLE, _BITS, _SIZE, _UINT),
+    "clSVMFree": (None, _HANDLE, _ADDRESS),
+    "clEnqueueSVMFree": (_STATUS, _HANDLE, _UINT, _ADDRESS, _ADDRESS, _ADDRESS, *_WAITING),
+    "clEnqueueSVMMemcpy": (_STATUS, _HANDLE, _UINT, _ADDRESS, _ADDRESS, _SIZE, *_WAITING),
+    "clEnqueueSVMMemFill": (_STATUS, _HANDLE, _ADDRESS, _ADDRESS, _SIZE, _SIZE, *_WAITING),
+    "clEnqueueMarkerWithWaitList": (_STATUS, _HANDLE, *_WAITING),
+    "clWaitForEvents": (_STATUS, _UINT, _ADDRESS),
+    "clGetEventInfo": (_STATUS, _HANDLE, *_QUERY),
+    "clReleaseEvent": (_STATUS, _HANDLE),
+}
+
+# The names of statuses, from -1 and from -30 downwards.
+_ERRORS = (
+    "DEVICE_NOT_FOUND DEVICE_NOT_AVAILABLE COMPILER_NOT_AVAILABLE MEM_OBJECT_ALLOCATION_FAILURE OUT_OF_RESOURCES "
+    "OUT_OF_HOST_MEMORY PROFILING_INFO_NOT_AVAILABLE MEM_COPY_OVERLAP IMAGE_FORMAT_MISMATCH IMAGE_FORMAT_NOT_SUPPORTED "
+    "BUILD_PROGRAM_FAILURE MAP_FAILURE MISALIGNED_SUB_BUFFER_OFFSET EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST "
+    "COMPILE_PROGRAM_FAILURE LINKER_NOT_AVAILABLE LINK_PROGRAM_FAILURE DEVICE_PARTITION_FAILED "
+    "KERNEL_ARG_INFO_NOT_AVAILABLE"
+)
+_INVALID = (
+    "VALUE DEVICE_TYPE PLATFORM DEVICE CONTEXT QUEUE_PROPERTIES COMMAND_QUEUE HOST_PTR MEM_OBJECT "
+    "IMAGE_FORMAT_DESCRIPTOR IMAGE_SIZE SAMPLER BINARY BUILD_OPTIONS PROGRAM PROGRAM_EXECUTABLE KERNEL_NAME "
+    "KERNEL_DEFINITION KERNEL ARG_INDEX ARG_VALUE ARG_SIZE KERNEL_ARGS WORK_DIMENSION WORK_GROUP_SIZE WORK_ITEM_SIZE "
+    "GLOBAL_OFFSET EVENT_WAIT_LIST EVENT OPERATION GL_OBJECT BUFFER_SIZE MIP_LEVEL GLOBAL_WORK_SIZE PROPERTY "
+    "IMAGE_DESCRIPTOR COMPILER_OPTIONS LINKER_OPTIONS DEVICE_PARTITION_COUNT PIPE_SIZE DEVICE_QUEUE SPEC_ID"
+)
+STATUS_NAMES = {
+    0: "CL_SUCCESS",
+    **{-1 - place: f"CL_{name}" for place, name in enumerate(_ERRORS.split())},
+    **{-30 - place: f"CL_INVALID_{name}" for place, name in enumerate(_INVALID.split())},
+    -72: "CL_MAX_SIZE_RESTRICTION_EXCEEDED",
+    -1001: "CL_PLATFORM_NOT_FOUND_KHR",
+}
+_NUMBERS = {name: number for number, name in STATUS_NAMES.items()}
+DEVICE_NOT_FOUND, DEVICE_NOT_AVAILABLE = _NUMBERS["CL_DEVICE_NOT_FOUND"], _NUMBERS["CL_DEVICE_NOT_AVAILABLE"]
+BUILD_PROGRAM_FAILURE, INVALID_VALUE = _NUMBERS["CL_BUILD_PROGRAM_FAILURE"], _NUMBERS["CL_INVALID_VALUE"]
+INVALID_KERNEL_NAME, NO_PLATFORM = _NUMBERS["CL_INVALID_KERNEL_NAME"], _NUMBERS["CL_PLATFORM_NOT_FOUND_KHR"]
+SMALLER = "free memory, or run a smaller batch"
+# What the machine lacks, and what the user may do about it; any other status says that a function was called wrongly.
+_LACKING = {
+    **dict.fromkeys(
+        [
+            _NUMBERS[f"CL_{name}"]
+            for name in ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY")
+        ],
+        SMALLER,
+    ),
+    DEVICE_NOT_AVAILABLE: "the device was reset, removed or taken: call again when it is there",
+    _NUMBERS["CL_COMPILER_NOT_AVAILABLE"]: "install the whole driver: its compiler is missing",
+    _NUMBERS["CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST"]: "the device may be out of memory, or was reset",
+}
+_INSTALL = f"install an OpenCL driver, or intel-opencl-rt and intel-cmplr-lib-rt; {VARIABLE} names another library"
+ALL_KINDS = 0xFFFFFFFF  # CL_DEVICE_TYPE_ALL
+
+
+def failure(status: int, what: str) -> ShloError:
+    """The error of a status other than 0. `what` says what ended with it."""
+    reason = f"{what} ended with {STATUS_NAMES.get(status, 'an unknown status')} ({status})"
+    if status in _LACKING:
+        return ResourceError(reason, remedy=_LACKING[status])
+    return InternalError(reason, remedy="report it, with the model and the name of the driver")
+
+
+class Library:
+    """The functions of one library.
+
+    Attributes:
+        is_inherited: whether this process is a child that was forked off: the driver's threads are not there.
+
+    Raises:
+        ResourceError: the file is no library of OpenCL 2.1 or newer.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.is_inherited = False
+        try:
+            library = ctypes.CDLL(path)
+            self._functions = {name: getattr(library, name) for name in FUNCTIONS}
+        except OSError as error:  # it begins with the path
+            raise ResourceError(f"{error}", remedy=_INSTALL) from error
+        except AttributeError as error:  # so does this
+            raise ResourceError(f"{error}: no library of OpenCL 2.1 or newer", remedy=_INSTALL) from error
+        for name, (result, *parameters) in FUNCTIONS.items():
+            self._functions[name].restype, self._functions[name].argtypes = result, parameters
+        os.register_at_fork(after_in_child=self._inherit)
+
+    def _inherit(self) -> None:
+        self.is_inherited = True
+
+    def require(self) -> None:
+        """Raises ResourceError: this process has inherited the library."""
+        if self.is_inherited:
+            raise ResourceError(
+                "this process was forked from one that uses OpenCL, and drivers do not survive that",
+                remedy="start processes by 'spawn' or 'forkserver', or before the first use of OpenCL",
+            )
+
+    def address(self, name: str) -> int:
+        """Where a function is, for generated code."""
+        return ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0
+
+    def status(self, name: str, *arguments: Any) -> Any:
+        """What a function returns, a status as a rule. Raises ResourceError as `require`."""
+        self.require()
+        return self._functions[name](*arguments)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function that returns a status. Raises as `failure`."""
+        status = self.status(name, *arguments)
+        if status:
+            raise failure(status, name)
+
+    def make(self, name: str, *arguments: Any) -> int:
+        """Call a function that makes something; its handle. Raises as `failure`."""
+        status = _STATUS()
+        handle = self.status(name, *arguments, ctypes.byref(status))
+        if status.value or not handle:
+            raise failure(status.value, name)
+        return handle
+
+    def ask(self, name: str, *arguments: Any, optional: bool = False) -> bytes:
+        """The answer to a query; none to an optional one that the driver does not know. Raises as `failure`."""
+        size = _SIZE()
+        status = self.status(name, *arguments, 0, None, ctypes.byref(size))
+        if status == INVALID_VALUE and optional:
+            return b""
+        if status:
+            raise failure(status, name)
+        answer = np.empty(size.value, np.uint8)
+        self.call(name, *arguments, size, address_of(answer), None)
+        return answer.tobytes()
+
+    def release(self, name: str, handle: int) -> None:
+        """Free something, in `__del__`; a forked child leaves it to its parent."""
+        if handle and not self.is_inherited:
+            self._functions[name](handle)
+
+    def platforms(self) -> list[int]:
+        """Handles of the drivers. Raises ResourceError: there are none."""
+        found = self._listed("clGetPlatformIDs", nothing=NO_PLATFORM)
+        if not found:
+            raise ResourceError(f"{self.path} finds no platform of OpenCL", remedy=_INSTALL)
+        return found
+
+    def devices(self, platform: int) -> list[int]:
+        """Handles of a driver's devices."""
+        return self._listed("clGetDeviceIDs", platform, ALL_KINDS, nothing=DEVICE_NOT_FOUND)
+
+    def _listed(self, name: str, *arguments: Any, nothing: int) -> list[int]:
+        """What a function lists that says `nothing` where there is nothing."""
+        count = _UINT()
+        status = self.status(name, *arguments, 0, None, ctypes.byref(count))
+        if status == nothing or not (status or count.value):
+            return []
+        if status:
+            raise failure(status, name)
+        handles = np.zeros(count.value, np.uintp)
+        self.call(name, *arguments, count, address_of(handles), None)
+        return handles.tolist()
+
+
+def candidates() -> list[str]:
+    """Libraries to try: the one that the environment names; else the system's loader, and the runtime for processors
+    that comes as a Python package."""
+    named = os.environ.get(VARIABLE)
+    return [named] if named else ["libOpenCL.so.1", os.path.join(sys.prefix, "lib", "libintelocl.so")]
+
+
+@cache
+def library() -> Library:
+    """The library of this process: the first that has a platform.
+
+    Raises:
+        ResourceError: there is none.
+    """
+    reasons = []
+    for path in candidates():
+        try:
+            found = Library(path)
+            found.platforms()
+            return found
+        except ShloError as error:
+            reasons.append(error.reason)
+    raise ResourceError(f"there is no OpenCL here: {'; '.join(reasons)}", remedy=_INSTALL)

@@ -1,0 +1,102 @@
+"""Two libraries of OpenCL for tests: a fake driver that fails when it is told to, and what this machine has."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stablehlo_py.backends.gpu.opencl import library as library_module
+from stablehlo_py.backends.gpu.opencl.device import Device
+from stablehlo_py.backends.gpu.opencl.library import Library
+from stablehlo_py.errors import ResourceError
+
+GCC = shutil.which("gcc") or shutil.which("cc")
+KINDS = ("contexts", "queues", "programs", "kernels", "events", "blocks")
+
+
+class FakeDriver:
+    """fake_driver.c as a library. It is the same one for all tests of a process, and new for each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.opencl = Library(self.path)
+        self.itself = ctypes.CDLL(self.path)
+        self.itself.fake_setting.restype = ctypes.POINTER(ctypes.c_int64)
+        for name in ("fake_live", "fake_misuses", "fake_calls"):
+            getattr(self.itself, name).restype = ctypes.c_int64
+
+    def device(self, number: int = 0) -> Device:
+        """A device of it, new for everyone who asks."""
+        return Device(number, self.opencl)
+
+    def set(self, **settings: int) -> None:
+        """Be another driver: see `settings` in the C file."""
+        for name, value in settings.items():
+            self.itself.fake_setting(name.encode())[0] = value
+
+    def fail(self, function: str, status: int, nth: int = 1) -> None:
+        """Let the nth call of a function from now on end with a status; "execute": the nth command."""
+        self.itself.fake_fail(function.encode(), nth, status)
+
+    def calls(self, function: str) -> int:
+        """How often a function was called."""
+        return self.itself.fake_calls(function.encode())
+
+    def live(self) -> dict[str, int]:
+        """What lives, by kind."""
+        counts = {kind: self.itself.fake_live(kind.encode()) for kind in KINDS}
+        return {kind: count for kind, count in counts.items() if count}
+
+    def misuses(self) -> int:
+        """How often something was used after its end."""
+        return self.itself.fake_misuses()
+
+
+@pytest.fixture(scope="session")
+def built_driver(tmp_path_factory: pytest.TempPathFactory) -> FakeDriver:
+    if GCC is None:
+        pytest.skip("there is no C compiler")
+    path = tmp_path_factory.mktemp("opencl") / "libfake.so"
+    source = Path(__file__).parent / "opencl/fake_driver.c"
+    subprocess.run([GCC, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", path, source, "-lpthread"], check=True)
+    return FakeDriver(path)
+
+
+@pytest.fixture
+def driver(built_driver: FakeDriver) -> Iterator[FakeDriver]:
+    """The fake driver; at the end nothing of it lives, and nothing was used after its end."""
+    built_driver.itself.fake_reset()
+    yield built_driver
+    assert (built_driver.live(), built_driver.misuses()) == ({}, 0)
+
+
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A process that has not looked for its library yet."""
+    monkeypatch.delenv(library_module.VARIABLE, raising=False)
+    library_module.library.cache_clear()
+    yield monkeypatch
+    library_module.library.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def real_device() -> Device:
+    """A device that is there."""
+    try:
+        return Device()
+    except ResourceError as error:
+        pytest.skip(error.reason)
+
+
+@pytest.fixture(scope="session")
+def increment() -> bytes:
+    """A module in SPIR-V: the kernel `increment` adds 1 to 32-bit integers, one a work-item. LLVM's emitter of SPIR-V
+    may abort the process, so it has one of its own."""
+    script = Path(__file__).parent / "opencl/increment.py"
+    return subprocess.run([sys.executable, script], check=True, capture_output=True).stdout
