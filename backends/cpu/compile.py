@@ -31,7 +31,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.symbolic.checks import checks_of
 from stablehlo_py.runtime.memory import require
-from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout
+from stablehlo_py.runtime.program import CompiledProgram
 
 
 def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> str:
@@ -74,7 +74,13 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
             function, layout = emit_sizes(module, sizes, program.arena_bytes, checks)
             entries.append(Unit.of(function))
         units += entries
-        made = _described(module, backend, program, layout, units, target, options)
+        made = describe(module, backend, target.name, options, program.sites)
+        made.features = required_features(target)
+        made.symbols = _outside_symbols(units)
+        made.arena_bytes = 0 if layout else int(program.arena_bytes)
+        made.uses_pool, made.loops, made.threads = program.uses_pool, program.loops, options.thread_count
+        made.stages = {"kernels": render(units)}
+        made.dynamic = layout
         entries[0] = replace(entries[0], text=f"{sign(made)}\n{entries[0].text}")
         for unit in entries:
             compiler.add(unit)
@@ -84,26 +90,6 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     progress.at("machine code")
     made.objects = compiler.finish()
     made.report = _report(module, kernels, program, made.objects, options)
-    return made
-
-
-def _described(
-    module: ir.Module,
-    backend: str,
-    program: CpuProgram,
-    layout: DynamicLayout | None,
-    units: list[Unit],
-    target: CpuTarget,
-    options: Options,
-) -> CompiledProgram:
-    """The program without its object files."""
-    made = describe(module, backend, target.name, options, program.sites)
-    made.features = required_features(target)
-    made.symbols = _outside_symbols(units)
-    made.arena_bytes = 0 if layout else int(program.arena_bytes)
-    made.uses_pool, made.loops, made.threads = program.uses_pool, program.loops, options.thread_count
-    made.stages = {"kernels": render(units)}
-    made.dynamic = layout
     return made
 
 

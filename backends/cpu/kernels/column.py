@@ -288,41 +288,27 @@ class _KeptLanes:
         rows: Callable[[dict[int, Affine], Sequence[Value]], list[Value]],
         copies: int,
     ) -> list[Value]:
-        """The loops over reduced dimensions in this order and these bounds, inside of those that have `indices`."""
+        """The loops over reduced dimensions in this order and these bounds, inside of those that have `indices`; the
+        innermost one does `copies` rows at once, each into its own accumulators."""
         number, size, (low, high) = order[0], self.c.reduced[order[0]], bounds[0]
-        if len(order) == 1:
-            return self._innermost(
-                f, size, low, high, carries, lambda index, totals: rows(indices | {number: index}, totals), copies
-            )
+        if len(order) > 1:
 
-        def body(index: Value, *inner: Value) -> list[Value]:
-            at = indices | {number: affine(index, size)}
-            return self._nest(f, order[1:], bounds[1:], at, list(inner), rows, copies)
+            def body(index: Value, *inner: Value) -> list[Value]:
+                at = indices | {number: affine(index, size)}
+                return self._nest(f, order[1:], bounds[1:], at, list(inner), rows, copies)
 
-        return f.loop(low, high, 1, body, carries, nonempty=True)
-
-    def _innermost(
-        self,
-        f: Function,
-        size: IntLike,
-        low: Index,
-        high: Index,
-        carries: list[Value],
-        accumulate: Callable[[Affine, Sequence[Value]], list[Value]],
-        copies: int,
-    ) -> list[Value]:
-        """The loop over rows, `copies` of them at once, each into its own accumulators."""
+            return f.loop(low, high, 1, body, carries, nonempty=True)
         width = len(carries) // copies
 
         def many(index: Index, *inner: Value) -> list[Value]:
             result: list[Value] = []
             for copy in range(copies):
                 row = affine_of(f.iadd(index, copy), size - 1)
-                result += accumulate(row, inner[copy * width : (copy + 1) * width])
+                result += rows(indices | {number: row}, inner[copy * width : (copy + 1) * width])
             return result
 
         def single(index: Index, *inner: Value) -> list[Value]:
-            return accumulate(affine_of(index, size - 1), inner)
+            return rows(indices | {number: affine_of(index, size - 1)}, inner)
 
         if copies == 1:
             return f.loop(low, high, 1, single, carries, nonempty=True)

@@ -7,16 +7,17 @@ combines operand elements 0..i (or i..end): what the place before it holds, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
-from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
+from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase
 from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
 from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.region import Combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.symint import always_at_most, always_less, size_hint
 from stablehlo_py.dialect.types import shape
@@ -39,21 +40,14 @@ def cumulative_dimension(windows: Sequence[Window]) -> int | None:
 
 
 def emit_cumulative(
-    fusion: Fusion,
-    target: CpuTarget,
-    op: ir.OpView,
-    dimension: int,
-    window: Window,
-    combiner_of: Callable[[Function, ir.OpView], Callable[[list[Lanes]], list[Lanes]]],
+    f: Function, fusion: Fusion, target: CpuTarget, op: ir.OpView, dimension: int, window: Window, combine: Combiner
 ) -> Kernel:
     """One phase; an iteration walks the dimension once, for as many neighbours behind it as a vector holds."""
-    f = phase_function(fusion, target)
     count = len(op.operands) // 2
     sizes = shape(op.operands[0])
     length, inner = sizes[dimension], math.prod(sizes[dimension + 1 :])
     elements = [element(value) for value in op.operands[:count]]
     inputs = [operand(f, fusion, value) for value in op.operands[:count]]
-    combine = combiner_of(f, op)
     lanes = 1
     if inner != 1 and not any(of.is_complex for of in elements):
         lanes = target.lanes(max(of.storage.bits for of in elements))

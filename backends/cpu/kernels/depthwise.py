@@ -142,26 +142,13 @@ class SharedLanes:
         side_b = b, [axis.b for axis in looped], contraction.b
         zeros = [f.const(0, self.vector)] * (height * vectors)
         sums = contract(f, [axis.size for axis in looped], side_a, side_b, zeros, products, unroll=False)
-        self._store(f, place, sums, vectors, masks, skip)
-
-    def _store(
-        self,
-        f: Function,
-        place: list[Affine],
-        sums: list[Value],
-        vectors: int,
-        masks: list[Value | None],
-        skip: Index | None,
-    ) -> None:
-        """Give a tile to the epilogue, but its first `skip` rows, which another tile has."""
-        lanes = self.lanes
         step = Affine(0, lane=1 if lanes > 1 else 0)
 
-        def emit(row: Affine, v: int, value: Value) -> None:
+        def store(row: Affine, v: int, value: Value) -> None:
             m, n = add(f, place[-2], row), add(f, add(f, place[-1], v * lanes), step)
             self.epilogue.store(f, [*place[:-2], m, n], (value,), lanes, masks[v])
 
-        emit_tile(f, sums, vectors, self.epilogue.inline, skip, emit)
+        emit_tile(f, sums, vectors, self.epilogue.inline, skip, store)
 
 
 def _rows(size: IntLike, height: int) -> Split | TallTiles:

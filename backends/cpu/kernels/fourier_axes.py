@@ -22,7 +22,7 @@ from stablehlo_py.backends.cpu.kernels.fourier import (
     require_table,
     roots,
 )
-from stablehlo_py.backends.cpu.kernels.fourier_phases import Phases, chirp_in, chirp_out, copy, product
+from stablehlo_py.backends.cpu.kernels.fourier_phases import Chirp, Phases, copy, product
 from stablehlo_py.dialect.symint import IntLike, is_known
 
 SCRATCH = 1 << 19  # bytes of scratch that a group of lanes should not exceed: half of a usual L2 cache
@@ -130,12 +130,12 @@ class Transforms(Phases):
         kernel[:n] = chirp.conj()
         kernel[m - n + 1 :] = chirp[:0:-1].conj()
         padded, spectra = self.room(rows * m), self.room(rows * m)
-        table = self.table("chirps", _parts(chirp))
-        chirp_in(self, source, padded, table, n, m, outer, inner, inverse)
+        chirps = Chirp(self, self.table("chirps", _parts(chirp)), n, m, outer, inner, inverse)
+        chirps.enter(source, padded)
         self.along(padded, spectra, rows, m, 1, False)
         product(self, spectra, self.table("kernels", _parts(np.fft.fft(kernel) / m)), rows, m)
         self.along(spectra, padded, rows, m, 1, True)
-        chirp_out(self, padded, target, table, n, m, outer, inner, inverse, scale)
+        chirps.leave(padded, target, scale)
 
 
 def _parts(numbers: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ contiguous runs of a row."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -122,33 +123,6 @@ def copy(plan: Phases, source: Array, target: Array, count: IntLike, scale: floa
 Table = Callable[[Function], Value]
 
 
-def chirp_in(
-    plan: Phases,
-    source: Array,
-    target: Array,
-    chirp: Table,
-    n: int,
-    m: int,
-    outer: IntLike,
-    inner: IntLike,
-    inverse: bool,
-) -> None:
-    """Rows of m: n numbers times the chirp, then zeros."""
-    lanes = plan.lanes if inner == 1 else 1
-
-    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        value = pair(types.load(f, plan.of, source.address(f, plan.of), _place(f, row, k, n, inner), lanes, mask))
-        value = multiply(f, swapped(value, inverse), table_load(f, plan, chirp(f), n, k, lanes, mask))
-        types.store(f, plan.of, value, target.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
-
-    def rest(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        zero = types.constant(f, plan.of, 0.0, lanes)
-        types.store(f, plan.of, zero, target.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
-
-    sweep(plan, "chirp", outer * inner, 0, n, body, lanes)
-    sweep(plan, "zeros", outer * inner, n, m, rest)
-
-
 def product(plan: Phases, array: Array, table: Table, rows: IntLike, m: int) -> None:
     """Every row times the table."""
 
@@ -161,31 +135,52 @@ def product(plan: Phases, array: Array, table: Table, rows: IntLike, m: int) -> 
     sweep(plan, "product", rows, 0, m, body)
 
 
-def chirp_out(
-    plan: Phases,
-    source: Array,
-    target: Array,
-    chirp: Table,
-    n: int,
-    m: int,
-    outer: IntLike,
-    inner: IntLike,
-    inverse: bool,
-    scale: float,
-) -> None:
-    """The first n numbers of rows of m, times the chirp and the scale, to their place."""
-    lanes = plan.lanes if inner == 1 else 1
+@dataclass(frozen=True)
+class Chirp:
+    """Between the numbers of transforms, element j of one at (o n + j) inner + i, and rows of m that begin with them,
+    times the chirp."""
 
-    def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
-        value = pair(types.load(f, plan.of, source.address(f, plan.of), f.iadd(f.imul(row, m), k), lanes, mask))
-        value = multiply(f, value, table_load(f, plan, chirp(f), n, k, lanes, mask))
-        value = swapped(_scaled(f, value, scale), inverse)
-        types.store(f, plan.of, value, target.address(f, plan.of), _place(f, row, k, n, inner), mask)
+    plan: Phases
+    table: Table
+    n: int
+    m: int
+    outer: IntLike
+    inner: IntLike
+    inverse: bool
 
-    sweep(plan, "chirped", outer * inner, 0, n, body, lanes)
+    def enter(self, source: Array, rows: Array) -> None:
+        """n numbers times the chirp, then zeros."""
+        plan, n, m = self.plan, self.n, self.m
 
+        def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+            value = pair(types.load(f, plan.of, source.address(f, plan.of), self._place(f, row, k), lanes, mask))
+            chirp = table_load(f, plan, self.table(f), n, k, lanes, mask)
+            value = multiply(f, swapped(value, self.inverse), chirp)
+            types.store(f, plan.of, value, rows.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
 
-def _place(f: Function, row: Index, k: Index, n: int, inner: IntLike) -> Index:
-    """Element k of transform `row` at (o n + k) inner + i."""
-    outer, i = f.idiv(row, inner), f.irem(row, inner)
-    return f.iadd(f.imul(f.iadd(f.imul(outer, n), k), inner), i)
+        def rest(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+            zero = types.constant(f, plan.of, 0.0, lanes)
+            types.store(f, plan.of, zero, rows.address(f, plan.of), f.iadd(f.imul(row, m), k), mask)
+
+        self._sweep("chirp", body)
+        sweep(plan, "zeros", self.outer * self.inner, n, m, rest)
+
+    def leave(self, rows: Array, target: Array, scale: float) -> None:
+        """The first n numbers of every row, times the chirp and the scale, to their place."""
+        plan, n, m = self.plan, self.n, self.m
+
+        def body(f: Function, row: Index, k: Index, lanes: int, mask: Value | None) -> None:
+            value = pair(types.load(f, plan.of, rows.address(f, plan.of), f.iadd(f.imul(row, m), k), lanes, mask))
+            value = multiply(f, value, table_load(f, plan, self.table(f), n, k, lanes, mask))
+            value = swapped(_scaled(f, value, scale), self.inverse)
+            types.store(f, plan.of, value, target.address(f, plan.of), self._place(f, row, k), mask)
+
+        self._sweep("chirped", body)
+
+    def _sweep(self, suffix: str, body: Body) -> None:
+        lanes = self.plan.lanes if self.inner == 1 else 1
+        sweep(self.plan, suffix, self.outer * self.inner, 0, self.n, body, lanes)
+
+    def _place(self, f: Function, row: Index, k: Index) -> Index:
+        outer, i = f.idiv(row, self.inner), f.irem(row, self.inner)
+        return f.iadd(f.imul(f.iadd(f.imul(outer, self.n), k), self.inner), i)

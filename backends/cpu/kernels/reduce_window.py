@@ -8,7 +8,6 @@ are too few outputs for that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
@@ -20,7 +19,7 @@ from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import arith, types
 from stablehlo_py.codegen.builder import Function, Index, Value
-from stablehlo_py.codegen.region import combiner
+from stablehlo_py.codegen.region import Combiner, combiner
 from stablehlo_py.codegen.types import Lanes, element
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import is_known, size_hint
@@ -33,16 +32,16 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """One phase over output positions."""
     op = fusion.op("hlo.reduce_window", "stablehlo.reduce_window")
     windows = windows_of(op)
+    f = phase_function(fusion, target)
+    combine = _combine(f, op)
     dimension = cumulative_dimension(windows)
     if dimension is not None:
-        return emit_cumulative(fusion, target, op, dimension, windows[dimension], _combine)
-    f = phase_function(fusion, target)
+        return emit_cumulative(f, fusion, target, op, dimension, windows[dimension], combine)
     count = len(op.operands) // 2
     sizes = shape(op.results[0])
     elements = [element(value) for value in op.operands[:count]]
     inputs = [operand(f, fusion, value) for value in op.operands[:count]]
     strides, output_strides = row_major_strides(shape(op.operands[0])), row_major_strides(sizes)
-    combine = _combine(f, op)
     last = len(sizes) - 1
     lanes = 1
     if windows and sizes[last] != 1 and not any(of.is_complex for of in elements):
@@ -82,7 +81,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return Kernel.of(op_phase(f, math.prod(outer) * blocks, cost))
 
 
-def _combine(f: Function, op: ir.OpView) -> Callable[[list[Lanes]], list[Lanes]]:
+def _combine(f: Function, op: ir.OpView) -> Combiner:
     if op.operation.name == "stablehlo.reduce_window":
         return combiner(f, op)
     kind, of = text(op, "kind"), element(op.results[0])

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from stablehlo_py.backends.common.loops import fold, pack, unpack
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value
+from stablehlo_py.codegen.region import Combiner
 from stablehlo_py.codegen.types import Element, Lanes
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.window import Window
 
-Combine = Callable[[list[Lanes]], list[Lanes]]
 MIN_LANES = 4
 
 
@@ -37,7 +37,7 @@ class Sliding:
     lanes: int
     inputs: Sequence[Value]
     elements: Sequence[Element]
-    combine: Combine
+    combine: Combiner
 
     def fold(self, row: Index, column: Index, values: list[Lanes]) -> list[Lanes]:
         """The values, combined with what the windows at `column`.. meet in the row that begins at `row`."""

@@ -56,7 +56,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         elif select:
             best = columns
             sorter = Sorter(f, [of, indices], columns, spare, before)
-            _select(f, of, indices, lambda j: types.load(f, of, source, f.iadd(base, j)), size, k, capacity, sorter)
+            _select(sorter, lambda j: types.load(f, of, source, f.iadd(base, j)), size, k, capacity)
         else:
 
             def fetch(j: Index) -> None:
@@ -119,18 +119,10 @@ def _keep_best(
     f.loop(k, size, 1, rest)
 
 
-def _select(
-    f: Function,
-    of: Element,
-    indices: Element,
-    fetch: Callable[[Index], Lanes],
-    size: int,
-    k: int,
-    capacity: int,
-    sorter: Sorter,
-) -> None:
+def _select(sorter: Sorter, fetch: Callable[[Index], Lanes], size: int, k: int, capacity: int) -> None:
     """The first `capacity` elements, then every one that beats the k-th best, go behind the best k; whenever there are
     `capacity` of them, they are sorted. The order of equal elements holds: earlier ones stand before later ones."""
+    f, (of, indices) = sorter.f, sorter.elements
     values, numbers = sorter.columns
     lowest = _lowest(f, of)
 

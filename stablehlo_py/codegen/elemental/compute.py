@@ -79,6 +79,16 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         else:
             first = offsets[group[0]]
             by_operand[first] = (math.prod(sizes[offsets[d]] for d in group[1:]), index)
+
+    def start(number: int, highest: IntLike) -> Affine:
+        """Component `number` of the start index vector of this place, clamped to [0, highest]."""
+        if highest == 0:
+            return Affine(0)
+        entries = dict(by_start)
+        if vector_dim < len(start_sizes):
+            entries[vector_dim] = (start_sizes[vector_dim], Affine(number))
+        return e.index_value(starts, digits([entries[dimension] for dimension in sorted(entries)]), 0, highest)
+
     merged = {offsets[d] for group in groups if group[0] in offsets for d in group[1:]}
     places: list[tuple[IntLike, Affine]] = []
     for dimension, size in enumerate(sizes):
@@ -88,30 +98,9 @@ def _gather(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         if dimension in batching:
             index = by_start[start_batching[batching.index(dimension)]][1]
         elif dimension in index_map:
-            number = index_map.index(dimension)
-            start = _start(e, starts, by_start, vector_dim, start_sizes, number, size - window[dimension])
-            index = add(e.f, index, scale(e.f, start, inner))
+            index = add(e.f, index, scale(e.f, start(index_map.index(dimension), size - window[dimension]), inner))
         places.append((size * inner, index))
     return e.value(operand, digits(places))
-
-
-def _start(
-    e: Elemental,
-    starts: ir.Value,
-    by_start: dict[int, tuple[IntLike, Affine]],
-    vector_dim: int,
-    start_sizes: Sequence[IntLike],
-    number: int,
-    highest: IntLike,
-) -> Affine:
-    """Component `number` of the start index vector of this place, clamped to [0, highest]."""
-    if highest == 0:
-        return Affine(0)
-    entries = dict(by_start)
-    if vector_dim < len(start_sizes):
-        entries[vector_dim] = (start_sizes[vector_dim], Affine(number))
-    place = digits([entries[dimension] for dimension in sorted(entries)])
-    return e.index_value(starts, place, 0, highest)
 
 
 # --- reductions and contractions -------------------------------------------------------------------------------------

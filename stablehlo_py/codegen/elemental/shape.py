@@ -287,7 +287,8 @@ def _concatenate(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         return e.value(operand, digits([(outer, above), (count, add(e.f, index, -start))]))
 
     if _mostly_whole(e, op, index, pieces):
-        return _by_piece(e, op, index, pieces, whole, chosen)
+        results = _branch(e, e.f.index(scalar(e.f, index)), pieces, whole, chosen, 0)
+        return (results[0], results[1]) if element(op.results[0]).is_complex else results[0]
     return chosen()
 
 
@@ -315,19 +316,6 @@ def _few_ops(e: Elemental, value: ir.Value, budget: int) -> int:
     return budget
 
 
-def _by_piece(
-    e: Elemental,
-    op: ir.OpView,
-    index: Affine,
-    pieces: Pieces,
-    whole: Callable[[int], Lanes],
-    mixed: Callable[[], Lanes],
-) -> Lanes:
-    """A branch to the one piece that holds all lanes, which is read without masks; `mixed` across borders."""
-    results = _branch(e, e.f.index(scalar(e.f, index)), pieces, whole, mixed, 0)
-    return (results[0], results[1]) if element(op.results[0]).is_complex else results[0]
-
-
 def _branch(
     e: Elemental,
     first: Value,
@@ -336,7 +324,8 @@ def _branch(
     mixed: Callable[[], Lanes],
     number: int,
 ) -> list[Value]:
-    """To the pieces from `number` on."""
+    """A branch to the one piece, from `number` on, that holds all lanes, which is read without masks; `mixed` across
+    borders."""
     f = e.f
     if number == len(pieces):
         return list(parts(splat(f, mixed(), e.lanes)))
