@@ -10,16 +10,12 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen import math as real_math
 from stablehlo_py.codegen.builder import F32, F64, Function, Value
-from stablehlo_py.codegen.math.basics import BIAS, Double, two_product, two_sum, where_rare
+from stablehlo_py.codegen.math.basics import BIAS, Double, const, two_product, two_sum, where_rare
 from stablehlo_py.codegen.math.complex_logarithm import complex_log_double
 from stablehlo_py.codegen.math.exponential import FAR_OVERFLOW, UNDERFLOW, exp_double, scaled
 from stablehlo_py.codegen.math.trigonometric import cos_sin
 
 Pair = tuple[Value, Value]
-
-
-def _k(f: Function, like: Value, number: float) -> Value:
-    return f.const(number, like.type)
 
 
 def add(f: Function, a: Pair, b: Pair) -> Pair:
@@ -40,8 +36,7 @@ def _multiply(f: Function, a: Pair, b: Pair) -> Pair:
 
 def _divide(f: Function, a: Pair, b: Pair) -> Pair:
     if a[0].type.element is F32:
-        real, imaginary = _divide_in_double(f, _wide(f, a), _wide(f, b))
-        return f.cast("fptrunc", real, F32), f.cast("fptrunc", imaginary, F32)
+        return _narrow(f, _divide_in_double(f, _wide(f, a), _wide(f, b)))
     (a, a_back), (b, b_back) = _scale(f, a, root=2), _scale(f, b, root=2)
     factor = f.fdiv(a_back, b_back)
     real, imaginary = (f.fmul(f.fmul(part, factor), factor) for part in _smith(f, a, b))
@@ -50,11 +45,11 @@ def _divide(f: Function, a: Pair, b: Pair) -> Pair:
 
 def _divide_in_double(f: Function, a: Pair, b: Pair) -> Pair:
     """a times the conjugate of b by |b|^2, for numbers of f32: f64 has range and bits to spare."""
-    zero = _k(f, a[0], 0.0)
+    zero = const(f, a[0], 0.0)
     square = real_math.muladd(f, b[0], b[0], f.fmul(b[1], b[1]))
     real, imaginary = _multiply(f, a, (b[0], f.fneg(b[1])))
-    null, endless = f.cmp("oeq", square, zero), f.cmp("oeq", square, _k(f, square, math.inf))
-    inverse = f.fdiv(_k(f, square, 1.0), square)
+    null, endless = f.cmp("oeq", square, zero), f.cmp("oeq", square, const(f, square, math.inf))
+    inverse = f.fdiv(const(f, square, 1.0), square)
     # Zero divides either part; infinity makes zeros of finite ones.
     real, imaginary = (
         f.fmul(f.select(f.binary("or", null, endless), part, product), inverse)
@@ -67,13 +62,17 @@ def _wide(f: Function, a: Pair) -> Pair:
     return f.cast("fpext", a[0], F64), f.cast("fpext", a[1], F64)
 
 
+def _narrow(f: Function, a: Pair) -> Pair:
+    return f.cast("fptrunc", a[0], F32), f.cast("fptrunc", a[1], F32)
+
+
 def _smith(f: Function, a: Pair, b: Pair) -> Pair:
     # Smith's algorithm: scale by the larger part of the divisor; swap instead of branching.
     x, y = real_math.absolute(f, b[0]), real_math.absolute(f, b[1])
     swap = f.cmp("olt", x, y)
     large, small = f.select(swap, b[1], b[0]), f.select(swap, b[0], b[1])
     ratio = f.fdiv(small, large)
-    zero = _k(f, x, 0.0)
+    zero = const(f, x, 0.0)
     ratio = f.select(f.cmp("oeq", large, zero), zero, ratio)
     scale = f.fadd(large, f.fmul(small, ratio))
     p, q = f.select(swap, a[1], a[0]), f.select(swap, a[0], a[1])
@@ -86,12 +85,12 @@ def divide(f: Function, a: Pair, b: Pair) -> Pair:
     """a / b; where one of them is infinite, or b zero, what C99 Annex G.5.1 says: an infinite quotient of an infinite
     dividend and by zero, zero by an infinite divisor."""
     real, imaginary = _divide(f, a, b)
-    zero = _k(f, real, 0.0)
+    zero = const(f, real, 0.0)
     lost = f.binary("and", f.cmp("uno", real, real), f.cmp("uno", imaginary, imaginary))
     null = f.binary("and", f.cmp("oeq", b[0], zero), f.cmp("oeq", b[1], zero))
 
     def special() -> Pair:
-        endless = f.intrinsic("copysign", _k(f, real, math.inf), b[0])
+        endless = f.intrinsic("copysign", const(f, real, math.inf), b[0])
         by_zero = (f.fmul(endless, part) for part in a)
         x, y = (
             f.select(null, quotient, other) for quotient, other in zip(by_zero, _divide_infinite(f, a, b), strict=True)
@@ -106,11 +105,11 @@ def divide(f: Function, a: Pair, b: Pair) -> Pair:
 def _divide_infinite(f: Function, a: Pair, b: Pair) -> Pair:
     """The quotient where one of the two is infinite and the other finite, NaN elsewhere: the infinite one counts by its
     direction, parts of size 1 where they are infinite and 0 elsewhere."""
-    infinity = _k(f, a[0], math.inf)
+    infinity = const(f, a[0], math.inf)
     sizes = [real_math.absolute(f, part) for part in (*a, *b)]
     infinite = [f.cmp("oeq", size, infinity) for size in sizes]
     finite = [f.cmp("olt", size, infinity) for size in sizes]
-    one, zero, nan = (_k(f, a[0], number) for number in (1.0, 0.0, math.nan))
+    one, zero, nan = (const(f, a[0], number) for number in (1.0, 0.0, math.nan))
 
     def direction(part: Value, is_infinite: Value) -> Value:
         return f.intrinsic("copysign", f.select(is_infinite, one, zero), part)
@@ -142,15 +141,15 @@ def _scale(f: Function, a: Pair, root: int = 1) -> tuple[Pair, Value]:
     overflow nor lose bits."""
     x, y = real_math.absolute(f, a[0]), real_math.absolute(f, a[1])
     large = f.select(f.cmp("olt", x, y), y, x)
-    one = _k(f, x, 1.0)
-    up, down = f.cmp("olt", large, _k(f, x, 2.0**-500)), f.cmp("ogt", large, _k(f, x, 2.0**500))
-    scale = f.select(up, _k(f, x, 2.0**_UP), f.select(down, _k(f, x, 2.0**-_DOWN), one))
-    back = f.select(up, _k(f, x, 2.0 ** -(_UP // root)), f.select(down, _k(f, x, 2.0 ** (_DOWN // root)), one))
+    one = const(f, x, 1.0)
+    up, down = f.cmp("olt", large, const(f, x, 2.0**-500)), f.cmp("ogt", large, const(f, x, 2.0**500))
+    scale = f.select(up, const(f, x, 2.0**_UP), f.select(down, const(f, x, 2.0**-_DOWN), one))
+    back = f.select(up, const(f, x, 2.0 ** -(_UP // root)), f.select(down, const(f, x, 2.0 ** (_DOWN // root)), one))
     return (f.fmul(a[0], scale), f.fmul(a[1], scale)), back
 
 
 def _is_infinite(f: Function, a: Pair) -> Value:
-    infinity = _k(f, a[0], math.inf)
+    infinity = const(f, a[0], math.inf)
     first, second = (f.cmp("oeq", real_math.absolute(f, part), infinity) for part in a)
     return f.binary("or", first, second)
 
@@ -162,7 +161,7 @@ def _size(f: Function, a: Pair) -> Value:
 
 def absolute(f: Function, a: Pair) -> Value:
     """|a|, without overflow in between; f32 by way of f64."""
-    endless, infinity = _is_infinite(f, a), _k(f, a[0], math.inf)
+    endless, infinity = _is_infinite(f, a), const(f, a[0], math.inf)
     if a[0].type.element is F32:
         size = f.cast("fptrunc", _size(f, _wide(f, a)), F32)
     else:
@@ -174,7 +173,7 @@ def absolute(f: Function, a: Pair) -> Value:
 def _sign(f: Function, a: Pair) -> Pair:
     scaled, _ = _scale(f, a)
     size = _size(f, scaled)
-    null = f.cmp("oeq", size, _k(f, size, 0.0))
+    null = f.cmp("oeq", size, const(f, size, 0.0))
     real, imaginary = (f.select(null, part, f.fdiv(by, size)) for part, by in zip(a, scaled, strict=True))
     return real, imaginary
 
@@ -208,21 +207,23 @@ def _times_exp(
     if halved:
         n = f.binary("sub", n, f.const(1, n.type))
     element = x.type.element
-    beyond = f.select(f.cmp("ogt", x, _k(f, x, FAR_OVERFLOW[element])), _k(f, x, 2.0 ** BIAS[element]), _k(f, x, 1.0))
-    below = f.cmp("olt", x, _k(f, x, UNDERFLOW[element]))
+    beyond = f.select(
+        f.cmp("ogt", x, const(f, x, FAR_OVERFLOW[element])), const(f, x, 2.0 ** BIAS[element]), const(f, x, 1.0)
+    )
+    below = f.cmp("olt", x, const(f, x, UNDERFLOW[element]))
     # Far down the product is multiplied by zero instead: NaN, of an angle that is none, stays.
-    last = f.select(below, _k(f, x, 0.0), beyond)
+    last = f.select(below, const(f, x, 0.0), beyond)
     products = [real_math.muladd(f, y, factor, f.fmul(rest, factor)) for factor in factors]
     products = [f.fmul(f.select(below, product, scaled(f, product, n)), last) for product in products]
-    lost = f.cmp("oeq", x, _k(f, x, -math.inf))
-    return [f.select(lost, _k(f, x, 0.0), product) for product in products]
+    lost = f.cmp("oeq", x, const(f, x, -math.inf))
+    return [f.select(lost, const(f, x, 0.0), product) for product in products]
 
 
 def exp(f: Function, a: Pair, low: Pair | tuple[None, None] = (None, None)) -> Pair:
     """e^(a + low), where the parts of `low` are at most ulps of those of a, and the imaginary one at most 1/16."""
     real, imaginary = _times_exp(f, a[0], cos_sin(f, a[1], low[1]), low=low[0])
     # A real number stays one, NaN included.
-    return real, f.select(f.cmp("oeq", a[1], _k(f, a[1], 0.0)), a[1], imaginary)
+    return real, f.select(f.cmp("oeq", a[1], const(f, a[1], 0.0)), a[1], imaginary)
 
 
 def log(f: Function, a: Pair) -> Pair:
@@ -236,22 +237,22 @@ def _log_size(f: Function, a: Pair) -> Value:
     swap = f.cmp("olt", x, y)
     large, small = f.select(swap, y, x), f.select(swap, x, y)
     (square, lost), (other, other_lost) = two_product(f, large, large), two_product(f, small, small)
-    excess = f.fadd(f.fadd(f.fsub(square, _k(f, x, 1.0)), other), f.fadd(lost, other_lost))
-    close = f.fmul(real_math.log1p(f, excess), _k(f, x, 0.5))
-    near = f.binary("and", f.cmp("ogt", large, _k(f, x, 0.5)), f.cmp("olt", large, _k(f, x, 2.0)))
+    excess = f.fadd(f.fadd(f.fsub(square, const(f, x, 1.0)), other), f.fadd(lost, other_lost))
+    close = f.fmul(real_math.log1p(f, excess), const(f, x, 0.5))
+    near = f.binary("and", f.cmp("ogt", large, const(f, x, 0.5)), f.cmp("olt", large, const(f, x, 2.0)))
     scaled, back = _scale(f, a)
     exponent = f.select(
-        f.cmp("ogt", back, _k(f, x, 1.0)),
-        _k(f, x, _DOWN * math.log(2)),
-        f.select(f.cmp("olt", back, _k(f, x, 1.0)), _k(f, x, -_UP * math.log(2)), _k(f, x, 0.0)),
+        f.cmp("ogt", back, const(f, x, 1.0)),
+        const(f, x, _DOWN * math.log(2)),
+        f.select(f.cmp("olt", back, const(f, x, 1.0)), const(f, x, -_UP * math.log(2)), const(f, x, 0.0)),
     )
     far = f.fadd(real_math.log(f, _size(f, scaled)), exponent)
-    far = f.select(_is_infinite(f, a), _k(f, x, math.inf), far)
+    far = f.select(_is_infinite(f, a), const(f, x, math.inf), far)
     return f.select(near, close, far)
 
 
 def _log1p(f: Function, a: Pair) -> Pair:
-    shifted = f.fadd(a[0], _k(f, a[0], 1.0)), a[1]
+    shifted = f.fadd(a[0], const(f, a[0], 1.0)), a[1]
     return _log1p_size(f, a), _angle(f, shifted)
 
 
@@ -263,28 +264,28 @@ def _log1p_size(f: Function, a: Pair) -> Value:
     total, second_lost = two_sum(f, total, square)
     rest = f.fadd(f.fadd(lost, other_lost), f.fadd(first_lost, second_lost))
     excess = f.fadd(total, rest)
-    close = f.fmul(real_math.log1p(f, excess), _k(f, x, 0.5))
+    close = f.fmul(real_math.log1p(f, excess), const(f, x, 0.5))
     # Below, where |1 + a| < 1/2, 1 + re is exact.
-    near = f.binary("and", f.cmp("ogt", excess, _k(f, x, -0.75)), f.cmp("olt", excess, _k(f, x, 3.0)))
-    return f.select(near, close, _log_size(f, (f.fadd(x, _k(f, x, 1.0)), y)))
+    near = f.binary("and", f.cmp("ogt", excess, const(f, x, -0.75)), f.cmp("olt", excess, const(f, x, 3.0)))
+    return f.select(near, close, _log_size(f, (f.fadd(x, const(f, x, 1.0)), y)))
 
 
 def _expm1(f: Function, a: Pair) -> Pair:
     # e^x cos y - 1 = expm1(x) cos y - 2 sin(y/2)^2
-    half = real_math.sin(f, f.fmul(a[1], _k(f, a[1], 0.5)))
+    half = real_math.sin(f, f.fmul(a[1], const(f, a[1], 0.5)))
     cosine = real_math.cos(f, a[1])
     grown = f.fmul(real_math.expm1(f, a[0]), cosine)
-    near = f.fsub(grown, f.fmul(_k(f, half, 2.0), f.fmul(half, half)))
+    near = f.fsub(grown, f.fmul(const(f, half, 2.0), f.fmul(half, half)))
     real, imaginary = exp(f, a)
     # NaN for an angle that is none, as in NumPy, also where e^re is zero.
     imaginary = f.select(f.cmp("uno", cosine, cosine), cosine, imaginary)
-    return f.select(f.cmp("ogt", a[0], _k(f, a[0], 100.0)), real, near), imaginary
+    return f.select(f.cmp("ogt", a[0], const(f, a[0], 100.0)), real, near), imaginary
 
 
 def sqrt(f: Function, a: Pair) -> Pair:
     """Principal square root."""
     root, _, _ = _root_and_size(f, a)
-    infinity = _k(f, a[0], math.inf)
+    infinity = const(f, a[0], math.inf)
     endless = f.cmp("oeq", real_math.absolute(f, a[1]), infinity)
     real, imaginary = (f.select(endless, infinity, part) for part in root)
     return real, f.intrinsic("copysign", imaginary, a[1])
@@ -292,11 +293,11 @@ def sqrt(f: Function, a: Pair) -> Pair:
 
 def _root_and_size(f: Function, a: Pair) -> tuple[Pair, Value, Value]:
     """(square root of a, but for the sign of the imaginary part; |a| divided by a power of two; that power)."""
-    zero = _k(f, a[0], 0.0)
+    zero = const(f, a[0], 0.0)
     (x, y), back = _scale(f, a, root=2)
     size = _size(f, (x, y))
     # sqrt((|a| + |re|) / 2) is the larger part.
-    t = f.intrinsic("sqrt", f.fmul(f.fadd(size, real_math.absolute(f, x)), _k(f, size, 0.5)))
+    t = f.intrinsic("sqrt", f.fmul(f.fadd(size, real_math.absolute(f, x)), const(f, size, 0.5)))
     t = f.fmul(t, back)
     other = f.fdiv(real_math.absolute(f, a[1]), f.fadd(t, t))
     other = f.select(f.cmp("oeq", t, zero), zero, other)
@@ -307,7 +308,7 @@ def _root_and_size(f: Function, a: Pair) -> tuple[Pair, Value, Value]:
 def _rsqrt(f: Function, a: Pair) -> Pair:
     # 1 / sqrt(a) is the conjugate of sqrt(a) by |a|.
     root, size, power = _root_and_size(f, a)
-    zero, infinity = _k(f, size, 0.0), _k(f, size, math.inf)
+    zero, infinity = const(f, size, 0.0), const(f, size, math.inf)
     endless = _is_infinite(f, a)
     real, imaginary = (f.select(endless, zero, f.fdiv(f.fdiv(part, size), power)) for part in root)
     real = f.select(f.cmp("oeq", size, zero), infinity, real)
@@ -319,7 +320,7 @@ def _hyperbolic_products(f: Function, x: Value, by_sinh: Value, by_cosh: Value) 
     near = f.fmul(by_sinh, real_math.sinh(f, x)), f.fmul(by_cosh, real_math.cosh(f, x))
     size = real_math.absolute(f, x)
     far = _times_exp(f, size, [f.intrinsic("copysign", by_sinh, f.fmul(by_sinh, x)), by_cosh], halved=True)
-    is_far = f.cmp("ogt", size, _k(f, x, 100.0))
+    is_far = f.cmp("ogt", size, const(f, x, 100.0))
     return f.select(is_far, far[0], near[0]), f.select(is_far, far[1], near[1])
 
 
@@ -345,7 +346,7 @@ def _cosh(f: Function, a: Pair) -> Pair:
 def tanh(f: Function, a: Pair) -> Pair:
     """tanh. Up to |re| = 1 Kahan's form: with t = tan(im), s = sinh(re): (s sqrt(1 + s^2) (1 + t^2) + i t) / (1 + (1 +
     t^2) s^2). Beyond, 1 - 2 / (1 + e^2a)."""
-    one, zero = _k(f, a[0], 1.0), _k(f, a[0], 0.0)
+    one, zero = const(f, a[0], 1.0), const(f, a[0], 0.0)
     size = real_math.absolute(f, a[0])
     far = f.cmp("ogt", size, one)
     x = f.select(far, one, size)
@@ -354,9 +355,9 @@ def tanh(f: Function, a: Pair) -> Pair:
     below = real_math.muladd(f, beta, f.fmul(s, s), one)
     real, imaginary = f.fdiv(f.fmul(f.fmul(beta, c), s), below), f.fdiv(t, below)
     # At a pole of the tangent beta is infinite: the limits are c/s and 0.
-    steep = f.cmp("oeq", beta, _k(f, t, math.inf))
+    steep = f.cmp("oeq", beta, const(f, t, math.inf))
     real, imaginary = f.select(steep, f.fdiv(c, s), real), f.select(steep, zero, imaginary)
-    minus_two = _k(f, size, -2.0)
+    minus_two = const(f, size, -2.0)
     cosine, sine = real_math.cos(f, a[1]), real_math.sin(f, a[1])
     twice_cosine = f.fma(f.fadd(cosine, cosine), cosine, f.fneg(one))
     twice_sine = f.fmul(f.fmul(minus_two, sine), cosine)
@@ -373,11 +374,11 @@ def _tan(f: Function, a: Pair) -> Pair:
 
 def _logistic(f: Function, a: Pair) -> Pair:
     # On the right the real part is one minus that of the reflected number, on the left.
-    x, one = a[0], _k(f, a[0], 1.0)
+    x, one = a[0], const(f, a[0], 1.0)
     down = f.fneg(real_math.absolute(f, x))
-    half_cosine = real_math.cos(f, f.fmul(a[1], _k(f, x, 0.5)))
+    half_cosine = real_math.cos(f, f.fmul(a[1], const(f, x, 0.5)))
     real, imaginary = _logistic_left(f, down, half_cosine, cos_sin(f, a[1]), x)
-    return f.select(f.cmp("olt", x, _k(f, x, 0.0)), real, f.fsub(one, real)), imaginary
+    return f.select(f.cmp("olt", x, const(f, x, 0.0)), real, f.fsub(one, real)), imaginary
 
 
 def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair, of: Value) -> Pair:
@@ -387,14 +388,14 @@ def _logistic_left(f: Function, x: Value, half_cosine: Value, circular: Pair, of
     x comes from, is infinite, the result is 0 for any imaginary part, as in C99's ctanh."""
     cosine, sine = circular
     p, m = real_math.exp(f, x), f.fneg(real_math.expm1(f, x))
-    two, square = _k(f, x, 2.0), f.fmul(f.fadd(half_cosine, half_cosine), half_cosine)
+    two, square = const(f, x, 2.0), f.fmul(f.fadd(half_cosine, half_cosine), half_cosine)
     near = f.fsub(square, m), real_math.muladd(f, m, m, f.fmul(f.fmul(p, square), two))
-    far = f.fadd(p, cosine), real_math.muladd(f, p, real_math.muladd(f, two, cosine, p), _k(f, x, 1.0))
-    is_far = f.cmp("olt", p, _k(f, x, 0.25))
+    far = f.fadd(p, cosine), real_math.muladd(f, p, real_math.muladd(f, two, cosine, p), const(f, x, 1.0))
+    is_far = f.cmp("olt", p, const(f, x, 0.25))
     top, below = (f.select(is_far, *pair) for pair in zip(far, near, strict=True))
-    zero = _k(f, x, 0.0)
+    zero = const(f, x, 0.0)
     real, imaginary = (f.fdiv(f.fmul(p, part), below) for part in (top, sine))
-    endless = f.cmp("oeq", real_math.absolute(f, of), _k(f, x, math.inf))
+    endless = f.cmp("oeq", real_math.absolute(f, of), const(f, x, math.inf))
     return f.select(endless, zero, real), f.select(endless, zero, imaginary)
 
 
@@ -408,14 +409,13 @@ def _power(f: Function, a: Pair, b: Pair) -> Pair:
     logarithm that are unevaluated sums of two numbers."""
     if a[0].type.element is F32:
         a, b = _wide(f, a), _wide(f, b)
-        real, imaginary = _power_or_one(f, a, b, exp(f, _multiply(f, b, log(f, a))))
-        return f.cast("fptrunc", real, F32), f.cast("fptrunc", imaginary, F32)
+        return _narrow(f, _power_or_one(f, a, b, exp(f, _multiply(f, b, log(f, a)))))
     return _power_or_one(f, a, b, exp(f, *_exponent(f, a, b)))
 
 
 def _power_or_one(f: Function, a: Pair, b: Pair, power: Pair) -> Pair:
     """a^b, which is `power` but where a logarithm of zero makes NaN: a^0 is 1, and 0^b is 0 for positive real parts."""
-    zero, one = _k(f, a[0], 0.0), _k(f, a[0], 1.0)
+    zero, one = const(f, a[0], 0.0), const(f, a[0], 1.0)
     null = f.binary("and", f.cmp("oeq", a[0], zero), f.cmp("oeq", a[1], zero))
     unit = f.binary("and", f.cmp("oeq", b[0], zero), f.cmp("oeq", b[1], zero))
     vanishes = f.binary("and", null, f.cmp("ogt", b[0], zero))
@@ -432,8 +432,8 @@ def _exponent(f: Function, a: Pair, b: Pair) -> tuple[Pair, Pair]:
     plain = _multiply(f, b, (size[0], angle[0]))
     parts = []
     for (high, low), other, bound in zip((real, imaginary), plain, (_REAL_BOUND, _ANGLE_BOUND), strict=True):
-        zero = _k(f, high, 0.0)
-        in_range = f.cmp("olt", real_math.absolute(f, high), _k(f, high, bound))
+        zero = const(f, high, 0.0)
+        in_range = f.cmp("olt", real_math.absolute(f, high), const(f, high, bound))
         usual = f.binary("and", in_range, f.cmp("one", high, zero))
         parts.append((f.select(usual, high, other), f.select(usual, low, zero)))
     (x, x_low), (y, y_low) = parts
@@ -455,9 +455,9 @@ def _sum(f: Function, a: Double, b: Double) -> Double:
 def _cbrt(f: Function, a: Pair) -> Pair:
     a, back = _scale(f, a, root=3)
     size = f.fmul(real_math.cbrt(f, _size(f, a)), back)
-    angle = f.fmul(_angle(f, a), _k(f, size, 1.0 / 3.0))
+    angle = f.fmul(_angle(f, a), const(f, size, 1.0 / 3.0))
     imaginary = f.fmul(size, real_math.sin(f, angle))
-    flat = f.cmp("oeq", angle, _k(f, size, 0.0))  # keeps infinity * 0 out
+    flat = f.cmp("oeq", angle, const(f, size, 0.0))  # keeps infinity * 0 out
     return f.fmul(size, real_math.cos(f, angle)), f.select(flat, a[1], imaginary)
 
 
@@ -475,8 +475,7 @@ def _in_double(function: Callable[..., Pair]) -> Callable[..., Pair]:
     def widened(f: Function, *operands: Pair) -> Pair:
         if operands[0][0].type.element is not F32:
             return function(f, *operands)
-        real, imaginary = function(f, *(_wide(f, operand) for operand in operands))
-        return f.cast("fptrunc", real, F32), f.cast("fptrunc", imaginary, F32)
+        return _narrow(f, function(f, *(_wide(f, operand) for operand in operands)))
 
     return widened
 

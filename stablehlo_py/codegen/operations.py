@@ -137,11 +137,10 @@ class Operations(Assembly):
         """a * b + c with one rounding."""
         return self.intrinsic("fma", a, b, c)
 
-    def intrinsic(self, name: str, *operands: Value, result: Type | None = None) -> Value:
+    def intrinsic(self, name: str, *operands: Value) -> Value:
         """sqrt, fabs, floor, ceil, roundeven, round, trunc, copysign, fma, maximum, minimum, smax, smin, umax, umin,
-        ctpop, ctlz, bitreverse, fshl, maxnum, minnum, sadd.sat ... The result has the first operand's type unless
-        given."""
-        result = result or operands[0].type
+        ctpop, ctlz, bitreverse, fshl, maxnum, minnum, sadd.sat ... The result has the first operand's type."""
+        result = operands[0].type
         return self._value(self.emit.intrinsic(name, operands, result), result)
 
     def target_intrinsic(self, name: str, *operands: Value, result: Type) -> Value:

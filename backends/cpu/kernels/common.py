@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, Function, Value
-from stablehlo_py.codegen.types import Lanes, element
+from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
@@ -28,6 +30,11 @@ def scalar_operand(f: Function, fusion: Fusion, value: ir.Value, lanes: int = 1)
     if owner.name in ("hlo.reshape", "hlo.broadcast"):
         return scalar_operand(f, fusion, owner.operands[0], lanes)
     return types.constant(f, element(value), constant_value(owner).reshape(-1)[0].item(), lanes)
+
+
+def full_lanes(target: CpuTarget, elements: Sequence[Element]) -> int:
+    """Lanes of full vectors of the widest of these types; complex numbers go one by one."""
+    return 1 if any(of.is_complex for of in elements) else target.lanes(max(of.storage.bits for of in elements))
 
 
 def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget) -> Part | None:

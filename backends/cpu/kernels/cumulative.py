@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase
-from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -48,9 +48,7 @@ def emit_cumulative(
     length, inner = sizes[dimension], math.prod(sizes[dimension + 1 :])
     elements = [element(value) for value in op.operands[:count]]
     inputs = [operand(f, fusion, value) for value in op.operands[:count]]
-    lanes = 1
-    if inner != 1 and not any(of.is_complex for of in elements):
-        lanes = target.lanes(max(of.storage.bits for of in elements))
+    lanes = full_lanes(target, elements) if inner != 1 else 1
     blocks = -(-inner // lanes)
     backwards = window.low == 0 and length != 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stablehlo_py.backends.common.contraction import Axis, Operand
 from stablehlo_py.backends.common.loops import unravel
@@ -102,27 +102,18 @@ def _outer_address(f: Function, gemm: Problem, operand: Operand, side: str, numb
     return operand.at(f, digits, [getattr(axis, side) for axis in axes])
 
 
+@dataclass(frozen=True)
 class _Panels:
     """Copies panels of one operand; `steps` are those of the contracted axes, `across` that from one panel element to
     the next."""
 
-    def __init__(
-        self,
-        f: Function,
-        arithmetic: Arithmetic,
-        operand: Operand,
-        axes: Sequence[Axis],
-        steps: Sequence[IntLike],
-        across: IntLike,
-        lanes: int,
-    ) -> None:
-        self.f = f
-        self.arithmetic = arithmetic
-        self.operand = operand
-        self.axes = list(axes)
-        self.steps = list(steps)
-        self.across = across
-        self.lanes = lanes
+    f: Function
+    arithmetic: Arithmetic
+    operand: Operand
+    axes: Sequence[Axis]
+    steps: Sequence[IntLike]
+    across: IntLike
+    lanes: int
 
     @property
     def transposes(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold, offset, unravel
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I64, Function, Index, Value, vector
@@ -45,9 +45,7 @@ class _Reduction:
         self.strides = row_major_strides(self.sizes)
         self.elements = [element(value) for value in op.operands[: self.count]]
         self.combine = combiner(f, op)
-        wide = max(of.storage.bits for of in self.elements)
-        plain = all(not of.is_complex for of in self.elements)
-        self.lanes = target.lanes(wide) if plain else 1
+        self.lanes = full_lanes(target, self.elements)
 
     def emit(self) -> tuple[IntLike, float]:
         """Returns (iterations, nanoseconds of one)."""
@@ -81,9 +79,7 @@ class _Reduction:
             place = unravel(f, row, outer)
             base = f.iadd(offset(f, place, [self.strides[d] for d in self.kept[:-1]]), column)
             results = self._reduce(base, lanes, mask)
-            to = f.iadd(f.imul(row, width), column)
-            for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
-                types.store(f, of, value, f.parameters[f"out{n}"], to, mask)
+            self._store(f.iadd(f.imul(row, width), column), results, mask)
 
         f.loop(f.begin, f.end, 1, block)
 
@@ -134,9 +130,9 @@ class _Reduction:
             )
             f.if_(nan, lambda: self._store(i, self._over(base, self.reduced[:-1], self._inits(1), self._in_order)))
 
-    def _store(self, i: Value, results: list[Lanes]) -> None:
+    def _store(self, at: Index, results: list[Lanes], mask: Value | None = None) -> None:
         for n, (of, value) in enumerate(zip(self.elements, results, strict=True)):
-            types.store(self.f, of, value, self.f.parameters[f"out{n}"], i)
+            types.store(self.f, of, value, self.f.parameters[f"out{n}"], at, mask)
 
     def _interleaved(self, base: Index) -> list[Lanes]:
         """Lane n reduces every element whose index along the last dimension is n modulo the lanes."""

@@ -13,7 +13,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import nest, offset
 from stablehlo_py.backends.common.windows import over_window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
+from stablehlo_py.backends.cpu.kernels.common import copy_phase, full_lanes, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I1, I64, Function, Index, Value, vector
@@ -59,7 +59,7 @@ def _emit(
     select, scatter = combiner(f, op, 0), combiner(f, op, 1)
     last = len(sizes) - 1
     vectorized = bool(windows) and windows[last].trivial and sizes[last] != 1 and not of.is_complex
-    lanes = target.lanes(of.storage.bits) if vectorized else 1
+    lanes = full_lanes(target, [of]) if vectorized else 1
     inner_windows = windows[parallel:last] if vectorized else windows[parallel:]
     inner_sizes = source_sizes[parallel:last] if vectorized else source_sizes[parallel:]
 
