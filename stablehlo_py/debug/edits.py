@@ -16,9 +16,10 @@ import numpy as np
 from stablehlo_py.debug.engines import main_of, set_signature
 from stablehlo_py.debug.ops import constant
 from stablehlo_py.debug.settings import context
+from stablehlo_py.dialect.ops.grid import TRANSFERS
 from stablehlo_py.mlir import MLIRError, ir, run_upstream
 
-_SIDE_EFFECTS = ("custom_call", "infeed", "outfeed", "send", "recv", "rng")
+_SIDE_EFFECTS = ("custom_call", "rng", *TRANSFERS)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.edit import end_with, inline_block, replace_op, terminator
+from stablehlo_py.dialect.ops.grid import TRANSFERS
 from stablehlo_py.dialect.types import is_tensor, user_location
 from stablehlo_py.errors import Problem
 from stablehlo_py.legalize.rules import block_of
@@ -25,9 +26,7 @@ from stablehlo_py.legalize.tuples import take_tuples_apart
 from stablehlo_py.mlir import ir, stablehlo
 
 # Modules that hold none of these (and no such type in a signature) are left as they are.
-_OPS = frozenset(
-    f"stablehlo.{name}" for name in "after_all async_done async_start create_token infeed outfeed recv send".split()
-)
+_OPS = frozenset(f"stablehlo.{name}" for name in ("after_all", "async_done", "async_start", "create_token", *TRANSFERS))
 
 
 def flatten(module: ir.Module, names: set[str]) -> list[Problem]:

@@ -8,6 +8,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Template
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.size_table import SizeTable
+from stablehlo_py.dialect.ops.grid import TRANSFERS
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.mlir import ir
@@ -19,7 +20,7 @@ KINDS = {
     random_state reduce_general reduce_window rng_bit_generator row scatter select_and_scatter sort sparse_product
     straight_line top_k triangular_solve tridiagonal_perturbed""".split()
 } | {
-    **dict.fromkeys(("infeed", "outfeed", "recv", "send"), "transfer"),
+    **dict.fromkeys(TRANSFERS, "transfer"),
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
     "straight_line_loop": "straight_line",  # a kind by itself, as its cost is per trip
 }

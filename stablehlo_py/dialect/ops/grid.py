@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from stablehlo_py.dialect.ops.factors import Builder
-from stablehlo_py.dialect.ops.record import Effects, Work, op
+from stablehlo_py.dialect.ops.record import Effects, Work, op, records
 from stablehlo_py.dialect.types import element_type, i64, i64s, shape, text
 from stablehlo_py.dialect.verify import Check, one_of, require, require_shape
 from stablehlo_py.mlir import ir
@@ -144,3 +144,5 @@ communicates(
     checks=(_ordered, _one_to_one("sources")),
     factors="it takes whole tensors from another process",
 )
+#: Ops that take a token: they meet the host, or other processes, in the order of the program.
+TRANSFERS = tuple(record.mnemonic for record in records() if "token" in record.operands)
