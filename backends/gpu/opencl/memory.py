@@ -117,8 +117,6 @@ class OpenClMemory:
 
     def give_back(self, address: int, size: int) -> None:
         """Keep the block of an array that died for the next one of its size."""
-        if self._queue.opencl.is_inherited:
-            return
         leaving = [address]
         # The garbage collector may end an array while this very thread holds the lock: then its block is freed.
         if self._lock.acquire(blocking=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from stablehlo_py.backends.gpu.opencl import memory as module
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.opencl.library import FUNCTIONS
 from stablehlo_py.backends.gpu.opencl.memory import GRANULE, STAGED_BYTES
-from stablehlo_py.errors import ResourceError, ShloError
+from stablehlo_py.errors import InternalError, ResourceError, ShloError
 
 X = np.arange(1000, dtype=np.int32)
 
@@ -132,6 +133,44 @@ def test_what_is_kept_is_bounded(driver) -> None:
     assert "blocks" not in driver.live() and memory._kept == 0
 
 
+def test_the_size_that_was_used_longest_ago_makes_room(driver) -> None:
+    memory = driver.device().memory
+    memory._limit = 4 * GRANULE
+    first, second, other = memory.allocate(GRANULE), memory.allocate(GRANULE), memory.allocate(2 * GRANULE)
+    del first
+    del other
+    del second
+    memory.allocate(3 * GRANULE)
+    assert {size: len(kept) for size, kept in memory._free.items()} == {GRANULE: 1, 3 * GRANULE: 1}
+
+
+def test_a_block_may_come_and_go_often(driver) -> None:
+    memory = driver.device().memory
+    memory._limit = 2 * GRANULE
+    for _ in range(10):
+        memory.allocate(GRANULE)
+    assert driver.calls("clSVMAlloc") == 1 and memory._kept == GRANULE
+
+
+def test_a_queue_that_frees_nothing(driver) -> None:
+    """Blocks are freed at once then, when it is done."""
+    device = driver.device()
+    device.memory._limit = 0
+    block = device.memory.allocate(X.nbytes)
+    event = device.memory.write(X, block)
+    driver.fail("clEnqueueSVMFree", -5)
+    del block
+    assert event.is_ready() and driver.calls("clSVMFree") == 1 and "blocks" not in driver.live()
+
+
+def test_copies_outlive_the_commands_that_read_them(driver) -> None:
+    device = driver.device()
+    event = device.memory.write(X, device.memory.allocate(X.nbytes))
+    assert not event.is_ready()
+    del device
+    assert event.is_ready()  # the memory has waited before it let the copy go
+
+
 def test_kept_memory_is_a_part_of_the_device(driver) -> None:
     driver.set(global_bytes=GRANULE * module.KEPT_SHARE)
     device = driver.device()
@@ -194,9 +233,12 @@ def test_a_device_that_is_lost(driver) -> None:
         event.wait()
     with pytest.raises(ResourceError, match=r"CL_DEVICE_NOT_AVAILABLE \(-2\)\n  help: the device was reset"):
         launch(device, built, block, X.size)
-    assert device.queue.is_lost
     with pytest.raises(ResourceError, match="CL_DEVICE_NOT_AVAILABLE"):
         device.memory.allocate(1 << 20)
+    driver.fail("clFinish", -36)
+    with pytest.raises(InternalError, match="CL_INVALID_COMMAND_QUEUE"):
+        device.queue.finish()
+    assert device.queue.is_lost  # for good
     del block, built, event, device  # all is freed, though the queue takes no command
 
 
@@ -230,7 +272,8 @@ def test_a_forked_child_frees_nothing_and_is_refused(driver) -> None:
     read_end, write_end = os.pipe()
     child = os.fork()
     if not child:
-        said = []
+        said: list[object] = []
+        sys.unraisablehook = lambda raised: said.append(str(raised.exc_value))  # by what ends here
         for work in (
             lambda: device.memory.allocate(1),
             lambda: device.memory.write(X, block),
