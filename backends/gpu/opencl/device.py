@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 
 from stablehlo_py import forks
@@ -19,6 +20,7 @@ from stablehlo_py.backends.gpu.opencl.queue import Queue
 from stablehlo_py.errors import LoadError, ResourceError, elided
 
 _BUILD_LOG = 0x1183  # CL_PROGRAM_BUILD_LOG
+_FAULT = re.compile("error|exception|fail|undefined|unresolved|not found", re.IGNORECASE)  # what a log is read for
 _KINDS = ("gpu", "accelerator", "cpu")  # the order of devices
 
 
@@ -67,7 +69,7 @@ class Device:
             options: of clBuildProgram.
 
         Raises:
-            LoadError: the device cannot run the module; the message has what the driver says.
+            LoadError: the device cannot run the module; the message has what its driver's log says of faults.
             ResourceError: the device lacks memory, or is lost.
         """
         queue, device = self.queue, ctypes.c_void_p(self.description.handle)
@@ -79,7 +81,8 @@ class Device:
         )
         if status == BUILD_PROGRAM_FAILURE:
             log = queue.opencl.ask("clGetProgramBuildInfo", built.program, device, _BUILD_LOG)
-            said = log.partition(b"\0")[0].decode(errors="replace").strip()
+            lines = log.partition(b"\0")[0].decode(errors="replace").strip().splitlines()
+            said = "\n".join([line for line in lines if _FAULT.search(line)] or lines)
             raise LoadError(
                 f"{self.description.name} does not build the program: {said or 'its driver does not say why'}",
                 remedy="update the driver, or choose another device",

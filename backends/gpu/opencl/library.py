@@ -105,6 +105,11 @@ def failure(status: int, what: str) -> ShloError:
     return InternalError(reason, remedy="report it, with the model and the name of the driver")
 
 
+def _about(path: str, error: Exception) -> str:
+    """What the linker says, which does not always name the library: another one may be missing."""
+    return str(error) if path in str(error) else f"{path}: {error}"
+
+
 class Library:
     """The functions of one library.
 
@@ -121,10 +126,11 @@ class Library:
         try:
             library = ctypes.CDLL(path)
             self._functions = {name: getattr(library, name) for name in FUNCTIONS}
-        except OSError as error:  # it begins with the path
-            raise ResourceError(f"{error}", remedy=_INSTALL) from error
-        except AttributeError as error:  # so does this
-            raise ResourceError(f"{error}: no library of OpenCL 2.1 or newer", remedy=_INSTALL) from error
+        except OSError as error:
+            raise ResourceError(_about(path, error), remedy=_INSTALL) from error
+        except AttributeError as error:
+            what = f"{_about(path, error)}: no library of OpenCL 2.1 or newer"
+            raise ResourceError(what, remedy=_INSTALL) from error
         for name, (result, *parameters) in FUNCTIONS.items():
             self._functions[name].restype, self._functions[name].argtypes = result, parameters
         os.register_at_fork(after_in_child=self._inherit)

@@ -94,9 +94,19 @@ def real_device() -> Device:
         pytest.skip(error.reason)
 
 
+def _module(*arguments: str) -> bytes:
+    """What increment.py writes, in a process of its own: LLVM's emitter of SPIR-V may abort it."""
+    script = Path(__file__).parent / "opencl/increment.py"
+    return subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True).stdout
+
+
 @pytest.fixture(scope="session")
 def increment() -> bytes:
-    """A module in SPIR-V: the kernel `increment` adds 1 to 32-bit integers, one a work-item. LLVM's emitter of SPIR-V
-    may abort the process, so it has one of its own."""
-    script = Path(__file__).parent / "opencl/increment.py"
-    return subprocess.run([sys.executable, script], check=True, capture_output=True).stdout
+    """A module in SPIR-V: the kernel `increment` adds 1 to 32-bit integers, one a work-item."""
+    return _module()
+
+
+@pytest.fixture(scope="session")
+def unresolved() -> bytes:
+    """The same, but for a function `nowhere` that it calls, and no device has."""
+    return _module("nowhere")

@@ -1,4 +1,5 @@
-"""Writes a module in SPIR-V to the standard output: see ../conftest.py."""
+"""Writes a module in SPIR-V to the standard output: see ../conftest.py. `increment.py FUNCTION` asks another function
+for the number of a work-item."""
 
 import sys
 
@@ -17,6 +18,8 @@ define spir_kernel void @increment(ptr addrspace(1) %x) {
 }
 """
 
+if len(sys.argv) > 1:
+    TEXT = TEXT.replace("_Z13get_global_idj", sys.argv[1])
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 machine = llvm.Target.from_triple("spirv64-unknown-unknown").create_target_machine()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,6 +52,26 @@ def test_files_that_are_no_library_of_opencl(tmp_path: Path) -> None:
         Library(str(tmp_path / "text.so"))
     with pytest.raises(ResourceError, match=r"undefined symbol: cl\w+: no library of OpenCL 2\.1"):
         Library("libc.so.6")
+
+
+def test_a_library_that_needs_another_one(tmp_path: Path, driver) -> None:
+    """The linker names what is missing, and not what needs it."""
+    subprocess.run(
+        [shutil.which("gcc") or "cc", "-shared", "-o", tmp_path / "libgone.so", "-xc", "/dev/null"], check=True
+    )
+    command = [
+        "-shared",
+        "-Wl,--no-as-needed",
+        "-o",
+        tmp_path / "lib.so",
+        "-xc",
+        "/dev/null",
+        f"-L{tmp_path}",
+        "-lgone",
+    ]
+    subprocess.run([shutil.which("gcc") or "cc", *command], check=True)
+    with pytest.raises(ResourceError, match=r"/lib\.so: libgone\.so: cannot open"):
+        Library(str(tmp_path / "lib.so"))
 
 
 def test_the_environment_names_the_library(driver, no_library) -> None:

@@ -76,9 +76,11 @@ def test_a_kernel(real_device, increment) -> None:
     del built
 
 
-def test_what_is_refused(real_device, increment) -> None:
+def test_what_is_refused(real_device, increment, unresolved) -> None:
     with pytest.raises(LoadError, match="has no kernel 'decrement'"):
         real_device.build(increment).kernel("decrement")
+    with pytest.raises(LoadError, match=r"does not build the program: (.|\n)*nowhere"):
+        real_device.build(unresolved)
     with pytest.raises(LoadError, match="is no SPIR-V that"):
         real_device.build(b"text that is no module")
     with pytest.raises(ResourceError, match="more than opencl:0 gives at once"):
