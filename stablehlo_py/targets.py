@@ -14,7 +14,10 @@ from stablehlo_py.errors import OptionError, elided, shown
 
 GROUP = "stablehlo_py.backends"
 DEFAULT_TARGET = "cpu"
-_SHIPPED = {DEFAULT_TARGET: ("stablehlo_py.backends.cpu.backend", "CpuBackend")}  # also where nothing is installed
+_SHIPPED = {  # also where nothing is installed
+    DEFAULT_TARGET: ("stablehlo_py.backends.cpu.backend", "CpuBackend"),
+    "opencl": ("stablehlo_py.backends.gpu.backend", "OpenClBackend"),
+}
 _registered: dict[str, Callable[[], object]] = {}
 
 

@@ -65,6 +65,7 @@ class CpuBackend(Backend):
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """LLVM IR, where the kernels are kept, and machine code."""
+        from stablehlo_py.backends.common.llvm_ir import llvm_ir
         from stablehlo_py.backends.cpu import listing
         from stablehlo_py.codegen.target import architecture_of
 
@@ -72,7 +73,7 @@ class CpuBackend(Backend):
         kernels = program.stages.get("kernels")
         if isinstance(kernels, str):
             architecture = architecture_of(program.machine.partition("-")[0])
-            derived = {"llvm": lambda: listing.llvm_ir(kernels, architecture), **derived}
+            derived = {"llvm": lambda: llvm_ir(kernels, architecture), **derived}
         return derived
 
     def custom_calls(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, everywhere, is_grid
 from stablehlo_py.backends.common.fusion import fusions
+from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY, arena_bytes
 from stablehlo_py.backends.common.sizes import emit_sizes, size_table
 from stablehlo_py.backends.cpu.kernels import emit_kernel
@@ -48,7 +49,7 @@ def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> 
     if stop == "kernels":
         return text
     progress.at("LLVM")
-    return listing.llvm_ir(text, target.architecture) if stop == "llvm" else listing.disassembly([compile_units(units)])
+    return llvm_ir(text, target.architecture) if stop == "llvm" else listing.disassembly([compile_units(units)])
 
 
 def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:

@@ -1,28 +1,10 @@
-"""The late stages as text: LLVM IR and disassembly."""
+"""The machine code of a program as text."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-
-from stablehlo_py.codegen.emitters.llvm import llvm_module
-from stablehlo_py.codegen.target import Architecture
-from stablehlo_py.interrupts import deferred
-from stablehlo_py.mlir import capi, quiet_context
-
-
-@deferred()
-def llvm_ir(kernels: str, architecture: Architecture) -> str:
-    """LLVM IR of the `kernels` stage, for an architecture."""
-    api = capi()
-    text = llvm_module(kernels, architecture).encode()
-    context = quiet_context()
-    module = api.module_parse(api.handle(context), api.string(text))
-    try:
-        return api.translate_to_llvm_ir(api.module_operation(module))
-    finally:
-        api.module_destroy(module)
 
 
 def disassembly(objects: list[bytes]) -> str:

@@ -31,7 +31,6 @@ class Assembly:
 
     Attributes:
         emit: writes the function, in the language that its class is for; the llvm dialect unless one is given.
-        externals: functions that the body calls and that are defined elsewhere: name -> declaration text.
     """
 
     def __init__(
@@ -47,7 +46,6 @@ class Assembly:
         self.name = name
         self.emit = emitter or LlvmEmitter()
         self.parameters = {parameter: Value(self.emit.parameter(parameter), type_) for parameter, type_ in parameters}
-        self.externals: dict[str, str] = {}
         self.sizes: tuple[SizeTable, Value] | None = None  # what sizes are where, and the table's address
         self._noalias = frozenset(noalias)
         self._result = result
@@ -84,7 +82,12 @@ class Assembly:
 
     def declare(self, name: str, operands: Sequence[Type] = (), result: Type | None = None) -> None:
         """A function that is defined elsewhere."""
-        self.externals[name] = self.emit.declaration(name, operands, result)
+        self.emit.declarations[name] = self.emit.declaration(name, operands, result)
+
+    @property
+    def externals(self) -> dict[str, str]:
+        """Functions that the body calls and that are defined elsewhere: name -> declaration text."""
+        return self.emit.declarations
 
     # --- plumbing ----------------------------------------------------------------------------------------------------
 

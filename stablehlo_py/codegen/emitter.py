@@ -50,6 +50,7 @@ class Emitter:
         lines: where code is appended now. `Function` replaces it while it writes into an enclosing region.
         entry: what comes before all code: constants, memory on the stack.
         static_offsets: `element_address` takes ints below this, in absolute value; others come as Values.
+        declarations: functions that the code calls and that are defined elsewhere: name -> text.
         target: the machine that runs the function; None where any will do.
     """
 
@@ -59,6 +60,7 @@ class Emitter:
         self.target = target
         self.lines: Lines = []
         self.entry: list[str] = []
+        self.declarations: dict[str, str] = {}
 
     def lacks(self, method: str) -> InternalError:
         """The error of a method that this emitter has not."""
@@ -260,6 +262,10 @@ class Emitter:
     def block_size(self, axis: int) -> str:
         """How many threads a block has."""
         raise self.lacks("block_size")
+
+    def shared_memory(self, count: int, element: ScalarType, alignment: int) -> str:
+        """Memory that all threads of the block see, uninitialized: a pointer into `Space.SHARED`."""
+        raise self.lacks("shared_memory")
 
     def barrier(self) -> None:
         """All threads of the block come here, and see what the others wrote before."""

@@ -12,9 +12,11 @@ from stablehlo_py.codegen.values import (
     PTR,
     Index,
     ScalarType,
+    Space,
     Type,
     Value,
     VectorType,
+    pointer,
     vector,
 )
 from stablehlo_py.dialect.symint import IntLike, maximum, minimum
@@ -330,6 +332,10 @@ class Operations(Assembly):
     def block_size(self, axis: int = 0) -> Value:
         """How many threads a block has along an axis: i64."""
         return self._value(self.emit.block_size(axis), I64)
+
+    def shared_memory(self, count: int, element: ScalarType, align: int = 16) -> Value:
+        """Memory for `count` elements that all threads of a block see, uninitialized: a pointer into its space."""
+        return Value(self.emit.shared_memory(count, element, align), pointer(Space.SHARED))
 
     def barrier(self) -> None:
         """All threads of a block come here, and see what the others wrote before."""

@@ -12,6 +12,8 @@ from stablehlo_py.codegen.values import ScalarType
 _NUMPY = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8"}
 
 
-def constant_table(name: str, numbers: np.ndarray, element: ScalarType, emitter: type[Emitter] = LlvmEmitter) -> str:
+def constant_table(
+    name: str, numbers: np.ndarray, element: ScalarType, emitter: Emitter | type[Emitter] = LlvmEmitter
+) -> str:
     """The text of a private table `name` that holds the numbers, row-major, aligned to 64 bytes."""
     return emitter.table(name, np.ascontiguousarray(numbers, _NUMPY[element.text]), element)

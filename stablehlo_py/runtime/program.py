@@ -202,6 +202,7 @@ class CompiledProgram:
         inputs, outputs: specs in call order.
         objects: object files that define `shlo_main`.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".
+        kernels: of a program for a device, which the last object is for, the names of what the host starts.
         constants: the arrays behind slices of the constant space.
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
@@ -231,6 +232,7 @@ class CompiledProgram:
     features: tuple[str, ...] = ()
     grid: GridPlan | None = None
     symbols: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False

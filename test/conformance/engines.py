@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 Engine = Callable[[str, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 
-def shlo() -> Engine:
+def shlo(target: str = "cpu") -> Engine:
     """This project's compiler."""
     import stablehlo_py
 
     options = stablehlo_py.Options(threads=1, cache_dir=None, isolate=False)  # this process may crash already
 
     def engine(module: str, arguments: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        return stablehlo_py.compile(module, options=options)(*arguments)
+        return stablehlo_py.compile(module, target=target, options=options)(*arguments)
 
     return engine
 
@@ -39,7 +40,7 @@ def _of_debug(name: str) -> Engine:
     return lambda module, arguments: engines[name](module, arguments, Settings())
 
 
-ENGINES = {"shlo": shlo, "xla": xla, "reference": reference}
+ENGINES = {"shlo": shlo, "opencl": partial(shlo, "opencl"), "xla": xla, "reference": reference}
 
 
 def make(name: str) -> Engine:

@@ -243,7 +243,7 @@ class LaneTransform:
 
     def _table(self, f: Function, suffix: str, numbers: np.ndarray) -> Value:
         name = f"{self.name}.{suffix}"
-        self.tables[name] = constant_table(name, numbers, self.part)
+        self.tables[name] = constant_table(name, numbers, self.part, f.emit)
         return f.address_of(name)
 
     def _twiddles(self, f: Function) -> list[Value | None]:

@@ -54,7 +54,7 @@ class Phases:
     def table(self, suffix: str, numbers: np.ndarray) -> Callable[[Function], Value]:
         """Add a read-only table; the result gives its address in a function."""
         name = self.name(suffix)
-        self.tables[name] = constant_table(name, numbers, self.part.storage)
+        self.tables[name] = constant_table(name, numbers, self.part.storage, self.target.emitter())
         return lambda f: f.address_of(name)
 
     def room(self, count: IntLike) -> Array:

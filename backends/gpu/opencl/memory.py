@@ -16,6 +16,7 @@ from stablehlo_py.backends.gpu.opencl.description import DeviceDescription
 from stablehlo_py.backends.gpu.opencl.library import SMALLER
 from stablehlo_py.backends.gpu.opencl.queue import Event, Queue
 from stablehlo_py.errors import ResourceError
+from stablehlo_py.runtime.buffer import Allocation
 from stablehlo_py.runtime.memory import address_of
 
 _COPY, _READ_WRITE = "clEnqueueSVMMemcpy", 1  # CL_MEM_READ_WRITE
@@ -82,7 +83,7 @@ class OpenClMemory:
             raise ResourceError(f"{size} bytes of memory are not to be had on {self.device}", remedy=SMALLER)
         return OpenClAllocation(self, address, rounded)
 
-    def write(self, source: np.ndarray, target: OpenClAllocation) -> Event | None:
+    def write(self, source: np.ndarray, target: Allocation) -> Event | None:
         """Copy a dense array there; the array may change when this returns. Raises ResourceError."""
         self._queue.opencl.require()
         if not source.nbytes:
@@ -98,7 +99,7 @@ class OpenClMemory:
         self._queue.call(_COPY, True, target.address, address_of(source), source.nbytes, 0, None, None)
         return None
 
-    def read(self, source: OpenClAllocation, target: np.ndarray) -> None:
+    def read(self, source: Allocation, target: np.ndarray) -> None:
         """Copy to a dense array of the host, when everything before is done. Raises ResourceError."""
         self._queue.opencl.require()
         if target.nbytes:

@@ -16,7 +16,7 @@ from stablehlo_py.codegen.values import I1, PTR, ScalarType, Type, Value, Vector
 from stablehlo_py.errors import InternalError
 
 
-class _Types(dict[str, str]):
+class PointerTypes(dict[str, str]):
     """Types by their names: pointers are spelled in their own way, each address space by its number."""
 
     def __missing__(self, name: str) -> str:
@@ -49,7 +49,7 @@ class LlvmEmitter(Emitter):
     and add threads, blocks, barriers."""
 
     static_offsets = 1 << 29  # in the dialect they are i32
-    types = _Types({PTR.text: "!llvm.ptr"})
+    types = PointerTypes({PTR.text: "!llvm.ptr"})
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         super().__init__(target)

@@ -1,0 +1,92 @@
+"""A program on an OpenCL device, ready to be called."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import threading
+from collections.abc import Iterable, Sequence
+
+from stablehlo_py.backends.base import Code
+from stablehlo_py.backends.cpu import host
+from stablehlo_py.backends.cpu.objects import NativeCode
+from stablehlo_py.backends.gpu.opencl.device import Device, device
+from stablehlo_py.backends.gpu.opencl.memory import OpenClMemory
+from stablehlo_py.backends.gpu.opencl.queue import Event
+from stablehlo_py.backends.gpu.program import FIELDS
+from stablehlo_py.runtime.entry import Call
+from stablehlo_py.runtime.program import CompiledProgram
+
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+# Divisions and square roots are right to the last bit, as on CPUs.
+BUILD_OPTIONS = "-cl-fp32-correctly-rounded-divide-sqrt"
+
+
+class OpenClCode(Code):
+    """A program on a device. Calls are thread-safe: the host asks for one after the other, in the device's order.
+
+    Raises:
+        LoadError: the device does not take the code.
+        ResourceError: there is no device, or no memory for a call.
+    """
+
+    def __init__(self, program: CompiledProgram, on: Device | None = None) -> None:
+        self._device = on or device()
+        self._native = NativeCode(program.objects[:1])
+        self._built = self._device.build(program.objects[1], BUILD_OPTIONS) if program.objects[1] else None
+        self._kernels = _table(self._built.kernel(symbol) if self._built else 0 for symbol in program.kernels)
+        memory = self._device.memory
+        self._arena = memory.allocate(program.arena_bytes)
+        self._held = []
+        for constant in program.constants:
+            self._held.append(memory.allocate(constant.nbytes))
+            memory.write(constant, self._held[-1])
+        self._constants = _table(each.address for each in self._held)
+        self._queue = self._device.queue
+        address = self._queue.opencl.address
+        values = {
+            "queue": self._queue.handle,
+            "kernels": self._kernels.buffer_info()[0],
+            "set_argument": address("clSetKernelArgSVMPointer"),
+            "enqueue": address("clEnqueueNDRangeKernel"),
+            "copy": address("clEnqueueSVMMemcpy"),
+        }
+        self._driver = _table(values.get(field, 0) for field in FIELDS)
+        self._inputs, self._outputs = (_table([0] * len(specs)) for specs in (program.inputs, program.outputs))
+        self._call = Call(
+            ctypes.sizeof(Call),
+            self._inputs.buffer_info()[0],
+            self._outputs.buffer_info()[0],
+            self._arena.address,
+            self._constants.buffer_info()[0],
+            stream=self._driver.buffer_info()[0],
+        )
+        entry = self._native.address("shlo_main")
+        self._interrupts = host.interrupts() if program.loops else None
+        self._guarded = host.Guarded(entry, ctypes.addressof(self._call))
+        self._lock = threading.Lock()
+
+    @property
+    def memory(self) -> OpenClMemory:
+        """The device's."""
+        return self._device.memory
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event:
+        """One call."""
+        with self._lock:
+            self._inputs[: len(inputs)] = array.array("q", inputs)
+            self._outputs[: len(outputs)] = array.array("q", outputs)
+            if self._interrupts is not None:
+                self._call.interrupt = self._interrupts.of_this_thread()
+            _, error = self._guarded.run()
+            status = self._driver[FIELDS.index("status")]
+            self._driver[FIELDS.index("status")] = 0
+            if error is not None:
+                raise error
+            self._queue.check(status, "a call")
+            return self._queue.marker()
+
+
+def _table(numbers: Iterable[int]) -> array.array[int]:
+    """64-bit numbers (pointers, handles) where native code finds them."""
+    return array.array("q", numbers) or array.array("q", [0])

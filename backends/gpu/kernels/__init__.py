@@ -1,0 +1,28 @@
+"""Kernel templates of the GPUs: `kernels/<kind>.py`, or the file that `KINDS` says, generates the code of fusions of
+that kind."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.mlir import ir
+
+#: Kinds that have a template of their own; what others compute, each thread does for some iterations (serial.py).
+KINDS = {"convolution": "loop", "dot": "loop", "loop": "loop", "row": "row"}
+
+
+def emit_kernel(function: ir.OpView, target: GpuTarget) -> GpuKernel:
+    """Generate the kernel of a fusion function.
+
+    Raises:
+        UnsupportedError: there is no template for its kind.
+    """
+    fusion = Fusion.read(function)
+    if fusion.kind in KINDS:
+        return import_module(f"{__name__}.{KINDS[fusion.kind]}").emit(fusion, target)
+    from stablehlo_py.backends.gpu.kernels import serial
+
+    return serial.emit(function, target)

@@ -1,0 +1,67 @@
+"""What every kernel template of the GPUs takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.codegen.builder import PTR, Function, Value
+from stablehlo_py.codegen.emitters.gpu import GpuEmitter
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel that a fusion starts: `blocks` blocks of `threads` threads."""
+
+    symbol: str
+    blocks: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """Code of a fusion: its launches in order, functions and tables as text by symbol, declarations of what is defined
+    elsewhere, bytes of scratch memory that all launches share."""
+
+    launches: tuple[Launch, ...]
+    functions: Mapping[str, str]
+    externals: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+    scratch_bytes: int = 0
+
+    @classmethod
+    def of(cls, launches: Sequence[tuple[Function, int]], *, scratch_bytes: int = 0) -> GpuKernel:
+        """Of finished kernels, each with its number of blocks."""
+        return cls(
+            tuple(Launch(f.name, blocks, threads_of(f)) for f, blocks in launches),
+            {f.name: f.text() for f, _ in launches},
+            {name: text for f, _ in launches for name, text in f.externals.items()},
+            scratch_bytes=scratch_bytes,
+        )
+
+
+Template = Callable[[Fusion, GpuTarget], GpuKernel]
+
+
+def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, threads: int) -> Function:
+    """A kernel with the signature of all: in0.., out0.., scratch. No pointer promises that others point elsewhere where
+    an output lies over an input."""
+    pointers = [f"in{i}" for i in range(len(fusion.inputs))] + [f"out{i}" for i in range(len(fusion.outputs))]
+    pointers.append("scratch")
+    parameters = [(pointer, PTR) for pointer in pointers]
+    return Function(symbol, parameters, target.emitter(threads), noalias=() if fusion.aliased else pointers)
+
+
+def threads_of(f: Function) -> int:
+    """Threads of a block of a kernel."""
+    assert isinstance(f.emit, GpuEmitter)
+    return f.emit.threads
+
+
+def global_number(f: Function) -> Value:
+    """The number of the thread that runs, among those of all blocks: i64."""
+    number = f.iadd(f.imul(f.block_number(), threads_of(f)), f.thread_number())
+    assert isinstance(number, Value)
+    return number

@@ -1,0 +1,88 @@
+"""Everything that has no template of its own: the phases of the CPU's kernels, one element at a time instead of
+vectors, their iterations shared out among threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stablehlo_py.backends.cpu.kernels import emit_kernel
+from stablehlo_py.backends.cpu.kernels.base import Phase
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, global_number
+from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.codegen.builder import I8, PTR, Function
+from stablehlo_py.codegen.emitter import Emitter
+from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.mlir import ir
+
+THREADS = 64  # of a block: iterations are long, and few
+PRIVATE_BYTES = 64 << 20  # for the scratch memory of all threads together
+
+
+@dataclass(frozen=True)
+class _Thread(CpuTarget):
+    """One thread of a GPU, as a CPU's template sees it: a processor without vectors."""
+
+    gpu: GpuTarget = field(kw_only=True)
+
+    @classmethod
+    def of(cls, gpu: GpuTarget) -> _Thread:
+        """Of a GPU."""
+        return cls(gpu.name, gpu.features, gpu.vector_bits, gpu.registers, gpu.architecture, gpu=gpu)
+
+    def emitter(self) -> Emitter:
+        """What writes a function that kernels call."""
+        return self.gpu.emitter()
+
+    def lanes(self, bits: int) -> int:
+        """One."""
+        return 1
+
+
+def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
+    """The kernel of a fusion of any kind. Raises UnsupportedError: it waits for others, or calls functions of the
+    host."""
+    kernel = emit_kernel(function, _Thread.of(target))
+    if kernel.communicates or kernel.may_fail or kernel.loops or kernel.externals:
+        raise UnsupportedError(f"'{function.attributes[FUSION].value}' has no code on {target.name}")
+    shared, private = aligned(int(kernel.shared_bytes)), aligned(int(kernel.private_bytes))
+    pointers = [f"in{i}" for i in range(len(function.regions[0].blocks[0].arguments))]
+    block = function.regions[0].blocks[0]
+    pointers += [f"out{i}" for i in range(len(block.operations[len(block.operations) - 1].operands))]
+    functions, launches, most = dict(kernel.functions), [], 0
+    externals: dict[str, str] = {}
+    for phase in kernel.phases:
+        if phase.iterations == 0:
+            continue
+        threads = _threads(int(phase.iterations), private, target)
+        most = max(most, threads)
+        f = _wrapper(phase, pointers, shared, private, threads, target)
+        functions[f.name] = f.text()
+        externals |= f.externals
+        launches.append(Launch(f.name, threads // THREADS, THREADS))
+    return GpuKernel(tuple(launches), functions, externals, kernel.tables, shared + private * most)
+
+
+def _threads(iterations: int, private: int, target: GpuTarget) -> int:
+    """How many threads share so many iterations: whole blocks."""
+    most = min(iterations, target.resident, PRIVATE_BYTES // private if private else target.resident)
+    return max(1, -(-most // THREADS)) * THREADS
+
+
+def _wrapper(phase: Phase, pointers: list[str], shared: int, private: int, threads: int, target: GpuTarget) -> Function:
+    """The kernel that runs a phase."""
+    parameters = [(pointer, PTR) for pointer in (*pointers, "scratch")]
+    f = Function(f"{phase.symbol}.kernel", parameters, target.emitter(THREADS))
+    number = global_number(f)
+    own = f.gep(f.scratch, f.iadd(f.imul(number, private), shared), I8)
+    operands = [f.parameters[pointer] for pointer in pointers]
+    f.loop(
+        number,
+        phase.iterations,
+        threads,
+        lambda i: f.call(phase.symbol, [*operands, f.scratch, own, i, f.index(f.iadd(i, 1))]) and None,
+    )
+    f.ret()
+    return f

@@ -1,0 +1,33 @@
+"""What GPUs decide for the passes: one policy for all of them."""
+
+from __future__ import annotations
+
+from stablehlo_py.passes.buffers import inplace
+from stablehlo_py.passes.policy import Costs, FusionPolicy
+
+COSTS = Costs(
+    expensive_flops=20,
+    duplicate_flops=10,  # arithmetic is cheap, memory is not
+    constant_subtree_flops=16,
+    gather_saves=1,
+    parallel_rows=64,
+    serial_elements=1 << 12,
+)
+
+FUSION = FusionPolicy(
+    kinds=frozenset(("loop", "row", "column", "in_place_update")),
+    transposing=frozenset(("loop",)),
+    body_ops=128,
+    outputs=8,
+    concatenated=8,
+    immediates={
+        "reduce_general": lambda operands: operands // 2,
+        "reduce_window": lambda operands: operands // 2,
+        "reduce_window_general": lambda operands: operands // 2,
+        "select_and_scatter": lambda operands: 2,
+    },
+    in_place={
+        "loop": inplace.element_by_element,
+        "scatter": inplace.overwritten,
+    },
+)

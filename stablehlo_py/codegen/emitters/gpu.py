@@ -1,0 +1,253 @@
+"""Kernels as text of the llvm dialect for GPUs: SPIR-V (OpenCL), NVPTX and AMDGPU.
+
+A function is written for one thread. Pointers are generic, those of a kernel's parameters point to global memory; LLVM
+finds out again which space a generic pointer is of. What differs between the machines is one class each: how kernels
+are called and described, how threads and blocks are numbered, meet, and exchange values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stablehlo_py.codegen.emitter import flat
+from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, PointerTypes
+from stablehlo_py.codegen.target import TargetDescription
+from stablehlo_py.codegen.values import I1, I32, I64, PTR, ScalarType, Space, Type, Value, pointer
+
+GLOBAL, SHARED = 1, 3  # numbers of address spaces, the same on all machines
+_MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
+
+
+def _pointer(space: int) -> str:
+    return f"!llvm.ptr<{space}>" if space else "!llvm.ptr"
+
+
+class GpuEmitter(LlvmEmitter):
+    """One function for a GPU.
+
+    Args:
+        threads: how many a block has, of a kernel; 0: the function is called by one.
+
+    Attributes:
+        generic, private: numbers of these address spaces.
+        kernel, function_convention: how kernels and other functions are called, in the words of the dialect.
+    """
+
+    generic = private = 0
+    kernel_convention = function_convention = ""
+
+    def __init__(self, target: TargetDescription | None = None, threads: int = 0) -> None:
+        super().__init__(target)
+        self.threads = threads
+        self._shared: list[tuple[str, int, ScalarType, int]] = []  # name, number and type of elements, alignment
+
+    def __init_subclass__(cls) -> None:
+        spaces = {Space.GLOBAL: GLOBAL, Space.SHARED: SHARED, Space.PRIVATE: cls.private, Space.GENERIC: cls.generic}
+        cls.types = PointerTypes({pointer(space).text: _pointer(number) for space, number in spaces.items()})
+
+    # --- what a machine says -----------------------------------------------------------------------------------------
+
+    def kernel_attributes(self) -> str:
+        """Attributes of a kernel with blocks of `threads`."""
+        raise self.lacks("kernel_attributes")
+
+    # --- the whole ---------------------------------------------------------------------------------------------------
+
+    def function(
+        self,
+        name: str,
+        parameters: Mapping[str, Value],
+        result: Type | None,
+        *,
+        noalias: frozenset[str],
+        private: bool,
+    ) -> str:
+        arguments, casts = [], []
+        for parameter, value in parameters.items():
+            ref, type_ = value.ref, self.types[value.type.text]
+            if self.threads and value.type == PTR and self.generic != GLOBAL:
+                casts.append(self._cast_space(ref, f"{ref}.global", GLOBAL, self.generic))
+                ref, type_ = f"{ref}.global", _pointer(GLOBAL)
+            arguments.append(f"{ref}: {type_}" + (" {llvm.noalias}" if parameter in noalias else ""))
+        returns = f" -> {self.types[result.text]}" if result else ""
+        linkage = "" if self.threads else "internal "
+        convention = self.kernel_convention if self.threads else self.function_convention
+        attributes = self.kernel_attributes() if self.threads else ""
+        head = f"llvm.func {linkage}{convention}@{name}({', '.join(arguments)}){returns} attributes {{{attributes}}} {{"
+        memory, addresses = [], []
+        for number, (ref, count, element, alignment) in enumerate(self._shared):
+            array = f"!llvm.array<{count} x {element.text}>"
+            described = f"addr_space = {SHARED} : i32, alignment = {alignment} : i64, dso_local"
+            undefined = f"%0 = llvm.mlir.undef : {array}\nllvm.return %0 : {array}"
+            memory.append(f"llvm.mlir.global internal @{name}.shared{number}() {{{described}}} : {array} {{")
+            memory += [undefined, "}"]
+            addresses.append(f"{ref} = llvm.mlir.addressof @{name}.shared{number} : {_pointer(SHARED)}")
+        return "\n".join([*memory, head, *casts, *addresses, *self.entry, *flat(self.lines), "}"])
+
+    def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:
+        return super().declaration(name, operands, result).replace("@", f"{self.function_convention}@", 1)
+
+    @classmethod
+    def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
+        text = super().table(name, numbers, element).replace("global private", "global internal", 1)
+        return text.replace("addr_space = 0", f"addr_space = {GLOBAL}", 1)
+
+    def _cast_space(self, to: str, source: str, space: int, target: int) -> str:
+        if space == target:
+            return f"{to} = llvm.bitcast {source} : {_pointer(space)} to {_pointer(space)}"
+        return f"{to} = llvm.addrspacecast {source} : {_pointer(space)} to {_pointer(target)}"
+
+    # --- memory and calls --------------------------------------------------------------------------------------------
+
+    def alloca(self, count: Value, element: ScalarType, alignment: int) -> str:
+        ref, place = self.name(), _pointer(self.private)
+        of = f"{count.ref} x {self.types[element.text]} {{alignment = {alignment} : i64}}"
+        self.entry.append(f"%private{ref[1:]} = llvm.alloca {of} : (i64) -> {place}")
+        self.entry.append(self._cast_space(ref, f"%private{ref[1:]}", self.private, self.generic))
+        return ref
+
+    def shared_memory(self, count: int, element: ScalarType, alignment: int) -> str:
+        self._shared.append((self.name(), count, element, alignment))
+        return self._shared[-1][0]
+
+    def address_of(self, name: str) -> str:
+        found = self._define(f"llvm.mlir.addressof @{name} : {_pointer(GLOBAL)}")
+        ref = self.name()
+        self.lines.append(self._cast_space(ref, found, GLOBAL, self.generic))
+        return ref
+
+    def call(self, name: str, operands: Sequence[Value], result: Type | None) -> str:
+        refs, types = self._listed(operands)
+        return self._called(f"llvm.call {self.function_convention}@{name}({refs}) : ({types})", result)
+
+    def intrinsic(self, name: str, operands: Sequence[Value], result: Type) -> str:
+        # With one rounding everywhere: whether the machine has an instruction of its own is not asked.
+        return super().intrinsic("fma" if name == "fmuladd" else name, operands, result)
+
+
+class SpirvEmitter(GpuEmitter):
+    """SPIR-V for OpenCL: what a thread asks is a builtin function."""
+
+    generic = 4
+    kernel_convention, function_convention = "spir_kernelcc ", "spir_funccc "
+
+    def kernel_attributes(self) -> str:
+        return f"reqd_work_group_size = array<i32: {self.threads}, 1, 1>"
+
+    def thread_number(self, axis: int) -> str:
+        return self._builtin("_Z12get_local_idj", [self._i32(axis)], I64)
+
+    def block_number(self, axis: int) -> str:
+        return self._builtin("_Z12get_group_idj", [self._i32(axis)], I64)
+
+    def block_size(self, axis: int) -> str:
+        return self._builtin("_Z14get_local_sizej", [self._i32(axis)], I64)
+
+    def barrier(self) -> None:
+        self._builtin("_Z7barrierj", [self._i32(3)], None)  # local and global memory
+
+    def subgroup_shuffle(self, a: Value, mask: Value) -> str:
+        return self._builtin(f"_Z21sub_group_shuffle_xor{_MANGLED[a.type.text]}j", [a, mask], a.type)
+
+    def _i32(self, number: int) -> Value:
+        return Value(self.constant(number, I32), I32)
+
+    def _builtin(self, name: str, operands: Sequence[Value], result: Type | None) -> str:
+        declared = self.declaration(name, [operand.type for operand in operands], result)
+        self.declarations[name] = f"{declared} attributes {{convergent, no_unwind}}"
+        refs, types = self._listed(operands)
+        return self._called(
+            f"llvm.call {self.function_convention}@{name}({refs}) {{convergent, no_unwind}} : ({types})", result
+        )
+
+    def intrinsic(self, name: str, operands: Sequence[Value], result: Type) -> str:
+        # LLVM makes fmax and fmin of these, which lose NaN.
+        if name in ("maximum", "minimum"):
+            return self._extremum(name == "maximum", *operands)
+        return super().intrinsic(name, operands, result)
+
+    def _extremum(self, is_maximum: bool, a: Value, b: Value) -> str:
+        condition = ScalarType(f"vector<{a.type.lanes}xi1>", 1) if a.type.lanes > 1 else I1
+        bits = ScalarType(a.type.text.replace("f", "i"), a.type.bits)
+
+        def test(predicate: str) -> Value:
+            return Value(self.cmp(predicate, a, b), condition)
+
+        further = Value(self.select(test("ogt" if is_maximum else "olt"), a, b), a.type)
+        left, right = (Value(self.bitcast(each, bits), bits) for each in (a, b))
+        joined = Value(self.binary("and" if is_maximum else "or", left, right), bits)  # of -0 and 0
+        equal = Value(self.bitcast(joined, a.type), a.type)
+        found = Value(self.select(test("oeq"), equal, further), a.type)
+        return self.select(test("uno"), Value(self.binary("fadd", a, b), a.type), found)
+
+
+class NvptxEmitter(GpuEmitter):
+    """PTX, by way of LLVM."""
+
+    kernel_convention = "ptx_kernelcc "
+
+    def kernel_attributes(self) -> str:
+        return f"nvvm.kernel, nvvm.reqntid = array<i32: {self.threads}, 1, 1>"
+
+    def thread_number(self, axis: int) -> str:
+        return self._register(f"tid.{'xyz'[axis]}")
+
+    def block_number(self, axis: int) -> str:
+        return self._register(f"ctaid.{'xyz'[axis]}")
+
+    def block_size(self, axis: int) -> str:
+        return self._register(f"ntid.{'xyz'[axis]}")
+
+    def barrier(self) -> None:
+        zero = self.constant(0, I32)
+        self.lines.append(f'llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.all"({zero}) : (i32) -> ()')
+
+    def subgroup_shuffle(self, a: Value, mask: Value) -> str:
+        everyone, clamp = self.constant(-1, I32), self.constant(31, I32)
+        name = f"llvm.nvvm.shfl.sync.bfly.{'f32' if a.type.is_float else 'i32'}"
+        refs = f"{everyone}, {a.ref}, {mask.ref}, {clamp}"
+        return self._define(f'llvm.call_intrinsic "{name}"({refs}) : (i32, {a.type.text}, i32, i32) -> {a.type.text}')
+
+    def _register(self, name: str) -> str:
+        read = self.target_intrinsic(f"llvm.nvvm.read.ptx.sreg.{name}", [], I32)
+        return self.cast("zext", Value(read, I32), I64)
+
+
+class AmdgpuEmitter(GpuEmitter):
+    """GCN and CDNA, by way of LLVM."""
+
+    private = 5
+    kernel_convention = "amdgpu_kernelcc "
+
+    def kernel_attributes(self) -> str:
+        return f'passthrough = [["amdgpu-flat-work-group-size", "{self.threads},{self.threads}"]], rocdl.kernel'
+
+    def thread_number(self, axis: int) -> str:
+        return self._widened(f"llvm.amdgcn.workitem.id.{'xyz'[axis]}")
+
+    def block_number(self, axis: int) -> str:
+        return self._widened(f"llvm.amdgcn.workgroup.id.{'xyz'[axis]}")
+
+    def block_size(self, axis: int) -> str:
+        return self.constant(self.threads if axis == 0 else 1, I64)
+
+    def barrier(self) -> None:
+        self.lines.append('llvm.fence syncscope("workgroup") release')
+        self.lines.append('llvm.call_intrinsic "llvm.amdgcn.s.barrier"() : () -> ()')
+        self.lines.append('llvm.fence syncscope("workgroup") acquire')
+
+    def subgroup_shuffle(self, a: Value, mask: Value) -> str:
+        everyone, two = (Value(self.constant(number, I32), I32) for number in (-1, 2))
+        zero = Value(self.constant(0, I32), I32)
+        low = Value(self.target_intrinsic("llvm.amdgcn.mbcnt.lo", [everyone, zero], I32), I32)
+        lane = Value(self.target_intrinsic("llvm.amdgcn.mbcnt.hi", [everyone, low], I32), I32)
+        other = Value(self.binary("xor", lane, mask), I32)
+        at = Value(self.binary("shl", other, two), I32)  # in bytes
+        bits = Value(self.bitcast(a, I32), I32) if a.type != I32 else a
+        moved = Value(self.target_intrinsic("llvm.amdgcn.ds.bpermute", [at, bits], I32), I32)
+        return self.bitcast(moved, a.type) if a.type != I32 else moved.ref
+
+    def _widened(self, name: str) -> str:
+        return self.cast("zext", Value(self.target_intrinsic(name, [], I32), I32), I64)
