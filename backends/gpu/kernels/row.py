@@ -23,12 +23,13 @@ from stablehlo_py.backends.common.reduction import (
 )
 from stablehlo_py.backends.gpu.kernels import loop
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
+from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Delinearized, affine, delinearized, linear_index
-from stablehlo_py.codegen.types import Element, Lanes, element, load, store
+from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements, shape
 
 MOST_THREADS = 256
@@ -102,48 +103,3 @@ def _emit_row(
 
     if full:
         f.loop(thread, columns, threads, store_column)
-
-
-def block_combined(f: Function, items: Sequence[Reduction], totals: Sequence[Lanes], threads: int) -> list[Lanes]:
-    """The accumulators of all threads of a block, a power of two, combined in a tree: every thread has the result."""
-    thread = f.thread_number()
-    kept = [_InShared(f, item.of, threads) for item in items]
-    f.barrier()  # those of an earlier level may still be read
-    for place, total in zip(kept, totals, strict=True):
-        place.store(thread, total)
-    distance = threads // 2
-    while distance:
-        f.barrier()
-
-        def join(distance: int = distance) -> None:
-            a, b = ([place.load(at) for place in kept] for at in (thread, f.iadd(thread, distance)))
-            for place, total in zip(kept, combined(f, items, a, b), strict=True):
-                place.store(thread, total)
-
-        f.if_(f.cmp("slt", thread, f.const(distance)), join)
-        distance //= 2
-    f.barrier()
-    return [place.load(0) for place in kept]
-
-
-class _InShared:
-    """An accumulator of every thread, in shared memory as it is in registers."""
-
-    def __init__(self, f: Function, of: Element, threads: int) -> None:
-        self.f, self.of = f, of
-        stored = of.compute if of.compute.bits >= 8 else of.storage
-        self.bases = [f.shared_memory(threads, stored) for _ in range(2 if of.is_complex else 1)]
-
-    def store(self, at: Index, value: Lanes) -> None:
-        parts = value if isinstance(value, tuple) else (value,)
-        for base, part in zip(self.bases, parts, strict=True):
-            if part.type.bits < 8:
-                store(self.f, self.of, part, base, at)
-            else:
-                self.f.store(part, base, at)
-
-    def load(self, at: Index) -> Lanes:
-        if self.of.compute.bits < 8:
-            return load(self.f, self.of, self.bases[0], at)
-        loaded = [self.f.load(self.of.compute, base, at) for base in self.bases]
-        return (loaded[0], loaded[1]) if self.of.is_complex else loaded[0]
