@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.passes.buffers import inplace
-from stablehlo_py.passes.policy import Costs, FusionPolicy
+from stablehlo_py.passes.policy import Costs, EpilogueLimits, FusionPolicy
 
 COSTS = Costs(
     expensive_flops=20,
@@ -20,6 +20,9 @@ FUSION = FusionPolicy(
     body_ops=128,
     outputs=8,
     concatenated=8,
+    operand_views=frozenset(("broadcast", "convert", "reshape", "reverse", "slice", "transpose")),
+    # Arithmetic hides what an epilogue reads: it is read once, where the products are read many times.
+    epilogue=EpilogueLimits(inputs=6, streams=6, long_contraction=0, transposes=False),
     immediates={
         "reduce_general": lambda operands: operands // 2,
         "reduce_window": lambda operands: operands // 2,
