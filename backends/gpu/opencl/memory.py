@@ -7,8 +7,10 @@ happens behind the program.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -59,7 +61,9 @@ class OpenClMemory:
         self._staged: deque[tuple[Event, np.ndarray]] = deque()  # copies that the device may not have read yet
         self._staged_bytes = 0
 
-    def __del__(self) -> None:
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        if at_exit():  # globals are gone, and the blocks go with the process
+            return
         self._queue.opencl.release("clFinish", self._queue.handle)  # the copies outlive the commands that read them
         self._dispose([address for addresses in self._free.values() for address in addresses])
 
