@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 # What asks a process to end, and ends it on the spot unless it is handled.
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+_WHERE = str(Path(__file__).parent.parent)
 
 
 class Ended(BaseException):
@@ -54,3 +57,12 @@ def die_with_parent() -> None:
     """Let the kernel kill this process when the thread ends that started it: a child that computes without end does not
     notice that nobody waits for it. Linux."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def python_command(code: str) -> list[str]:
+    """The command that runs `code` in another Python: with this one's search path, and without what `site` would
+    import. Raises FileNotFoundError: this process does not know its interpreter."""
+    if not sys.executable:
+        raise FileNotFoundError(0, "this process does not know its Python interpreter")
+    path = f"import sys; sys.path[:] = {[_WHERE, *sys.path]!r}"
+    return [sys.executable, "-I", "-S", "-c", f"{path}; {code}"]

@@ -8,19 +8,20 @@ others). So every module gets a fresh process, and its numbers are checked.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import pickle
 import struct
 import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from typing import IO
 
+from stablehlo_py import forks
 from stablehlo_py.backends.gpu.older_llvm import for_older_llvm
 from stablehlo_py.backends.gpu.target import SPIRV64, GpuTarget
-from stablehlo_py.errors import InternalError, UnsupportedError
+from stablehlo_py.errors import InternalError, ResourceError, UnsupportedError
+from stablehlo_py.processes import die_with_parent, python_command
 
 # What SPIR-V may use beyond its core, as far as LLVM asks.
 SPIRV_EXTENSIONS = (
@@ -39,16 +40,17 @@ def machine_code(ir: str, target: GpuTarget) -> bytes:
     Raises:
         UnsupportedError: LLVM has no code for something in it.
         InternalError: it is no LLVM IR.
+        ResourceError: there can be no other process.
     """
     request = pickle.dumps((for_older_llvm(ir), target.architecture.triple, target.name, target.features))
     with _lock:
-        process = _server()
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            _send(process.stdin, request)
-            answer = _receive(process.stdout)
-        except BrokenPipeError:
-            answer = None
+        answer = _asked(request)
+        if answer is None:  # somebody has ended the process, perhaps long ago
+            answer = _asked(request)
+    if answer is None:
+        raise ResourceError(
+            "the process that compiles kernels was ended twice", remedy="free memory, or compile a smaller model"
+        )
     made, problem = pickle.loads(answer) if answer else (None, "")
     if problem:
         raise InternalError(f"LLVM refused the generated code for {target.name}: {problem}")
@@ -60,17 +62,62 @@ def machine_code(ir: str, target: GpuTarget) -> bytes:
     return made
 
 
-_lock = threading.Lock()
-_process: subprocess.Popen[bytes] | None = None
+_lock = forks.Lock()
+_process: subprocess.Popen[bytes] | None = None  # waits for modules
 
 
-def _server() -> subprocess.Popen[bytes]:
-    """The process that waits for modules; it ends with this one."""
+def _asked(request: bytes) -> bytes | None:
+    """The answer of the process that waits for modules; None where it ended without one."""
     global _process
-    if _process is None or _process.poll() is not None:
-        command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
-        _process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return _process
+    if _process is None:
+        _process = _started()
+    answer = None
+    try:
+        assert _process.stdin is not None and _process.stdout is not None
+        _send(_process.stdin, request)
+        answer = _receive(_process.stdout)
+    except BrokenPipeError:
+        pass
+    finally:
+        if answer is None:  # Ctrl-C, perhaps: the next request must not get what is left of this one's answer
+            _end()
+    return answer
+
+
+def _started() -> subprocess.Popen[bytes]:
+    # Raw pipes: they have no locks, which a forked child may find held. In a session of its own: Ctrl-C of a terminal
+    # is for this process to answer.
+    pipe = subprocess.PIPE
+    try:
+        command = python_command(f"from {__name__} import serve; serve()")
+        return subprocess.Popen(command, 0, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True)
+    except OSError as error:
+        reason = f"cannot start the process that compiles kernels: {error.strerror}"
+        raise ResourceError(reason, remedy="close other processes") from error
+
+
+@atexit.register
+def _end() -> None:
+    """End the process, if there is one."""
+    global _process
+    process, _process = _process, None
+    if process is not None:
+        with process:
+            process.kill()
+
+
+def _forget() -> None:
+    """In a forked child: the process is the parent's, and ends when the parent closes the pipe."""
+    global _process
+    if _process is not None:
+        assert _process.stdin is not None and _process.stdout is not None
+        _process.stdin.close()
+        _process.stdout.close()
+        _process.returncode = 0  # not this one's to wait for
+        _process = None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 # --- in the other process --------------------------------------------------------------------------------------------
@@ -83,9 +130,10 @@ def serve() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.set_option("", "--spirv-ext=" + ",".join(f"+{name}" for name in SPIRV_EXTENSIONS))
-    while (request := _receive(sys.stdin.buffer)) is not None:
-        answers = (_forked(request, attempt) for attempt in range(ATTEMPTS))
-        _send(sys.stdout.buffer, next((answer for answer in answers if answer), b""))
+    with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as written:
+        while (request := _receive(requests)) is not None:
+            answers = (_forked(request, attempt) for attempt in range(ATTEMPTS))
+            _send(written, next((answer for answer in answers if answer), b""))
 
 
 def _forked(request: bytes, attempt: int) -> bytes | None:
@@ -94,14 +142,15 @@ def _forked(request: bytes, attempt: int) -> bytes | None:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
+        die_with_parent()
         unused = [bytearray(977 * attempt) for _ in range(97 * attempt)]
-        with open(writing, "wb") as stream:
+        with open(writing, "wb", buffering=0) as stream:
             answer = _answer(*pickle.loads(request))
             if answer is not None:
                 _send(stream, answer)
         os._exit(len(unused) * 0)
     os.close(writing)
-    with open(reading, "rb") as stream:
+    with open(reading, "rb", buffering=0) as stream:
         answer = _receive(stream)
     os.waitpid(child, 0)
     return answer
@@ -164,15 +213,23 @@ def _results(words: memoryview) -> Iterator[int]:
 
 
 def _send(stream: IO[bytes], content: bytes) -> None:
-    stream.write(struct.pack("<q", len(content)) + content)
-    stream.flush()
+    rest = memoryview(struct.pack("<q", len(content)) + content)
+    while rest:
+        rest = rest[stream.write(rest) :]
 
 
 def _receive(stream: IO[bytes]) -> bytes | None:
     """None: there is no more."""
-    head = stream.read(8)
-    if len(head) < 8:
-        return None
-    (size,) = struct.unpack("<q", head)
-    content = stream.read(size)
-    return content if len(content) == size else None
+    head = _read(stream, 8)
+    return None if head is None else _read(stream, struct.unpack("<q", head)[0])
+
+
+def _read(stream: IO[bytes], size: int) -> bytes | None:
+    """So many bytes; None: the stream ends before."""
+    content = bytearray()
+    while len(content) < size:
+        part = stream.read(size - len(content))
+        if not part:
+            return None
+        content += part
+    return bytes(content)

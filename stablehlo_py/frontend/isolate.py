@@ -15,18 +15,17 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stablehlo_py import errors
 from stablehlo_py.errors import InternalError, LoadError, Problem, ResourceError, ShloError
 from stablehlo_py.frontend.frames import LENGTH, frame
 from stablehlo_py.interrupts import checkpoint
+from stablehlo_py.processes import python_command
 
 if TYPE_CHECKING:  # the tools' help does without MLIR
     from stablehlo_py.frontend.source import Source
@@ -40,7 +39,6 @@ _TICK_S = 0.1  # how soon Ctrl-C is answered
 _ERRORS = {each.code: each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ShloError)}
 _FROM_OUTSIDE = frozenset((signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
 _TRUST = "if you trust it, read it in this process: Options(isolate=False), --no-isolate"
-_WHERE = str(Path(errors.__file__).parent.parent)
 
 
 class _Ended(Exception):
@@ -228,14 +226,11 @@ def _fork(channel: socket.socket, stderr: int) -> int:
 
 
 def _spawn(channel: socket.socket, stderr: int) -> int:
-    """Start a Python that serves: with this one's search path, and without what `site` would import."""
-    if not sys.executable:
-        raise FileNotFoundError(0, "this process does not know its Python interpreter")
-    path = [_WHERE, *sys.path]
-    code = f"import sys; sys.path[:] = {path!r}; from stablehlo_py.frontend import worker; worker.main()"
+    """Start a Python that serves."""
+    command = python_command("from stablehlo_py.frontend import worker; worker.main()")
     return os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-I", "-S", "-c", code],
+        command[0],
+        command,
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_DUP2, channel.fileno(), 0),
