@@ -12,12 +12,12 @@ from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.common.sizes import size_table
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
-from stablehlo_py.backends.cpu.target import host_target
+from stablehlo_py.backends.cpu.target import host_target, required_features
 from stablehlo_py.backends.gpu.kernels import emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
-from stablehlo_py.backends.gpu.machine_code import machine_code
+from stablehlo_py.backends.gpu.machine_code import extensions, machine_code
 from stablehlo_py.backends.gpu.program import GpuProgram
-from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.backends.gpu.target import SPIRV64, GpuTarget
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.symint import SPECIALIZE
 from stablehlo_py.errors import Problem, UnsupportedError
@@ -57,6 +57,9 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     host = compile_units([Unit((ENTRY,), program.text(), tuple(program.externals().items()))])
     binary = machine_code(llvm_ir(text, target.architecture), target) if program.symbols else b""
     made.objects = [host, binary]
+    made.features = required_features(host_target())
+    if binary and target.architecture is SPIRV64:
+        made.features += extensions(binary)
     made.report = _report(module, kernels, made)
     return made
 

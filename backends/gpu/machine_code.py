@@ -202,14 +202,32 @@ def _numbers_are_unique(spirv: bytes) -> bool:
 
 
 def _results(words: memoryview) -> Iterator[int]:
-    at = 5  # behind the header
-    while at < len(words):
-        size, code = divmod(words[at], 1 << 16)
+    for code, at in _instructions(words):
         if code in _RESULT_FIRST:
             yield words[at + 1]
         elif code in _RESULT_SECOND:
             yield words[at + 2]
+
+
+def _instructions(words: memoryview) -> Iterator[tuple[int, int]]:
+    """What the instructions are, and where they begin."""
+    at = 5  # behind the header
+    while at < len(words):
+        size, code = divmod(words[at], 1 << 16)
+        yield code, at
         at += max(size, 1)
+
+
+# Capabilities (3.31) that not every device has, by the extension of OpenCL that says so.
+_EXTENSIONS = {9: "cl_khr_fp16", 10: "cl_khr_fp64", 12: "cl_khr_int64_base_atomics"}
+_OP_CAPABILITY = 17
+
+
+def extensions(spirv: bytes) -> tuple[str, ...]:
+    """The extensions of OpenCL that a device must have to run a module."""
+    words = memoryview(spirv).cast("I")
+    declared = [words[at + 1] for code, at in _instructions(words) if code == _OP_CAPABILITY]
+    return tuple(name for capability, name in _EXTENSIONS.items() if capability in declared)
 
 
 def _send(stream: IO[bytes], content: bytes) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stablehlo_py.backends.gpu.opencl import device as device_module
 from stablehlo_py.backends.gpu.opencl import library as library_module
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.opencl.library import Library
@@ -74,6 +75,15 @@ def driver(built_driver: FakeDriver) -> Iterator[FakeDriver]:
     built_driver.itself.fake_reset()
     yield built_driver
     assert (built_driver.live(), built_driver.misuses()) == ({}, 0)
+
+
+@pytest.fixture
+def fake_device(driver: FakeDriver, no_library: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    """The fake driver, which is that of this process."""
+    no_library.setattr(device_module, "_devices", {})
+    no_library.setenv(library_module.VARIABLE, driver.path)
+    yield driver
+    device_module._devices.clear()
 
 
 @pytest.fixture
