@@ -1,4 +1,4 @@
-"""Two libraries of OpenCL for tests: a fake driver that fails when it is told to, and what this machine has."""
+"""OpenCL for tests: a fake driver that fails when it is told to; a device that is there is in ../../conftest.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from stablehlo_py.backends.gpu.opencl import device as device_module
 from stablehlo_py.backends.gpu.opencl import library as library_module
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.opencl.library import Library
-from stablehlo_py.errors import ResourceError
 
 GCC = shutil.which("gcc") or shutil.which("cc")
 KINDS = ("contexts", "queues", "programs", "kernels", "events", "blocks")
@@ -93,15 +92,6 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     library_module.library.cache_clear()
     yield monkeypatch
     library_module.library.cache_clear()
-
-
-@pytest.fixture(scope="session")
-def real_device() -> Device:
-    """A device that is there."""
-    try:
-        return Device()
-    except ResourceError as error:
-        pytest.skip(error.reason)
 
 
 def _module(*arguments: str) -> bytes:
