@@ -9,7 +9,6 @@ others). So every module gets a fresh process, and its numbers are checked.
 from __future__ import annotations
 
 import atexit
-import itertools
 import os
 import pickle
 import struct
@@ -187,12 +186,8 @@ def _compiled(ir: str, triple: str, name: str, features: str) -> bytes:
 # SPIR-V 1.4, section 3.42: instructions whose result is their first operand; those where it is the second, behind its
 # type. Others have none, or are not used.
 _RESULT_FIRST = frozenset((7, 11, *range(19, 39), 248))
-_RESULT_SECOND = frozenset(
-    itertools.chain(
-        (1, 12, 54, 55, 57, 59, 61, 245),
-        *(range(*ends) for ends in ((41, 47), (48, 53), (65, 71), (77, 85), (109, 125), (126, 206), (227, 243))),
-    )
-)
+_SECOND = ((41, 47), (48, 53), (65, 71), (77, 85), (109, 125), (126, 206), (229, 243), (333, 367), (400, 404))
+_RESULT_SECOND = frozenset((1, 12, 54, 55, 57, 59, 61, 227, 245, 5631, 6035)).union(*(range(*ends) for ends in _SECOND))
 
 
 def _numbers_are_unique(spirv: bytes) -> bool:
