@@ -42,11 +42,12 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     Raises:
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
-    if is_grid(module):
-        raise UnsupportedError(f"the backend '{backend}' runs one process, which meets no other and no host")
-    if size_table(module) is not None:
-        raise UnsupportedError(f"the backend '{backend}' has no program for all shapes", remedy=SPECIALIZE)
     kernels = _kernels(module, target)
+    if is_grid(module):
+        raise UnsupportedError(
+            f"the backend '{backend}' runs one process, which meets no other",
+            remedy="compile for the processor: target='cpu'",
+        )
     program = GpuProgram(module, kernels, host_target().emitter)
     made = describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
@@ -74,6 +75,9 @@ def _text(kernels: dict[str, GpuKernel]) -> str:
 
 
 def _kernels(module: ir.Module, target: GpuTarget) -> dict[str, GpuKernel]:
+    """By the name of their fusion function. Raises UnsupportedError: as `compile_module`."""
+    if size_table(module) is not None:
+        raise UnsupportedError(f"there are no kernels for all shapes on {target.name}", remedy=SPECIALIZE)
     kernels: dict[str, GpuKernel] = {}
     failures: dict[str, Sequence[Problem]] = {}
     functions = fusions(module)
