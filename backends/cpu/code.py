@@ -59,7 +59,7 @@ class CpuCode(Code):
     """
 
     def __init__(self, program: CompiledProgram) -> None:
-        require_host(program, program.features)
+        _require_host(program)
         require_signature(program)
         require(program.arena_bytes, "a call of this model")
         self._program = program
@@ -176,15 +176,14 @@ class CpuCode(Code):
                 del error  # its traceback has this frame
 
 
-def require_host(program: CompiledProgram, features: Sequence[str]) -> None:
-    """Refuse what this machine cannot run, before it dies of an illegal instruction. `features` are those that the
-    code for the CPU needs. Raises LoadError."""
+def _require_host(program: CompiledProgram) -> None:
+    """Refuse what this machine cannot run, before it dies of an illegal instruction."""
     if program.machine != programs.this_machine():
         raise LoadError(
             f"this program was compiled for {program.machine}, this machine is {programs.this_machine()}",
             remedy="compile the model on the machine that runs it",
         )
-    missing = targets.missing_features(features)
+    missing = targets.missing_features(program.features)
     if missing:
         raise LoadError(
             f"this program was compiled for the CPU '{program.target}'; this one lacks {elided(missing)}",

@@ -9,8 +9,10 @@ others). So every module gets a fresh process, and its numbers are checked.
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import pickle
+import re
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -169,25 +171,40 @@ def _answer(ir: str, triple: str, name: str, features: str) -> bytes | None:
 def _compiled(ir: str, triple: str, name: str, features: str) -> bytes:
     import llvmlite.binding as llvm
 
-    cpu = "" if triple == SPIRV64.triple else name
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=3)
-    module = llvm.parse_assembly(ir)
-    module.triple, module.data_layout = triple, str(machine.target_data)
-    module.verify()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    tuning.loop_vectorization = tuning.slp_vectorization = False  # a thread computes scalars
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
-    if triple == SPIRV64.triple:
-        return machine.emit_object(module)
-    return machine.emit_assembly(module).encode()
+    is_spirv = triple == SPIRV64.triple
+    # For SPIR-V without LLVM's passes behind selection: they compute modulo 2^9 in integers of 9 bits, which the
+    # backend takes for wider ones. The driver's compiler has such passes of its own.
+    target = llvm.Target.from_triple(triple)
+    machine = target.create_target_machine(cpu="" if is_spirv else name, features=features, opt=0 if is_spirv else 3)
+    for speed_level in (2, 0):
+        module = llvm.parse_assembly(ir)
+        module.triple, module.data_layout = triple, str(machine.target_data)
+        module.verify()
+        tuning = llvm.create_pipeline_tuning_options(speed_level=speed_level)
+        tuning.loop_vectorization = tuning.slp_vectorization = False  # a thread computes scalars
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+        if not is_spirv:
+            return machine.emit_assembly(module).encode()
+        if _odd_integers(str(module)) <= _odd_integers(ir):
+            break
+    return machine.emit_object(module)
+
+
+def _odd_integers(ir: str) -> set[str]:
+    """The integer types of a module that no machine has."""
+    return set(re.findall(r"(?<![\w.%@$])i\d+\b", ir)) - {"i1", "i8", "i16", "i32", "i64"}
 
 
 # SPIR-V 1.4, section 3.42: instructions whose result is their first operand; those where it is the second, behind its
 # type. Others have none, or are not used.
 _RESULT_FIRST = frozenset((7, 11, *range(19, 39), 248))
-_SECOND = ((41, 47), (48, 53), (65, 71), (77, 85), (109, 125), (126, 206), (229, 243), (333, 367), (400, 404))
-_RESULT_SECOND = frozenset((1, 12, 54, 55, 57, 59, 61, 227, 245, 5631, 6035)).union(*(range(*ends) for ends in _SECOND))
+_RESULT_SECOND = frozenset(
+    itertools.chain(
+        (1, 12, 54, 55, 57, 59, 61, 245),
+        *(range(*ends) for ends in ((41, 47), (48, 53), (65, 71), (77, 85), (109, 125), (126, 206), (227, 243))),
+    )
+)
 
 
 def _numbers_are_unique(spirv: bytes) -> bool:
@@ -197,32 +214,14 @@ def _numbers_are_unique(spirv: bytes) -> bool:
 
 
 def _results(words: memoryview) -> Iterator[int]:
-    for code, at in _instructions(words):
+    at = 5  # behind the header
+    while at < len(words):
+        size, code = divmod(words[at], 1 << 16)
         if code in _RESULT_FIRST:
             yield words[at + 1]
         elif code in _RESULT_SECOND:
             yield words[at + 2]
-
-
-def _instructions(words: memoryview) -> Iterator[tuple[int, int]]:
-    """What the instructions are, and where they begin."""
-    at = 5  # behind the header
-    while at < len(words):
-        size, code = divmod(words[at], 1 << 16)
-        yield code, at
         at += max(size, 1)
-
-
-# Capabilities (3.31) that not every device has, by the extension of OpenCL that says so.
-_EXTENSIONS = {9: "cl_khr_fp16", 10: "cl_khr_fp64", 12: "cl_khr_int64_base_atomics"}
-_OP_CAPABILITY = 17
-
-
-def extensions(spirv: bytes) -> tuple[str, ...]:
-    """The extensions of OpenCL that a device must have to run a module."""
-    words = memoryview(spirv).cast("I")
-    declared = [words[at + 1] for code, at in _instructions(words) if code == _OP_CAPABILITY]
-    return tuple(name for capability, name in _EXTENSIONS.items() if capability in declared)
 
 
 def _send(stream: IO[bytes], content: bytes) -> None:

@@ -200,7 +200,9 @@ class Assembly:
         return value
 
     def const_lanes(self, numbers: Sequence[float], element: ScalarType) -> Value:
-        """A vector constant with one number per lane."""
+        """A vector constant with one number per lane; a scalar where there is one."""
+        if len(numbers) == 1:
+            return self.const(numbers[0], element)
         type_ = VectorType(len(numbers), element)
         lanes = [float_bits(number, element) if element.is_float else int(number) for number in numbers]
         return self._once((*lanes, type_), type_, self.emit.constant_lanes, lanes, type_)

@@ -40,11 +40,7 @@ class CompiledModel(ABC):
     inputs: tuple[Spec, ...]
     outputs: tuple[Spec, ...]
     _leaves: Leaves | None  # of the call that it was exported from
-
-    @property
-    @abstractmethod
-    def _placement(self) -> Placement:
-        """Of its buffers."""
+    _placement: Placement  # of its buffers
 
     @property
     @abstractmethod

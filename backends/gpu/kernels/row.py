@@ -21,7 +21,7 @@ from stablehlo_py.backends.common.reduction import (
     reduction_levels,
     reductions,
 )
-from stablehlo_py.backends.gpu.kernels import loop
+from stablehlo_py.backends.gpu.kernels import column, loop
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -33,6 +33,7 @@ from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements, shape
 
 MOST_THREADS = 256
+FEW_ROWS, LONG_ROW = 64, 1 << 14  # more than one block for a row
 
 
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
@@ -48,9 +49,13 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
         return GpuKernel((), {})
     if columns in (0, 1):  # nothing to combine
         return loop.emit(fusion, target)
+    levels = reduction_levels(items)
+    is_long = len(levels) == 1 and rows < FEW_ROWS and columns >= LONG_ROW
+    if is_long and all(num_elements(value) == rows for value in fusion.outputs):
+        return column.emit(fusion, target)
     threads = min(MOST_THREADS, max(target.subgroup, 1 << (columns - 1).bit_length()))
     f = kernel_function(fusion, target, fusion.name, threads)
-    _emit_row(f, fusion, target, (rows, columns), reduction_levels(items), threads)
+    _emit_row(f, fusion, target, (rows, columns), levels, threads)
     f.ret()
     return GpuKernel.of([(f, rows)])
 

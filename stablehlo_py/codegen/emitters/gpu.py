@@ -17,6 +17,7 @@ from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import I1, I32, I64, PTR, ScalarType, Space, Type, Value, pointer
 
 GLOBAL, SHARED = 1, 3  # numbers of address spaces, the same on all machines
+_OF_PREDICATES = {"umax": "or", "umin": "and", "smax": "and", "smin": "or"}  # true is -1 where it has a sign
 _MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
 
 
@@ -166,6 +167,8 @@ class SpirvEmitter(GpuEmitter):
         # LLVM makes fmax and fmin of these, which lose NaN.
         if name in ("maximum", "minimum"):
             return self._extremum(name == "maximum", *operands)
+        if operands[0].type.element == I1 and name in _OF_PREDICATES:  # OpenCL has none of Booleans
+            return self.binary(_OF_PREDICATES[name], *operands)
         return super().intrinsic(name, operands, result)
 
     def _extremum(self, is_maximum: bool, a: Value, b: Value) -> str:

@@ -1,0 +1,104 @@
+"""Every template of the GPUs at several shapes, run on an OpenCL device, next to the CPU's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import stablehlo_py as shlo
+
+OPTIONS = shlo.Options(cache_dir=None, threads=1)
+RANDOM = np.random.default_rng(0)
+
+
+def floats(*sizes: int, dtype: str = "float32") -> np.ndarray:
+    """Normally distributed numbers."""
+    return RANDOM.standard_normal(sizes).astype(dtype)
+
+
+@pytest.fixture(autouse=True)
+def _device(real_device: object) -> None:
+    """Skips where there is no device."""
+
+
+def check(function: Callable[..., object], *arrays: np.ndarray, kind: str, tolerance: float = 1e-5) -> None:
+    """A function of JAX gives what the CPU's program gives, the same bits in every call, by a kernel of a kind."""
+    text = jax.jit(function).lower(*arrays).as_text()
+    executable = shlo.compile(text, target="opencl", options=OPTIONS)
+    assert kind in executable.report()
+    wanted = shlo.compile(text, options=OPTIONS)(*arrays)
+    first, again = executable(*arrays), executable(*arrays)
+    for a, b, c in zip(first, again, wanted, strict=True):
+        assert a.tobytes() == b.tobytes()
+        np.testing.assert_allclose(
+            a.astype(np.complex128), c.astype(np.complex128), rtol=tolerance, atol=tolerance * 30, equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("sizes", [(1,), (7, 3), (300, 300), (5, 1, 64)])
+def test_elementwise(sizes: tuple[int, ...]) -> None:
+    check(lambda x, y: (jnp.exp(x) * y, x > y, jnp.flip(x, 0)), floats(*sizes), floats(*sizes), kind="loop")
+
+
+@pytest.mark.parametrize("sizes", [(4, 64), (16, 1024), (256, 1024)])
+def test_indices_of_several_trips(sizes: tuple[int, int]) -> None:
+    """LLVM once computed indices modulo 2^9 in integers of 9 bits, which SPIR-V does not have."""
+    check(lambda x: lax.associative_scan(jnp.add, x, axis=1), floats(*sizes), kind="loop", tolerance=0)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (2, 1000), (1000, 33), (1, 100_000)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "int32"])
+def test_rows(sizes: tuple[int, int], dtype: str) -> None:
+    x = (floats(*sizes) * 3).astype(dtype)
+    check(
+        lambda x: x - jnp.sum(x, axis=1, keepdims=True), x, kind="row", tolerance=1e-4 if dtype != "float16" else 1e-2
+    )
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (4, 1000), (100, 333)])
+def test_two_levels_of_reductions(sizes: tuple[int, int]) -> None:
+    check(lambda x: jax.nn.softmax(x, axis=1), floats(*sizes), kind="row")
+    check(lambda x: (x > 2.9).any(axis=1, keepdims=True) & (x > 0), floats(*sizes), kind="row")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axes"),
+    [
+        ((3, 5), (0,)),
+        ((1000, 7), (0,)),
+        ((5, 33, 40), (0, 1)),
+        ((5, 33, 40), (0, 2)),
+        ((70_000, 3), (0,)),
+        ((3, 70_000), (1,)),
+        ((300_000,), (0,)),
+        ((513, 257), (0,)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "bool", "complex64"])
+def test_columns_and_long_rows(sizes: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+    x = floats(*sizes)
+    trailing = axes == tuple(range(len(sizes)))[-len(axes) :]
+    kind = "row" if trailing else "column"  # few long rows are the work of the template of columns
+    if dtype == "bool":
+        check(lambda x: jnp.any(x > 2.9, axis=axes), x, kind=kind)
+    else:
+        check(lambda x: jnp.sum(x, axis=axes) * 2, x.astype(dtype), kind=kind, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 64), (100, 70, 33), (33, 65, 9), (17, 500, 40), (512, 512, 128)])
+def test_products(m: int, n: int, k: int) -> None:
+    a, b, bias = floats(m, k), floats(k, n), floats(n)
+    check(lambda a, b, bias: jax.nn.relu(a @ b + bias), a, b, bias, kind="dot")
+    check(lambda a, b: b.T @ a.T, a, b, kind="dot")
+    check(lambda a, b: (a @ b).astype("bfloat16"), a.astype("float16"), b.astype("float16"), kind="dot", tolerance=1e-2)
+
+
+def test_batches_of_products_of_views() -> None:
+    a, b = floats(3, 4, 40, 16), floats(3, 50, 4, 16)
+    check(lambda a, b: jnp.einsum("bhqd,bkhd->bhqk", a, b) * 0.5, a, b, kind="dot")
+    check(lambda a, b: jnp.einsum("bhqd,bkhd->bhqk", a, b), a.astype("int32"), b.astype("int32"), kind="dot")
