@@ -145,25 +145,31 @@ def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _La
             return
         sequence, at = _interleaved(f, words), f.imul(first, layout.words)
 
+        def put(to: Value, at: Index) -> None:
+            for number, part in enumerate(sequence):
+                f.store(part, to, f.iadd(at, number))
+
         def some() -> None:
-            f.store(sequence, buffer)
+            put(buffer, 0)
             left = f.imul(f.isub(layout.kept or 0, at), stored.bits // 8)
             f.copy_memory(f.gep(out, at, stored), buffer, left)
 
         whole = f.cmp("sle", f.index(f.iadd(at, lanes * layout.words)), f.index(layout.kept))
-        f.if_(whole, lambda: f.store(sequence, out, at), some)
+        f.if_(whole, lambda: put(out, at), some)
 
     f.loop(f.begin, f.end, 1, group)
 
 
-def _interleaved(f: Function, words: list[Value]) -> Value:
-    """Word 0 of lane 0, word 1 of lane 0, ..., word 0 of lane 1, ..."""
+def _interleaved(f: Function, words: list[Value]) -> list[Value]:
+    """Word 0 of lane 0, word 1 of lane 0, ..., word 0 of lane 1, ...: one vector, or the words of one lane."""
     lanes = words[0].type.lanes
+    if lanes == 1:
+        return words
     pairs = [types.interleave(f, a, b) for a, b in zip(words[0::2], words[1::2], strict=True)]
     if len(pairs) == 1:
-        return pairs[0]
+        return pairs
     order = [2 * (i // 4) + i % 2 + 2 * lanes * (i % 4 // 2) for i in range(4 * lanes)]
-    return f.shuffle(pairs[0], pairs[1], order)
+    return [f.shuffle(pairs[0], pairs[1], order)]
 
 
 def _scatter(f: Function, words: list[Value], buffer: Value, out: Value, first: Index, layout: _Layout) -> None:

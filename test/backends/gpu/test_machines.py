@@ -1,0 +1,125 @@
+"""Every template makes machine code for every machine: a fusion of each kind, in all kinds of elements."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from stablehlo_py.backends.common.fusion import fusions
+from stablehlo_py.backends.common.llvm_ir import llvm_ir
+from stablehlo_py.backends.cpu.kernels import KINDS
+from stablehlo_py.backends.gpu.compile import _kernels, _text
+from stablehlo_py.backends.gpu.machine_code import machine_code
+from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
+from stablehlo_py.compiler import run_stages
+from stablehlo_py.dialect.attributes import FUSION
+from stablehlo_py.dialect.ops.grid import TRANSFERS
+from stablehlo_py.frontend.load import load
+
+Case = tuple[Any, ...]  # the function, then sizes and elements of each argument
+# Kinds that wait for others, call functions of the host, or that no policy of a GPU forms; templates of custom calls.
+ELSEWHERE = {*TRANSFERS, "exchange", "random_state", "custom_call", "straight_line", "straight_line_loop"}
+ELSEWHERE |= {"sparse_product", "tridiagonal_perturbed"}
+
+
+def _argmax(x: jax.Array) -> object:
+    return jnp.argmax(x, 1), jnp.max(x, 0)
+
+
+def _windows(x: jax.Array) -> object:
+    """Of two operands, with a combiner that is none of the simple ones."""
+
+    def larger(a: tuple[jax.Array, ...], b: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        first = a[0] > b[0]
+        return jnp.where(first, a[0], b[0]), jnp.where(first, a[1], b[1])
+
+    return lax.reduce_window((x, x * 2), (jnp.float32(0), jnp.float32(1)), larger, (2, 3), (1, 2), "VALID")
+
+
+def _pool_gradient(x: jax.Array) -> object:
+    def pooled(x: jax.Array) -> jax.Array:
+        return lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID").sum()
+
+    return jax.grad(pooled)(x)
+
+
+def _bits(state: jax.Array) -> object:
+    return lax.rng_bit_generator(state, (5, 7), algorithm=lax.RandomAlgorithm.RNG_PHILOX)
+
+
+F, SQUARE = ((12, 40), "f4"), ((3, 9, 9), "f4")
+CASES: dict[str, Case] = {
+    "loop": (lambda x, y: jnp.tanh(x) + y.T[::-1], F, ((40, 12), "f4")),
+    "loop-f16": (lambda x: jnp.exp(x) * 2, ((9,), "f2")),
+    "loop-bf16": (lambda x: jnp.maximum(x.astype(jnp.bfloat16), 0) + jnp.bfloat16(1), F),
+    "loop-f8": (lambda x: x.astype(jnp.float8_e4m3fn).astype(jnp.float32), F),
+    "loop-f64": (lambda x: jnp.power(x, jnp.sin(x)), ((9,), "f8")),
+    "loop-c64": (lambda x: jnp.exp(x) / (x + 1), ((9,), "c8")),
+    "loop-i8": (lambda x, y: (x + y) // 3, ((9,), "i1"), ((9,), "i1")),
+    "loop-i64": (lambda x: lax.population_count(x) * lax.clz(x) % 7, ((9,), "i8")),
+    "loop-bool": (lambda x, y: jnp.where(x, y, ~x & y), ((9,), "?"), ((9,), "?")),
+    "gather": (lambda x, i: x[i], F, ((5,), "i4")),
+    "row": (jax.nn.softmax, F),
+    "row-bf16": (lambda x: x.astype(jnp.bfloat16).sum(1), F),
+    "row-c64": (lambda x: x.sum(1), ((5, 33), "c8")),
+    "row-bool": (lambda x: x.any(1), ((5, 33), "?")),
+    "column": (lambda x: x.sum(0), F),
+    "column-f16": (lambda x: x.max(0), ((70, 5), "f2")),
+    "dot": (lambda x, y: jax.nn.relu(x @ y), F, ((40, 6), "f4")),
+    "dot-bf16": (lambda x, y: x.astype(jnp.bfloat16) @ y.astype(jnp.bfloat16), F, ((40, 6), "f4")),
+    "dot-i8": (lambda x, y: lax.dot(x, y, preferred_element_type=jnp.int32), ((4, 9), "i1"), ((9, 5), "i1")),
+    "dot-c64": (jnp.matmul, ((4, 9), "c8"), ((9, 5), "c8")),
+    "convolution": (
+        lambda x, w: lax.conv_general_dilated(x, w, (2, 2), "SAME"),
+        ((1, 3, 8, 8), "f4"),
+        ((4, 3, 3, 3), "f4"),
+    ),
+    "in_place_update": (lambda x, y, i: lax.dynamic_update_slice(x + 1, y, (i, i)), F, ((2, 40), "f4"), ((), "i4")),
+    "reduce_general": (_argmax, F),
+    "reduce_window": (lambda x: jnp.cumsum(x, 1), F),
+    "reduce_window-2": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (1, 1), "SAME"), F),
+    "reduce_window_general": (_windows, F),
+    "select_and_scatter": (_pool_gradient, F),
+    "scatter": (lambda x, i, y: x.at[i].add(y), F, ((5,), "i4"), ((5, 40), "f4")),
+    "sort": (lambda x: jnp.sort(x, 0), F),
+    "sort-2": (lambda x, y: lax.sort((x, y), num_keys=2), F, ((12, 40), "i4")),
+    "top_k": (lambda x: lax.top_k(x, 3), F),
+    "fft": (jnp.fft.fft, ((3, 12), "c8")),
+    "fft-real": (lambda x: jnp.fft.irfft(jnp.fft.rfft(x)), ((3, 14), "f4")),
+    "fft-f64": (jnp.fft.fft, ((2, 7), "c16")),
+    "rng_bit_generator": (_bits, ((2,), "u8")),
+    "cholesky": (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), SQUARE),
+    "triangular_solve": (lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), SQUARE, SQUARE),
+}
+
+
+@cache
+def module(name: str) -> object:
+    """A case, scheduled: by the policy that all GPUs have."""
+    function, *arguments = CASES[name]
+    with jax.enable_x64(True):
+        specs = [jax.ShapeDtypeStruct(sizes, np.dtype(dtype)) for sizes, dtype in arguments]
+        exported = jax.export.export(jax.jit(function))(*specs)
+    return run_stages(load(exported), "", "scheduled", target="opencl")
+
+
+@pytest.mark.parametrize("target", [OPENCL, SM_90, GFX942], ids=lambda target: target.name)
+@pytest.mark.parametrize("name", CASES)
+def test_machine_code(name: str, target: GpuTarget) -> None:
+    kernels = _kernels(module(name), target)
+    symbols = [launch.symbol for kernel in kernels.values() for launch in kernel.launches]
+    made = machine_code(llvm_ir(_text(kernels), target.architecture), target)
+    assert symbols and all(symbol.encode() in made for symbol in symbols)
+
+
+def test_every_kind_has_a_case() -> None:
+    seen = {function.attributes[FUSION].value for name in CASES for function in fusions(module(name))}
+    assert set(KINDS) - ELSEWHERE - seen == set(), "kinds without a case"
+    assert not seen & ELSEWHERE
