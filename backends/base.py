@@ -39,6 +39,11 @@ class Code(Protocol):
         return None
 
     @property
+    def is_lost(self) -> bool:
+        """Whether its device is gone, with what was in its memory: then the program has to be loaded anew."""
+        return False
+
+    @property
     def entry(self) -> Entry | None:
         """The program as a C function; None: it is none."""
         return None

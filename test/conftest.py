@@ -6,14 +6,36 @@ import signal
 import sys
 import zlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.opencl.device import Device
 
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of Ctrl-C
 # need what a terminal gives.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--gpu", action="store_true", help="tests that need an OpenCL device fail where there is none")
+
+
+@pytest.fixture(scope="session")
+def real_device(request: pytest.FixtureRequest) -> Device:
+    """A device that is there: OpenCL's first."""
+    from stablehlo_py.backends.gpu.opencl.device import Device
+    from stablehlo_py.errors import ResourceError
+
+    try:
+        return Device()
+    except ResourceError as error:
+        if request.config.getoption("gpu"):
+            raise
+        pytest.skip(error.reason)
 
 
 @pytest.fixture(autouse=True)

@@ -59,7 +59,7 @@ class CpuCode(Code):
     """
 
     def __init__(self, program: CompiledProgram) -> None:
-        _require_host(program)
+        require_host(program, program.features)
         require_signature(program)
         require(program.arena_bytes, "a call of this model")
         self._program = program
@@ -176,14 +176,15 @@ class CpuCode(Code):
                 del error  # its traceback has this frame
 
 
-def _require_host(program: CompiledProgram) -> None:
-    """Refuse what this machine cannot run, before it dies of an illegal instruction."""
+def require_host(program: CompiledProgram, features: Sequence[str]) -> None:
+    """Refuse what this machine cannot run, before it dies of an illegal instruction. `features` are those that the
+    code for the CPU needs. Raises LoadError."""
     if program.machine != programs.this_machine():
         raise LoadError(
             f"this program was compiled for {program.machine}, this machine is {programs.this_machine()}",
             remedy="compile the model on the machine that runs it",
         )
-    missing = targets.missing_features(program.features)
+    missing = targets.missing_features(features)
     if missing:
         raise LoadError(
             f"this program was compiled for the CPU '{program.target}'; this one lacks {elided(missing)}",

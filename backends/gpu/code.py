@@ -4,39 +4,46 @@ from __future__ import annotations
 
 import array
 import ctypes
-import threading
 from collections.abc import Iterable, Sequence
 
 from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.cpu import host
+from stablehlo_py.backends.cpu.code import require_host
 from stablehlo_py.backends.cpu.objects import NativeCode
 from stablehlo_py.backends.gpu.opencl.device import Device, device
-from stablehlo_py.backends.gpu.opencl.memory import OpenClMemory
+from stablehlo_py.backends.gpu.opencl.memory import OpenClAllocation, OpenClMemory
 from stablehlo_py.backends.gpu.opencl.queue import Event
 from stablehlo_py.backends.gpu.program import FIELDS
+from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.entry import Call
+from stablehlo_py.runtime.memory_plan import arena_entries
 from stablehlo_py.runtime.program import CompiledProgram
 
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 # Divisions and square roots are right to the last bit, as on CPUs.
 BUILD_OPTIONS = "-cl-fp32-correctly-rounded-divide-sqrt"
+_EXTENSION = "cl_"  # how the names of extensions begin
+_LARGEST = 3  # values of the arena that a message names
+_STATUS = FIELDS.index("status")
 
 
 class OpenClCode(Code):
     """A program on a device. Calls are thread-safe: the host asks for one after the other, in the device's order.
 
     Raises:
-        LoadError: the device does not take the code.
+        LoadError: the device does not take the code, or it is for another machine.
         ResourceError: there is no device, or no memory for a call.
     """
 
     def __init__(self, program: CompiledProgram, on: Device | None = None) -> None:
+        extensions = [name for name in program.features if name.startswith(_EXTENSION)]
+        require_host(program, [name for name in program.features if name not in extensions])
         self._device = on or device()
+        self._device.description.require_extensions(extensions)
         self._native = NativeCode(program.objects[:1])
         self._built = self._device.build(program.objects[1], BUILD_OPTIONS) if program.objects[1] else None
         self._kernels = _table(self._built.kernel(symbol) if self._built else 0 for symbol in program.kernels)
         memory = self._device.memory
-        self._arena = memory.allocate(program.arena_bytes)
+        self._arena = _arena(program, memory)
         self._held = []
         for constant in program.constants:
             self._held.append(memory.allocate(constant.nbytes))
@@ -47,9 +54,11 @@ class OpenClCode(Code):
         values = {
             "queue": self._queue.handle,
             "kernels": self._kernels.buffer_info()[0],
+            "last": self._queue.last.buffer_info()[0],
             "set_argument": address("clSetKernelArgSVMPointer"),
             "enqueue": address("clEnqueueNDRangeKernel"),
             "copy": address("clEnqueueSVMMemcpy"),
+            "release": address("clReleaseEvent"),
         }
         self._driver = _table(values.get(field, 0) for field in FIELDS)
         self._inputs, self._outputs = (_table([0] * len(specs)) for specs in (program.inputs, program.outputs))
@@ -64,29 +73,50 @@ class OpenClCode(Code):
         entry = self._native.address("shlo_main")
         self._interrupts = host.interrupts() if program.loops else None
         self._guarded = host.Guarded(entry, ctypes.addressof(self._call))
-        self._lock = threading.Lock()
 
     @property
     def memory(self) -> OpenClMemory:
         """The device's."""
         return self._device.memory
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event:
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device has said that it is not there any more."""
+        return self._queue.is_lost
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call."""
-        with self._lock:
+        queue = self._queue
+        queue.opencl.require()  # before the lock, which another thread may have held when this process was forked
+        with queue.lock:
             self._inputs[: len(inputs)] = array.array("q", inputs)
             self._outputs[: len(outputs)] = array.array("q", outputs)
             if self._interrupts is not None:
                 self._call.interrupt = self._interrupts.of_this_thread()
             _, error = self._guarded.run()
-            status = self._driver[FIELDS.index("status")]
-            self._driver[FIELDS.index("status")] = 0
+            status, self._driver[_STATUS] = self._driver[_STATUS], 0
             if error is not None:
-                raise error
-            self._queue.check(status, "a call")
-            return self._queue.marker()
+                try:
+                    raise error
+                finally:
+                    del error  # its traceback has this frame
+            queue.check(status, "a call")
+            return queue.last_event()
 
 
 def _table(numbers: Iterable[int]) -> array.array[int]:
     """64-bit numbers (pointers, handles) where native code finds them."""
     return array.array("q", numbers) or array.array("q", [0])
+
+
+def _arena(program: CompiledProgram, memory: OpenClMemory) -> OpenClAllocation:
+    """Memory for a call. Raises ResourceError: it is not to be had; what takes most of it is named."""
+    try:
+        return memory.allocate(program.arena_bytes)
+    except ResourceError as error:
+        entries = [str(entry) for entry in arena_entries(program, {})[:_LARGEST]]
+        listed = f"; the largest: {'; '.join(entries)}" if entries else ""
+        raise ResourceError(
+            f"the intermediate values of a call take {program.arena_bytes} bytes at their peak: {error.reason}{listed}",
+            remedy=error.remedy,
+        ) from error

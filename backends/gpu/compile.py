@@ -12,12 +12,12 @@ from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.common.sizes import size_table
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
-from stablehlo_py.backends.cpu.target import host_target
+from stablehlo_py.backends.cpu.target import host_target, required_features
 from stablehlo_py.backends.gpu.kernels import emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
-from stablehlo_py.backends.gpu.machine_code import machine_code
+from stablehlo_py.backends.gpu.machine_code import extensions, machine_code
 from stablehlo_py.backends.gpu.program import GpuProgram
-from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.backends.gpu.target import SPIRV64, GpuTarget
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.symint import SPECIALIZE
 from stablehlo_py.errors import Problem, UnsupportedError
@@ -42,11 +42,12 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     Raises:
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
-    if is_grid(module):
-        raise UnsupportedError(f"the backend '{backend}' runs one process, which meets no other and no host")
-    if size_table(module) is not None:
-        raise UnsupportedError(f"the backend '{backend}' has no program for all shapes", remedy=SPECIALIZE)
     kernels = _kernels(module, target)
+    if is_grid(module):
+        raise UnsupportedError(
+            f"the backend '{backend}' runs one process, which meets no other",
+            remedy="compile for the processor: target='cpu'",
+        )
     program = GpuProgram(module, kernels, host_target().emitter)
     made = describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
@@ -57,6 +58,9 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     host = compile_units([Unit((ENTRY,), program.text(), tuple(program.externals().items()))])
     binary = machine_code(llvm_ir(text, target.architecture), target) if program.symbols else b""
     made.objects = [host, binary]
+    made.features = required_features(host_target())
+    if binary and target.architecture is SPIRV64:
+        made.features += extensions(binary)
     made.report = _report(module, kernels, made)
     return made
 
@@ -71,6 +75,9 @@ def _text(kernels: dict[str, GpuKernel]) -> str:
 
 
 def _kernels(module: ir.Module, target: GpuTarget) -> dict[str, GpuKernel]:
+    """By the name of their fusion function. Raises UnsupportedError: as `compile_module`."""
+    if size_table(module) is not None:
+        raise UnsupportedError(f"there are no kernels for all shapes on {target.name}", remedy=SPECIALIZE)
     kernels: dict[str, GpuKernel] = {}
     failures: dict[str, Sequence[Problem]] = {}
     functions = fusions(module)

@@ -9,7 +9,6 @@ others). So every module gets a fresh process, and its numbers are checked.
 from __future__ import annotations
 
 import atexit
-import itertools
 import os
 import pickle
 import re
@@ -199,12 +198,8 @@ def _odd_integers(ir: str) -> set[str]:
 # SPIR-V 1.4, section 3.42: instructions whose result is their first operand; those where it is the second, behind its
 # type. Others have none, or are not used.
 _RESULT_FIRST = frozenset((7, 11, *range(19, 39), 248))
-_RESULT_SECOND = frozenset(
-    itertools.chain(
-        (1, 12, 54, 55, 57, 59, 61, 245),
-        *(range(*ends) for ends in ((41, 47), (48, 53), (65, 71), (77, 85), (109, 125), (126, 206), (227, 243))),
-    )
-)
+_SECOND = ((41, 47), (48, 53), (65, 71), (77, 85), (109, 125), (126, 206), (229, 243), (333, 367), (400, 404))
+_RESULT_SECOND = frozenset((1, 12, 54, 55, 57, 59, 61, 227, 245, 5631, 6035)).union(*(range(*ends) for ends in _SECOND))
 
 
 def _numbers_are_unique(spirv: bytes) -> bool:
@@ -214,14 +209,32 @@ def _numbers_are_unique(spirv: bytes) -> bool:
 
 
 def _results(words: memoryview) -> Iterator[int]:
-    at = 5  # behind the header
-    while at < len(words):
-        size, code = divmod(words[at], 1 << 16)
+    for code, at in _instructions(words):
         if code in _RESULT_FIRST:
             yield words[at + 1]
         elif code in _RESULT_SECOND:
             yield words[at + 2]
+
+
+def _instructions(words: memoryview) -> Iterator[tuple[int, int]]:
+    """What the instructions are, and where they begin."""
+    at = 5  # behind the header
+    while at < len(words):
+        size, code = divmod(words[at], 1 << 16)
+        yield code, at
         at += max(size, 1)
+
+
+# Capabilities (3.31) that not every device has, by the extension of OpenCL that says so.
+_EXTENSIONS = {9: "cl_khr_fp16", 10: "cl_khr_fp64", 12: "cl_khr_int64_base_atomics"}
+_OP_CAPABILITY = 17
+
+
+def extensions(spirv: bytes) -> tuple[str, ...]:
+    """The extensions of OpenCL that a device must have to run a module."""
+    words = memoryview(spirv).cast("I")
+    declared = [words[at + 1] for code, at in _instructions(words) if code == _OP_CAPABILITY]
+    return tuple(name for capability, name in _EXTENSIONS.items() if capability in declared)
 
 
 def _send(stream: IO[bytes], content: bytes) -> None:

@@ -20,8 +20,9 @@ from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED
 
-#: What `shlo_call.stream` points to: addresses and handles, and the first error, 0 as long as there is none.
-FIELDS = ("queue", "kernels", "set_argument", "enqueue", "copy", "status")
+#: What `shlo_call.stream` points to: addresses and handles, and the first error, 0 as long as there is none. `last` is
+#: the address of the event of the last command (`Queue.last`), which every command waits for and takes the place of.
+FIELDS = ("queue", "kernels", "last", "set_argument", "enqueue", "copy", "release", "status")
 LAUNCH, COPY = "shlo_launch", "shlo_copy"
 MOST_OPERANDS = 512
 
@@ -72,6 +73,7 @@ class GpuProgram(NativeProgram):
         size = byte_size(type_)
         stored = ScalarType(f"i{8 * size}", 8 * size)
         place = f.alloca(1, stored)
+        f.store(f.const(0, stored), place)  # what it is where the driver has failed: nothing is left to chance
         f.call(COPY, [f.caller, place, self.pointer(value), f.const(size), f.const(1, I32)])
         loaded = f.load(stored, place)
         return f.cmp("ne", loaded, f.const(0, I8)) if type_.width == 1 else loaded
@@ -101,6 +103,7 @@ def _launch(emitter: Emitter) -> Function:
     """shlo_launch(caller, operands, kernel, threads of all blocks, threads of a block, number of operands)."""
     parameters = [("caller", PTR), ("operands", PTR), ("kernel", I64), ("all", I64), ("block", I64), ("count", I64)]
     f = Function(LAUNCH, parameters, emitter, private=True)
+    _end_if_failed(f)
     kernel = f.load(PTR, _field(f, "kernels"), f.kernel)
     set_argument = _field(f, "set_argument")
 
@@ -108,12 +111,12 @@ def _launch(emitter: Emitter) -> Function:
         _checked(f, f.call_pointer(set_argument, [kernel, f.cast("trunc", i, I32), f.load(PTR, f.operands, i)], I32))
 
     f.loop(0, f.count, 1, argument)
+    _end_if_failed(f)  # the arguments may be those of another launch
     everything, block = f.alloca(1, I64), f.alloca(1, I64)
     f.store(f.all, everything)
     f.store(f.block, block)
-    null, one, none = f.null(), f.const(1, I32), f.const(0, I32)
-    operands = [_field(f, "queue"), kernel, one, null, everything, block, none, null, null]
-    _checked(f, f.call_pointer(_field(f, "enqueue"), operands, I32))
+    null = f.null()
+    _enqueue(f, "enqueue", [_field(f, "queue"), kernel, f.const(1, I32), null, everything, block])
     f.ret()
     return f
 
@@ -122,11 +125,30 @@ def _copy(emitter: Emitter) -> Function:
     """shlo_copy(caller, target, source, bytes, whether to wait for it)."""
     parameters = [("caller", PTR), ("target", PTR), ("source", PTR), ("bytes", I64), ("waits", I32)]
     f = Function(COPY, parameters, emitter, private=True)
-    null = f.null()
-    operands = [_field(f, "queue"), f.waits, f.target, f.source, f.bytes, f.const(0, I32), null, null]
-    _checked(f, f.call_pointer(_field(f, "copy"), operands, I32))
+    _end_if_failed(f)
+    _enqueue(f, "copy", [_field(f, "queue"), f.waits, f.target, f.source, f.bytes])
     f.ret()
     return f
+
+
+def _end_if_failed(f: Function) -> None:
+    """Return where the driver has failed: what comes after would work on what is not there."""
+    f.ret_if(f.cmp("ne", _field(f, "status", I64), f.const(0)))
+
+
+def _enqueue(f: Function, function: str, operands: Sequence[Value]) -> None:
+    """Ask for a command behind the last one. The queue is in order, so it waits for nothing new; but one that waits for
+    a command that failed fails itself (OpenCL 3.0, 5.11), and a device need not stop for that by itself."""
+    last, made = _field(f, "last"), f.alloca(1, PTR)
+    before = f.load(PTR, last)
+    f.store(f.null(), made)
+    is_first = f.is_null(before)
+    events = [f.select(is_first, f.const(0, I32), f.const(1, I32)), f.select(is_first, f.null(), last), made]
+    _checked(f, f.call_pointer(_field(f, function), [*operands, *events], I32))
+    f.ret_if(f.is_null(f.load(PTR, made)))  # one that was waited for may have failed, and have an event
+    f.store(f.load(PTR, made), last)
+    f.ret_if(is_first)
+    f.call_pointer(_field(f, "release"), [before], I32)
 
 
 def _checked(f: Function, status: Value | None) -> None:

@@ -260,6 +260,11 @@ class Placement:
         """Refuse what is no buffer for this input. Raises ArgumentError."""
         buffer._require()
         if buffer._space is not self.space:
+            if self.space is not None and buffer._place() == f"{self.space.name} memory of {self.space.device}":
+                raise ArgumentError(
+                    f"the buffer of {buffer.spec.name} was in {buffer._place()}, and is gone: the device was lost",
+                    remedy="put() the array again",
+                )
             raise ArgumentError(
                 f"the buffer of {buffer.spec.name} is in {buffer._place()}, where the program does not run",
                 remedy="put() the array with this executable",

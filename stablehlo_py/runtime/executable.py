@@ -11,7 +11,7 @@ import numpy as np
 from stablehlo_py.boundary import as_shlo_error, guards_itself, is_expected, public
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import convert
-from stablehlo_py.runtime.buffer import Buffer
+from stablehlo_py.runtime.buffer import Buffer, Placement
 from stablehlo_py.runtime.entry import Entry, required
 from stablehlo_py.runtime.loaded import LoadedProgram
 from stablehlo_py.runtime.memory_plan import MemoryPlan, arena_entries
@@ -38,8 +38,11 @@ class Executable(CompiledModel):
         self._leaves = program.leaves
         self._layouts = [_layout_of(spec) for spec in program.outputs]
         self._checks = [(spec.dtype, spec.shape) for spec in program.inputs]
-        self._placement = self._loaded.placement
         self.random_keys = RandomKeys()
+
+    @property
+    def _placement(self) -> Placement:
+        return self._loaded.placement
 
     @property
     @public

@@ -25,23 +25,39 @@ class LoadedProgram:
 
     def __init__(self, program: CompiledProgram, sizes: int = 1) -> None:
         self.program = program
-        self.code = backend_of(program).load(program)
-        self._run: Callable[..., Event | None] = self.code.run
-        self.placement = Placement(self.code.memory, ArrayMemory(sizes * (len(program.inputs) + len(program.outputs))))
+        self._memory = ArrayMemory(sizes * (len(program.inputs) + len(program.outputs)))
+        self._load()
         donated = dict(program.donations)
         self._results = [(spec, donated.get(number)) for number, spec in enumerate(program.outputs)]
         self._donated = tuple(donated.values())
 
+    def _load(self) -> None:
+        self.code = code = backend_of(self.program).load(self.program)
+        # One object, so that a call which has begun goes on with what belongs together.
+        self._bound: tuple[Callable[..., Event | None], Placement] = code.run, Placement(code.memory, self._memory)
+
+    @property
+    def placement(self) -> Placement:
+        """Where arrays of the next call are. A program whose device was lost is loaded anew first.
+
+        Raises:
+            ResourceError: that device is not there again.
+        """
+        if self.code.is_lost:
+            self._load()
+        return self._bound[1]
+
     def run(self, arrays: Sequence[np.ndarray], layouts: Layouts, *sizes: Sequence[int]) -> list[np.ndarray]:
         """The results of a call with arrays of the host, which stay as they are. `sizes` is the table of a program with
         dynamic dimensions (`SizedCode.sizes`). Raises as `Code.run`."""
-        placement = self.placement
+        run, placement = self._bound
         if placement.space is not None:
+            placement = self.placement
             buffers = [placement.put(array, spec) for array, spec in zip(arrays, self.program.inputs, strict=True)]
             return [placement.fetch(result) for result in self.call(buffers, layouts, *sizes)]
         inputs = addresses_of(arrays)
         results, places = self.allocate(arrays, inputs, layouts)
-        self._run(inputs, places, *sizes)
+        run(inputs, places, *sizes)
         return results
 
     def allocate(
@@ -49,7 +65,7 @@ class LoadedProgram:
     ) -> tuple[list[np.ndarray], list[int]]:
         """The results of a call on the host, and their addresses. The program updates a donated input in place: its
         elements are copied to its result, and its address in `inputs` becomes the result's."""
-        placed = self.placement.memory.placed
+        placed = self._memory.placed
         results, places = [], []
         for (spec, source), (shape, size) in zip(self._results, layouts, strict=True):
             result, place = placed(shape, spec.dtype, size)
@@ -69,7 +85,11 @@ class LoadedProgram:
                     f"the buffer of {self.program.inputs[number].name}, which is donated, is also another input",
                     remedy="put() the array once for each input",
                 )
-        placement = self.placement
+        run, placement = self._bound
+        if placement.space is not None:
+            for buffer, spec in zip(buffers, self.program.inputs, strict=True):
+                if buffer._space is not placement.space:  # another thread has loaded the program anew
+                    placement.check(buffer, spec)
         inputs = [buffer.address for buffer in buffers]
         results, places = [], []
         for (spec, source), (shape, size) in zip(self._results, layouts, strict=True):
@@ -80,7 +100,7 @@ class LoadedProgram:
                 inputs[source] = result.address
             results.append(result)
             places.append(result.address)
-        event = self._run(inputs, places, *sizes)
+        event = run(inputs, places, *sizes)
         if event is not None:
             for result in results:
                 result._event = event

@@ -40,7 +40,11 @@ class CompiledModel(ABC):
     inputs: tuple[Spec, ...]
     outputs: tuple[Spec, ...]
     _leaves: Leaves | None  # of the call that it was exported from
-    _placement: Placement  # of its buffers
+
+    @property
+    @abstractmethod
+    def _placement(self) -> Placement:
+        """Of its buffers."""
 
     @property
     @abstractmethod

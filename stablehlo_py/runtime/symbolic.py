@@ -67,12 +67,14 @@ class SymbolicExecutable(CompiledModel):
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
         self._once = DynamicProgram(program) if program is not None else None
-        self._placement = Placement(None, ArrayMemory(SIZES_KEPT * len(inputs)))
-        if self._once is not None:
-            self._placement = self._once.placement
+        self._host = Placement(None, ArrayMemory(SIZES_KEPT * len(inputs)))
         self._specializations = specializations
         self._leaves = leaves
         self._reason = reason  # why there is no program for all shapes
+
+    @property
+    def _placement(self) -> Placement:
+        return self._host if self._once is None else self._once.placement
 
     @staticmethod
     @public

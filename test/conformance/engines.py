@@ -40,7 +40,8 @@ def _of_debug(name: str) -> Engine:
     return lambda module, arguments: engines[name](module, arguments, Settings())
 
 
-ENGINES = {"shlo": shlo, "opencl": partial(shlo, "opencl"), "xla": xla, "reference": reference}
+OURS = {"shlo": shlo, "opencl": partial(shlo, "opencl")}  # this project's compiler, by target
+ENGINES = {**OURS, "xla": xla, "reference": reference}
 
 
 def make(name: str) -> Engine:

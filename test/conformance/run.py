@@ -28,6 +28,7 @@ from rich.table import Table
 from stablehlo_py.suite import golden
 
 sys.path.insert(0, str(Path(__file__).parent))
+import engines
 import workers as processes
 
 EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
@@ -118,8 +119,6 @@ def is_excepted(result: Result, exceptions: dict[str, str]) -> bool:
 
 def task(engine_name: str) -> Callable[[Job], tuple[str, str]]:
     """What a worker process does: status and detail of a case."""
-    import engines
-
     engine = engines.make(engine_name)
     return lambda job: run_case(engine, job)
 
@@ -182,7 +181,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = os.environ.get("STABLEHLO_TESTDATA")
     parser.add_argument("data", nargs="?", default=known, help="folder or testdata.tar.xz")
-    parser.add_argument("--engine", default="shlo", help="shlo, xla (the baseline), or FILE.py:FUNCTION")
+    choices = f"{', '.join(engines.ENGINES)} (xla is the baseline), or FILE.py:FUNCTION"
+    parser.add_argument("--engine", default="shlo", help=choices)
     parser.add_argument("--workers", type=int, default=2, help="worker processes")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one case")
     parser.add_argument("--filter", default="*", help="run the cases whose name fits this pattern")
@@ -211,7 +211,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run_and_report(jobs: list[Job], options: argparse.Namespace) -> int:
     console = Console()
-    exceptions = load_exceptions() if options.engine == "shlo" or options.dynamic else {}
+    exceptions = load_exceptions() if options.engine in engines.OURS or options.dynamic else {}
     results: list[Result] = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("golden cases", total=len(jobs))

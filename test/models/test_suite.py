@@ -10,19 +10,29 @@ from stablehlo_py.errors import OptionError
 OPTIONS = shlo.Options(threads=1, cache_dir=None)
 
 
-def check(model):
-    executable = shlo.compile(suite.export(model), options=OPTIONS)
+def check(model, target="cpu"):
+    """The executable and the results of its first call, which are compared with JAX's."""
+    executable = shlo.compile(suite.export(model), target=target, options=OPTIONS)
     results = executable(*model.arrays())
     expected = suite.reference(model)
     assert len(results) == len(expected)
     for number, (actual, wanted) in enumerate(zip(results, expected, strict=True)):
         difference = suite.largest_difference(actual, wanted)
         assert difference <= model.tolerance, f"output {number} is {difference:.2e} off"
+    return executable, results
 
 
 @pytest.mark.parametrize("name", suite.names())
 def test_model_agrees_with_jax(name):
     check(suite.build(name, "small"))
+
+
+@pytest.mark.parametrize("name", suite.names())
+def test_model_on_opencl_agrees_with_jax_and_gives_the_same_bits_again(name, real_device):
+    model = suite.build(name, "small")
+    executable, results = check(model, "opencl")
+    for first, second in zip(results, executable(*model.arrays()), strict=True):
+        assert np.asarray(first).tobytes() == np.asarray(second).tobytes()
 
 
 @pytest.mark.parametrize("name", suite.names("operations"))

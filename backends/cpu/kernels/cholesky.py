@@ -89,15 +89,16 @@ class _Factor:
     def _row(self, base: Index, k: Value) -> None:
         """Row k of U from column k on: a vector with the pivot, then runs of vectors, the last under a mask."""
         f, lanes, n = self.f, self.lanes, self.n
-        mask = f.tail_mask(f.isub(n, k), lanes)
+        mask = self._tail(k)
         head = self._sums(base, k, k, 1, mask)[0]
         pivot = types.parts(head)[0]
-        root = f.intrinsic("sqrt", f.extract(pivot, 0))
+        root = f.intrinsic("sqrt", f.extract(pivot, 0) if lanes > 1 else pivot)
         (quotient,) = self._divided([head], root)
-        parts = list(types.parts(quotient))
-        parts[0] = f.insert(parts[0], root, 0)
-        if self.of.is_complex:
-            parts[1] = f.insert(parts[1], f.const(0.0, root.type), 0)
+        diagonal = (root, f.const(0.0, root.type))  # which is real
+        parts = [
+            f.insert(part, number, 0) if lanes > 1 else number
+            for part, number in zip(types.parts(quotient), diagonal, strict=False)
+        ]
         self._store(unpack(parts, self.of), base, k, k, mask)
 
         def run(j: Index, vectors: int, mask: Value | None = None) -> None:
@@ -109,8 +110,13 @@ class _Factor:
         short = f.iadd(long, f.imul(f.idiv(f.imax(f.isub(n, long), 0), lanes), lanes))
         f.loop(start, long, wide, lambda j: run(j, MOST_VECTORS))
         f.loop(long, short, lanes, lambda j: run(j, 1))
-        rest = f.cmp("slt", f.index(short), f.index(n))
-        f.if_(rest, lambda: run(short, 1, f.tail_mask(f.isub(n, short), lanes)))
+        if lanes > 1:
+            rest = f.cmp("slt", f.index(short), f.index(n))
+            f.if_(rest, lambda: run(short, 1, self._tail(short)))
+
+    def _tail(self, column: Index) -> Value | None:
+        """Which lanes of the vector at a column are in the row; None: one lane, which is."""
+        return self.f.tail_mask(self.f.isub(self.n, column), self.lanes) if self.lanes > 1 else None
 
     def _sums(self, base: Index, k: Value, j: Index, vectors: int, mask: Value | None) -> list[Lanes]:
         """A[k, j:] - sum over m < k of conj(U[m, k]) U[m, j:]."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stablehlo_py.backends.cpu.kernels import emit_kernel
+from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, global_number
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, PTR, Function
 from stablehlo_py.codegen.emitter import Emitter
-from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 
@@ -44,9 +44,14 @@ class _Thread(CpuTarget):
 def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     """The kernel of a fusion of any kind. Raises UnsupportedError: it waits for others, or calls functions of the
     host."""
+    op = _op(function)
+    if op.name == "stablehlo.custom_call" and text(op, "call_target_name") not in custom_call.known_targets():
+        raise _unsupported(function, target, "functions of the host are not called there")
     kernel = emit_kernel(function, _Thread.of(target))
-    if kernel.communicates or kernel.may_fail or kernel.loops or kernel.externals:
-        raise UnsupportedError(f"'{function.attributes[FUSION].value}' has no code on {target.name}")
+    if kernel.communicates:
+        raise _unsupported(function, target, "it would wait for other processes, or for the host")
+    if kernel.may_fail or kernel.loops or kernel.externals:
+        raise _unsupported(function, target, "it calls functions of the host")
     shared, private = aligned(int(kernel.shared_bytes)), aligned(int(kernel.private_bytes))
     pointers = [f"in{i}" for i in range(len(function.regions[0].blocks[0].arguments))]
     block = function.regions[0].blocks[0]
@@ -63,6 +68,24 @@ def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
         externals |= f.externals
         launches.append(Launch(f.name, threads // THREADS, THREADS))
     return GpuKernel(tuple(launches), functions, externals, kernel.tables, shared + private * most)
+
+
+def _op(function: ir.OpView) -> ir.Operation:
+    """The op that a fusion of one op is about."""
+    operations = function.regions[0].blocks[0].operations
+    return operations[max(0, len(operations) - 2)].operation
+
+
+def _unsupported(function: ir.OpView, target: GpuTarget, why: str) -> UnsupportedError:
+    """The error about the op of a fusion that has no kernel."""
+    op = _op(function)
+    of = f" of '{text(op, 'call_target_name')}'" if "call_target_name" in op.attributes else ""
+    return UnsupportedError(
+        f"there is no kernel{of} for {target.name}: {why}",
+        op=op.name,
+        location=user_location(op.location),
+        remedy="compile the model for the processor: target='cpu'",
+    )
 
 
 def _threads(iterations: int, private: int, target: GpuTarget) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntFlag
 
 from stablehlo_py.backends.gpu.opencl.library import Library
-from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.errors import LoadError, UnsupportedError
 
 # Parameters of clGetDeviceInfo (cl.h, cl_ext.h).
 KIND, COMPUTE_UNITS, WORK_GROUP_SIZE, LARGEST_ALLOCATION = 0x1000, 0x1002, 0x1004, 0x1010
@@ -18,6 +19,8 @@ _NEWER = (SVM, IL_VERSION, SUB_GROUP_SIZES)  # which not every version of OpenCL
 
 _KINDS = {1 << 1: "cpu", 1 << 2: "gpu", 1 << 3: "accelerator"}
 NEEDED_VERSION = (2, 1)  # the first with clCreateProgramWithIL
+F16, F64 = "cl_khr_fp16", "cl_khr_fp64"
+_MEANINGS = {F16: "f16", F64: "f64"}  # of extensions, in the terms of models
 
 
 class Svm(IntFlag):
@@ -66,12 +69,12 @@ class DeviceDescription:
     @property
     def has_f16(self) -> bool:
         """Whether it computes with half floats."""
-        return "cl_khr_fp16" in self.extensions
+        return F16 in self.extensions
 
     @property
     def has_f64(self) -> bool:
         """Whether it computes with doubles."""
-        return "cl_khr_fp64" in self.extensions
+        return F64 in self.extensions
 
     def require(self) -> None:
         """Refuse a device on which programs cannot run.
@@ -90,6 +93,23 @@ class DeviceDescription:
             raise UnsupportedError(
                 f"programs cannot run on {self.name} (driver {self.driver_version}), which lacks {'; '.join(missing)}",
                 remedy="install a newer driver, or choose another device by its number",
+            )
+
+    def require_extensions(self, names: Iterable[str]) -> None:
+        """Refuse a program that needs what the device lacks.
+
+        Raises:
+            LoadError: it names all of that.
+        """
+        missing = [
+            f"{_MEANINGS[name]} ({name})" if name in _MEANINGS else name
+            for name in names
+            if name not in self.extensions
+        ]
+        if missing:
+            raise LoadError(
+                f"{self.name} lacks what this program computes with: {', '.join(missing)}",
+                remedy="choose another device, or convert the model to types that it has, e.g. f32",
             )
 
 

@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "clEnqueueMarkerWithWaitList": (_STATUS, _HANDLE, *_WAITING),
     "clWaitForEvents": (_STATUS, _UINT, _ADDRESS),
     "clGetEventInfo": (_STATUS, _HANDLE, *_QUERY),
+    "clRetainEvent": (_STATUS, _HANDLE),
     "clReleaseEvent": (_STATUS, _HANDLE),
 }
 

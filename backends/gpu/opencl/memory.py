@@ -168,10 +168,10 @@ class OpenClMemory:
         """A new block, 0: it is not to be had."""
         return self._queue.opencl.status("clSVMAlloc", self._queue.context, _READ_WRITE, size, 0) or 0
 
-    def _dispose(self, addresses: list[int]) -> None:
+    def _dispose(self, addresses: list[int], at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         """Free blocks when the commands before are done; at once where the queue takes no command any more."""
         opencl, queue = self._queue.opencl, self._queue
-        if not addresses or opencl.is_inherited:
+        if not addresses or opencl.is_inherited or at_exit():  # modules may be gone; the process frees everything
             return
         listed = np.array(addresses, np.uintp)
         if opencl.status("clEnqueueSVMFree", queue.handle, len(listed), address_of(listed), None, None, 0, None, None):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +22,9 @@ class Queue:
         device: the device's name, e.g. "opencl:0".
         context, handle: of the context and of the queue, for generated code.
         is_lost: whether the device has said that it is not there any more.
+        last: the event of the last command of a program, 0: of none. Commands of programs wait for it, so that what
+            comes after one that failed fails, until somebody has been told (`check`). Read and written under `lock`,
+            by generated code too.
 
     Raises:
         ResourceError: the device cannot be had.
@@ -31,10 +36,13 @@ class Queue:
         self.opencl = opencl
         self.device = device
         self.is_lost = False
+        self.last = array.array("q", [0])
+        self.lock = threading.RLock()  # its holder may find out here that something failed
         self.context = opencl.make("clCreateContext", None, 1, ctypes.byref(ctypes.c_void_p(device_handle)), None, None)
         self.handle = opencl.make("clCreateCommandQueueWithProperties", self.context, device_handle, None)
 
     def __del__(self) -> None:
+        self._forget()
         self.opencl.release("clReleaseCommandQueue", self.handle)
         self.opencl.release("clReleaseContext", self.context)
 
@@ -47,6 +55,8 @@ class Queue:
         """
         if status:
             self.is_lost = self.is_lost or status == DEVICE_NOT_AVAILABLE
+            with self.lock:
+                self._forget()
             raise failure(status, f"{what} on {self.device}")
 
     def make(self, name: str, *arguments: Any, refusals: Mapping[int, str]) -> int:
@@ -78,6 +88,21 @@ class Queue:
     def marker(self) -> Event:
         """An event behind everything that was asked for. Raises as `check`."""
         return self.command("clEnqueueMarkerWithWaitList")
+
+    def last_event(self) -> Event | None:
+        """The event of the last command of a program. Raises as `check`."""
+        (handle,) = self.last
+        if not handle:
+            return None
+        self.check(self.opencl.status("clRetainEvent", handle), "clRetainEvent")
+        event = Event(self, handle)
+        self.opencl.status("clFlush", self.handle)  # as in `command`
+        return event
+
+    def _forget(self) -> None:
+        """What is asked for from now on does not depend on what was asked for before."""
+        handle, self.last[0] = self.last[0], 0
+        self.opencl.release("clReleaseEvent", handle)
 
     def finish(self) -> None:
         """Return when everything that was asked for is done. Raises as `check`."""

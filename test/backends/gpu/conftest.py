@@ -1,4 +1,4 @@
-"""Two libraries of OpenCL for tests: a fake driver that fails when it is told to, and what this machine has."""
+"""OpenCL for tests: a fake driver that fails when it is told to; a device that is there is in ../../conftest.py."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from stablehlo_py.backends.gpu.opencl import device as device_module
 from stablehlo_py.backends.gpu.opencl import library as library_module
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.opencl.library import Library
-from stablehlo_py.errors import ResourceError
 
 GCC = shutil.which("gcc") or shutil.which("cc")
 KINDS = ("contexts", "queues", "programs", "kernels", "events", "blocks")
@@ -77,21 +77,21 @@ def driver(built_driver: FakeDriver) -> Iterator[FakeDriver]:
 
 
 @pytest.fixture
+def fake_device(driver: FakeDriver, no_library: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    """The fake driver, which is that of this process."""
+    no_library.setattr(device_module, "_devices", {})
+    no_library.setenv(library_module.VARIABLE, driver.path)
+    yield driver
+    device_module._devices.clear()
+
+
+@pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A process that has not looked for its library yet."""
     monkeypatch.delenv(library_module.VARIABLE, raising=False)
     library_module.library.cache_clear()
     yield monkeypatch
     library_module.library.cache_clear()
-
-
-@pytest.fixture(scope="session")
-def real_device() -> Device:
-    """A device that is there."""
-    try:
-        return Device()
-    except ResourceError as error:
-        pytest.skip(error.reason)
 
 
 def _module(*arguments: str) -> bytes:

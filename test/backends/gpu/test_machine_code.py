@@ -159,6 +159,38 @@ def test_numbers_that_are_not_unique() -> None:
     assert planted == len(results)
 
 
+ATOMICS = """
+declare spir_func float @_Z21sub_group_shuffle_xorfj(float, i32)
+define spir_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %y) {
+  store i32 1, ptr addrspace(1) %x
+  store i32 2, ptr addrspace(1) %y
+  %a = atomicrmw add ptr addrspace(1) %x, i32 3 seq_cst
+  %b = cmpxchg ptr addrspace(1) %y, i32 4, i32 %a seq_cst seq_cst
+  %c = load i32, ptr addrspace(1) %x
+  %d = bitcast i32 %c to float
+  %e = call spir_func float @_Z21sub_group_shuffle_xorfj(float %d, i32 1)
+  %f = atomicrmw fadd ptr addrspace(1) %x, float %e seq_cst
+  store float %f, ptr addrspace(1) %y
+  %same = icmp eq ptr addrspace(1) %x, %y
+  %word = zext i1 %same to i32
+  store i32 %word, ptr addrspace(1) %x
+  ret void
+}"""
+
+
+def test_numbers_of_atomics_and_shuffles() -> None:
+    """Stores have no number; whatever has one is known, and is named by it."""
+    words = np.frombuffer(machine_code(ATOMICS, OPENCL), np.uint32)
+    known, at, seen = set(module._results(memoryview(words.tobytes()).cast("I"))), 5, set()
+    while at < len(words):
+        size, code = divmod(int(words[at]), 1 << 16)
+        seen.add(code)
+        if code == 62:  # OpStore
+            assert set(words[at + 1 : at + 3].tolist()) <= known
+        at += size
+    assert {230, 234, 346, 401, 6035} <= seen
+
+
 class Pressed(Exception):
     """As KeyboardInterrupt, which would end pytest."""
 

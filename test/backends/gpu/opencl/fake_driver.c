@@ -17,7 +17,7 @@ static const char *const kinds[] = {"contexts", "queues", "programs", "kernels",
 /* Objects, and what blocks hold, stay for ever: so a use after the end is seen, and harms nothing. */
 typedef struct object {
   kind kind;
-  int is_live;
+  int is_live;         /* references */
   int status;          /* of an event */
   char *text;          /* of a program */
   int32_t *argument;   /* of a kernel: the first */
@@ -31,7 +31,7 @@ typedef struct command {
   void *target;
   const void *source;
   size_t size;
-  object *event;
+  object *event, *after; /* after: what it waits for */
   struct command *next;
 } command;
 
@@ -39,7 +39,7 @@ typedef struct { const char *name; int64_t value, usual; } setting;
 static setting settings[] = {
     {"platforms", 1, 1},   {"devices", 1, 1}, {"version", 30, 30}, {"spirv", 1, 1},          {"svm", 1, 1},
     {"kind", 4, 4},        {"kind1", 4, 4},   {"lost", 0, 0},      {"global_bytes", 1 << 30, 1 << 30},
-    {"largest", 1 << 28, 1 << 28}};
+    {"largest", 1 << 28, 1 << 28}, {"f16", 1, 1},      {"f64", 0, 0}};
 static struct { char name[64]; int nth, status; } faults[16];
 static struct { char name[64]; int64_t count; } calls[64];
 static object *objects;
@@ -133,8 +133,7 @@ static object *made(kind kind) {
 
 static int released(void *handle, kind kind) {
   if (!holds(handle, kind)) return INVALID;
-  ((object *)handle)->is_live = 0;
-  live[kind]--;
+  if (!--((object *)handle)->is_live) live[kind]--;
   return 0;
 }
 
@@ -179,6 +178,7 @@ static int answer(const void *value, size_t size, size_t room, void *target, siz
 
 static int execute(command *it) {
   int status = begun("execute");
+  if (!status && it->after && it->after->status < 0) status = FAILED_EVENT;
   if (it->kind == FREE)
     for (size_t i = 0; i < it->size; i++) end_block(((void **)it->target)[i]);
   else if (*fake_setting("lost")) status = LOST;
@@ -203,8 +203,10 @@ static int drain(void) {
   return status;
 }
 
-static int enqueued(const char *name, void *queue, command it, object **event) {
+static int enqueued(const char *name, void *queue, command it, uint32_t count, object **events, object **event) {
   int status = begun(name);
+  it.after = count ? events[0] : 0; /* nobody waits for more */
+  if (!status && (count > 1 || !count != !events || (count && !holds(it.after, EVENT)))) status = INVALID;
   if (!status && *fake_setting("lost")) status = LOST;
   if (!status && !holds(queue, QUEUE)) status = INVALID;
   if (!status) {
@@ -241,6 +243,11 @@ EXPORT int clGetDeviceIDs(void *of, uint64_t type, uint32_t room, void **list, u
   return ended(status);
 }
 
+static const char *extensions(void) {
+  if (*fake_setting("f64")) return "cl_khr_fp16 cl_khr_fp64 cl_khr_icd";
+  return *fake_setting("f16") ? "cl_khr_fp16 cl_khr_icd" : "cl_khr_icd";
+}
+
 EXPORT int clGetDeviceInfo(void *device, uint32_t what, size_t room, void *target, size_t *size) {
   int status = begun("clGetDeviceInfo");
   int64_t version = *fake_setting("version");
@@ -261,7 +268,7 @@ EXPORT int clGetDeviceInfo(void *device, uint32_t what, size_t room, void *targe
   case 0x102C: words = "Nobody"; break;
   case 0x102D: words = "1.2.3"; break;
   case 0x102F: text[7] = '0' + version / 10, text[9] = '0' + version % 10, words = text; break;
-  case 0x1030: words = "cl_khr_fp16 cl_khr_icd"; break;
+  case 0x1030: words = extensions(); break;
   case 0x1053: number = *fake_setting("svm"), known = version >= 20; break;
   case 0x105B: words = *fake_setting("spirv") ? "SPIR-V_1.0 SPIR-V_1.2" : "", known = version >= 21; break;
   default: known = 0;
@@ -339,11 +346,11 @@ EXPORT int clSetKernelArgSVMPointer(object *kernel, uint32_t place, void *value)
 
 EXPORT int clEnqueueNDRangeKernel(void *queue, object *kernel, uint32_t rank, const size_t *offset,
                                   const size_t *global, const size_t *local, uint32_t count,
-                                  void *events, object **event) {
-  (void)rank, (void)offset, (void)local, (void)count, (void)events;
+                                  object **events, object **event) {
+  (void)rank, (void)offset, (void)local;
   if (!holds(kernel, KERNEL)) return INVALID;
   command run = {.kind = RUN, .target = kernel->argument, .size = *global};
-  return enqueued("clEnqueueNDRangeKernel", queue, run, event);
+  return enqueued("clEnqueueNDRangeKernel", queue, run, count, events, event);
 }
 
 EXPORT void *clSVMAlloc(void *context, uint64_t flags, size_t size, uint32_t alignment) {
@@ -363,18 +370,17 @@ EXPORT void clSVMFree(void *context, void *address) {
 }
 
 EXPORT int clEnqueueSVMFree(void *queue, uint32_t blocks, void **list, void *ender, void *own, uint32_t count,
-                            void *events, object **event) {
-  (void)ender, (void)own, (void)count, (void)events, (void)event;
+                            object **events, object **event) {
+  (void)ender, (void)own, (void)event;
   void **ours = memcpy(malloc(blocks * sizeof *list), list, blocks * sizeof *list);
   command it = {.kind = FREE, .target = ours, .size = blocks};
-  return blocks ? enqueued("clEnqueueSVMFree", queue, it, 0) : INVALID;
+  return blocks ? enqueued("clEnqueueSVMFree", queue, it, count, events, 0) : INVALID;
 }
 
 EXPORT int clEnqueueSVMMemcpy(void *queue, uint32_t blocking, void *target, const void *source, size_t size,
-                              uint32_t count, void *events, object **event) {
-  (void)count, (void)events;
+                              uint32_t count, object **events, object **event) {
   command copy = {.kind = COPY, .target = target, .source = source, .size = size};
-  int status = size ? enqueued("clEnqueueSVMMemcpy", queue, copy, event) : INVALID;
+  int status = size ? enqueued("clEnqueueSVMMemcpy", queue, copy, count, events, event) : INVALID;
   if (!status && blocking) {
     pthread_mutex_lock(&mutex);
     status = ended(drain());
@@ -383,15 +389,14 @@ EXPORT int clEnqueueSVMMemcpy(void *queue, uint32_t blocking, void *target, cons
 }
 
 EXPORT int clEnqueueSVMMemFill(void *queue, void *target, const void *pattern, size_t width, size_t size,
-                               uint32_t count, void *events, object **event) {
-  (void)width, (void)count, (void)events;
+                               uint32_t count, object **events, object **event) {
+  (void)width;
   command fill = {.kind = FILL, .target = target, .source = pattern, .size = size};
-  return enqueued("clEnqueueSVMMemFill", queue, fill, event);
+  return enqueued("clEnqueueSVMMemFill", queue, fill, count, events, event);
 }
 
-EXPORT int clEnqueueMarkerWithWaitList(void *queue, uint32_t count, void *events, object **event) {
-  (void)count, (void)events;
-  return enqueued("clEnqueueMarkerWithWaitList", queue, (command){.kind = MARK}, event);
+EXPORT int clEnqueueMarkerWithWaitList(void *queue, uint32_t count, object **events, object **event) {
+  return enqueued("clEnqueueMarkerWithWaitList", queue, (command){.kind = MARK}, count, events, event);
 }
 
 EXPORT int clFlush(void *queue) {
@@ -421,6 +426,13 @@ EXPORT int clGetEventInfo(object *event, uint32_t what, size_t room, void *targe
   int status = begun("clGetEventInfo");
   if (!status && !holds(event, EVENT)) status = INVALID;
   return ended(status ? status : answer(&event->status, sizeof event->status, room, target, size));
+}
+
+EXPORT int clRetainEvent(object *event) {
+  int status = begun("clRetainEvent");
+  if (!status && !holds(event, EVENT)) status = INVALID;
+  if (!status) event->is_live++;
+  return ended(status);
 }
 
 #define RELEASE(name, kind) \

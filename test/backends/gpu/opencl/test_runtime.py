@@ -141,6 +141,7 @@ if not child:
         os._exit(7)  # not by an end of the interpreter: the driver waits there for its threads
     os._exit(1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+device().memory.allocate(100)  # kept for the next one
 kept = [device().memory.allocate(8), device().queue.marker(), block, event]
 """
 
