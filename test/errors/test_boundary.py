@@ -65,21 +65,24 @@ def test_every_public_function_has_the_guard() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda exe: exe(X),
-        lambda exe: exe.call([exe.put(X)]),
-        lambda exe: exe.memory_plan(),
-        lambda exe: exe.report(),
-        lambda exe: exe.seed(1),
-        lambda exe: exe.stages,
+        lambda exe, buffer: exe(X),
+        lambda exe, buffer: exe.put(X),
+        lambda exe, buffer: exe.call([buffer]),
+        lambda exe, buffer: exe.memory_plan(),
+        lambda exe, buffer: exe.report(),
+        lambda exe, buffer: exe.seed(1),
+        lambda exe, buffer: exe.stages,
     ],
 )
-def test_what_nobody_expected_is_an_error_of_ours(call: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_expected_is_an_error_of_ours(
+    call: Callable[[Any, Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     exe = shlo.compile(TEXT)
+    buffer = exe.put(X)
     for name in ("_loaded", "_program", "random_keys", "_stages"):
         monkeypatch.delattr(exe, name)
-    exe.put(X)
     with pytest.raises(shlo.InternalError, match="AttributeError") as caught:
-        call(exe)
+        call(exe, buffer)
     assert isinstance(caught.value.__cause__, AttributeError)
 
 
