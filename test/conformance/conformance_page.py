@@ -20,7 +20,8 @@ NOT_IN_THE_SPECIFICATION = "–"
 _COMMAND = """<!-- test: not run, because it takes an hour and needs the golden cases; CI runs a part -->
 ```sh
 python test/conformance/run.py DATA --output golden.jsonl
-python test/conformance/run_ops.py --write --all-types --golden golden.jsonl
+python test/conformance/run.py DATA --engine opencl --output opencl.jsonl
+python test/conformance/run_ops.py --write --all-types --golden golden.jsonl --golden opencl.jsonl
 ```"""
 _FOLDERS = {"": "text", "quantized": "`quantized/`", "dynamic": "`dynamic/`"}
 
@@ -156,16 +157,29 @@ def page(
 
 
 def _golden(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The golden cases by folder, and those that do not pass."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    """The golden cases by folder and target, and those that do not pass."""
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for result in results:
         folder = result["case"].rpartition("/")[0].partition("/")[0]
-        counts[folder][result["status"]] += 1
-    exceptions = load_exceptions()
-    named = sorted(r["case"] for r in results if r["status"] != "passed")
-    rows = ((_FOLDERS.get(of, f"`{of}/`"), count["passed"], count.total()) for of, count in sorted(counts.items()))
-    lines = ["", "## StableHLO's golden cases", "", markdown.table(("cases", "passed", "of"), rows).rstrip()]
-    if named:
-        lines += ["", "Those that do not pass:", ""]
-        lines += [f"- `{case}`: {exceptions.get(case, '**unexplained**')}" for case in named]
+        counts[folder, _target(result)][result["status"]] += 1
+    rows = (
+        (_FOLDERS.get(folder, f"`{folder}/`"), f"`{target}`", count["passed"], count.total())
+        for (folder, target), count in sorted(counts.items())
+    )
+    lines = ["", "## StableHLO's golden cases", "", markdown.table(("cases", "target", "passed", "of"), rows).rstrip()]
+    failed: dict[str, set[str]] = defaultdict(set)
+    for result in results:
+        if result["status"] != "passed":
+            failed[result["case"]].add(_target(result))
+    if failed:
+        exceptions, targets = load_exceptions(), {target for _, target in counts}
+        lines += ["", "Those that do not pass, on all targets or on one:", ""]
+        for case, on in sorted(failed.items()):
+            where = "" if on == targets else f" on {', '.join(sorted(on))}"
+            lines.append(f"- `{case}`{where}: {exceptions.get(case, '**unexplained**')}")
     return lines
+
+
+def _target(result: Mapping[str, Any]) -> str:
+    """The target whose code gave a result of run.py."""
+    return {"shlo": "cpu"}.get(result["engine"], result["engine"])

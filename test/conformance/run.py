@@ -220,7 +220,8 @@ def _run_and_report(jobs: list[Job], options: argparse.Namespace) -> int:
             progress.advance(task)
     results.sort(key=lambda result: result.case)
     if options.output:
-        options.output.write_text("".join(json.dumps(asdict(result)) + "\n" for result in results))
+        records = ({"engine": options.engine, **asdict(result)} for result in results)
+        options.output.write_text("".join(json.dumps(record) + "\n" for record in records))
     failed = [r for r in results if r.status != "passed" and not is_excepted(r, exceptions)]
     for result in failed[: options.details]:
         print(f"{result.status}: {result.case}: {' '.join(result.detail.split())[:400]}")

@@ -57,7 +57,7 @@ def test_the_page_is_not_stale():
             assert not filled or re.fullmatch(r"pass|(refused|differs)( \[\d+\])+", cell), (op, name, cell)
             assert all(int(number) <= len(reasons) for number in re.findall(r"\[(\d+)\]", cell))
     assert re.findall(r"^\d+\. (.*)$", text, re.MULTILINE) == reasons
-    golden = dict(re.findall(r"^- `([\w/#.-]+)`: (.*)$", text.partition("## Every op")[0], re.MULTILINE))
+    golden = dict(re.findall(r"^- `([\w/#.-]+)`(?: on cpu)?: (.*)$", text.partition("## Every op")[0], re.MULTILINE))
     assert golden
     assert set(golden.items()) <= set(run.load_exceptions().items())
 
@@ -180,12 +180,19 @@ def test_the_page_has_a_cell_for_every_class_and_the_reasons():
     specified = {"stablehlo.fft": frozenset(("float", "complex"))}
     table = conformance_page.cells(findings, [excuse, refused], specified)
     assert table["stablehlo.fft"] == {"float": "refused [2]", "complex": "**not tried**"}
-    golden = [{"case": "abs", "status": "passed"}, {"case": "quantized/add#1", "status": "mismatch"}]
+    golden = [
+        {"engine": "shlo", "case": "abs", "status": "passed"},
+        {"engine": "shlo", "case": "quantized/add#1", "status": "mismatch"},
+        {"engine": "opencl", "case": "quantized/add#1", "status": "mismatch"},
+        {"engine": "opencl", "case": "abs", "status": "error"},
+    ]
     text = conformance_page.page(table, [excuse, refused], golden, ["bf16"])
     cells = ["differs [1]" if name == "half" else "–" for name in op_cases.CLASSES]
     assert f"| `stablehlo.add` | {' | '.join(cells)} |" in text
     assert "1. because" in text
-    assert "| `quantized/` | 0 | 1 |" in text
+    assert "| `quantized/` | `cpu` | 0 | 1 |" in text
+    assert "| text | `opencl` | 0 | 1 |" in text
+    assert "`abs` on opencl: **unexplained**" in text
     assert "`quantized/add#1`: **unexplained**" in text
 
 

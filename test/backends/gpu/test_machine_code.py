@@ -8,10 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+import stablehlo_py as shlo
+from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu import machine_code as module
 from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90
@@ -30,18 +33,31 @@ def ir(name: str = "k", number: int = 1, functions: int = 1) -> str:
     )
 
 
-def entries(spirv: bytes) -> list[str]:
-    """The names of a module's kernels. Raises AssertionError: it is no SPIR-V."""
-    words = np.frombuffer(spirv, np.uint32)
+# Where an element lies takes a remainder by 512, which a thread computes from the numbers of its block and its own.
+CONCATENATE = """
+func.func @main(%a: tensor<16x1xf32>, %b: tensor<16x511xf32>) -> tensor<16x512xf32> {
+  %0 = stablehlo.concatenate %a, %b, dim = 1 : (tensor<16x1xf32>, tensor<16x511xf32>) -> tensor<16x512xf32>
+  return %0 : tensor<16x512xf32>
+}
+"""
+
+
+def instructions(spirv: bytes) -> Iterator[tuple[int, np.ndarray]]:
+    """Codes and operands of a module. Raises AssertionError: it is no SPIR-V."""
+    words, at = np.frombuffer(spirv, np.uint32), 5
     assert words[0] == 0x07230203
-    names, at = [], 5
     while at < len(words):
         size, code = divmod(int(words[at]), 1 << 16)
         assert size and at + size <= len(words)
-        if code == 15:  # OpEntryPoint
-            names.append(words[at + 3 : at + size].tobytes().partition(b"\0")[0].decode())
+        yield code, words[at + 1 : at + size]
         at += size
-    return names
+
+
+def entries(spirv: bytes) -> list[str]:
+    """The names of a module's kernels. Raises AssertionError: it is no SPIR-V."""
+    entry_point = 15
+    found = [operands for code, operands in instructions(spirv) if code == entry_point]
+    return [operands[2:].tobytes().partition(b"\0")[0].decode() for operands in found]
 
 
 def server() -> int:
@@ -324,3 +340,10 @@ for thread in threads: thread.join()
 def test_requests_and_answers_larger_than_a_pipe() -> None:
     made = machine_code(ir(functions=3000), OPENCL)
     assert len(made) > 1 << 18 and len(entries(made)) == 3000
+
+
+def test_integers_of_a_kernel_have_the_widths_that_it_was_written_with() -> None:
+    program = compile_program(CONCATENATE, target="opencl", options=shlo.Options(cache_dir=None))
+    integer_type = 21
+    widths = {int(operands[1]) for code, operands in instructions(program.objects[1]) if code == integer_type}
+    assert widths <= {8, 32, 64}  # bytes: what pointers point to
