@@ -16,4 +16,4 @@ def constant_table(
     name: str, numbers: np.ndarray, element: ScalarType, emitter: Emitter | type[Emitter] = LlvmEmitter
 ) -> str:
     """The text of a private table `name` that holds the numbers, row-major, aligned to 64 bytes."""
-    return emitter.table(name, np.ascontiguousarray(numbers, _NUMPY[element.text]), element)
+    return emitter.table(name, np.ascontiguousarray(numbers, _NUMPY[element.text]).reshape(-1), element)

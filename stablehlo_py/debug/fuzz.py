@@ -7,12 +7,14 @@ disagrees with both, and the finding is about that oracle.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
 
+from stablehlo_py.compiler import toggles
 from stablehlo_py.debug import rounding
 from stablehlo_py.debug.compare import Difference, differences, is_exact
 from stablehlo_py.debug.edits import Case
@@ -20,6 +22,7 @@ from stablehlo_py.debug.generate import Program, generate
 from stablehlo_py.debug.reduce import Reduction
 from stablehlo_py.debug.settings import Settings, context
 from stablehlo_py.debug.workers import CONTEXT_MODULES, Answer, Workers
+from stablehlo_py.targets import DEFAULT_TARGET
 
 # What may become of a program. "same": as the oracle says. The next ones need no explanation: our compiler says that
 # it does not support something; no oracle runs the program; one oracle disagrees with the other and with us.
@@ -116,6 +119,10 @@ class Fuzzer:
 
     def _settings(self, program: Program) -> Settings:
         options = replace(program.options, cpu=self.cpu) if self.cpu else program.options
+        if self.target != DEFAULT_TARGET:  # programs are drawn with passes of the default target left out
+            known = toggles(options.opt_level, self.target)
+            names = {*known, *itertools.chain.from_iterable(known.values())}
+            options = replace(options, disable=tuple(name for name in options.disable if name in names))
         settings = Settings(None, options, self.pass_files, target=self.target)
         variant = program.variant
         return replace(settings, source=variant.source, grid=variant.grid) if variant else settings

@@ -1,9 +1,11 @@
 """Fusions of kind `dot`: one `hlo.dot` of floats, whatever its operands are made of, an elementwise epilogue on its
 result.
 
-A block of threads computes a square tile of the result. Tiles of both operands go through shared memory, DEPTH products
-deep; a thread keeps a small square of sums in registers. Operands are evaluated where they are read, so transposes,
-slices and conversions cost no copy. Sums are in the order of the contracted dimensions, with one rounding a product.
+Where there are many rows and columns, a block of threads computes a square tile of the result. Tiles of both operands
+go through shared memory, DEPTH products deep; a thread keeps a small square of sums in registers. Where there are few,
+a block computes one result, or some neighbours: every thread adds up a part of the products, and these sums are
+combined in a tree. Operands are evaluated where they are read, so transposes, slices and conversions cost no copy.
+Products and sums are rounded once, in an order that depends on shapes alone.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.gpu.kernels import loop
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
+from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -28,7 +32,9 @@ from stablehlo_py.mlir import ir
 SIDE = 16  # threads along each side of a tile
 DEPTH = 16  # products between two barriers
 SQUARES = (4, 2)  # sums of a thread along each side, from the widest tile to the narrowest
-LEAST_ELEMENTS, LEAST_DEPTH = 1024, 8  # smaller products are computed element by element
+LEAST_ELEMENTS, LEAST_DEPTH = 1024, 8  # of a product in tiles
+LONG_SUM = 64  # products from which on several threads add up one result
+WIDTH, THREADS = 32, 256  # neighbouring results of a block, and its threads, where there are no tiles
 
 
 @dataclass(frozen=True)
@@ -69,35 +75,110 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     a = _Side(op.operands[0], i64s(op, "lhs_batch"), i64s(op, "lhs_contract"))
     b = _Side(op.operands[1], i64s(op, "rhs_batch"), i64s(op, "rhs_contract"))
     rows, columns, depth = a.count(a.free), b.count(b.free), a.count(a.contracted)
-    small = rows * columns < LEAST_ELEMENTS or min(rows, columns) < SIDE or depth < LEAST_DEPTH
-    if small or not element(op.results[0]).is_float or not num_elements(op.results[0]):
+    if not element(op.results[0]).is_float or not num_elements(op.results[0]) or depth < LEAST_DEPTH:
         return loop.emit(fusion, target)
+    product = _Product(fusion, target, op, a, b)
+    if rows * columns < LEAST_ELEMENTS or min(rows, columns) < SIDE:
+        return _Summed(product).emit() if depth >= LONG_SUM else loop.emit(fusion, target)
     square = next((each for each in SQUARES if min(rows, columns) >= SIDE * each), SQUARES[-1])
-    return _Tiled(fusion, target, op, a, b, square).emit()
+    return _Tiled(product, square).emit()
 
 
-class _Tiled:
-    def __init__(self, fusion: Fusion, target: GpuTarget, op: ir.OpView, a: _Side, b: _Side, square: int) -> None:
+class _Product:
+    """A product on its way to a kernel.
+
+    Attributes:
+        batch, rows, columns, depth: how many there are of each.
+    """
+
+    def __init__(self, fusion: Fusion, target: GpuTarget, op: ir.OpView, a: _Side, b: _Side) -> None:
         self.fusion, self.target, self.result, self.a, self.b = fusion, target, op.results[0], a, b
         self.of = element(op.results[0])
-        self.square, self.tile = square, SIDE * square
-        self.rows, self.columns, self.depth = a.count(a.free), b.count(b.free), a.count(a.contracted)
-        self.batch = a.count(a.batch)
+        self.batch, self.rows, self.columns = a.count(a.batch), a.count(a.free), b.count(b.free)
+        self.depth = a.count(a.contracted)
+
+    def begin(self, threads: int) -> Function:
+        """The kernel, and what evaluates values in it."""
+        f = kernel_function(self.fusion, self.target, self.fusion.name, threads)
+        self.e = Elemental(f, self.fusion, self.target, 1)
+        return f
+
+    def element(self, side: _Side, batch: list[Affine], free: list[Affine], contracted: list[Affine]) -> Value:
+        """An element of an operand, in the type of the sums."""
+        dimensions = (*side.batch, *side.free, *side.contracted)
+        indices = dict(zip(dimensions, (*batch, *free, *contracted), strict=True))
+        place = delinearized(side.sizes, [indices[d] for d in range(len(side.sizes))])
+        value = convert(self.e.f, element(side.value), self.of, self.e.value(side.value, place))
+        assert isinstance(value, Value)
+        return value
+
+    def store(self, batch: Index, row: Index, column: Index, total: Value) -> None:
+        """What becomes of a sum."""
+        f, a, b = self.e.f, self.a, self.b
+        place = delinearized(
+            [int(size) for size in shape(self.result)],
+            [*a.split(f, a.batch, batch), *a.split(f, a.free, row), *b.split(f, b.free, column)],
+        )
+        here, sum_ = linear_index(f, place), arith.rounded(f, self.of, total)
+        self.e.bind(self.result, lambda e, at: sum_ if same(f, linear_index(f, at), here) else None)
+        self.e.write_outputs(self.fusion.outputs, place)
+        self.e.bind(self.result, None)
+
+
+class _Summed:
+    """A block for neighbouring results."""
+
+    def __init__(self, product: _Product) -> None:
+        self.p = product
+        self.width = 1 if product.b.contracts_last else WIDTH
+        self.threads = THREADS
+        least = max(product.target.subgroup, self.width)
+        while self.threads > least and self.threads // self.width >= 2 * product.depth:
+            self.threads //= 2
 
     def emit(self) -> GpuKernel:
         """Its one kernel."""
-        f = kernel_function(self.fusion, self.target, self.fusion.name, SIDE * SIDE)
-        self.e = Elemental(f, self.fusion, self.target, 1)
-        across, down = -(-self.columns // self.tile), -(-self.rows // self.tile)
-        self.batch_number = f.idiv(f.block_number(), across * down)
-        tile = f.irem(f.block_number(), across * down)
-        self.row = f.imul(f.idiv(tile, across), self.tile)
-        self.column = f.imul(f.irem(tile, across), self.tile)
-        self.x, self.y = f.irem(f.thread_number(), SIDE), f.idiv(f.thread_number(), SIDE)
+        p, a, b = self.p, self.p.a, self.p.b
+        f, results = p.begin(self.threads), p.batch * p.rows * p.columns
+        number = f.iadd(f.imul(f.block_number(), self.width), f.irem(f.thread_number(), self.width))
+        safe = f.imin(number, results - 1)  # threads behind the last result compute it once more
+        batch, inside = f.idiv(safe, p.rows * p.columns), f.irem(safe, p.rows * p.columns)
+        row, column = f.idiv(inside, p.columns), f.irem(inside, p.columns)
+
+        def step(k: Index, total: Value) -> list[Value]:
+            left = p.element(a, a.split(f, a.batch, batch), a.split(f, a.free, row), a.split(f, a.contracted, k))
+            right = p.element(b, b.split(f, b.batch, batch), b.split(f, b.free, column), b.split(f, b.contracted, k))
+            return [f.fma(left, right, total)]
+
+        first = f.idiv(f.thread_number(), self.width)
+        (total,) = f.loop(first, p.depth, self.threads // self.width, step, [f.const(0.0, p.of.compute)])
+        sums = Reduction(p.result, p.result, p.result, "add", (), p.of)
+        (combined,) = block_combined(f, [sums], [total], self.threads, self.width)
+        assert isinstance(combined, Value)
+        one = f.cmp("slt", f.thread_number(), f.const(self.width))
+        exists = f.binary("and", one, f.cmp("slt", f.index(number), f.const(results)))
+        f.if_(exists, lambda: p.store(batch, row, column, combined))
+        f.ret()
+        return GpuKernel.of([(f, -(-results // self.width))])
+
+
+class _Tiled:
+    """A block for a tile of `square` times SIDE rows and columns."""
+
+    def __init__(self, product: _Product, square: int) -> None:
+        self.p, self.square, self.tile = product, square, SIDE * square
+
+    def emit(self) -> GpuKernel:
+        """Its one kernel."""
+        p, f = self.p, self.p.begin(SIDE * SIDE)
+        across, down = -(-p.columns // self.tile), -(-p.rows // self.tile)
+        batch, tile = f.idiv(f.block_number(), across * down), f.irem(f.block_number(), across * down)
+        row, column = f.imul(f.idiv(tile, across), self.tile), f.imul(f.irem(tile, across), self.tile)
+        x, y = f.irem(f.thread_number(), SIDE), f.idiv(f.thread_number(), SIDE)
         stride = self.tile + 1  # neighbours of a column are in other banks
-        shared = [f.shared_memory(DEPTH * stride, self.of.compute) for _ in range(2)]
-        fill_a = self._filler(f, self.a, shared[0], stride, self.row, self.rows)
-        fill_b = self._filler(f, self.b, shared[1], stride, self.column, self.columns)
+        shared = [f.shared_memory(DEPTH * stride, p.of.compute) for _ in range(2)]
+        fill_a = self._filler(f, p.a, shared[0], stride, batch, (row, p.rows))
+        fill_b = self._filler(f, p.b, shared[1], stride, batch, (column, p.columns))
 
         def step(start: Index, *sums: Value) -> list[Value]:
             f.barrier()
@@ -109,31 +190,40 @@ class _Tiled:
                 at = f.imul(k, stride)
                 left, right = (
                     [
-                        f.load(self.of.compute, base, f.iadd(at, f.iadd(thread, SIDE * number)))
+                        f.load(p.of.compute, base, f.iadd(at, f.iadd(thread, SIDE * number)))
                         for number in range(self.square)
                     ]
-                    for base, thread in zip(shared, (self.y, self.x), strict=True)
+                    for base, thread in zip(shared, (y, x), strict=True)
                 )
                 pairs = ((p, q) for p in left for q in right)
                 return [f.fma(p, q, total) for (p, q), total in zip(pairs, inner, strict=True)]
 
             return f.loop(0, DEPTH, 1, multiply, sums)
 
-        zero = f.const(0.0, self.of.compute)
-        totals = f.loop(0, self.depth, DEPTH, step, [zero] * self.square**2)
+        zero = f.const(0.0, p.of.compute)
+        totals = f.loop(0, p.depth, DEPTH, step, [zero] * self.square**2)
         for number, total in enumerate(totals):
             i, j = divmod(number, self.square)
-            self._store(
-                f, f.iadd(self.row, f.iadd(self.y, SIDE * i)), f.iadd(self.column, f.iadd(self.x, SIDE * j)), total
+            at_row, at_column = f.iadd(row, f.iadd(y, SIDE * i)), f.iadd(column, f.iadd(x, SIDE * j))
+            exists = f.binary(
+                "and",
+                f.cmp("slt", f.index(at_row), f.const(p.rows)),
+                f.cmp("slt", f.index(at_column), f.const(p.columns)),
             )
+
+            def put(row: Index = at_row, column: Index = at_column, total: Value = total) -> None:
+                p.store(batch, row, column, total)
+
+            f.if_(exists, put)
         f.ret()
-        return GpuKernel.of([(f, self.batch * across * down)])
+        return GpuKernel.of([(f, p.batch * across * down)])
 
     def _filler(
-        self, f: Function, side: _Side, shared: Value, stride: int, first: Index, count: int
+        self, f: Function, side: _Side, shared: Value, stride: int, batch: Index, free: tuple[Index, int]
     ) -> Callable[[Index], None]:
-        """What brings DEPTH products of an operand's tile to shared memory: [product][row or column]."""
-        batch = side.split(f, side.batch, self.batch_number)
+        """What brings DEPTH products of an operand's tile to shared memory: [product][row or column]. `free` is the
+        first row or column of the tile, and how many there are in all."""
+        p, (first, count) = self.p, free
 
         def fill(start: Index) -> None:
             for part in range(self.tile * DEPTH // SIDE**2):
@@ -144,42 +234,12 @@ class _Tiled:
                     place, k = f.irem(number, self.tile), f.idiv(number, self.tile)
                 at = f.iadd(start, k)
                 # What lies behind the last row is never stored, what lies behind the last product counts as zero.
-                free = side.split(f, side.free, f.imin(f.iadd(first, place), count - 1))
-                inside = f.imin(at, self.depth - 1) if self.depth % DEPTH else at
-                value = self._element(side, batch, free, side.split(f, side.contracted, inside))
-                if self.depth % DEPTH:
-                    exists = f.cmp("slt", f.index(at), f.const(self.depth))
-                    value = f.select(exists, value, f.const(0.0, self.of.compute))
+                row = side.split(f, side.free, f.imin(f.iadd(first, place), count - 1))
+                inside = side.split(f, side.contracted, f.imin(at, p.depth - 1) if p.depth % DEPTH else at)
+                value = p.element(side, side.split(f, side.batch, batch), row, inside)
+                if p.depth % DEPTH:
+                    exists = f.cmp("slt", f.index(at), f.const(p.depth))
+                    value = f.select(exists, value, f.const(0.0, p.of.compute))
                 f.store(value, shared, f.iadd(f.imul(k, stride), place))
 
         return fill
-
-    def _element(self, side: _Side, batch: list[Affine], free: list[Affine], contracted: list[Affine]) -> Value:
-        """An element of an operand, in the type of the sums."""
-        dimensions = (*side.batch, *side.free, *side.contracted)
-        indices = dict(zip(dimensions, (*batch, *free, *contracted), strict=True))
-        place = delinearized(side.sizes, [indices[d] for d in range(len(side.sizes))])
-        value = convert(self.e.f, element(side.value), self.of, self.e.value(side.value, place))
-        assert isinstance(value, Value)
-        return value
-
-    def _store(self, f: Function, row: Index, column: Index, total: Value) -> None:
-        """What becomes of a sum."""
-
-        def put() -> None:
-            batch = self.a.split(f, self.a.batch, self.batch_number)
-            place = delinearized(
-                [int(size) for size in shape(self.result)],
-                [*batch, *self.a.split(f, self.a.free, row), *self.b.split(f, self.b.free, column)],
-            )
-            here, sum_ = linear_index(f, place), arith.rounded(f, self.of, total)
-            self.e.bind(self.result, lambda e, at: sum_ if same(f, linear_index(f, at), here) else None)
-            self.e.write_outputs(self.fusion.outputs, place)
-            self.e.bind(self.result, None)
-
-        exists = f.binary(
-            "and",
-            f.cmp("slt", f.index(row), f.const(self.rows)),
-            f.cmp("slt", f.index(column), f.const(self.columns)),
-        )
-        f.if_(exists, put)

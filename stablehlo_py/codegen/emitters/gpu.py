@@ -16,6 +16,7 @@ from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, PointerTypes
 from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import I1, I32, I64, PTR, ScalarType, Space, Type, Value, pointer
 
+LONGEST_ROW = 1 << 14  # numbers of a table that are one constant of SPIR-V
 GLOBAL, SHARED = 1, 3  # numbers of address spaces, the same on all machines
 _OF_PREDICATES = {"umax": "or", "umin": "and", "smax": "and", "smin": "or"}  # true is -1 where it has a sign
 _MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
@@ -136,6 +137,14 @@ class SpirvEmitter(GpuEmitter):
 
     def kernel_attributes(self) -> str:
         return f"reqd_work_group_size = array<i32: {self.threads}, 1, 1>"
+
+    @classmethod
+    def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
+        # An instruction of SPIR-V has less than 2^16 words: long tables have rows, the last one with zeros at its end.
+        if numbers.size > LONGEST_ROW:
+            rows = -(-numbers.size // LONGEST_ROW)
+            numbers = np.pad(numbers, (0, rows * LONGEST_ROW - numbers.size)).reshape(rows, LONGEST_ROW)
+        return super().table(name, numbers, element)
 
     def thread_number(self, axis: int) -> str:
         return self._builtin("_Z12get_local_idj", [self._i32(axis)], I64)

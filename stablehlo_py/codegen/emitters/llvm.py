@@ -85,11 +85,13 @@ class LlvmEmitter(Emitter):
         if element.is_float:  # the hex of little-endian bytes, whatever the target
             listed = f'"0x{numbers.astype(numbers.dtype.newbyteorder("<")).tobytes().hex().upper()}"'
         else:
-            listed = str(numbers.reshape(-1).tolist())
-        body = f"dense<{listed}> : tensor<{numbers.size}x{element.text}>"
+            listed = str(numbers.tolist())
+        body = f"dense<{listed}> : tensor<{'x'.join(map(str, numbers.shape))}x{element.text}>"
         attributes = "{addr_space = 0 : i32, alignment = 64 : i64}"
-        array = f"!llvm.array<{numbers.size} x {element.text}>"
-        return f"llvm.mlir.global private constant @{name}({body}) {attributes} : {array}"
+        array = element.text
+        for size in reversed(numbers.shape):
+            array = f"array<{size} x {array}>"
+        return f"llvm.mlir.global private constant @{name}({body}) {attributes} : !llvm.{array}"
 
     def parameter(self, name: str) -> str:
         return f"%{name}"

@@ -98,6 +98,19 @@ def test_products(m: int, n: int, k: int) -> None:
     check(lambda a, b: (a @ b).astype("bfloat16"), a.astype("float16"), b.astype("float16"), kind="dot", tolerance=1e-2)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 5000), (1, 300, 64), (3, 70, 200), (4096, 1, 70), (1, 33, 4096)])
+def test_products_of_few_rows(m: int, n: int, k: int) -> None:
+    a, b = floats(m, k), floats(k, n)
+    check(lambda a, b: jnp.exp(a @ b * 0.01), a, b, kind="dot")
+    check(lambda a, b: a @ b.T, a, floats(n, k), kind="dot")
+    check(lambda a, b: a @ b, a.astype("bfloat16"), b.astype("bfloat16"), kind="dot", tolerance=1e-2)
+
+
+def test_long_transforms() -> None:
+    """Their tables are longer than one constant of SPIR-V."""
+    check(lambda x: jnp.fft.fft(x) * 0.01, floats(1 << 16).astype("complex64"), kind="fft", tolerance=1e-4)
+
+
 def test_batches_of_products_of_views() -> None:
     a, b = floats(3, 4, 40, 16), floats(3, 50, 4, 16)
     check(lambda a, b: jnp.einsum("bhqd,bkhd->bhqk", a, b) * 0.5, a, b, kind="dot")
