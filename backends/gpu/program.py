@@ -17,6 +17,7 @@ from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.memory import aligned
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type
+from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED
 
@@ -55,6 +56,8 @@ class GpuProgram(NativeProgram):
         if not launches:
             return
         values = [*pointers, f.gep(arena, self.scratch_offset, I8)]
+        if len(values) > MOST_OPERANDS:
+            raise UnsupportedError(f"a kernel takes {len(values)} buffers, and a device {MOST_OPERANDS} at most")
         if f.name not in self._places:
             self._places[f.name] = f.alloca(MOST_OPERANDS, PTR)
         for position, value in enumerate(values):
