@@ -11,6 +11,7 @@ import pytest
 
 from stablehlo_py.backends.cpu import channels, grid, interrupt, pool
 from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget
+from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64
 from stablehlo_py.codegen.builder import I32, PTR, Function
 from stablehlo_py.codegen.target import AARCH64, ARCHITECTURES, RISCV64, X86_64, Architecture
 from stablehlo_py.errors import InternalError
@@ -19,7 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 # Code for the process that compiles: what it loads, and which of the descriptions is its own.
 ASKING = ("stablehlo_py/codegen/target.py", "backends/cpu/target.py", "backends/cpu/objects.py")
 # What makes or reads whole modules of LLVM, and names of LLVM's own instructions.
-OF_LLVM = ("stablehlo_py/codegen/emitters/llvm.py", "backends/cpu/objects.py", "backends/cpu/signature.py")
+OF_LLVM = (
+    "stablehlo_py/codegen/emitters/llvm.py",
+    "stablehlo_py/codegen/emitters/gpu.py",
+    "backends/cpu/objects.py",
+    "backends/cpu/signature.py",
+)
 
 
 def lines_with(pattern: str, allowed: tuple[str, ...]) -> list[str]:
@@ -35,7 +41,7 @@ def lines_with(pattern: str, allowed: tuple[str, ...]) -> list[str]:
 
 
 def test_nobody_else_asks_this_machine() -> None:
-    asks = r"platform\.|sys\.byteorder|get_process_triple|get_default_triple|get_host_cpu|sizeof\(ctypes\.c_void_p"
+    asks = r"platform\.\w|sys\.byteorder|get_process_triple|get_default_triple|get_host_cpu|sizeof\(ctypes\.c_void_p"
     assert lines_with(asks, ASKING) == []
 
 
@@ -43,7 +49,9 @@ def test_nobody_else_writes_the_llvm_dialect() -> None:
     assert lines_with(r"""!llvm\.|["'][^"']*\bllvm\.(?!x86|py)[a-z_.]+[ @{(]""", OF_LLVM) == []
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=lambda architecture: architecture.name)
+@pytest.mark.parametrize(
+    "architecture", [*ARCHITECTURES.values(), SPIRV64, NVPTX64, AMDGCN], ids=lambda architecture: architecture.name
+)
 def test_data_layouts_are_those_of_llvm(architecture: Architecture) -> None:
     llvm.initialize_all_targets()
     machine = llvm.Target.from_triple(architecture.triple).create_target_machine()

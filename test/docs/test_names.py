@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from snippets import PAGES, ROOT
 
 TOOLS = ("accuracy", "bench", "bisect", "compile", "fuzz", "opt", "reduce", "run")
-OTHERS = {"--help"}
+OTHERS = {"--help", "--gpu"}  # of every tool; of tools/test and pytest
 # Files that docs/adding-a-pass.md tells its reader to make.
 TO_BE_MADE = {"passes/divide_to_multiply.py", "test/passes/divide_to_multiply.mlir"}
 named = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -10,8 +10,9 @@ import time
 
 import pytest
 
+from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import objects
-from stablehlo_py.backends.cpu.listing import disassembly, llvm_ir
+from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.objects import NativeCode, ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, missing_features, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
