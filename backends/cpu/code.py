@@ -28,10 +28,13 @@ _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _SIZES = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
+LEAST_ARENA = 64
+
+
 class Frame:
     """What one call needs for itself: the arena, the tables of pointers, and the call that names them."""
 
-    __slots__ = ("address", "arena", "call", "error", "guarded", "inputs", "outputs")
+    __slots__ = ("address", "arena", "call", "error", "guarded", "inputs", "interrupt", "outputs")
 
     def __init__(self, arena_bytes: int, inputs: int, outputs: int, constants: int) -> None:
         self.arena = Block(arena_bytes)
@@ -42,6 +45,7 @@ class Frame:
         self.call = Call(size, inputs_address, outputs_address, self.arena.address, constants, error=error_address)
         self.address = ctypes.addressof(self.call)
         self.guarded: host.Guarded | None = None
+        self.interrupt: int | None = None
 
 
 def _table(numbers: Sequence[int]) -> tuple[array.array[int], int]:
@@ -87,6 +91,7 @@ class CpuCode(Code):
         pointers = [address_of(array) for array in self._constants]
         self._constant_table, self._constants_address = _table(pointers or [0])
         self._frames: list[Frame] = []
+        self._arena_bytes = max(LEAST_ARENA, program.arena_bytes)
         self._write_inputs = struct.Struct(f"{len(program.inputs)}q").pack_into
         self._write_outputs = struct.Struct(f"{len(program.outputs)}q").pack_into
 
@@ -103,13 +108,15 @@ class CpuCode(Code):
     def run(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int] | None = None) -> None:
         """One call. Raises CallError, ResourceError, and what the handler of a signal raises in a loop."""
         if table is None:
-            frame = self._frame(self._program.arena_bytes)
+            frame = self._frame(self._arena_bytes)
         else:
             assert isinstance(table, array.array)
-            frame = self._frame(self._layout.number(table, self._layout.arena_bytes))
+            frame = self._frame(max(LEAST_ARENA, self._layout.number(table, self._layout.arena_bytes)))
             frame.call.sizes = table.buffer_info()[0]
         if self._interrupts is not None:
-            frame.call.interrupt = self._interrupts.of_this_thread()
+            block = self._interrupts.of_this_thread()
+            if block != frame.interrupt:
+                frame.call.interrupt = frame.interrupt = block
         self._call(frame, inputs, outputs, self._pool)
 
     # --- dynamic dimensions -------------------------------------------------------------------------------------------
@@ -129,19 +136,18 @@ class CpuCode(Code):
         pool = self._pool if plan.processes == 1 else None  # several processes are threads themselves
 
         def enter(process: int, interrupt: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-            frame = self._frame(self._program.arena_bytes)
+            frame = self._frame(self._arena_bytes)
             if plan.communicates:
                 frame.inputs[len(inputs)] = process
-            frame.call.interrupt = interrupt
+            frame.call.interrupt = frame.interrupt = interrupt
             self._call(frame, inputs, outputs, pool)
 
         return GridMemory(plan, enter, transfer, random_keys)
 
     # --- a call -------------------------------------------------------------------------------------------------------
 
-    def _frame(self, arena_bytes: int) -> Frame:
-        """A frame of an earlier call where it is large enough."""
-        size = max(64, arena_bytes)
+    def _frame(self, size: int) -> Frame:
+        """A frame, with an arena of that size: of an earlier call where it is large enough."""
         try:
             frame = self._frames.pop()
         except IndexError:

@@ -43,8 +43,10 @@ class LoadedProgram:
         Raises:
             ResourceError: that device is not there again.
         """
-        if self.code.is_lost:
-            self._load()
+        placement = self._bound[1]
+        if placement.space is None or not self.code.is_lost:
+            return placement
+        self._load()
         return self._bound[1]
 
     def run(self, arrays: Sequence[np.ndarray], layouts: Layouts, *sizes: Sequence[int]) -> list[np.ndarray]:
@@ -90,11 +92,11 @@ class LoadedProgram:
             for buffer, spec in zip(buffers, self.program.inputs, strict=True):
                 if buffer._space is not placement.space:  # another thread has loaded the program anew
                     placement.check(buffer, spec)
-        inputs = [buffer.address for buffer in buffers]
+        inputs, empty = [buffer.address for buffer in buffers], placement.empty
         results, places = [], []
         for (spec, source), (shape, size) in zip(self._results, layouts, strict=True):
             if source is None:
-                result = placement.empty(spec, shape, size)
+                result = empty(spec, shape, size)
             else:
                 result = result_of(placement.taken(buffers[source]), spec)
                 inputs[source] = result.address
