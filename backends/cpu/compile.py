@@ -6,13 +6,11 @@ other threads as it goes, then the program that calls them, and describes the re
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 from stablehlo_py import progress
-from stablehlo_py.backends.common.description import describe, everywhere, is_grid
-from stablehlo_py.backends.common.fusion import fusions
+from stablehlo_py.backends.common.description import describe, is_grid
+from stablehlo_py.backends.common.kernels import kernels_of, kinds_of
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY, arena_bytes
 from stablehlo_py.backends.common.sizes import emit_sizes, size_table
@@ -24,10 +22,8 @@ from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.symbols import outside
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.size_table import SizeTable
-from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.symint import SPECIALIZE, IntLike
-from stablehlo_py.errors import Problem, UnsupportedError
-from stablehlo_py.interrupts import checkpoint
+from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.symbolic.checks import checks_of
@@ -90,7 +86,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         raise
     progress.at("machine code")
     made.objects = compiler.finish()
-    made.report = _report(module, kernels, program, made.objects, options)
+    made.report = _report(module, program, made.objects, options)
     return made
 
 
@@ -102,17 +98,8 @@ def _kernels(
 ) -> tuple[list[Unit], dict[str, Kernel]]:
     kernels: dict[str, Kernel] = {}
     units: list[Unit] = []
-    failures: dict[str, Sequence[Problem]] = {}
-    functions = fusions(module)
-    for number, function in enumerate(functions):
-        checkpoint()
-        progress.at("kernels", number, len(functions))
-        name = function.attributes["sym_name"].value
-        try:
-            kernel = kernels[name] = emit_kernel(function, target, sizes)
-        except UnsupportedError as error:
-            failures[name] = error.problems
-            continue
+    for name, kernel in kernels_of(module, lambda function: emit_kernel(function, target, sizes), "CPU"):
+        kernels[name] = kernel
         if not kernel.functions:  # nothing to do, as in a scatter of nothing
             continue
         # A kernel's functions travel together: phases may call helpers of the same kernel.
@@ -120,10 +107,6 @@ def _kernels(
         units.append(Unit(tuple(kernel.functions), text, tuple(kernel.externals.items())))
         if compiler:
             compiler.add(units[-1])
-    if failures:
-        problems = everywhere(module, failures)
-        what = "1 part of the model has" if len(problems) == 1 else f"{len(problems)} parts of the model have"
-        raise UnsupportedError(f"{what} no CPU kernel", problems=problems)
     return units, kernels
 
 
@@ -135,14 +118,10 @@ def _outside_symbols(units: list[Unit]) -> tuple[str, ...]:
     return tuple(sorted({name for unit in units for name, _ in unit.externals if outside(name)}))
 
 
-def _report(
-    module: ir.Module, kernels: dict[str, Kernel], program: CpuProgram, objects: list[bytes], options: Options
-) -> str:
-    kinds = Counter(function.attributes[FUSION].value for function in fusions(module))
-    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+def _report(module: ir.Module, program: CpuProgram, objects: list[bytes], options: Options) -> str:
     return "\n".join(
         (
-            f"kernels: {len(kernels)} distinct ({listed or 'none'})",
+            kinds_of(module),
             f"code: {sum(map(len, objects)) / 1024:.0f} KiB in {len(objects)} object files",
             f"memory: {_mebibytes(program.arena_bytes)} for a call, "
             f"{program.private_bytes} bytes of it private to each thread",

@@ -258,8 +258,8 @@ class NativeCode:
 
     def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         engine = self.__dict__.get("_engine")
-        if engine is not None and at_exit():  # globals may be gone, and nobody forks any more
-            engine.close()
+        if engine is not None and at_exit():  # the code goes with the process; llvmlite's globals may be gone
+            engine.detach()
         elif engine is not None:
             forks.dispose(engine.close)
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 from stablehlo_py import progress
-from stablehlo_py.backends.common.description import describe, everywhere, is_grid
-from stablehlo_py.backends.common.fusion import fusions
+from stablehlo_py.backends.common.description import describe, is_grid
+from stablehlo_py.backends.common.kernels import kernels_of, kinds_of
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.common.sizes import size_table
@@ -18,17 +15,15 @@ from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.machine_code import extensions, machine_code
 from stablehlo_py.backends.gpu.program import GpuProgram
 from stablehlo_py.backends.gpu.target import SPIRV64, GpuTarget
-from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.symint import SPECIALIZE
-from stablehlo_py.errors import Problem, UnsupportedError
-from stablehlo_py.interrupts import checkpoint
+from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.program import CompiledProgram
 
 
 def lower(module: ir.Module, stop: str, target: GpuTarget) -> str:
-    """Text of `kernels`, `llvm`, or the machine code's."""
+    """Text of `kernels` or `llvm`."""
     text = _text(_kernels(module, target))
     if stop == "kernels":
         return text
@@ -61,7 +56,7 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     made.features = required_features(host_target())
     if binary and target.architecture is SPIRV64:
         made.features += extensions(binary)
-    made.report = _report(module, kernels, made)
+    made.report = _report(module, made)
     return made
 
 
@@ -78,30 +73,13 @@ def _kernels(module: ir.Module, target: GpuTarget) -> dict[str, GpuKernel]:
     """By the name of their fusion function. Raises UnsupportedError: as `compile_module`."""
     if size_table(module) is not None:
         raise UnsupportedError(f"there are no kernels for all shapes on {target.name}", remedy=SPECIALIZE)
-    kernels: dict[str, GpuKernel] = {}
-    failures: dict[str, Sequence[Problem]] = {}
-    functions = fusions(module)
-    for number, function in enumerate(functions):
-        checkpoint()
-        progress.at("kernels", number, len(functions))
-        name = function.attributes["sym_name"].value
-        try:
-            kernels[name] = emit_kernel(function, target)
-        except UnsupportedError as error:
-            failures[name] = error.problems
-    if failures:
-        problems = everywhere(module, failures)
-        what = "1 part of the model has" if len(problems) == 1 else f"{len(problems)} parts of the model have"
-        raise UnsupportedError(f"{what} no GPU kernel", problems=problems)
-    return kernels
+    return dict(kernels_of(module, lambda function: emit_kernel(function, target), "GPU"))
 
 
-def _report(module: ir.Module, kernels: dict[str, GpuKernel], program: CompiledProgram) -> str:
-    kinds = Counter(function.attributes[FUSION].value for function in fusions(module))
-    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+def _report(module: ir.Module, program: CompiledProgram) -> str:
     return "\n".join(
         (
-            f"kernels: {len(kernels)} distinct ({listed or 'none'})",
+            kinds_of(module),
             f"code: {len(program.objects[1]) / 1024:.0f} KiB for {program.target}",
             f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call",
         )

@@ -29,13 +29,11 @@ class GpuTarget(TargetDescription):
         block: threads of a block, where a kernel has no reason for another number.
         subgroup: threads that run in step and exchange values (a warp).
         resident: threads that keep the machine busy.
-        shared_bytes: shared memory that a block may have.
     """
 
     block: int = 256
     subgroup: int = 32
     resident: int = 1 << 16
-    shared_bytes: int = 48 << 10
 
     @cached_property
     def _emitter(self) -> type[GpuEmitter]:
@@ -52,4 +50,4 @@ class GpuTarget(TargetDescription):
 
 OPENCL = GpuTarget("opencl", "", 32, 64, SPIRV64)
 SM_90 = GpuTarget("sm_90", "+ptx83", 32, 255, NVPTX64, resident=132 * 2048)
-GFX942 = GpuTarget("gfx942", "", 32, 256, AMDGCN, subgroup=64, resident=304 * 2048, shared_bytes=64 << 10)
+GFX942 = GpuTarget("gfx942", "", 32, 256, AMDGCN, subgroup=64, resident=304 * 2048)

@@ -202,7 +202,7 @@ class Operations(Assembly):
 
     def lane_ids(self, lanes: int, element: ScalarType = I64) -> Value:
         """<0, 1, 2, ...>."""
-        return self.const_lanes(range(lanes), element) if lanes > 1 else self.const(0, element)
+        return self.const_lanes(range(lanes), element)
 
     def reduce_lanes(self, kind: str, a: Value) -> Value:
         """Combine the lanes of a vector in a fixed tree: kind is one of fadd fmul fmaximum fminimum add mul and or

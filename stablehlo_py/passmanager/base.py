@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from stablehlo_py.mlir import ir
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(ABC):
     """Base of all passes. Subclasses set `name` (kebab-case; file `passes/<name with underscores>.py`), declare
     options as dataclass fields with defaults, and implement `run`. The class docstring's first line is what
     `--list-passes` shows. Without a pass that is `required` no program comes out: `Options(disable=...)` refuses it."""
@@ -17,10 +18,10 @@ class Pass:
     name: ClassVar[str]
     required: ClassVar[bool] = False
 
+    @abstractmethod
     def run(self, module: ir.Module) -> None:
         """Rewrite the module in place. The module's context and an unknown location are current; user errors are raised
         as ShloError."""
-        raise NotImplementedError
 
     @classmethod
     def switches(cls) -> dict[str, str]:

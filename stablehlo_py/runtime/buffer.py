@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from ctypes import addressof
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from stablehlo_py.boundary import public
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime.dlpack import exported
-from stablehlo_py.runtime.memory import ArrayMemory, address_of
+from stablehlo_py.runtime.memory import TINY, ArrayMemory, Layouts, address_of, tiny_blocks
 from stablehlo_py.runtime.program import Spec, fits
 
 # Of an array of DLPack: its device, by type and number (dlpack.h).
@@ -78,8 +79,8 @@ class Buffer:
     _gone: str | None = None  # what became of it
     _is_seen = False  # whether somebody else may look at the memory
 
-    def __init__(self, owner: np.ndarray | Allocation, address: int, spec: Spec, shape: tuple[int, ...]) -> None:
-        self._owner: Any = owner  # an array, or an allocation of the space
+    def __init__(self, owner: object, address: int, spec: Spec, shape: tuple[int, ...]) -> None:
+        self._owner: Any = owner  # an object with the buffer protocol, or an allocation of the space
         self.address = address
         self.spec = spec
         self.shape = shape
@@ -160,6 +161,12 @@ class Buffer:
         if self._gone is not None:
             raise ArgumentError(f"the buffer of {self.spec.name} was {self._gone}", remedy="put() a new array")
 
+    @property
+    def _array(self) -> np.ndarray:
+        """The elements in the host's memory."""
+        owner = self._owner
+        return owner if isinstance(owner, np.ndarray) else np.ndarray(self.shape, self.dtype, owner)
+
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         self._require()
         self.wait()
@@ -169,7 +176,7 @@ class Buffer:
             array = np.empty(self.shape, self.dtype)
             self._space.read(self._owner, array)
         else:
-            array = self._owner.view()
+            array = self._array.view()
             array.flags.writeable = False
             self._is_seen = True
         if dtype is not None and dtype != array.dtype:
@@ -181,7 +188,7 @@ class Buffer:
     def __dlpack__(self, **options: Any) -> Any:
         array = self.__array__()
         # Of the array itself: consumers of older versions of DLPack take nothing that is read-only.
-        return exported(array if self._space is not None else self._owner, **options)
+        return exported(array if self._space is not None else self._array, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _DLPACK_HOST
@@ -214,15 +221,24 @@ class Placement:
         self.space = space
         self.memory = memory
 
-    def empty(self, spec: Spec, shape: tuple[int, ...], size: int) -> Buffer:
-        """An uninitialized buffer of `size` bytes. Raises ResourceError."""
-        if self.space is None:
-            array, address = self.memory.placed(shape, spec.dtype, size)
-            return Buffer(array, address, spec, shape)
-        allocation = self.space.allocate(size)
-        made = Buffer(allocation, allocation.address, spec, shape)
-        made._space = self.space
-        return made
+    def empty(self, specs: Sequence[Spec], layouts: Layouts) -> list[Buffer]:
+        """Uninitialized buffers. Raises ResourceError."""
+        buffers, space = [], self.space
+        owner: Any
+        for spec, layout in zip(specs, layouts, strict=True):
+            shape, _, size = layout
+            if space is not None:
+                owner = space.allocate(size)
+                buffer = Buffer(owner, owner.address, spec, shape)
+                buffer._space = space
+            elif size < TINY:
+                owner = tiny_blocks[size | 63]()
+                buffer = Buffer(owner, addressof(owner), spec, shape)
+            else:
+                ((owner, address),) = self.memory.arrays((layout,))
+                buffer = Buffer(owner, address, spec, shape)
+            buffers.append(buffer)
+        return buffers
 
     def put(self, array: np.ndarray, spec: Spec, *, copy: bool = True) -> Buffer:
         """A dense array as a buffer; without `copy` its own memory. Raises ResourceError, and ArgumentError where the
@@ -237,9 +253,9 @@ class Placement:
             made = Buffer(array, address_of(array), spec, array.shape)
             made._is_seen = True
             return made
-        made = self.empty(spec, array.shape, array.nbytes)
+        (made,) = self.empty((spec,), ((array.shape, array.dtype, array.nbytes),))
         if self.space is None:
-            np.copyto(made._owner, array)
+            np.copyto(made._array, array)
         else:
             made._event = self.space.write(array, made._owner)
         return made
@@ -247,14 +263,14 @@ class Placement:
     def fetch(self, buffer: Buffer) -> np.ndarray:
         """The elements of a result, as an array for the caller alone."""
         if self.space is None:
-            return buffer._owner
+            return buffer._array
         array = self.memory.array(buffer.shape, buffer.dtype, buffer.nbytes)
         self.space.read(buffer.wait()._owner, array)
         return array
 
     def taken(self, buffer: Buffer) -> Buffer:
         """The memory of a buffer that is donated, for a result: its own, or a copy where somebody looks at it."""
-        return self.put(buffer._owner, buffer.spec) if buffer._is_seen else buffer
+        return self.put(buffer._array, buffer.spec) if buffer._is_seen else buffer
 
     def check(self, buffer: Buffer, spec: Spec) -> None:
         """Refuse what is no buffer for this input. Raises ArgumentError."""

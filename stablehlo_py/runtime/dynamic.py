@@ -18,7 +18,8 @@ from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.errors import ArgumentError, Problem, ResourceError, UnsupportedError
 from stablehlo_py.runtime.buffer import Buffer
 from stablehlo_py.runtime.entry import Entry, required
-from stablehlo_py.runtime.loaded import Layouts, LoadedProgram
+from stablehlo_py.runtime.loaded import LoadedProgram
+from stablehlo_py.runtime.memory import Layouts
 from stablehlo_py.runtime.program import CompiledProgram, DynamicCheck
 
 # Shapes of an argument or a result that are called by turns: of so many sizes memory is kept for the next call.
@@ -40,9 +41,9 @@ class DynamicProgram:
         self._code = cast(SizedCode, self._loaded.code)
         self.placement = self._loaded.placement
         self._symbols = [(each.of_shape, each.argument, each.position, each.divisor) for each in self._layout.symbols]
-        # Of every result: its shape, where the call does not say it, and the size of an element.
+        # Of every result: its sizes; its shape, where that is the same in all calls; its dtype.
         self._results = [
-            (sizes, None if any(size < 0 for size in sizes) else sizes, spec.dtype.itemsize)
+            (sizes, None if any(size < 0 for size in sizes) else sizes, spec.dtype)
             for sizes, spec in zip(self._layout.outputs, program.outputs, strict=True)
         ]
 
@@ -63,11 +64,11 @@ class DynamicProgram:
         return tuple(self._loaded.call(buffers, self._layouts(table), table))
 
     def _layouts(self, table: Sequence[int]) -> Layouts:
-        """Shapes and bytes of the results of a call."""
+        """Of the results of a call."""
         layouts = []
-        for sizes, known, width in self._results:
+        for sizes, known, dtype in self._results:
             shape = known or tuple([table[-1 - size] if size < 0 else size for size in sizes])
-            layouts.append((shape, math.prod(shape) * width))
+            layouts.append((shape, dtype, math.prod(shape) * dtype.itemsize))
         return layouts
 
     @property
@@ -81,7 +82,7 @@ class DynamicProgram:
 
     def output_bytes(self, arrays: Sequence[np.ndarray]) -> int:
         """Memory of the results of a call with these arguments. Raises as `arena_bytes`."""
-        return sum(size for _, size in self._layouts(self._table(arrays)))
+        return sum(size for _, _, size in self._layouts(self._table(arrays)))
 
     def symbols(self, arrays: Sequence[np.ndarray] | Sequence[Buffer]) -> dict[str, int]:
         """What the symbols in the texts of stages are in a call with these arguments."""

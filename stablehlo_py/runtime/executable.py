@@ -111,8 +111,8 @@ class Executable(CompiledModel):
             convert(arrays, self.inputs, self._leaves)
         return MemoryPlan(
             self._program.arena_bytes,
-            sum(size for _, size in map(_layout_of, self.inputs)),
-            sum(size for _, size in self._layouts),
+            sum(size for _, _, size in map(_layout_of, self.inputs)),
+            sum(size for _, _, size in self._layouts),
             sum(constant.nbytes for constant in self._program.constants),
             arena_entries(self._program, {}),
         )
@@ -135,8 +135,8 @@ class Executable(CompiledModel):
         return f"{self._program.backend} ({self._program.target}){grid}"
 
 
-def _layout_of(spec: Spec) -> tuple[tuple[int, ...], int]:
-    """Shape and bytes of an input or a result."""
+def _layout_of(spec: Spec) -> tuple[tuple[int, ...], np.dtype, int]:
+    """Shape, dtype and bytes of an input or a result."""
     sizes = tuple(size for size in spec.shape if size is not None)
     assert len(sizes) == len(spec.shape)
-    return sizes, math.prod(sizes) * spec.dtype.itemsize
+    return sizes, spec.dtype, math.prod(sizes) * spec.dtype.itemsize

@@ -9,11 +9,8 @@ import numpy as np
 from stablehlo_py.backends.base import backend_of
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.runtime.buffer import DONATED, Buffer, Event, Placement, result_of
-from stablehlo_py.runtime.memory import ArrayMemory, addresses_of
+from stablehlo_py.runtime.memory import ArrayMemory, Layouts, addresses_of
 from stablehlo_py.runtime.program import CompiledProgram
-
-#: Of every result: its shape, and how many bytes it takes.
-Layouts = Sequence[tuple[tuple[int, ...], int]]
 
 
 class LoadedProgram:
@@ -27,9 +24,10 @@ class LoadedProgram:
         self.program = program
         self._memory = ArrayMemory(sizes * (len(program.inputs) + len(program.outputs)))
         self._load()
-        donated = dict(program.donations)
-        self._results = [(spec, donated.get(number)) for number, spec in enumerate(program.outputs)]
-        self._donated = tuple(donated.values())
+        self._donations = sorted(program.donations)
+        given = dict(program.donations)
+        self._made = [number for number in range(len(program.outputs)) if number not in given]
+        self._made_specs = [program.outputs[number] for number in self._made]
 
     def _load(self) -> None:
         self.code = code = backend_of(self.program).load(self.program)
@@ -67,24 +65,19 @@ class LoadedProgram:
     ) -> tuple[list[np.ndarray], list[int]]:
         """The results of a call on the host, and their addresses. The program updates a donated input in place: its
         elements are copied to its result, and its address in `inputs` becomes the result's."""
-        placed = self._memory.placed
-        results, places = [], []
-        for (spec, source), (shape, size) in zip(self._results, layouts, strict=True):
-            result, place = placed(shape, spec.dtype, size)
-            if source is not None:
-                np.copyto(result, arrays[source])
-                inputs[source] = place
-            results.append(result)
-            places.append(place)
-        return results, places
+        made = self._memory.arrays(layouts)
+        for number, source in self._donations:
+            result, inputs[source] = made[number]
+            np.copyto(result, arrays[source])
+        return [result for result, _ in made], [place for _, place in made]
 
     def call(self, buffers: Sequence[Buffer], layouts: Layouts, *sizes: Sequence[int]) -> list[Buffer]:
         """The results of a call with buffers; donated ones are spent. Raises as `Code.run`, and ArgumentError: a
         donated buffer is passed twice."""
-        for number in self._donated:
-            if sum(buffer is buffers[number] for buffer in buffers) > 1:
+        for _, source in self._donations:
+            if sum(buffer is buffers[source] for buffer in buffers) > 1:
                 raise ArgumentError(
-                    f"the buffer of {self.program.inputs[number].name}, which is donated, is also another input",
+                    f"the buffer of {self.program.inputs[source].name}, which is donated, is also another input",
                     remedy="put() the array once for each input",
                 )
         run, placement = self._bound
@@ -92,20 +85,18 @@ class LoadedProgram:
             for buffer, spec in zip(buffers, self.program.inputs, strict=True):
                 if buffer._space is not placement.space:  # another thread has loaded the program anew
                     placement.check(buffer, spec)
-        inputs, empty = [buffer.address for buffer in buffers], placement.empty
-        results, places = [], []
-        for (spec, source), (shape, size) in zip(self._results, layouts, strict=True):
-            if source is None:
-                result = empty(spec, shape, size)
-            else:
-                result = result_of(placement.taken(buffers[source]), spec)
-                inputs[source] = result.address
-            results.append(result)
-            places.append(result.address)
-        event = run(inputs, places, *sizes)
+        inputs = [buffer.address for buffer in buffers]
+        if self._donations:
+            layouts = [layouts[number] for number in self._made]
+        results = placement.empty(self._made_specs, layouts)
+        for number, source in self._donations:
+            result = result_of(placement.taken(buffers[source]), self.program.outputs[number])
+            inputs[source] = result.address
+            results.insert(number, result)
+        event = run(inputs, [result.address for result in results], *sizes)
         if event is not None:
             for result in results:
                 result._event = event
-        for number in self._donated:
-            buffers[number]._spend(DONATED)
+        for _, source in self._donations:
+            buffers[source]._spend(DONATED)
         return results

@@ -11,9 +11,9 @@ import mmap
 import os
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from ctypes import addressof, c_char
+from ctypes import Array, addressof, c_char
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,9 @@ from stablehlo_py.foreign import memory_at
 
 if TYPE_CHECKING:
     from stablehlo_py.runtime.program import Spec
+
+#: Of each of several arrays: shape, dtype, bytes.
+Layouts = Sequence[tuple[tuple[int, ...], np.dtype, int]]
 
 _at_start_of = c_char.from_buffer
 HUGE_PAGE = 2 << 20
@@ -192,6 +195,18 @@ class _Pool:
 _POOL = _Pool()
 
 
+class _TinyBlocks(dict[int, type[Array[c_char]]]):
+    def __missing__(self, size: int) -> type[Array[c_char]]:
+        self[size] = made = c_char * size
+        return made
+
+
+#: By size: what makes a block of ctypes, filled with zeros. NumPy takes four times as long to make an array and to say
+#: where it lies; from TINY bytes on, the zeros take longer.
+tiny_blocks = _TinyBlocks()
+TINY = 4 << 10
+
+
 class ArrayMemory:
     """Memory for the arrays of one owner, an executable as a rule. Arrays that die leave theirs to the next ones of
     the same size, also to those of other owners, as long as the owner lives; arrays outlive it. Thread-safe.
@@ -210,15 +225,24 @@ class ArrayMemory:
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> np.ndarray:
         """An uninitialized array of `size` bytes. Raises ResourceError."""
-        return self.placed(shape, dtype, size)[0]
+        ((array, _),) = self.arrays(((shape, dtype, size),))
+        return array
 
-    def placed(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> tuple[np.ndarray, int]:
-        """An uninitialized array of `size` bytes, and where its elements lie. Raises ResourceError."""
-        if size < SMALL:
+    def arrays(self, layouts: Layouts) -> list[tuple[np.ndarray, int]]:
+        """Uninitialized arrays, and where their elements lie. Raises ResourceError."""
+        made = []
+        for shape, dtype, size in layouts:
+            if size >= SMALL:
+                made.append(self._large(shape, dtype, size))
+                continue
             array = np.empty(shape, dtype)
-            if dtype.isbuiltin == 1 and size:  # as `address_of`, for an array that is known to be dense
-                return array, addressof(_at_start_of(array))  # type: ignore[arg-type]
-            return array, address_of(array)
+            # As `address_of`, for an array that is known to be dense.
+            known = dtype.isbuiltin == 1 and size
+            made.append((array, addressof(_at_start_of(array)) if known else address_of(array)))  # type: ignore[arg-type]
+        return made
+
+    def _large(self, shape: tuple[int, ...], dtype: np.dtype, size: int) -> tuple[np.ndarray, int]:
+        """One that is worth a block of the pool."""
         rounded = -(-size // 4096) * 4096
         if rounded not in self._claimed:
             self._pool.claim(self._claimed, rounded, self._most)

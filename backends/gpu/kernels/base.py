@@ -45,11 +45,19 @@ class GpuKernel:
 Template = Callable[[Fusion, GpuTarget], GpuKernel]
 
 
+def pointers_of(fusion: Fusion) -> list[str]:
+    """The parameters of all kernels of a fusion: in0.., out0.., scratch."""
+    return [
+        *(f"in{number}" for number in range(len(fusion.inputs))),
+        *(f"out{number}" for number in range(len(fusion.outputs))),
+        "scratch",
+    ]
+
+
 def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, threads: int) -> Function:
     """A kernel with the signature of all: in0.., out0.., scratch. No pointer promises that others point elsewhere where
     an output lies over an input."""
-    pointers = [f"in{i}" for i in range(len(fusion.inputs))] + [f"out{i}" for i in range(len(fusion.outputs))]
-    pointers.append("scratch")
+    pointers = pointers_of(fusion)
     parameters = [(pointer, PTR) for pointer in pointers]
     return Function(symbol, parameters, target.emitter(threads), noalias=() if fusion.aliased else pointers)
 

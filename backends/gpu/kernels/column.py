@@ -2,8 +2,8 @@
 them.
 
 A block of threads computes `width` results. Where the last dimension is kept, these are neighbours, and the threads of
-each take every so-manieth element of what is reduced; where it is reduced, a block computes one result. Few results of
-many elements take two kernels: chunks leave accumulators in scratch memory, which the second one combines in order.
+each share out what is reduced; where it is reduced, a block computes one result. Few results of many elements take two
+kernels: chunks leave accumulators in scratch memory, which the second one combines in order.
 """
 
 from __future__ import annotations

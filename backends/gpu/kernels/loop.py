@@ -5,20 +5,18 @@ needs them."""
 
 from __future__ import annotations
 
-import math
-
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, kernel_function
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Variable
-from stablehlo_py.dialect.types import shape
+from stablehlo_py.dialect.types import num_elements
 
 
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     """The kernel of a `loop` fusion."""
-    count = math.prod(size for size in shape(fusion.outputs[0]) if isinstance(size, int))
+    count = int(num_elements(fusion.outputs[0]))
     if count == 0:
         return GpuKernel((), {})
     f = kernel_function(fusion, target, fusion.name, target.block)

@@ -2,8 +2,8 @@
 
 The tensor is seen as [rows, columns]; a block of threads goes through a row, once for every level of reductions
 (softmax: maximum, then the sum of exponentials) and once for full-size results. What a later pass needs is computed
-again. A thread takes every so-manieth column; the sums of threads are combined in a tree, so their order depends on
-shapes alone.
+again. Of as many columns as there are threads, each thread takes one; the sums of threads are combined in a tree, so
+their order depends on shapes alone.
 """
 
 from __future__ import annotations

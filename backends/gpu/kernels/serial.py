@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, global_number
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, global_number, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, PTR, Function
 from stablehlo_py.codegen.emitter import Emitter
@@ -37,8 +38,8 @@ class _Thread(CpuTarget):
         return self.gpu.emitter()
 
     def lanes(self, bits: int) -> int:
-        """One."""
-        return 1
+        """As the GPU says."""
+        return self.gpu.lanes(bits)
 
 
 def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
@@ -53,9 +54,7 @@ def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     if kernel.may_fail or kernel.loops or kernel.externals:
         raise _unsupported(function, target, "it calls functions of the host")
     shared, private = aligned(int(kernel.shared_bytes)), aligned(int(kernel.private_bytes))
-    pointers = [f"in{i}" for i in range(len(function.regions[0].blocks[0].arguments))]
-    block = function.regions[0].blocks[0]
-    pointers += [f"out{i}" for i in range(len(block.operations[len(block.operations) - 1].operands))]
+    pointers = pointers_of(Fusion.read(function))
     functions, launches, most = dict(kernel.functions), [], 0
     externals: dict[str, str] = {}
     for phase in kernel.phases:
@@ -96,16 +95,16 @@ def _threads(iterations: int, private: int, target: GpuTarget) -> int:
 
 def _wrapper(phase: Phase, pointers: list[str], shared: int, private: int, threads: int, target: GpuTarget) -> Function:
     """The kernel that runs a phase."""
-    parameters = [(pointer, PTR) for pointer in (*pointers, "scratch")]
+    parameters = [(pointer, PTR) for pointer in pointers]
     f = Function(f"{phase.symbol}.kernel", parameters, target.emitter(THREADS))
     number = global_number(f)
     own = f.gep(f.scratch, f.iadd(f.imul(number, private), shared), I8)
-    operands = [f.parameters[pointer] for pointer in pointers]
+    operands = [f.parameters[pointer] for pointer in pointers[:-1]]
     f.loop(
         number,
         phase.iterations,
         threads,
-        lambda i: f.call(phase.symbol, [*operands, f.scratch, own, i, f.index(f.iadd(i, 1))]) and None,
+        lambda i: f.call(phase.symbol, [*operands, f.scratch, own, i, f.index(f.iadd(i, 1))]),
     )
     f.ret()
     return f

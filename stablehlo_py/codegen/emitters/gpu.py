@@ -34,11 +34,12 @@ class GpuEmitter(LlvmEmitter):
 
     Attributes:
         generic, private: numbers of these address spaces.
-        kernel, function_convention: how kernels and other functions are called, in the words of the dialect.
+        kernel_convention: how kernels are called, in the words of the dialect.
     """
 
     generic = private = 0
-    kernel_convention = function_convention = ""
+    kernel_convention = ""
+    table_linkage, table_space = "internal", GLOBAL
 
     def __init__(self, target: TargetDescription | None = None, threads: int = 0) -> None:
         super().__init__(target)
@@ -88,14 +89,6 @@ class GpuEmitter(LlvmEmitter):
             addresses.append(f"{ref} = llvm.mlir.addressof @{name}.shared{number} : {_pointer(SHARED)}")
         return "\n".join([*memory, head, *casts, *addresses, *self.entry, *flat(self.lines), "}"])
 
-    def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:
-        return super().declaration(name, operands, result).replace("@", f"{self.function_convention}@", 1)
-
-    @classmethod
-    def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
-        text = super().table(name, numbers, element).replace("global private", "global internal", 1)
-        return text.replace("addr_space = 0", f"addr_space = {GLOBAL}", 1)
-
     def _cast_space(self, to: str, source: str, space: int, target: int) -> str:
         if space == target:
             return f"{to} = llvm.bitcast {source} : {_pointer(space)} to {_pointer(space)}"
@@ -119,10 +112,6 @@ class GpuEmitter(LlvmEmitter):
         ref = self.name()
         self.lines.append(self._cast_space(ref, found, GLOBAL, self.generic))
         return ref
-
-    def call(self, name: str, operands: Sequence[Value], result: Type | None) -> str:
-        refs, types = self._listed(operands)
-        return self._called(f"llvm.call {self.function_convention}@{name}({refs}) : ({types})", result)
 
     def intrinsic(self, name: str, operands: Sequence[Value], result: Type) -> str:
         # With one rounding everywhere: whether the machine has an instruction of its own is not asked.

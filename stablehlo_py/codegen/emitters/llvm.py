@@ -50,6 +50,8 @@ class LlvmEmitter(Emitter):
 
     static_offsets = 1 << 29  # in the dialect they are i32
     types = PointerTypes({PTR.text: "!llvm.ptr"})
+    function_convention = ""  # how functions call each other, in the words of the dialect
+    table_linkage, table_space = "private", 0
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         super().__init__(target)
@@ -78,7 +80,8 @@ class LlvmEmitter(Emitter):
 
     def declaration(self, name: str, operands: Sequence[Type], result: Type | None) -> str:
         returns = f" -> {self.types[result.text]}" if result else ""
-        return f"llvm.func @{name}({', '.join(self.types[type_.text] for type_ in operands)}){returns}"
+        types = ", ".join(self.types[type_.text] for type_ in operands)
+        return f"llvm.func {self.function_convention}@{name}({types}){returns}"
 
     @classmethod
     def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
@@ -87,11 +90,11 @@ class LlvmEmitter(Emitter):
         else:
             listed = str(numbers.tolist())
         body = f"dense<{listed}> : tensor<{'x'.join(map(str, numbers.shape))}x{element.text}>"
-        attributes = "{addr_space = 0 : i32, alignment = 64 : i64}"
+        attributes = f"{{addr_space = {cls.table_space} : i32, alignment = 64 : i64}}"
         array = element.text
         for size in reversed(numbers.shape):
             array = f"array<{size} x {array}>"
-        return f"llvm.mlir.global private constant @{name}({body}) {attributes} : !llvm.{array}"
+        return f"llvm.mlir.global {cls.table_linkage} constant @{name}({body}) {attributes} : !llvm.{array}"
 
     def parameter(self, name: str) -> str:
         return f"%{name}"
@@ -301,7 +304,7 @@ class LlvmEmitter(Emitter):
 
     def call(self, name: str, operands: Sequence[Value], result: Type | None) -> str:
         refs, types = self._listed(operands)
-        return self._called(f"llvm.call @{name}({refs}) : ({types})", result)
+        return self._called(f"llvm.call {self.function_convention}@{name}({refs}) : ({types})", result)
 
     def call_pointer(self, callee: Value, operands: Sequence[Value], result: Type | None) -> str:
         refs, types = self._listed(operands)
