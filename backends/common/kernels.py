@@ -21,7 +21,7 @@ def kernels_of(module: ir.Module, emit: Callable[[ir.OpView], Kernel], machine: 
     """What `emit` makes of each fusion function, with its name, as soon as it is made.
 
     Raises:
-        UnsupportedError: at the end; it names every fusion that has no kernel for the `machine` ("CPU").
+        UnsupportedError: at the end; it names every fusion that has no kernel for the `machine`, as messages call it.
     """
     failures: dict[str, Sequence[Problem]] = {}
     functions = fusions(module)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
 from stablehlo_py import progress
-from stablehlo_py.backends.common.description import describe, is_grid
+from stablehlo_py.backends.common.description import describe, everywhere, is_grid
+from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.backends.common.kernels import kernels_of, kinds_of
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY
@@ -11,12 +15,13 @@ from stablehlo_py.backends.common.sizes import size_table
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import host_target, required_features
 from stablehlo_py.backends.gpu.kernels import emit_kernel
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
 from stablehlo_py.backends.gpu.machine_code import extensions, machine_code
 from stablehlo_py.backends.gpu.program import GpuProgram
 from stablehlo_py.backends.gpu.target import SPIRV64, GpuTarget
 from stablehlo_py.dialect.symint import SPECIALIZE
-from stablehlo_py.errors import UnsupportedError
+from stablehlo_py.dialect.types import user_location
+from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.program import CompiledProgram
@@ -51,7 +56,7 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     made.stages = {"kernels": text}
     progress.at("machine code")
     host = compile_units([Unit((ENTRY,), program.text(), tuple(program.externals().items()))])
-    binary = machine_code(llvm_ir(text, target.architecture), target) if program.symbols else b""
+    binary = _machine_code(module, kernels, target) if program.symbols else b""
     made.objects = [host, binary]
     made.features = required_features(host_target())
     if binary and target.architecture is SPIRV64:
@@ -60,7 +65,34 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     return made
 
 
-def _text(kernels: dict[str, GpuKernel]) -> str:
+def _machine_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarget) -> bytes:
+    """The code of all kernels. Raises UnsupportedError: LLVM has none for some of them, which are named."""
+
+    def compiled(some: Mapping[str, GpuKernel]) -> bytes:
+        return machine_code(llvm_ir(_text(some), target.architecture), target)
+
+    try:
+        return compiled(kernels)
+    except UnsupportedError:
+        failures = dict(_refused(module, lambda name: compiled({name: kernels[name]})))
+        if not failures:
+            raise  # of all of them together
+        problems = everywhere(module, failures)
+        raise UnsupportedError("a part of the model has no machine code", problems=problems) from None
+
+
+def _refused(module: ir.Module, compiled: Callable[[str], bytes]) -> Iterator[tuple[str, list[Problem]]]:
+    """The fusions for which LLVM has no code, each with what is wrong with it."""
+    for function in fusions(module):
+        name, op = function.attributes["sym_name"].value, fused_op(function)
+        try:
+            compiled(name)
+        except UnsupportedError as error:
+            place = user_location(op.location)
+            yield name, [replace(problem, op=op.name, location=place) for problem in error.problems]
+
+
+def _text(kernels: Mapping[str, GpuKernel]) -> str:
     """One module's text."""
     functions = {name: text for kernel in kernels.values() for name, text in kernel.functions.items()}
     tables = {name: text for kernel in kernels.values() for name, text in kernel.tables.items()}

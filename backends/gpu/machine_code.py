@@ -14,6 +14,7 @@ import pickle
 import re
 import struct
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from typing import IO
 
@@ -32,13 +33,14 @@ SPIRV_EXTENSIONS = (
     "SPV_INTEL_subgroups",
 )
 ATTEMPTS = 4
+_LAST_WORDS = 1 << 12  # bytes of what a process says before LLVM ends it
 
 
 def machine_code(ir: str, target: GpuTarget) -> bytes:
     """SPIR-V, else the text of PTX or of AMD's assembly. Thread-safe.
 
     Raises:
-        UnsupportedError: LLVM has no code for something in it.
+        UnsupportedError: LLVM has no code for something in it; the message is LLVM's own.
         InternalError: it is no LLVM IR.
         ResourceError: there can be no other process.
     """
@@ -51,14 +53,13 @@ def machine_code(ir: str, target: GpuTarget) -> bytes:
         raise ResourceError(
             "the process that compiles kernels was ended twice", remedy="free memory, or compile a smaller model"
         )
-    made, problem = pickle.loads(answer) if answer else (None, "")
-    if problem:
-        raise InternalError(f"LLVM refused the generated code for {target.name}: {problem}")
+    made, problem = pickle.loads(answer)
     if made is None:
         raise UnsupportedError(
-            f"LLVM cannot generate code for {target.name} for a part of this model",
-            remedy="report it with the model's StableHLO",
+            f"LLVM cannot generate code for {target.name}: {problem}", remedy="report it with the model's StableHLO"
         )
+    if problem:
+        raise InternalError(f"LLVM refused the generated code for {target.name}: {problem}")
     return made
 
 
@@ -132,17 +133,31 @@ def serve() -> None:
     llvm.set_option("", "--spirv-ext=" + ",".join(f"+{name}" for name in SPIRV_EXTENSIONS))
     with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as written:
         while (request := _receive(requests)) is not None:
-            answers = (_forked(request, attempt) for attempt in range(ATTEMPTS))
-            _send(written, next((answer for answer in answers if answer), b""))
+            said = "it gives two things one number"
+            for attempt in range(ATTEMPTS):
+                answer, last_words = _forked(request, attempt)
+                if answer is not None:
+                    break
+                said = last_words or said
+            _send(written, pickle.dumps((None, said)) if answer is None else answer)
 
 
-def _forked(request: bytes, attempt: int) -> bytes | None:
-    """The answer of a process of its own, None where it ended without one. Every attempt has memory laid out in another
-    way."""
+def _forked(request: bytes, attempt: int) -> tuple[bytes | None, str]:
+    """The answer of a process of its own, None where it ended without one; what it said of that. Every attempt has
+    memory laid out in another way."""
+    with tempfile.TemporaryFile() as errors:
+        answer = _answer_of_child(request, attempt, errors.fileno())
+        errors.seek(0)
+        said = errors.read(_LAST_WORDS).decode(errors="replace")
+    return answer, said.strip().removeprefix("LLVM ERROR: ")
+
+
+def _answer_of_child(request: bytes, attempt: int, errors: int) -> bytes | None:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         die_with_parent()
+        os.dup2(errors, 2)
         unused = [bytearray(977 * attempt) for _ in range(97 * attempt)]
         with open(writing, "wb", buffering=0) as stream:
             answer = _answer(*pickle.loads(request))

@@ -9,6 +9,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import PTR, Function, Value
 from stablehlo_py.codegen.emitters.gpu import GpuEmitter
+from stablehlo_py.mlir import ir
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class GpuKernel:
 
 
 Template = Callable[[Fusion, GpuTarget], GpuKernel]
+
+
+def fused_op(function: ir.OpView) -> ir.Operation:
+    """The op that a fusion function is about, in messages: its last one."""
+    operations = function.regions[0].blocks[0].operations
+    return operations[max(0, len(operations) - 2)].operation
 
 
 def pointers_of(fusion: Fusion) -> list[str]:

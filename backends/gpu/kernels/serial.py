@@ -9,7 +9,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, global_number, pointers_of
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, PTR, Function
 from stablehlo_py.codegen.emitter import Emitter
@@ -45,7 +45,7 @@ class _Thread(CpuTarget):
 def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     """The kernel of a fusion of any kind. Raises UnsupportedError: it waits for others, or calls functions of the
     host."""
-    op = _op(function)
+    op = fused_op(function)
     if op.name == "stablehlo.custom_call" and text(op, "call_target_name") not in custom_call.known_targets():
         raise _unsupported(function, target, "functions of the host are not called there")
     kernel = emit_kernel(function, _Thread.of(target))
@@ -69,15 +69,9 @@ def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     return GpuKernel(tuple(launches), functions, externals, kernel.tables, shared + private * most)
 
 
-def _op(function: ir.OpView) -> ir.Operation:
-    """The op that a fusion of one op is about."""
-    operations = function.regions[0].blocks[0].operations
-    return operations[max(0, len(operations) - 2)].operation
-
-
 def _unsupported(function: ir.OpView, target: GpuTarget, why: str) -> UnsupportedError:
     """The error about the op of a fusion that has no kernel."""
-    op = _op(function)
+    op = fused_op(function)
     of = f" of '{text(op, 'call_target_name')}'" if "call_target_name" in op.attributes else ""
     return UnsupportedError(
         f"there is no kernel{of} for {target.name}: {why}",

@@ -15,9 +15,10 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
+from stablehlo_py.backends.gpu import compile as compile_module
 from stablehlo_py.backends.gpu import machine_code as module
 from stablehlo_py.backends.gpu.machine_code import machine_code
-from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90
+from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
 from stablehlo_py.errors import InternalError, ResourceError, UnsupportedError
 
 TARGETS = [OPENCL, SM_90, GFX942]
@@ -93,10 +94,38 @@ def test_what_ends_llvm() -> None:
     """It ends a child of the process that waits, which goes on."""
     machine_code(ir(), OPENCL)
     before = server()
-    with pytest.raises(UnsupportedError, match=r"LLVM cannot generate code for opencl for a part of this model\n.*rep"):
+    said = r"LLVM cannot generate code for opencl: OpTypeInt type with a width other than 8, 16, 32 or 64 .*\n.*rep"
+    with pytest.raises(UnsupportedError, match=said):
         machine_code(FATAL, OPENCL)
     assert entries(machine_code(ir("after"), OPENCL)) == ["after"]
     assert server() == before
+
+
+TWO_KERNELS = """func.func @main(%a: tensor<8xf32>, %b: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = stablehlo.add %a, %b : tensor<8xf32>
+  %1 = "stablehlo.sort"(%b) ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %2 = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %2 : tensor<i1>
+  }) {dimension = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}"""
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_kernel_that_has_no_code_is_named(monkeypatch, alone) -> None:
+    """With its line; or, where each has code without the others, that all together have none."""
+
+    def without_one(ir: str, target: GpuTarget) -> bytes:
+        is_refused = "@fusion_1.kernel(" in ir and (alone or "@fusion_0(" in ir)
+        return machine_code(FATAL if is_refused else ir, target)
+
+    monkeypatch.setattr(compile_module, "machine_code", without_one)
+    with pytest.raises(UnsupportedError) as caught:
+        compile_program(TWO_KERNELS, target="opencl", options=shlo.Options(cache_dir=None))
+    (problem,) = caught.value.problems
+    assert "LLVM cannot generate code for opencl: OpTypeInt" in problem.reason
+    assert (problem.op, problem.location) == (("stablehlo.sort", "<text>:3:8") if alone else (None, None))
 
 
 def test_the_process_was_killed_between_two_modules() -> None:
@@ -256,6 +285,7 @@ def test_a_terminal_does_not_interrupt_the_process() -> None:
 
 SCRIPT = """
 import os, sys
+from stablehlo_py.backends.gpu import compile as compile_module
 from stablehlo_py.backends.gpu import machine_code as module
 from stablehlo_py.backends.gpu.target import OPENCL
 
