@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stablehlo_py.codegen.emitter import flat
+from stablehlo_py.codegen.emitters.byte_integers import ByteIntegers
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, PointerTypes
 from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import I1, I32, I64, PTR, ScalarType, Space, Type, Value, pointer
@@ -35,10 +36,12 @@ class GpuEmitter(LlvmEmitter):
     Attributes:
         generic, private: numbers of these address spaces.
         kernel_convention: how kernels are called, in the words of the dialect.
+        spelled: types that have another name in the text.
     """
 
     generic = private = 0
     kernel_convention = ""
+    spelled: Mapping[str, str] = {}
     table_linkage, table_space = "internal", GLOBAL
 
     def __init__(self, target: TargetDescription | None = None, threads: int = 0) -> None:
@@ -48,7 +51,8 @@ class GpuEmitter(LlvmEmitter):
 
     def __init_subclass__(cls) -> None:
         spaces = {Space.GLOBAL: GLOBAL, Space.SHARED: SHARED, Space.PRIVATE: cls.private, Space.GENERIC: cls.generic}
-        cls.types = PointerTypes({pointer(space).text: _pointer(number) for space, number in spaces.items()})
+        pointers = {pointer(space).text: _pointer(number) for space, number in spaces.items()}
+        cls.types = PointerTypes(pointers | dict(cls.spelled))
 
     # --- what a machine says -----------------------------------------------------------------------------------------
 
@@ -81,7 +85,7 @@ class GpuEmitter(LlvmEmitter):
         head = f"llvm.func {linkage}{convention}@{name}({', '.join(arguments)}){returns} attributes {{{attributes}}} {{"
         memory, addresses = [], []
         for number, (ref, count, element, alignment) in enumerate(self._shared):
-            array = f"!llvm.array<{count} x {element.text}>"
+            array = f"!llvm.array<{count} x {self.types[element.text]}>"
             described = f"addr_space = {SHARED} : i32, alignment = {alignment} : i64, dso_local"
             undefined = f"%0 = llvm.mlir.undef : {array}\nllvm.return %0 : {array}"
             memory.append(f"llvm.mlir.global internal @{name}.shared{number}() {{{described}}} : {array} {{")
@@ -118,7 +122,7 @@ class GpuEmitter(LlvmEmitter):
         return super().intrinsic("fma" if name == "fmuladd" else name, operands, result)
 
 
-class SpirvEmitter(GpuEmitter):
+class SpirvEmitter(ByteIntegers, GpuEmitter):
     """SPIR-V for OpenCL: what a thread asks is a builtin function."""
 
     generic = 4
