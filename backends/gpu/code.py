@@ -10,6 +10,7 @@ from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.cpu import host
 from stablehlo_py.backends.cpu.code import require_host
 from stablehlo_py.backends.cpu.objects import NativeCode
+from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.gpu.opencl.device import Device, device
 from stablehlo_py.backends.gpu.opencl.memory import OpenClAllocation, OpenClMemory
 from stablehlo_py.backends.gpu.opencl.queue import Event
@@ -39,6 +40,7 @@ class OpenClCode(Code):
         require_host(program, [name for name in program.features if name not in extensions])
         self._device = on or device()
         self._device.description.require_extensions(extensions)
+        require_signature(program, devices=1)
         self._native = NativeCode(program.objects[:1])
         self._built = self._device.build(program.objects[1], BUILD_OPTIONS) if program.objects[1] else None
         self._kernels = _table(self._built.kernel(symbol) if self._built else 0 for symbol in program.kernels)

@@ -13,6 +13,7 @@ from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.common.sizes import size_table
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
+from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.target import host_target, required_features
 from stablehlo_py.backends.gpu.kernels import emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
@@ -55,12 +56,12 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     text = _text(kernels)
     made.stages = {"kernels": text}
     progress.at("machine code")
-    host = compile_units([Unit((ENTRY,), program.text(), tuple(program.externals().items()))])
     binary = _machine_code(module, kernels, target) if program.symbols else b""
-    made.objects = [host, binary]
     made.features = required_features(host_target())
     if binary and target.architecture is SPIRV64:
         made.features += extensions(binary)
+    entry = f"{sign(made, [binary])}\n{program.text()}"
+    made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), binary]
     made.report = _report(module, made)
     return made
 

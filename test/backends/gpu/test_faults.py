@@ -6,12 +6,14 @@ The fake driver's kernels add 1 to the integers at their first argument: a donat
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
 
 from stablehlo_py.api import compile_program
 from stablehlo_py.errors import ArgumentError, InternalError, LoadError, ResourceError
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.executable import Executable
 
 COUNT = 256
@@ -48,7 +50,9 @@ X = np.arange(COUNT, dtype=np.int32)
 def fake_program(text: str):
     """A compiled program, its kernels the fake driver's."""
     program = compile_program(text, target="opencl")
-    return replace(program, objects=[program.objects[0], " ".join(program.kernels).encode()])
+    (host, code), names = program.objects, " ".join(program.kernels).encode()
+    signed = host.replace(sha256(code).digest(), sha256(names).digest())
+    return replace(program, objects=[signed, names])
 
 
 def fake(text: str) -> Executable:
@@ -267,3 +271,37 @@ def test_programs_that_are_dropped_leave_nothing(fake_device) -> None:
     live = fake_device.live()
     assert live.pop("blocks") <= 4  # kept for the next arrays
     assert live == {"contexts": 1, "queues": 1, "events": 1}  # the event: of the last command
+
+
+PARTS = {
+    "the code is cut off": lambda host, code, other: [host, code[: len(code) // 2]],
+    "the code is empty": lambda host, code, other: [host, b""],
+    "a byte of the code is another": lambda host, code, other: [host, bytes([code[0] ^ 1]) + code[1:]],
+    "the code is that of another program": lambda host, code, other: [host, other[1]],
+    "the host's part is that of another program": lambda host, code, other: [other[0], code],
+    "both are those of another program": lambda host, code, other: other,
+    "the host's part is cut off": lambda host, code, other: [host[:-100], code],
+    "they are exchanged": lambda host, code, other: [code, host],
+    "the code is missing": lambda host, code, other: [host],
+    "the host's part is missing": lambda host, code, other: [code],
+    "there is none": lambda host, code, other: [],
+}
+
+
+@pytest.mark.parametrize("change", PARTS)
+def test_parts_that_do_not_belong_together(fake_device, change) -> None:
+    """Of an artifact whose own digest is right; nothing of it reaches the driver."""
+    program, other = fake_program(STEP), fake_program(TWO)
+    assert Executable(artifact.deserialize(artifact.serialize(program)))(X)[0].shape == X.shape
+    built = fake_device.calls("clCreateProgramWithIL")
+    changed = replace(program, objects=PARTS[change](*program.objects, other.objects))
+    said = r"machine code (is damaged|was generated for another description.*)\n  help: compile the model again"
+    with pytest.raises(LoadError, match=said):
+        Executable(artifact.deserialize(artifact.serialize(changed)))
+    assert fake_device.calls("clCreateProgramWithIL") == built
+
+
+def test_a_description_of_another_program(fake_device) -> None:
+    changed = replace(fake_program(STEP), arena_bytes=1)
+    with pytest.raises(LoadError, match="generated for another description"):
+        Executable(artifact.deserialize(artifact.serialize(changed)))
