@@ -18,6 +18,7 @@ MAX_PROCESSES = 1024  # of a grid, each of them a thread
 DYNAMIC = ("auto", "once", "specialize")
 SCATTER_WINDOWS = ("auto", "whole", "partial")
 CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU backend generates code for, best first
+GPUS = ("sm_80", "sm_90", "sm_90a", "sm_100", "gfx90a", "gfx942", "gfx1100")  # what backends of GPUs generate code for
 MAX_THREADS = 128
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
@@ -42,6 +43,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "dump_dir": _PATH,
     "isolate": _FLAG,
     "cpu": ((str, NoneType), f"one of {', '.join(CPUS)}, or None for this one"),
+    "gpu": ((str, NoneType), f"one of {', '.join(GPUS)}, or None for the one of this machine"),
     "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
     "verify": _FLAG,
     "num_replicas": _PROCESSES,
@@ -76,6 +78,8 @@ class Options:
             process down (docs/errors.md); False: for those that you trust. An `Exported` and a module are trusted.
         cpu: what the CPU backend generates code for: "avx512vnni", "avx512", "avx2", "x86-64" or "generic"; None: the
             best for this host. The backend itself is the argument `target` of `compile`.
+        gpu: what the backends "cuda" ("sm_80", "sm_90", "sm_90a", "sm_100") and "rocm" ("gfx90a", "gfx942", "gfx1100")
+            generate code for, on a machine with or without a GPU; None: the one that the driver finds here.
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).
@@ -99,6 +103,7 @@ class Options:
     dump_dir: str | os.PathLike[str] | None = field(default=None, compare=False)
     isolate: bool = field(default=True, compare=False)
     cpu: str | None = None
+    gpu: str | None = None
     disable: tuple[str, ...] = ()
     verify: bool = False
     num_replicas: int | None = None
@@ -171,7 +176,7 @@ class Options:
     @property
     @public
     def key(self) -> str:
-        """Everything here that decides what code is generated, but for the CPU: that is a backend's to describe."""
+        """Everything here that decides what code is generated, but for the machine: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
         semantics = f"{grid} scatter_windows={self.scatter_windows}"
         return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {semantics}"

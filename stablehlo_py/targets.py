@@ -16,7 +16,9 @@ GROUP = "stablehlo_py.backends"
 DEFAULT_TARGET = "cpu"
 _SHIPPED = {  # also where nothing is installed
     DEFAULT_TARGET: ("stablehlo_py.backends.cpu.backend", "CpuBackend"),
+    "cuda": ("stablehlo_py.backends.gpu.backend", "CudaBackend"),
     "opencl": ("stablehlo_py.backends.gpu.backend", "OpenClBackend"),
+    "rocm": ("stablehlo_py.backends.gpu.backend", "RocmBackend"),
 }
 _registered: dict[str, Callable[[], object]] = {}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stablehlo_py.backends.base import Backend
 from stablehlo_py.backends.cpu.policy import BLOCKING, FUSION
 from stablehlo_py.backends.cpu.policy_costs import COSTS
-from stablehlo_py.errors import OptionError
+from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ class CpuBackend(Backend):
         """The CPU description that options ask for."""
         from stablehlo_py.backends.cpu.target import NAMED, host_target
 
+        if options.gpu is not None:
+            reason = f"the backend 'cpu' generates no code for GPUs, gpu is {shown(options.gpu)}"
+            raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave it out")
         if options.cpu is None:
             return host_target()
         if options.cpu not in NAMED:

@@ -3,70 +3,148 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from stablehlo_py.backends.base import Backend
+from stablehlo_py.backends.base import Backend, Code
 from stablehlo_py.backends.gpu.policy import COSTS, FUSION
+from stablehlo_py.errors import OptionError, ResourceError, shown
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
-    from stablehlo_py.backends.gpu.code import OpenClCode
     from stablehlo_py.backends.gpu.target import GpuTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
     from stablehlo_py.runtime.program import CompiledProgram
 
-STAGES = {"kernels": "mlir", "llvm": "ll"}
 
+class GpuBackend(Backend):
+    """What backends of GPUs share.
 
-class OpenClBackend(Backend):
-    """Kernels as SPIR-V for devices of OpenCL: GPUs of Intel, Arm and others, and CPUs."""
+    Attributes:
+        listing: the stage that is the kernels' machine code, or what the driver makes it of, as text.
+        gpus: how the names that `Options(gpu=...)` takes begin; None: code is for all devices.
+    """
 
-    name = "opencl"
-    platform = "cpu"  # what JAX exports for it
-    stages = STAGES
+    listing: ClassVar[str]
+    gpus: ClassVar[str | None] = None
     costs, fusion = COSTS, FUSION
 
-    def target(self) -> GpuTarget:
-        """The description that kernels are generated for."""
-        from stablehlo_py.backends.gpu.target import OPENCL
+    def target(self, options: Options) -> GpuTarget:
+        """The description that options ask for. Raises OptionError: there is none of that name, or none is named and no
+        GPU is here."""
+        from stablehlo_py.backends.gpu.target import NAMED, OPENCL
 
-        return OPENCL
+        if self.gpus is None:
+            if options.gpu is not None:
+                reason = f"code of the backend '{self.name}' is for all devices, gpu is {shown(options.gpu)}"
+                raise OptionError(reason, remedy="leave it out")
+            return OPENCL
+        name = self.present() if options.gpu is None else options.gpu
+        known = [each for each in NAMED if each.startswith(self.gpus)]
+        if name is None:
+            raise OptionError(
+                f"which GPU to generate code for is not said, and the backend '{self.name}' finds none here",
+                remedy=f"pass Options(gpu=...), or --gpu, with one of {', '.join(known)}",
+            )
+        if name not in known:
+            reason = f"the backend '{self.name}' generates no code for gpu={shown(name)}"
+            raise OptionError(reason, remedy=f"use one of {', '.join(known)}")
+        return NAMED[name]
+
+    def present(self) -> str | None:
+        """The name, as `Options(gpu=...)` takes it, that suits the GPU of this machine best; None: there is none."""
+        return None
 
     def describe(self, options: Options) -> str:
-        """The description of the device, and of the host."""
+        """The descriptions of the GPU and of the host, and what assembles."""
         from stablehlo_py.backends.cpu.target import host_target
 
-        return f"{self.target()!r} {host_target()!r}"
+        return f"{self.target(options)!r} {host_target()!r}"
 
     def lower(self, module: ir.Module, stop: str, options: Options) -> str:
-        """Text of `kernels` or `llvm`."""
+        """Text of one of `stages`. Raises ResourceError: a tool that it takes is not installed."""
         from stablehlo_py.backends.gpu.compile import lower
 
-        return lower(module, stop, self.target())
+        return lower(module, stop, self.target(options))
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Generate and compile everything that a call will run. Raises as `compile.compile_module`."""
         from stablehlo_py.backends.gpu.compile import compile_module
 
-        return compile_module(module, self.name, self.target(), options)
+        return compile_module(module, self.name, self.target(options), options)
+
+    def load(self, program: CompiledProgram) -> Code:
+        """The program, on a device. Raises ResourceError: there is no driver."""
+        raise ResourceError(
+            f"programs of the backend '{self.name}' cannot run here: there is no driver for its devices yet",
+            remedy="compile for target='opencl' or 'cpu', or save the program for later",
+        )
+
+    def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
+        """What can be derived from the kernels, where they are kept."""
+        from stablehlo_py.backends.common.llvm_ir import llvm_ir
+        from stablehlo_py.backends.gpu.machine_code import assembly
+        from stablehlo_py.backends.gpu.target import NAMED, OPENCL
+
+        kernels = program.stages.get("kernels")
+        if not isinstance(kernels, str):
+            return {}
+        target = NAMED.get(program.target, OPENCL)
+
+        def llvm() -> str:
+            return llvm_ir(kernels, target.architecture)
+
+        return {"llvm": llvm, self.listing: lambda: assembly(llvm(), target)}
+
+    def custom_calls(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+
+class OpenClBackend(GpuBackend):
+    """Kernels as SPIR-V for devices of OpenCL: GPUs of Intel, Arm and others, and CPUs."""
+
+    name = "opencl"
+    platform = "cpu"  # what JAX exports for it
+    listing = "spirv"
+    stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "spirv": "spvasm"}
 
     @deferred()
-    def load(self, program: CompiledProgram) -> OpenClCode:
+    def load(self, program: CompiledProgram) -> Code:
         """The program, on the first device. Raises ResourceError, LoadError."""
         from stablehlo_py.backends.gpu.code import OpenClCode
 
         return OpenClCode(program)
 
+
+class CudaBackend(GpuBackend):
+    """Kernels as PTX for GPUs of NVIDIA, and as their machine code where ptxas is installed."""
+
+    name = platform = "cuda"
+    listing, gpus = "ptx", "sm_"
+    stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}
+
+    def describe(self, options: Options) -> str:
+        """With the version of the assembler: without one, a program holds PTX."""
+        from stablehlo_py.backends.gpu.ptx import assembler
+
+        return f"{super().describe(options)} ptxas {assembler()}"
+
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
-        """LLVM IR, where the kernels are kept."""
-        from stablehlo_py.backends.common.llvm_ir import llvm_ir
+        """With the listing of machine code, where there is some and a tool that lists it."""
+        from stablehlo_py.backends.gpu import ptx
+        from stablehlo_py.backends.gpu.capability import MACHINE_CODE
 
-        kernels = program.stages.get("kernels")
-        if not isinstance(kernels, str):
-            return {}
-        return {"llvm": lambda: llvm_ir(kernels, self.target().architecture)}
+        listings = dict(super().listings(program))
+        has_code = any(name.startswith(MACHINE_CODE) for name in program.features)
+        if has_code and ptx.find_tool("nvdisasm"):
+            listings["sass"] = lambda: ptx.disassembly(program.objects[1])
+        return listings
 
-    def custom_calls(self) -> frozenset[str]:
-        """None."""
-        return frozenset()
+
+class RocmBackend(GpuBackend):
+    """Kernels as code objects for GPUs of AMD."""
+
+    name = platform = "rocm"
+    listing, gpus = "gcn", "gfx"
+    stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "gcn": "s"}

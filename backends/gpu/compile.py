@@ -15,26 +15,35 @@ from stablehlo_py.backends.common.sizes import size_table
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.target import host_target, required_features
+from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
 from stablehlo_py.backends.gpu.kernels import emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
-from stablehlo_py.backends.gpu.machine_code import extensions, machine_code
+from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.program import GpuProgram
-from stablehlo_py.backends.gpu.target import SPIRV64, GpuTarget
+from stablehlo_py.backends.gpu.ptx import assemble, disassembly
+from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.backends.gpu.usage import Usage
 from stablehlo_py.dialect.symint import SPECIALIZE
 from stablehlo_py.dialect.types import user_location
-from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.errors import Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.program import CompiledProgram
 
 
 def lower(module: ir.Module, stop: str, target: GpuTarget) -> str:
-    """Text of `kernels` or `llvm`."""
+    """Text of `kernels`, `llvm`, machine code ("sass"), or else of what LLVM generates."""
     text = _text(_kernels(module, target))
     if stop == "kernels":
         return text
     progress.at("LLVM")
-    return llvm_ir(text, target.architecture)
+    text = llvm_ir(text, target.architecture)
+    if stop == "llvm":
+        return text
+    progress.at("machine code")
+    if stop == "sass":
+        return disassembly(assemble(machine_code(text, target), target.name)[0])
+    return assembly(text, target)
 
 
 def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: Options) -> CompiledProgram:
@@ -56,21 +65,19 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     text = _text(kernels)
     made.stages = {"kernels": text}
     progress.at("machine code")
-    binary = _machine_code(module, kernels, target) if program.symbols else b""
-    made.features = required_features(host_target())
-    if binary and target.architecture is SPIRV64:
-        made.features += extensions(binary)
-    entry = f"{sign(made, [binary])}\n{program.text()}"
-    made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), binary]
-    made.report = _report(module, made)
+    code = _device_code(module, kernels, target) if program.symbols else DeviceCode(b"")
+    made.features = required_features(host_target()) + code.features
+    entry = f"{sign(made, [code.binary])}\n{program.text()}"
+    made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), code.binary]
+    made.report = _report(module, made, code.usage)
     return made
 
 
-def _machine_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarget) -> bytes:
+def _device_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarget) -> DeviceCode:
     """The code of all kernels. Raises UnsupportedError: LLVM has none for some of them, which are named."""
 
-    def compiled(some: Mapping[str, GpuKernel]) -> bytes:
-        return machine_code(llvm_ir(_text(some), target.architecture), target)
+    def compiled(some: Mapping[str, GpuKernel]) -> DeviceCode:
+        return device_code(llvm_ir(_text(some), target.architecture), target)
 
     try:
         return compiled(kernels)
@@ -82,7 +89,7 @@ def _machine_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: G
         raise UnsupportedError("a part of the model has no machine code", problems=problems) from None
 
 
-def _refused(module: ir.Module, compiled: Callable[[str], bytes]) -> Iterator[tuple[str, list[Problem]]]:
+def _refused(module: ir.Module, compiled: Callable[[str], DeviceCode]) -> Iterator[tuple[str, list[Problem]]]:
     """The fusions for which LLVM has no code, each with what is wrong with it."""
     for function in fusions(module):
         name, op = function.attributes["sym_name"].value, fused_op(function)
@@ -109,11 +116,10 @@ def _kernels(module: ir.Module, target: GpuTarget) -> dict[str, GpuKernel]:
     return dict(kernels_of(module, lambda function: emit_kernel(function, target), "GPU"))
 
 
-def _report(module: ir.Module, program: CompiledProgram) -> str:
-    return "\n".join(
-        (
-            kinds_of(module),
-            f"code: {len(program.objects[1]) / 1024:.0f} KiB for {program.target}",
-            f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call",
-        )
-    )
+def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage]) -> str:
+    lines = [kinds_of(module), f"code: {len(program.objects[1]) / 1024:.0f} KiB for {program.target}"]
+    if usage:
+        spilling = [name for name, each in usage.items() if each.spills]
+        most = max(each.registers for each in usage.values())
+        lines.append(f"registers of a thread: at most {most}; spills: {elided(spilling) if spilling else 'none'}")
+    return "\n".join([*lines, f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call"])

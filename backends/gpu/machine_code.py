@@ -1,4 +1,4 @@
-"""LLVM IR of kernels becomes SPIR-V, PTX or assembly for AMD, in processes of their own: LLVM ends the process where it
+"""LLVM IR of kernels becomes SPIR-V, PTX or code for AMD, in processes of their own: LLVM ends the process where it
 cannot select an instruction, and that must not be the user's.
 
 One process waits for modules and forks for each. LLVM's SPIR-V backend remembers by address what it has seen: where
@@ -20,7 +20,7 @@ from typing import IO
 
 from stablehlo_py import forks
 from stablehlo_py.backends.gpu.older_llvm import for_older_llvm
-from stablehlo_py.backends.gpu.target import SPIRV64, GpuTarget
+from stablehlo_py.backends.gpu.target import NVPTX64, SPIRV64, GpuTarget
 from stablehlo_py.errors import InternalError, ResourceError, UnsupportedError
 from stablehlo_py.processes import die_with_parent, python_command
 
@@ -37,14 +37,23 @@ _LAST_WORDS = 1 << 12  # bytes of what a process says before LLVM ends it
 
 
 def machine_code(ir: str, target: GpuTarget) -> bytes:
-    """SPIR-V, else the text of PTX or of AMD's assembly. Thread-safe.
+    """SPIR-V, the text of PTX, or an ELF file for AMD, which is not linked yet. Thread-safe.
 
     Raises:
         UnsupportedError: LLVM has no code for something in it; the message is LLVM's own.
         InternalError: it is no LLVM IR.
         ResourceError: there can be no other process.
     """
-    request = pickle.dumps((for_older_llvm(ir), target.architecture.triple, target.name, target.features))
+    return _made(ir, target, target.architecture is NVPTX64)
+
+
+def assembly(ir: str, target: GpuTarget) -> str:
+    """The same as text. Thread-safe. Raises as `machine_code`."""
+    return _made(ir, target, True).decode()
+
+
+def _made(ir: str, target: GpuTarget, as_text: bool) -> bytes:
+    request = pickle.dumps((for_older_llvm(ir), target.architecture.triple, target.name, target.features, as_text))
     with _lock:
         answer = _asked(request)
         if answer is None:  # somebody has ended the process, perhaps long ago
@@ -172,18 +181,18 @@ def _answer_of_child(request: bytes, attempt: int, errors: int) -> bytes | None:
     return answer
 
 
-def _answer(ir: str, triple: str, name: str, features: str) -> bytes | None:
+def _answer(ir: str, triple: str, name: str, features: str, as_text: bool) -> bytes | None:
     """The machine code and what is wrong with the IR; None where LLVM made no proper SPIR-V."""
     try:
-        made = _compiled(ir, triple, name, features)
+        made = _compiled(ir, triple, name, features, as_text)
     except RuntimeError as error:  # llvmlite's, for all that LLVM reports
         return pickle.dumps((b"", str(error)))
-    if triple == SPIRV64.triple and not _numbers_are_unique(made):
+    if triple == SPIRV64.triple and not as_text and not _numbers_are_unique(made):
         return None
     return pickle.dumps((made, ""))
 
 
-def _compiled(ir: str, triple: str, name: str, features: str) -> bytes:
+def _compiled(ir: str, triple: str, name: str, features: str, as_text: bool) -> bytes:
     import llvmlite.binding as llvm
 
     is_spirv = triple == SPIRV64.triple
@@ -199,11 +208,9 @@ def _compiled(ir: str, triple: str, name: str, features: str) -> bytes:
         tuning.loop_vectorization = tuning.slp_vectorization = False  # a thread computes scalars
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
-        if not is_spirv:
-            return machine.emit_assembly(module).encode()
-        if _odd_integers(str(module)) <= _odd_integers(ir):
+        if not is_spirv or _odd_integers(str(module)) <= _odd_integers(ir):
             break
-    return machine.emit_object(module)
+    return machine.emit_assembly(module).encode() if as_text else machine.emit_object(module)
 
 
 def _odd_integers(ir: str) -> set[str]:

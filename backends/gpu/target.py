@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
@@ -22,18 +22,37 @@ AMDGCN = Architecture(
 
 
 @dataclass(frozen=True)
+class Rates:
+    """What a machine can do in a second at most, as its vendor says: bytes of its memory that are read or written, and
+    operations on numbers of each type (a multiplication with an addition is two), with matrix units where these give
+    the result of that type: f32 is computed without them. Dense, in 10^12; 0: not known."""
+
+    bandwidth: float = 0.0
+    f64: float = 0.0
+    f32: float = 0.0
+    f16: float = 0.0
+    f8: float = 0.0
+    i8: float = 0.0
+
+
+@dataclass(frozen=True)
 class GpuTarget(TargetDescription):
-    """What templates ask of a GPU. A thread computes scalars: vectors are as wide as an element.
+    """What templates ask of a GPU. A thread computes scalars: vectors are as wide as an element. `registers` are the
+    32-bit ones that a thread may have.
 
     Attributes:
         block: threads of a block, where a kernel has no reason for another number.
         subgroup: threads that run in step and exchange values (a warp).
-        resident: threads that keep the machine busy.
+        resident: threads that keep the machine busy: those that all its units hold at once.
+        shared_bytes: shared memory that a block may have without asking the driver for more.
+        rates: what it can do in a second.
     """
 
     block: int = 256
     subgroup: int = 32
     resident: int = 1 << 16
+    shared_bytes: int = 32 << 10
+    rates: Rates = field(default=Rates(), repr=False)  # no code depends on them
 
     @cached_property
     def _emitter(self) -> type[GpuEmitter]:
@@ -48,6 +67,26 @@ class GpuTarget(TargetDescription):
         return 1
 
 
+def _nvidia(name: str, ptx: str, units: int, rates: Rates) -> GpuTarget:
+    """One of NVIDIA's, with so many multiprocessors; `ptx` is the version that its code is written in: drivers of that
+    age take it."""
+    return GpuTarget(name, f"+{ptx}", 32, 255, NVPTX64, resident=units * 2048, shared_bytes=48 << 10, rates=rates)
+
+
+def _amd(name: str, resident: int, rates: Rates, subgroup: int = 64) -> GpuTarget:
+    return GpuTarget(
+        name, "", 32, 256, AMDGCN, subgroup=subgroup, resident=resident, shared_bytes=64 << 10, rates=rates
+    )
+
+
 OPENCL = GpuTarget("opencl", "", 32, 64, SPIRV64)
-SM_90 = GpuTarget("sm_90", "+ptx83", 32, 255, NVPTX64, resident=132 * 2048)
-GFX942 = GpuTarget("gfx942", "", 32, 256, AMDGCN, subgroup=64, resident=304 * 2048)
+# A100, H100 and B200 with SXM; a part of an MI250X, an MI300X, an RX 7900 XTX: the vendors' data sheets.
+_H100 = Rates(bandwidth=3.35, f64=67, f32=67, f16=989, f8=1979, i8=1979)
+SM_80 = _nvidia("sm_80", "ptx83", 108, Rates(bandwidth=2.04, f64=19.5, f32=19.5, f16=312, i8=624))
+SM_90 = _nvidia("sm_90", "ptx83", 132, _H100)
+SM_90A = _nvidia("sm_90a", "ptx83", 132, _H100)  # with what later machines do not have: wgmma
+SM_100 = _nvidia("sm_100", "ptx86", 148, Rates(bandwidth=8.0, f64=37, f32=75, f16=2250, f8=4500, i8=4500))
+GFX90A = _amd("gfx90a", 110 * 2048, Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5))
+GFX942 = _amd("gfx942", 304 * 2048, Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615))
+GFX1100 = _amd("gfx1100", 96 * 1024, Rates(bandwidth=0.96, f64=1.9, f32=61.4, f16=123, i8=123), subgroup=32)
+NAMED = {target.name: target for target in (SM_80, SM_90, SM_90A, SM_100, GFX90A, GFX942, GFX1100)}

@@ -21,7 +21,7 @@ from stablehlo_py.cli.version import VersionAction
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, CacheWarning, ResourceError, ShloError
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
-from stablehlo_py.options import CPUS, Options
+from stablehlo_py.options import CPUS, GPUS, Options
 from stablehlo_py.processes import Ended, ending_in_order
 from stablehlo_py.targets import DEFAULT_TARGET
 
@@ -172,6 +172,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": f"backend: {DEFAULT_TARGET}, or the name that an installed package brings (default: %(default)s)",
     },
     "--cpu": {"metavar": "CPU", "help": f"generate code for {', '.join(CPUS[:-1])} or {CPUS[-1]} (default: this CPU)"},
+    "--gpu": {
+        "metavar": "GPU",
+        "help": f"generate code for {', '.join(GPUS[:-1])} or {GPUS[-1]} (default: the GPU of this machine)",
+    },
     "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
     "--replicas": _COUNT
     | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
@@ -192,7 +196,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "seconds after which an engine counts as hanging (default: %(default)g)",
     },
 }
-_OF_COMPILER = ("threads", "opt_level", "cpu", "isolate", "num_replicas", "num_partitions")
+_OF_COMPILER = ("threads", "opt_level", "cpu", "gpu", "isolate", "num_replicas", "num_partitions")
 
 
 def add_options(parser: argparse._ActionsContainer, *names: str, **changes: Any) -> None:

@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
-    add_options(parser, "--entry", "--threads", "--replicas", "--partitions", "--target", "--cpu", "--isolate")
+    add_options(parser, "--entry", "--threads", "--replicas", "--partitions", "--target", "--cpu", "--gpu", "--isolate")
     add("--sha256", metavar="HEX", help="run an artifact only if its file has this digest, which shlo-compile prints")
     inputs = parser.add_argument_group("inputs")
     add_options(inputs, "--input", "--seed", "--dim")
@@ -117,8 +117,8 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     import stablehlo_py as shlo
 
     if is_artifact(content):
-        if arguments.cpu or arguments.target != DEFAULT_TARGET:
-            reason = "--target and --cpu are for a module: an artifact is compiled already"
+        if arguments.cpu or arguments.gpu or arguments.target != DEFAULT_TARGET:
+            reason = "--target, --cpu and --gpu are for a module: an artifact is compiled already"
             raise OptionError(reason, remedy="run the module that it was made from")
         return shlo.load_executable(source, sha256=arguments.sha256)
     if arguments.sha256:

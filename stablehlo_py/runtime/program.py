@@ -198,7 +198,8 @@ class CompiledProgram:
     Attributes:
         backend, target: which backend loads it; the name of the machine it was generated for.
         machine: architecture and system of the object files (`this_machine`).
-        features: what the machine must have, by LLVM's names; a device, by its driver's (extensions of OpenCL).
+        features: what the machine must have, by LLVM's names; a device, by its driver's (extensions of OpenCL,
+            "sm_90", "compute_90", "gfx942").
         inputs, outputs: specs in call order.
         objects: object files that define `shlo_main`.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.gpu.machine_code import machine_code
+from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
 from stablehlo_py.codegen.builder import F16, F32, F64, I8, I32, I64, PTR, Function, ScalarType, Value
@@ -40,7 +40,9 @@ def text(target: GpuTarget, body: Body, more: Sequence[str] = (), threads: int =
 
 
 def compiled(target: GpuTarget, body: Body, more: Sequence[str] = (), threads: int = THREADS) -> bytes:
-    return machine_code(llvm_ir(text(target, body, more, threads), target.architecture), target)
+    """SPIR-V, else text."""
+    ir = llvm_ir(text(target, body, more, threads), target.architecture)
+    return machine_code(ir, target) if target is OPENCL else assembly(ir, target).encode()
 
 
 def instructions(spirv: bytes) -> list[tuple[int, list[int]]]:

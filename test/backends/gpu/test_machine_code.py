@@ -15,7 +15,7 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
-from stablehlo_py.backends.gpu import compile as compile_module
+from stablehlo_py.backends.gpu import device_code as device_code_module
 from stablehlo_py.backends.gpu import machine_code as module
 from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
@@ -120,7 +120,7 @@ def test_the_kernel_that_has_no_code_is_named(monkeypatch, alone) -> None:
         is_refused = "@fusion_1.kernel(" in ir and (alone or "@fusion_0(" in ir)
         return machine_code(FATAL if is_refused else ir, target)
 
-    monkeypatch.setattr(compile_module, "machine_code", without_one)
+    monkeypatch.setattr(device_code_module, "machine_code", without_one)
     with pytest.raises(UnsupportedError) as caught:
         compile_program(TWO_KERNELS, target="opencl", options=shlo.Options(cache_dir=None))
     (problem,) = caught.value.problems
@@ -285,7 +285,6 @@ def test_a_terminal_does_not_interrupt_the_process() -> None:
 
 SCRIPT = """
 import os, sys
-from stablehlo_py.backends.gpu import compile as compile_module
 from stablehlo_py.backends.gpu import machine_code as module
 from stablehlo_py.backends.gpu.target import OPENCL
 
