@@ -157,6 +157,11 @@ class Backend(Protocol):
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Code of a module at the last of `module_stages`, ready to be loaded or saved."""
 
+    def memory(self) -> MemorySpace | None:
+        """Where inputs and results of its programs are, as `Code.memory` of those that it loads now says. Raises
+        ResourceError."""
+        return None
+
     def load(self, program: CompiledProgram) -> Code:
         """A program of this backend, in this process: a SizedCode if it has dynamic dimensions, a GridCode if it is a
         grid.

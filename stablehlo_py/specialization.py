@@ -22,6 +22,7 @@ from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.symbolic.specialize import specialize
+from stablehlo_py.runtime.buffer import Buffer, MemorySpace
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -119,8 +120,12 @@ class Specializations:
                 self._known[key].random_keys = self.random_keys
             return self._known[key]
 
-    def for_call(self, arrays: Sequence[np.ndarray]) -> Executable:
-        """The executable for a call with these arguments. Raises as `of`."""
+    def memory(self) -> MemorySpace | None:
+        """Where their inputs and results are, None: in the host's memory. Raises ResourceError."""
+        return get_backend(self._target).memory()
+
+    def for_call(self, arrays: Sequence[np.ndarray | Buffer]) -> Executable:
+        """The executable for a call with these arguments, of which only integer scalars are read. Raises as `of`."""
         shapes = tuple(array.shape for array in arrays)
         if self._dimension_arguments is None:
             try:
@@ -133,7 +138,7 @@ class Specializations:
             else:
                 self._dimension_arguments = []
                 return specialized
-        return self.of(shapes, {n: int(arrays[n]) for n in self._dimension_arguments})
+        return self.of(shapes, {n: int(np.asarray(arrays[n])) for n in self._dimension_arguments})
 
 
 def _specs(module: ir.Module) -> tuple[tuple[Spec, ...], tuple[Spec, ...]]:

@@ -11,6 +11,7 @@ from stablehlo_py.errors import OptionError, ResourceError, shown
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
+    from stablehlo_py.backends.gpu.opencl.memory import OpenClMemory
     from stablehlo_py.backends.gpu.target import GpuTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
@@ -108,6 +109,13 @@ class OpenClBackend(GpuBackend):
     platform = "cpu"  # what JAX exports for it
     listing = "spirv"
     stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "spirv": "spvasm"}
+
+    @deferred()
+    def memory(self) -> OpenClMemory:
+        """That of the first device. Raises ResourceError, UnsupportedError."""
+        from stablehlo_py.backends.gpu.opencl.device import device
+
+        return device().memory
 
     @deferred()
     def load(self, program: CompiledProgram) -> Code:

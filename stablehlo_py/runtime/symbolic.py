@@ -14,7 +14,7 @@ from stablehlo_py.boundary import number, public
 from stablehlo_py.errors import ArgumentError, UnsupportedError, shown
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.arguments import convert
-from stablehlo_py.runtime.buffer import Buffer, Placement
+from stablehlo_py.runtime.buffer import Buffer, MemorySpace, Placement
 from stablehlo_py.runtime.dynamic import SIZES_KEPT, DynamicProgram, NotServed
 from stablehlo_py.runtime.entry import Entry
 from stablehlo_py.runtime.executable import Executable
@@ -39,6 +39,9 @@ class Specializer(Protocol):
     def __len__(self) -> int:
         """How many there are."""
 
+    def memory(self) -> MemorySpace | None:
+        """Where their inputs and results are, None: in the host's memory. Raises ResourceError."""
+
     def of(self, shapes: Shapes, values: Mapping[int, int]) -> Executable:
         """The executable for these shapes of the inputs; `values` are those of integer scalar arguments that hold
         dimensions, by argument number.
@@ -48,8 +51,8 @@ class Specializer(Protocol):
             UnsupportedError: shapes depend on data.
         """
 
-    def for_call(self, arrays: Sequence[np.ndarray]) -> Executable:
-        """The executable for a call with these arguments. Raises as `of`."""
+    def for_call(self, arrays: Sequence[np.ndarray | Buffer]) -> Executable:
+        """The executable for a call with these arguments, of which only integer scalars are read. Raises as `of`."""
 
 
 class SymbolicExecutable(CompiledModel):
@@ -67,14 +70,17 @@ class SymbolicExecutable(CompiledModel):
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
         self._once = DynamicProgram(program) if program is not None else None
-        self._host = Placement(None, ArrayMemory(SIZES_KEPT * len(inputs)))
+        self._memory = ArrayMemory(SIZES_KEPT * len(inputs))
         self._specializations = specializations
         self._leaves = leaves
         self._reason = reason  # why there is no program for all shapes
 
     @property
     def _placement(self) -> Placement:
-        return self._host if self._once is None else self._once.placement
+        if self._once is not None:
+            return self._once.placement
+        space = None if self._specializations is None else self._specializations.memory()
+        return Placement(space, self._memory)
 
     @staticmethod
     @public
@@ -132,7 +138,7 @@ class SymbolicExecutable(CompiledModel):
                 raise NotServed("the artifact's program does not serve these shapes", problems=problems) from None
             return None
 
-    def _specialized(self, arrays: Sequence[np.ndarray]) -> Executable:
+    def _specialized(self, arrays: Sequence[np.ndarray | Buffer]) -> Executable:
         assert self._specializations is not None
         return self._specializations.for_call(arrays)
 
@@ -146,9 +152,7 @@ class SymbolicExecutable(CompiledModel):
         """
         buffers = self._buffers_for(buffers)
         results = self._served(lambda once: once.call(buffers))
-        return (
-            self._specialized([np.asarray(buffer) for buffer in buffers]).call(buffers) if results is None else results
-        )
+        return self._specialized(buffers).call(buffers) if results is None else results
 
     def _program(self) -> DynamicProgram:
         if self._once is None:

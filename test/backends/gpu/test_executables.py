@@ -57,6 +57,22 @@ def test_dlpack(added) -> None:
     assert np.array_equal(added.call([added.put(jnp.asarray(X), 0), buffer])[0], jnp.from_dlpack(result))
 
 
+def test_state_of_many_shapes(real_device) -> None:
+    """An executable for the shapes of each call has its buffers where they run."""
+    executable = shlo.compile(ADD.replace("1000", "?"), target="opencl")
+    for count in (5, 1000, 5):
+        state = x = executable.put(X[:count], 0)
+        assert (x.device, x.memory_space) == ("opencl:0", "device")
+        for _ in range(3):
+            (state,) = executable.call([state, x])
+        assert state.device == "opencl:0"
+        assert np.array_equal(np.asarray(state), 4 * X[:count])
+        assert np.array_equal(executable(X[:count], X[:count])[0], 2 * X[:count])
+    host = shlo.compile(ADD.replace("1000", "?")).put(X, 0)
+    with pytest.raises(shlo.ArgumentError, match="in host memory, where the program does not run"):
+        executable.call([host, host])
+
+
 def test_threads_call_at_once(added) -> None:
     problems = []
 

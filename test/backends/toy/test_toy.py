@@ -183,6 +183,35 @@ def test_state_stays_on_the_device() -> None:
     assert MEMORY.copies == {"to the device": 2, "to the host": 2}
 
 
+SYMBOLIC = """func.func @main(%n: tensor<i32>, %x: tensor<?x3xf32>, %y: tensor<3xf32>) -> (tensor<?x3xf32>, tensor<?xi32>) {
+  %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %1 = stablehlo.reshape %0 : (tensor<i32>) -> tensor<1xi32>
+  %2 = stablehlo.reshape %three : (tensor<i32>) -> tensor<1xi32>
+  %3 = stablehlo.concatenate %1, %2, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %4 = stablehlo.dynamic_broadcast_in_dim %y, %3, dims = [1] : (tensor<3xf32>, tensor<2xi32>) -> tensor<?x3xf32>
+  %5 = stablehlo.add %x, %4 : tensor<?x3xf32>
+  %6 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %7 = stablehlo.dynamic_iota %6, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+  return %5, %7 : tensor<?x3xf32>, tensor<?xi32>
+}"""  # noqa: E501
+
+
+def test_state_of_many_shapes_stays_on_the_device() -> None:
+    """Nothing is copied to learn shapes but an argument that is one."""
+    executable = shlo.compile(SYMBOLIC, target="toy", options=OPTIONS)
+    y = executable.put(np.arange(3, dtype=np.float32), 2)
+    for rows in (2, 5, 2):
+        n, state = executable.put(np.int32(rows + 1), 0), executable.put(np.zeros((rows, 3), np.float32), 1)
+        state, _ = executable.call([n, state, y])
+        MEMORY.copies.clear()
+        state, count = executable.call([n, state, y])
+        assert state.device == "toy:0" and MEMORY.copies == {"to the host": 1}
+        np.testing.assert_array_equal(state, [[0, 2, 4]] * rows)
+        np.testing.assert_array_equal(count, range(rows + 1))
+    assert executable.compilations == 2
+
+
 def test_a_call_with_arrays_copies_each_once() -> None:
     executable = shlo.compile(SOFTMAX, target="toy", options=OPTIONS)
     MEMORY.copies.clear()

@@ -96,6 +96,10 @@ class ToyBackend(Backend):
         program.report = f"kernels: {dict(sorted(kinds.items()))}"
         return program
 
+    def memory(self) -> ToyMemory:
+        """The machine's."""
+        return MEMORY
+
     def load(self, program: CompiledProgram) -> ToyCode:
         """The program in this process."""
         return ToyCode(program)
