@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
+from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit
 from stablehlo_py.codegen.target import Architecture, TargetDescription
 
 _SPIRV_LAYOUT = "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-n8:16:32:64-G1"
@@ -66,16 +67,26 @@ class GpuTarget(TargetDescription):
         """One."""
         return 1
 
+    def matrix_unit(self, operands: set[str], result: str) -> MatrixUnit | None:
+        """The unit for a product of these element types, if there is one."""
+        units = (MATRIX_UNITS[name] for name in self.matrix_units)
+        return next((unit for unit in units if operands == {unit.operand} and result in ("f32", unit.operand)), None)
+
+
+_MMA = ("mma.m16n8k16.bf16", "mma.m16n8k16.f16")
+_MFMA = ("mfma.16x16x16.bf16", "mfma.16x16x16.f16")
+
 
 def _nvidia(name: str, ptx: str, units: int, rates: Rates) -> GpuTarget:
     """One of NVIDIA's, with so many multiprocessors; `ptx` is the version that its code is written in: drivers of that
     age take it."""
-    return GpuTarget(name, f"+{ptx}", 32, 255, NVPTX64, resident=units * 2048, shared_bytes=48 << 10, rates=rates)
+    return GpuTarget(name, f"+{ptx}", 32, 255, NVPTX64, _MMA, resident=units * 2048, shared_bytes=48 << 10, rates=rates)
 
 
-def _amd(name: str, resident: int, rates: Rates, subgroup: int = 64) -> GpuTarget:
+def _amd(name: str, resident: int, rates: Rates, units: tuple[str, ...] = _MFMA, subgroup: int = 64) -> GpuTarget:
+    shared = 64 << 10
     return GpuTarget(
-        name, "", 32, 256, AMDGCN, subgroup=subgroup, resident=resident, shared_bytes=64 << 10, rates=rates
+        name, "", 32, 256, AMDGCN, units, subgroup=subgroup, resident=resident, shared_bytes=shared, rates=rates
     )
 
 
@@ -88,5 +99,5 @@ SM_90A = _nvidia("sm_90a", "ptx83", 132, _H100)  # with what later machines do n
 SM_100 = _nvidia("sm_100", "ptx86", 148, Rates(bandwidth=8.0, f64=37, f32=75, f16=2250, f8=4500, i8=4500))
 GFX90A = _amd("gfx90a", 110 * 2048, Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5))
 GFX942 = _amd("gfx942", 304 * 2048, Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615))
-GFX1100 = _amd("gfx1100", 96 * 1024, Rates(bandwidth=0.96, f64=1.9, f32=61.4, f16=123, i8=123), subgroup=32)
+GFX1100 = _amd("gfx1100", 96 * 1024, Rates(bandwidth=0.96, f64=1.9, f32=61.4, f16=123, i8=123), (), 32)
 NAMED = {target.name: target for target in (SM_80, SM_90, SM_90A, SM_100, GFX90A, GFX942, GFX1100)}

@@ -27,6 +27,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import ScalarType, Type, Value, VectorType
 from stablehlo_py.errors import InternalError
@@ -274,6 +275,20 @@ class Emitter:
     def subgroup_shuffle(self, a: Value, mask: Value) -> str:
         """The scalar `a` of the thread of this subgroup (warp) whose number is this one's xor `mask` (i32)."""
         raise self.lacks("subgroup_shuffle")
+
+    def subgroup_read(self, a: Value, number: Value) -> str:
+        """The scalar `a` of the thread of this subgroup with a number (i32)."""
+        raise self.lacks("subgroup_read")
+
+    def matrix_multiply(
+        self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
+    ) -> list[str]:
+        """The sums with the product of registers added (`matrix_units.MatrixUnit`)."""
+        raise self.lacks("matrix_multiply")
+
+    def load_matrices(self, address: Value, count: int, *, transposed: bool) -> list[str]:
+        """`count` matrices of shared memory (`Operations.load_matrices`): one i32 of each."""
+        raise self.lacks("load_matrices")
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

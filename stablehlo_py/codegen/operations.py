@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen.assembly import Assembly
+from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.values import (
+    F32,
     I1,
     I8,
+    I16,
+    I32,
     I64,
     PTR,
     Index,
@@ -344,3 +348,21 @@ class Operations(Assembly):
     def subgroup_shuffle(self, a: Value, mask: Value) -> Value:
         """The scalar `a` of that thread of the subgroup (warp) whose number is this one's xor `mask` (i32)."""
         return self._value(self.emit.subgroup_shuffle(a, mask), a.type)
+
+    def subgroup_read(self, a: Value, number: Value) -> Value:
+        """The scalar `a` (i32, f32) of the thread of the subgroup with this number (i32)."""
+        return self._value(self.emit.subgroup_read(a, number), a.type)
+
+    def matrix_multiply(
+        self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
+    ) -> list[Value]:
+        """The sums of a subgroup with the product added: registers are integers of `unit.pack` elements, sums f32."""
+        return [self._value(ref, F32) for ref in self.emit.matrix_multiply(unit, a, b, sums)]
+
+    def load_matrices(self, base: Value, offset: Index, count: int, *, transposed: bool) -> list[Value]:
+        """`count` matrices of 8 x 8 elements of 16 bits, which a subgroup of 32 loads from shared memory together. The
+        thread 8 m + r says where row r of matrix m begins: at `base` + `offset` elements, a multiple of 16 bytes. It
+        gets of every matrix the elements 2 (n % 4) and 2 (n % 4) + 1 of row n / 4, n being its number, as one i32; of
+        the transposed matrix where that is asked for."""
+        address = self.gep(base, offset, I16)
+        return [self._value(ref, I32) for ref in self.emit.load_matrices(address, count, transposed=transposed)]

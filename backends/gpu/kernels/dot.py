@@ -10,24 +10,19 @@ Products and sums are rounded once, in an order that depends on shapes alone.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.gpu.kernels import loop
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
+from stablehlo_py.backends.gpu.kernels.matrix import MatrixProduct
+from stablehlo_py.backends.gpu.kernels.product import Product, Side
 from stablehlo_py.backends.gpu.target import GpuTarget
-from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Function, Index, Value
-from stablehlo_py.codegen.conversions import convert
-from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, affine_of, delinearize, delinearized, linear_index, same
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.types import i64s, num_elements, shape
-from stablehlo_py.mlir import ir
+from stablehlo_py.dialect.types import i64s, num_elements
 
 SIDE = 16  # threads along each side of a tile
 DEPTH = 16  # products between two barriers
@@ -37,98 +32,28 @@ LONG_SUM = 64  # products from which on several threads add up one result
 WIDTH, THREADS = 32, 256  # neighbouring results of a block, and its threads, where there are no tiles
 
 
-@dataclass(frozen=True)
-class _Side:
-    """An operand: its batch, free and contracted dimensions."""
-
-    value: ir.Value
-    batch: tuple[int, ...]
-    contracted: tuple[int, ...]
-
-    @property
-    def sizes(self) -> list[int]:
-        return [int(size) for size in shape(self.value)]
-
-    @property
-    def free(self) -> tuple[int, ...]:
-        return tuple(d for d in range(len(self.sizes)) if d not in self.batch + self.contracted)
-
-    def count(self, dimensions: Sequence[int]) -> int:
-        """Elements along some dimensions."""
-        return math.prod(self.sizes[d] for d in dimensions)
-
-    def split(self, f: Function, dimensions: Sequence[int], number: Index) -> list[Affine]:
-        """Indices of these dimensions from their flat one."""
-        count = self.count(dimensions)
-        return delinearize(f, ((count, affine_of(number, count - 1)),), [self.sizes[d] for d in dimensions], 1)
-
-    @property
-    def contracts_last(self) -> bool:
-        """Whether neighbours in memory, as far as the shape says, are neighbours in the sum."""
-        solid = [d for d, size in enumerate(self.sizes) if size > 1]
-        return bool(solid) and solid[-1] in self.contracted
-
-
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     """The kernel of a `dot` fusion."""
     op = fusion.op("hlo.dot")
-    a = _Side(op.operands[0], i64s(op, "lhs_batch"), i64s(op, "lhs_contract"))
-    b = _Side(op.operands[1], i64s(op, "rhs_batch"), i64s(op, "rhs_contract"))
+    a = Side(op.operands[0], i64s(op, "lhs_batch"), i64s(op, "lhs_contract"))
+    b = Side(op.operands[1], i64s(op, "rhs_batch"), i64s(op, "rhs_contract"))
     rows, columns, depth = a.count(a.free), b.count(b.free), a.count(a.contracted)
     if not element(op.results[0]).is_float or not num_elements(op.results[0]) or depth < LEAST_DEPTH:
         return loop.emit(fusion, target)
-    product = _Product(fusion, target, op, a, b)
+    product = Product(fusion, target, op, a, b)
     if rows * columns < LEAST_ELEMENTS or min(rows, columns) < SIDE:
         return _Summed(product).emit() if depth >= LONG_SUM else loop.emit(fusion, target)
+    unit = target.matrix_unit({element(side.value).name for side in (a, b)}, product.of.name)
+    if unit is not None and depth >= unit.depth:
+        return MatrixProduct(product, unit).emit()
     square = next((each for each in SQUARES if min(rows, columns) >= SIDE * each), SQUARES[-1])
     return _Tiled(product, square).emit()
-
-
-class _Product:
-    """A product on its way to a kernel.
-
-    Attributes:
-        batch, rows, columns, depth: how many there are of each.
-    """
-
-    def __init__(self, fusion: Fusion, target: GpuTarget, op: ir.OpView, a: _Side, b: _Side) -> None:
-        self.fusion, self.target, self.result, self.a, self.b = fusion, target, op.results[0], a, b
-        self.of = element(op.results[0])
-        self.batch, self.rows, self.columns = a.count(a.batch), a.count(a.free), b.count(b.free)
-        self.depth = a.count(a.contracted)
-
-    def begin(self, threads: int) -> Function:
-        """The kernel, and what evaluates values in it."""
-        f = kernel_function(self.fusion, self.target, self.fusion.name, threads)
-        self.e = Elemental(f, self.fusion, self.target, 1)
-        return f
-
-    def element(self, side: _Side, batch: list[Affine], free: list[Affine], contracted: list[Affine]) -> Value:
-        """An element of an operand, in the type of the sums."""
-        dimensions = (*side.batch, *side.free, *side.contracted)
-        indices = dict(zip(dimensions, (*batch, *free, *contracted), strict=True))
-        place = delinearized(side.sizes, [indices[d] for d in range(len(side.sizes))])
-        value = convert(self.e.f, element(side.value), self.of, self.e.value(side.value, place))
-        assert isinstance(value, Value)
-        return value
-
-    def store(self, batch: Index, row: Index, column: Index, total: Value) -> None:
-        """What becomes of a sum."""
-        f, a, b = self.e.f, self.a, self.b
-        place = delinearized(
-            [int(size) for size in shape(self.result)],
-            [*a.split(f, a.batch, batch), *a.split(f, a.free, row), *b.split(f, b.free, column)],
-        )
-        here, sum_ = linear_index(f, place), arith.rounded(f, self.of, total)
-        self.e.bind(self.result, lambda e, at: sum_ if same(f, linear_index(f, at), here) else None)
-        self.e.write_outputs(self.fusion.outputs, place)
-        self.e.bind(self.result, None)
 
 
 class _Summed:
     """A block for neighbouring results."""
 
-    def __init__(self, product: _Product) -> None:
+    def __init__(self, product: Product) -> None:
         self.p = product
         self.width = 1 if product.b.contracts_last else WIDTH
         self.threads = THREADS
@@ -165,7 +90,7 @@ class _Summed:
 class _Tiled:
     """A block for a tile of `square` times SIDE rows and columns."""
 
-    def __init__(self, product: _Product, square: int) -> None:
+    def __init__(self, product: Product, square: int) -> None:
         self.p, self.square, self.tile = product, square, SIDE * square
 
     def emit(self) -> GpuKernel:
@@ -219,7 +144,7 @@ class _Tiled:
         return GpuKernel.of([(f, p.batch * across * down)])
 
     def _filler(
-        self, f: Function, side: _Side, shared: Value, stride: int, batch: Index, free: tuple[Index, int]
+        self, f: Function, side: Side, shared: Value, stride: int, batch: Index, free: tuple[Index, int]
     ) -> Callable[[Index], None]:
         """What brings DEPTH products of an operand's tile to shared memory: [product][row or column]. `free` is the
         first row or column of the tile, and how many there are in all."""

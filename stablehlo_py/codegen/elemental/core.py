@@ -148,6 +148,10 @@ class Elemental:
         """Whether the value is read from memory (an input)."""
         return value in self._bases
 
+    def base(self, value: ir.Value) -> Value:
+        """Where a value that is stored begins."""
+        return self._bases[value]
+
     # --- evaluation --------------------------------------------------------------------------------------------------
 
     def _operation(self, value: ir.Value, place: Delinearized) -> Lanes:

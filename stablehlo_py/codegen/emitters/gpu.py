@@ -14,10 +14,26 @@ import numpy as np
 from stablehlo_py.codegen.emitter import flat
 from stablehlo_py.codegen.emitters.byte_integers import ByteIntegers
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, PointerTypes
+from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.target import TargetDescription
-from stablehlo_py.codegen.values import I1, I32, I64, PTR, ScalarType, Space, Type, Value, pointer
+from stablehlo_py.codegen.values import (
+    F16,
+    F32,
+    I1,
+    I16,
+    I32,
+    I64,
+    PTR,
+    ScalarType,
+    Space,
+    Type,
+    Value,
+    VectorType,
+    pointer,
+)
 
 LONGEST_ROW = 1 << 14  # numbers of a table that are one constant of SPIR-V
+SUBGROUP = 32  # threads of a subgroup of OpenCL, where a kernel uses them
 GLOBAL, SHARED = 1, 3  # numbers of address spaces, the same on all machines
 _OF_PREDICATES = {"umax": "or", "umin": "and", "smax": "and", "smin": "or"}  # true is -1 where it has a sign
 _MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
@@ -127,9 +143,11 @@ class SpirvEmitter(ByteIntegers, GpuEmitter):
 
     generic = 4
     kernel_convention, function_convention = "spir_kernelcc ", "spir_funccc "
+    _uses_subgroups = False
 
     def kernel_attributes(self) -> str:
-        return f"reqd_work_group_size = array<i32: {self.threads}, 1, 1>"
+        blocks = f"reqd_work_group_size = array<i32: {self.threads}, 1, 1>"
+        return f"{blocks}, intel_reqd_sub_group_size = {SUBGROUP} : i32" if self._uses_subgroups else blocks
 
     @classmethod
     def table(cls, name: str, numbers: np.ndarray, element: ScalarType) -> str:
@@ -152,7 +170,12 @@ class SpirvEmitter(ByteIntegers, GpuEmitter):
         self._builtin("_Z7barrierj", [self._i32(3)], None)  # local and global memory
 
     def subgroup_shuffle(self, a: Value, mask: Value) -> str:
+        self._uses_subgroups = True
         return self._builtin(f"_Z21sub_group_shuffle_xor{_MANGLED[a.type.text]}j", [a, mask], a.type)
+
+    def subgroup_read(self, a: Value, number: Value) -> str:
+        self._uses_subgroups = True
+        return self._builtin(f"_Z17sub_group_shuffle{_MANGLED[a.type.text]}j", [a, number], a.type)
 
     def _i32(self, number: int) -> Value:
         return Value(self.constant(number, I32), I32)
@@ -215,6 +238,26 @@ class NvptxEmitter(GpuEmitter):
         refs = f"{everyone}, {a.ref}, {mask.ref}, {clamp}"
         return self._define(f'llvm.call_intrinsic "{name}"({refs}) : (i32, {a.type.text}, i32, i32) -> {a.type.text}')
 
+    def matrix_multiply(
+        self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
+    ) -> list[str]:
+        held = VectorType(unit.pack, F16)
+        registers = [*a, *b]
+        if unit.operand == "f16":
+            registers = [Value(self.bitcast(register, held), held) for register in registers]
+        return self._several(unit.instruction, [*registers, *sums], [each.type for each in sums])
+
+    def load_matrices(self, address: Value, count: int, *, transposed: bool) -> list[str]:
+        turned = ".trans" if transposed else ""
+        return self._several(f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{turned}.b16", [address], [I32] * count)
+
+    def _several(self, name: str, operands: Sequence[Value], results: Sequence[Type]) -> list[str]:
+        """An intrinsic with several results."""
+        refs, types = self._listed(operands)
+        made = f"!llvm.struct<({', '.join(self.types[result.text] for result in results)})>"
+        whole = self._define(f'llvm.call_intrinsic "{name}"({refs}) : ({types}) -> {made}')
+        return [self._define(f"llvm.extractvalue {whole}[{number}] : {made}") for number in range(len(results))]
+
     def _register(self, name: str) -> str:
         read = self.target_intrinsic(f"llvm.nvvm.read.ptx.sreg.{name}", [], I32)
         return self.cast("zext", Value(read, I32), I64)
@@ -253,6 +296,19 @@ class AmdgpuEmitter(GpuEmitter):
         bits = Value(self.bitcast(a, I32), I32) if a.type != I32 else a
         moved = Value(self.target_intrinsic("llvm.amdgcn.ds.bpermute", [at, bits], I32), I32)
         return self.bitcast(moved, a.type) if a.type != I32 else moved.ref
+
+    def matrix_multiply(
+        self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
+    ) -> list[str]:
+        held, together = VectorType(unit.pack, F16 if unit.operand == "f16" else I16), VectorType(len(sums), F32)
+        (left,), (right,) = ([Value(self.bitcast(each, held), held) for each in side] for side in (a, b))
+        total = Value(self.poison(together), together)
+        places = [Value(self.constant(number, I64), I64) for number in range(len(sums))]
+        for place, each in zip(places, sums, strict=True):
+            total = Value(self.insert(total, each, place), together)
+        zero = Value(self.constant(0, I32), I32)
+        whole = self.target_intrinsic(unit.instruction, [right, left, total, zero, zero, zero], together)
+        return [self.extract(Value(whole, together), place) for place in places]
 
     def _widened(self, name: str) -> str:
         return self.cast("zext", Value(self.target_intrinsic(name, [], I32), I32), I64)

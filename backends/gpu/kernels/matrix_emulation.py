@@ -1,0 +1,68 @@
+"""Matrix units where the machine has none, by exchanging registers: kernels for NVIDIA's units are executed so on any
+OpenCL device with subgroups of 32, element for element. It is there to test them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stablehlo_py.codegen.builder import F32, I16, I32, I64, Function, Index, Value
+from stablehlo_py.codegen.matrix_units import MatrixUnit
+from stablehlo_py.codegen.types import ELEMENTS, from_bits
+
+INNERS = 4  # values of the inner part of a thread's number
+
+
+def multiply(
+    f: Function, unit: MatrixUnit, thread: Index, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
+) -> list[Value]:
+    """`Function.matrix_multiply`; `thread` is the number in the subgroup."""
+    outer, inner = f.idiv(thread, INNERS), f.irem(thread, INNERS)
+
+    def add(other: Value, *totals: Value) -> list[Value]:
+        results = []
+        for (row, column), total in zip(unit.sums, totals, strict=True):
+            for product in sorted({at for _, at in unit.a}):
+                left = a[unit.a.index((row, product))]
+                right = b[unit.b.index((0, product))]
+                of_a = f.iadd(f.imul(outer, INNERS), other)
+                of_b = f.iadd(f.imul(f.iadd(f.imul(inner, unit.sum_pack), column), INNERS), other)
+                pairs = (
+                    _elements(f, unit, _read(f, register, number)) for register, number in ((left, of_a), (right, of_b))
+                )
+                for p, q in zip(*pairs, strict=True):
+                    total = f.fma(p, q, total)
+            results.append(total)
+        return results
+
+    return f.loop(0, INNERS, 1, add, sums)
+
+
+def load_matrices(
+    f: Function, thread: Index, base: Value, offset: Index, count: int, *, transposed: bool
+) -> list[Value]:
+    """`Function.load_matrices`."""
+    outer, inner = f.idiv(thread, INNERS), f.irem(thread, INNERS)
+    narrow = f.cast("trunc", f.index(offset), I32)
+    results = []
+    for number in range(count):
+        rows, columns = (outer, f.imul(inner, 2))
+        halves = []
+        for half in range(2):
+            row = f.iadd(columns, half) if transposed else rows
+            column = rows if transposed else f.iadd(columns, half)
+            begin = f.cast("sext", _read(f, narrow, f.iadd(row, 8 * number)), I64)
+            halves.append(f.cast("zext", f.load(I16, base, f.iadd(begin, column)), I32))
+        results.append(f.binary("or", halves[0], f.binary("shl", halves[1], f.const(16, I32))))
+    return results
+
+
+def _read(f: Function, a: Value, number: Index) -> Value:
+    return f.subgroup_read(a, f.cast("trunc", f.index(number), I32))
+
+
+def _elements(f: Function, unit: MatrixUnit, register: Value) -> list[Value]:
+    """The elements of a register as f32."""
+    halves = [f.cast("trunc", f.binary("lshr", register, f.const(16 * place, I32)), I16) for place in range(unit.pack)]
+    found = [from_bits(f, ELEMENTS[unit.operand], half) for half in halves]
+    assert all(isinstance(each, Value) and each.type == F32 for each in found)
+    return found

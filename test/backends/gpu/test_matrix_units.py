@@ -1,0 +1,120 @@
+"""Products by matrix units: executed on an OpenCL device, which exchanges registers instead, and as text for machines
+that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.backends.gpu.backend import OpenClBackend
+from stablehlo_py.backends.gpu.compile import _kernels, _text
+from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
+from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
+from stablehlo_py.compiler import run_stages
+
+OPTIONS = shlo.Options(cache_dir=None, threads=1)
+RANDOM = np.random.default_rng(0)
+MMA = tuple(name for name, unit in MATRIX_UNITS.items() if unit.architecture == "nvptx64")
+FEW, MANY = 1 << 16, 1  # threads that the machine has: tiles are small where it has many
+
+
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b, preferred_element_type=jnp.float32)
+
+
+def floats(*sizes: int, dtype: str = "bfloat16") -> np.ndarray:
+    return RANDOM.standard_normal(sizes).astype(dtype)
+
+
+def check(monkeypatch: pytest.MonkeyPatch, resident: int, function: Callable[..., object], *arrays: np.ndarray) -> None:
+    """A function of JAX gives what the CPU's program gives, but for the order of sums, and the same bits again."""
+    target = replace(OPENCL, matrix_units=MMA, resident=resident, shared_bytes=48 << 10)
+    monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
+    text = jax.jit(function).lower(*arrays).as_text()
+    executable = shlo.compile(text, target="opencl", options=OPTIONS)
+    assert "sub_group_shuffle" in executable.stages["kernels"]
+    (wanted,) = shlo.compile(text, options=OPTIONS)(*arrays)
+    (first,), (again,) = executable(*arrays), executable(*arrays)
+    assert first.tobytes() == again.tobytes()
+    tolerance = 3e-6 if first.dtype == np.float32 else 1e-2
+    np.testing.assert_allclose(
+        first.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance * np.sqrt(arrays[0].size)
+    )
+
+
+@pytest.mark.usefixtures("real_device")
+@pytest.mark.parametrize(
+    ("layout", "m", "n", "k", "resident"),
+    [
+        ("nn", 64, 64, 64, FEW),
+        ("nt", 100, 72, 40, FEW),
+        ("tn", 64, 64, 64, FEW),
+        ("nn", 33, 65, 50, FEW),
+        ("tn", 130, 200, 96, MANY),
+    ],
+)
+def test_products(monkeypatch: pytest.MonkeyPatch, layout: str, m: int, n: int, k: int, resident: int) -> None:
+    dtype = "float16" if layout == "tn" else "bfloat16"
+    a, b = (floats(*sizes, dtype=dtype) for sizes in ((m, k), (k, n)))
+    if layout == "nn":
+        check(monkeypatch, resident, product, a, b)
+    elif layout == "nt":
+        check(monkeypatch, resident, lambda a, b: product(a, b.T), a, b.T.copy())
+    else:
+        check(monkeypatch, resident, lambda a, b: product(a.T, b), a.T.copy(), b)
+
+
+@pytest.mark.usefixtures("real_device")
+def test_fused_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    check(
+        monkeypatch,
+        FEW,
+        lambda a, b, c: jax.nn.gelu((a * 2).astype(jnp.bfloat16) @ b + c),
+        floats(96, 64, dtype="float32"),
+        floats(64, 80),
+        floats(80),
+    )
+    queries, keys = floats(2, 40, 3, 32), floats(2, 40, 3, 32)
+    check(monkeypatch, FEW, lambda q, k: jnp.einsum("bqhd,bkhd->bhqk", q, k), queries, keys)
+
+
+@pytest.mark.usefixtures("real_device")
+def test_what_lies_outside_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products that are not there count as zero, whatever lies in memory behind them."""
+    a, b = floats(40, 24), floats(24, 40)
+    a[:, 5], b[5, :] = 0, np.inf
+    a[3, :], b[:, 3] = np.nan, 1
+    check(monkeypatch, FEW, product, a, b)
+
+
+def kernels(target: GpuTarget, sizes: tuple[int, int, int], dtype: str, result: str = "float32") -> str:
+    m, n, k = sizes
+    specs = [jax.ShapeDtypeStruct(each, dtype) for each in ((m, k), (k, n))]
+    text = jax.jit(lambda a, b: jnp.matmul(a, b, preferred_element_type=result)).lower(*specs).as_text()
+    return _text(_kernels(run_stages(shlo.load(text), "", "scheduled", target="opencl"), target))
+
+
+@pytest.mark.parametrize(("target", "dtype", "name"), [
+    (SM_90, "bfloat16", "llvm.nvvm.mma.m16n8k16.row.col.bf16"),
+    (SM_90, "float16", "llvm.nvvm.mma.m16n8k16.row.col.f32.f32"),
+    (GFX942, "bfloat16", "llvm.amdgcn.mfma.f32.16x16x16bf16.1k"),
+    (GFX942, "float16", "llvm.amdgcn.mfma.f32.16x16x16f16"),
+])  # fmt: skip
+def test_instructions(target: GpuTarget, dtype: str, name: str) -> None:
+    text = kernels(target, (4096, 4096, 4096), dtype)
+    assert name in text
+    assert ("ldmatrix.sync.aligned.m8n8.x4.trans" in text) == (target is SM_90)
+    assert name not in kernels(target, (4096, 4096, 4096), "float32")
+    assert name not in kernels(OPENCL, (4096, 4096, 4096), dtype)
+
+
+def test_tiles_fill_the_machine() -> None:
+    """A large product has tiles of 128 x 128 results, one that has too few of these for the machine smaller ones."""
+    assert "nvvm.reqntid = array<i32: 256, 1, 1>" in kernels(SM_90, (4096, 4096, 64), "bfloat16")
+    assert "nvvm.reqntid = array<i32: 128, 1, 1>" in kernels(SM_90, (512, 512, 64), "bfloat16")
