@@ -120,9 +120,10 @@ class OpenClBackend(GpuBackend):
     @deferred()
     def load(self, program: CompiledProgram) -> Code:
         """The program, on the first device. Raises ResourceError, LoadError."""
-        from stablehlo_py.backends.gpu.code import OpenClCode
+        from stablehlo_py.backends.gpu.code import GpuCode
+        from stablehlo_py.backends.gpu.opencl.device import device
 
-        return OpenClCode(program)
+        return GpuCode(program, device())
 
 
 class CudaBackend(GpuBackend):

@@ -1,4 +1,4 @@
-"""A program on an OpenCL device, ready to be called."""
+"""A program on a GPU, ready to be called."""
 
 from __future__ import annotations
 
@@ -11,58 +11,46 @@ from stablehlo_py.backends.cpu import host
 from stablehlo_py.backends.cpu.code import require_host
 from stablehlo_py.backends.cpu.objects import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
-from stablehlo_py.backends.gpu.opencl.device import Device, device
-from stablehlo_py.backends.gpu.opencl.memory import OpenClAllocation, OpenClMemory
-from stablehlo_py.backends.gpu.opencl.queue import Event
-from stablehlo_py.backends.gpu.program import FIELDS
+from stablehlo_py.backends.gpu.driver.calls import KERNELS, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver.device import Device
+from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
 from stablehlo_py.errors import ResourceError
+from stablehlo_py.runtime.buffer import Event
 from stablehlo_py.runtime.entry import Call
 from stablehlo_py.runtime.memory_plan import arena_entries
 from stablehlo_py.runtime.program import CompiledProgram
 
-# Divisions and square roots are right to the last bit, as on CPUs.
-BUILD_OPTIONS = "-cl-fp32-correctly-rounded-divide-sqrt"
-_EXTENSION = "cl_"  # how the names of extensions begin
 _LARGEST = 3  # values of the arena that a message names
-_STATUS = FIELDS.index("status")
 
 
-class OpenClCode(Code):
+class GpuCode(Code):
     """A program on a device. Calls are thread-safe: the host asks for one after the other, in the device's order.
 
     Raises:
         LoadError: the device does not take the code, or it is for another machine.
-        ResourceError: there is no device, or no memory for a call.
+        ResourceError: there is no memory for a call.
     """
 
-    def __init__(self, program: CompiledProgram, on: Device | None = None) -> None:
-        extensions = [name for name in program.features if name.startswith(_EXTENSION)]
-        require_host(program, [name for name in program.features if name not in extensions])
-        self._device = on or device()
-        self._device.description.require_extensions(extensions)
+    def __init__(self, program: CompiledProgram, device: Device) -> None:
+        require_host(program, device.require(program.features))
         require_signature(program, devices=1)
+        self._device = device
+        self._queue = device.queue
         self._native = NativeCode(program.objects[:1])
-        self._built = self._device.build(program.objects[1], BUILD_OPTIONS) if program.objects[1] else None
+        self._built = device.build(program.objects[1]) if program.objects[1] else None
+        self._symbols = program.kernels
         self._kernels = _table(self._built.kernel(symbol) if self._built else 0 for symbol in program.kernels)
-        memory = self._device.memory
+        memory = device.memory
         self._arena = _arena(program, memory)
         self._held = []
         for constant in program.constants:
             self._held.append(memory.allocate(constant.nbytes))
             memory.write(constant, self._held[-1])
         self._constants = _table(each.address for each in self._held)
-        self._queue = self._device.queue
-        address = self._queue.opencl.address
-        values = {
-            "queue": self._queue.handle,
-            "kernels": self._kernels.buffer_info()[0],
-            "last": self._queue.last.buffer_info()[0],
-            "set_argument": address("clSetKernelArgSVMPointer"),
-            "enqueue": address("clEnqueueNDRangeKernel"),
-            "copy": address("clEnqueueSVMMemcpy"),
-            "release": address("clReleaseEvent"),
-        }
-        self._driver = _table(values.get(field, 0) for field in FIELDS)
+        fields = device.calls.fields
+        values = {KERNELS: self._kernels.buffer_info()[0], **self._queue.native()}
+        self._driver = _table(values.get(field, 0) for field in fields)
+        self._status, self._started = fields.index(STATUS), fields.index(STARTED)
         self._inputs, self._outputs = (_table([0] * len(specs)) for specs in (program.inputs, program.outputs))
         self._call = Call(
             ctypes.sizeof(Call),
@@ -77,7 +65,7 @@ class OpenClCode(Code):
         self._guarded = host.Guarded(entry, ctypes.addressof(self._call))
 
     @property
-    def memory(self) -> OpenClMemory:
+    def memory(self) -> GpuMemory:
         """The device's."""
         return self._device.memory
 
@@ -89,20 +77,23 @@ class OpenClCode(Code):
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call."""
         queue = self._queue
-        queue.opencl.require()  # before the lock, which another thread may have held when this process was forked
-        with queue.lock:
+        queue.library.require()  # before the lock, which another thread may have held when this process was forked
+        with queue.lock, queue.current:
             self._inputs[: len(inputs)] = array.array("q", inputs)
             self._outputs[: len(outputs)] = array.array("q", outputs)
             if self._interrupts is not None:
                 self._call.interrupt = self._interrupts.of_this_thread()
+            self._driver[self._started] = 0
             _, error = self._guarded.run()
-            status, self._driver[_STATUS] = self._driver[_STATUS], 0
+            status, self._driver[self._status] = self._driver[self._status], 0
             if error is not None:
                 try:
                     raise error
                 finally:
                     del error  # its traceback has this frame
-            queue.check(status, "a call")
+            if status:
+                started = self._driver[self._started]
+                queue.check(status, f"a call, at kernel '{self._symbols[started - 1]}'," if started else "a call")
             return queue.last_event()
 
 
@@ -111,7 +102,7 @@ def _table(numbers: Iterable[int]) -> array.array[int]:
     return array.array("q", numbers) or array.array("q", [0])
 
 
-def _arena(program: CompiledProgram, memory: OpenClMemory) -> OpenClAllocation:
+def _arena(program: CompiledProgram, memory: GpuMemory) -> GpuAllocation:
     """Memory for a call. Raises ResourceError: it is not to be had; what takes most of it is named."""
     try:
         return memory.allocate(program.arena_bytes)

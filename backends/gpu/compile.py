@@ -15,20 +15,27 @@ from stablehlo_py.backends.common.sizes import size_table
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.target import host_target, required_features
+from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
 from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
+from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.kernels import emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
+from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
 from stablehlo_py.backends.gpu.program import GpuProgram
 from stablehlo_py.backends.gpu.ptx import assemble, disassembly
-from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64, GpuTarget
 from stablehlo_py.backends.gpu.usage import Usage
+from stablehlo_py.codegen.target import Architecture
 from stablehlo_py.dialect.symint import SPECIALIZE
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.program import CompiledProgram
+
+# AMD's driver has NVIDIA's functions under other names.
+CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls(), AMDGCN: CudaCalls()}
 
 
 def lower(module: ir.Module, stop: str, target: GpuTarget) -> str:
@@ -58,7 +65,7 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
             f"the backend '{backend}' runs one process, which meets no other",
             remedy="compile for the processor: target='cpu'",
         )
-    program = GpuProgram(module, kernels, host_target().emitter)
+    program = GpuProgram(module, kernels, host_target().emitter, CALLS[target.architecture])
     made = describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)

@@ -14,11 +14,13 @@ from stablehlo_py.mlir import ir
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel that a fusion starts: `blocks` blocks of `threads` threads."""
+    """One kernel that a fusion starts: `blocks` blocks of `threads` threads, each block with so many bytes of shared
+    memory beside what its code names (on OpenCL: none)."""
 
     symbol: str
     blocks: int
     threads: int
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)

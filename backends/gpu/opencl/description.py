@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntFlag
 
-from stablehlo_py.backends.gpu.opencl.library import Library
+from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
 from stablehlo_py.errors import LoadError, UnsupportedError
 
 # Parameters of clGetDeviceInfo (cl.h, cl_ext.h).
@@ -117,7 +117,7 @@ def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def describe(opencl: Library, handle: int) -> DeviceDescription:
+def describe(opencl: OpenClLibrary, handle: int) -> DeviceDescription:
     """Ask a device. Raises ResourceError as `Library.ask`."""
 
     def answer(parameter: int) -> bytes:

@@ -5,26 +5,31 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
+from collections.abc import Sequence
 
-from stablehlo_py import forks
+from stablehlo_py.backends.gpu.driver.device import Opened, no_device
+from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
 from stablehlo_py.backends.gpu.opencl.description import DeviceDescription, describe
 from stablehlo_py.backends.gpu.opencl.library import (
     BUILD_PROGRAM_FAILURE,
     INVALID_KERNEL_NAME,
     INVALID_VALUE,
-    Library,
+    OpenClLibrary,
     library,
 )
 from stablehlo_py.backends.gpu.opencl.memory import OpenClMemory
-from stablehlo_py.backends.gpu.opencl.queue import Queue
-from stablehlo_py.errors import LoadError, ResourceError, elided
+from stablehlo_py.backends.gpu.opencl.queue import OpenClQueue
+from stablehlo_py.errors import LoadError
 
+_EXTENSION = "cl_"  # how the names of extensions begin
+# Divisions and square roots are right to the last bit, as on CPUs.
+_BUILD_OPTIONS = b"-cl-fp32-correctly-rounded-divide-sqrt"
 _BUILD_LOG = 0x1183  # CL_PROGRAM_BUILD_LOG
 _FAULT = re.compile("error|exception|fail|undefined|unresolved|not found", re.IGNORECASE)  # what a log is read for
 _KINDS = ("gpu", "accelerator", "cpu")  # the order of devices
 
 
-def devices(opencl: Library | None = None) -> list[DeviceDescription]:
+def devices(opencl: OpenClLibrary | None = None) -> list[DeviceDescription]:
     """All devices of a library (None: of this process), GPUs first. Their places are their numbers.
 
     Raises:
@@ -40,33 +45,33 @@ class Device:
 
     Attributes:
         description: what it is like.
-        queue: what it is asked for; memory: where arrays are.
+        queue: what it is asked for; memory: where arrays are; calls: how native code asks it.
 
     Raises:
         ResourceError: there is no such device, or it cannot be had.
         UnsupportedError: programs cannot run on it.
     """
 
-    def __init__(self, number: int = 0, opencl: Library | None = None) -> None:
+    calls = OpenClCalls()
+
+    def __init__(self, number: int = 0, opencl: OpenClLibrary | None = None) -> None:
         opencl = opencl or library()
         found = devices(opencl)
         if not 0 <= number < len(found):
-            names = [f"opencl:{place} {each.name}" for place, each in enumerate(found)]
-            raise ResourceError(
-                f"there is no device opencl:{number}: {opencl.path} finds {elided(names) or 'none'}",
-                remedy="choose one of them" if found else "install the driver of a device",
-            )
+            raise no_device(number, "opencl", [each.name for each in found], opencl)
         self.description = found[number]
         self.description.require()
-        self.queue = Queue(opencl, self.description.handle, f"opencl:{number}")
+        self.queue = OpenClQueue(opencl, self.description.handle, f"opencl:{number}")
         self.memory = OpenClMemory(self.queue, self.description)
 
-    def build(self, binary: bytes, options: str = "") -> Built:
-        """Machine code of a module in SPIR-V.
+    def require(self, features: Sequence[str]) -> list[str]:
+        """Those of a program's features that are no extensions of OpenCL. Raises LoadError: the device lacks one."""
+        extensions = [name for name in features if name.startswith(_EXTENSION)]
+        self.description.require_extensions(extensions)
+        return [name for name in features if name not in extensions]
 
-        Args:
-            binary: the module.
-            options: of clBuildProgram.
+    def build(self, binary: bytes) -> Built:
+        """Machine code of a module in SPIR-V.
 
         Raises:
             LoadError: the device cannot run the module; the message has what its driver's log says of faults.
@@ -76,11 +81,11 @@ class Device:
         refusals = {INVALID_VALUE: f"the program is no SPIR-V that {self.description.name} takes"}
         program = queue.make("clCreateProgramWithIL", queue.context, binary, len(binary), refusals=refusals)
         built = Built(queue, program)
-        status = queue.opencl.status(
-            "clBuildProgram", built.program, 1, ctypes.byref(device), options.encode(), None, None
+        status = queue.library.status(
+            "clBuildProgram", built.program, 1, ctypes.byref(device), _BUILD_OPTIONS, None, None
         )
         if status == BUILD_PROGRAM_FAILURE:
-            log = queue.opencl.ask("clGetProgramBuildInfo", built.program, device, _BUILD_LOG)
+            log = queue.library.ask("clGetProgramBuildInfo", built.program, device, _BUILD_LOG)
             lines = log.partition(b"\0")[0].decode(errors="replace").strip().splitlines()
             said = "\n".join([line for line in lines if _FAULT.search(line)] or lines)
             raise LoadError(
@@ -98,7 +103,7 @@ class Built:
         program: the handle.
     """
 
-    def __init__(self, queue: Queue, program: int) -> None:
+    def __init__(self, queue: OpenClQueue, program: int) -> None:
         self.program = program
         self._queue = queue
         self._kernels: dict[str, int] = {}
@@ -106,8 +111,8 @@ class Built:
 
     def __del__(self) -> None:
         for kernel in self._kernels.values():
-            self._queue.opencl.release("clReleaseKernel", kernel)
-        self._queue.opencl.release("clReleaseProgram", self.program)
+            self._queue.library.release("clReleaseKernel", kernel)
+        self._queue.library.release("clReleaseProgram", self.program)
 
     def kernel(self, name: str) -> int:
         """The handle of a kernel, the same for all who ask. Its arguments are those of whoever sets them last: one
@@ -117,7 +122,7 @@ class Built:
             LoadError: the program has no such kernel.
             ResourceError: the device lacks memory, or is lost.
         """
-        self._queue.opencl.require()
+        self._queue.library.require()
         refusals = {INVALID_KERNEL_NAME: f"the program has no kernel '{name}'"}
         with self._lock:
             if name not in self._kernels:
@@ -126,8 +131,7 @@ class Built:
             return self._kernels[name]
 
 
-_devices: dict[int, Device] = {}
-_lock = forks.Lock()
+_devices: Opened[Device] = Opened()
 
 
 def device(number: int = 0) -> Device:
@@ -139,8 +143,4 @@ def device(number: int = 0) -> Device:
     """
     opencl = library()
     opencl.require()
-    with _lock:
-        made = _devices.get(number)
-        if made is None or made.queue.is_lost:
-            made = _devices[number] = Device(number, opencl)
-        return made
+    return _devices.get(number, lambda: Device(number, opencl))

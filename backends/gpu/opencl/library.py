@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from stablehlo_py.errors import InternalError, ResourceError, ShloError
+from stablehlo_py.backends.gpu.driver.library import SMALLER, Library
+from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.memory import address_of
 
 VARIABLE = "SHLO_OPENCL_LIBRARY"
@@ -23,7 +25,7 @@ _QUERY = (_UINT, _SIZE, _ADDRESS, _ADDRESS)  # what is asked, room for the answe
 
 # What is used of OpenCL 3.0, sections 4 and 5: what a function returns, and its parameters. The last one of a function
 # that makes something is where the status goes.
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
+FUNCTIONS: Mapping[str, tuple[Any, ...]] = {
     "clGetPlatformIDs": (_STATUS, _UINT, _ADDRESS, _ADDRESS),
     "clGetDeviceIDs": (_STATUS, _HANDLE, _BITS, _UINT, _ADDRESS, _ADDRESS),
     "clGetDeviceInfo": (_STATUS, _HANDLE, *_QUERY),
@@ -80,8 +82,7 @@ _NUMBERS = {name: number for number, name in STATUS_NAMES.items()}
 DEVICE_NOT_FOUND, DEVICE_NOT_AVAILABLE = _NUMBERS["CL_DEVICE_NOT_FOUND"], _NUMBERS["CL_DEVICE_NOT_AVAILABLE"]
 BUILD_PROGRAM_FAILURE, INVALID_VALUE = _NUMBERS["CL_BUILD_PROGRAM_FAILURE"], _NUMBERS["CL_INVALID_VALUE"]
 INVALID_KERNEL_NAME, NO_PLATFORM = _NUMBERS["CL_INVALID_KERNEL_NAME"], _NUMBERS["CL_PLATFORM_NOT_FOUND_KHR"]
-SMALLER = "free memory, or run a smaller batch"
-# What the machine lacks, and what the user may do about it; any other status says that a function was called wrongly.
+# What the machine lacks, and what the user may do about it.
 _LACKING = {
     **dict.fromkeys(
         [
@@ -94,80 +95,30 @@ _LACKING = {
     _NUMBERS["CL_COMPILER_NOT_AVAILABLE"]: "install the whole driver: its compiler is missing",
     _NUMBERS["CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST"]: "the device may be out of memory, or was reset",
 }
-_INSTALL = f"install an OpenCL driver, or intel-opencl-rt and intel-cmplr-lib-rt; {VARIABLE} names another library"
 ALL_KINDS = 0xFFFFFFFF  # CL_DEVICE_TYPE_ALL
 
 
-def failure(status: int, what: str) -> ShloError:
-    """The error of a status other than 0. `what` says what ended with it."""
-    reason = f"{what} ended with {STATUS_NAMES.get(status, 'an unknown status')} ({status})"
-    if status in _LACKING:
-        return ResourceError(reason, remedy=_LACKING[status])
-    return InternalError(reason, remedy="report it, with the model and the name of the driver")
+class OpenClLibrary(Library):
+    """The functions of one library of OpenCL."""
 
+    driver, oldest = "OpenCL", "2.1"
+    install = f"install an OpenCL driver, or intel-opencl-rt and intel-cmplr-lib-rt; {VARIABLE} names another library"
+    functions, lacking, lost = FUNCTIONS, _LACKING, frozenset({DEVICE_NOT_AVAILABLE})
 
-def _about(path: str, error: Exception) -> str:
-    """What the linker says, which does not always name the library: another one may be missing."""
-    return str(error) if path in str(error) else f"{path}: {error}"
+    def begin(self) -> None:
+        """Raises ResourceError: there is no platform."""
+        self.platforms()
 
-
-class Library:
-    """The functions of one library.
-
-    Attributes:
-        is_inherited: whether this process is a child that was forked off: the driver's threads are not there.
-
-    Raises:
-        ResourceError: the file is no library of OpenCL 2.1 or newer.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.is_inherited = False
-        try:
-            library = ctypes.CDLL(path)
-            self._functions = {name: getattr(library, name) for name in FUNCTIONS}
-        except OSError as error:
-            raise ResourceError(_about(path, error), remedy=_INSTALL) from error
-        except AttributeError as error:
-            what = f"{_about(path, error)}: no library of OpenCL 2.1 or newer"
-            raise ResourceError(what, remedy=_INSTALL) from error
-        for name, (result, *parameters) in FUNCTIONS.items():
-            self._functions[name].restype, self._functions[name].argtypes = result, parameters
-        os.register_at_fork(after_in_child=self._inherit)
-
-    def _inherit(self) -> None:
-        self.is_inherited = True
-
-    def require(self) -> None:
-        """Raises ResourceError: this process has inherited the library."""
-        if self.is_inherited:
-            raise ResourceError(
-                "this process was forked from one that uses OpenCL, and drivers do not survive that",
-                remedy="start processes by 'spawn' or 'forkserver', or before the first use of OpenCL",
-            )
-
-    def address(self, name: str) -> int:
-        """Where a function is, for generated code."""
-        return ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0
-
-    def status(self, name: str, *arguments: Any) -> Any:
-        """What a function returns, a status as a rule. Raises ResourceError as `require`."""
-        self.require()
-        return self._functions[name](*arguments)
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function that returns a status. Raises as `failure`."""
-        status = self.status(name, *arguments)
-        if status:
-            raise failure(status, name)
+    def status_text(self, status: int) -> str:
+        """Its name and number."""
+        return f"{STATUS_NAMES.get(status, 'an unknown status')} ({status})"
 
     def make(self, name: str, *arguments: Any) -> int:
         """Call a function that makes something; its handle. Raises as `failure`."""
         status = _STATUS()
         handle = self.status(name, *arguments, ctypes.byref(status))
         if status.value or not handle:
-            raise failure(status.value, name)
+            raise self.failure(status.value, name)
         return handle
 
     def ask(self, name: str, *arguments: Any, optional: bool = False) -> bytes:
@@ -177,21 +128,16 @@ class Library:
         if status == INVALID_VALUE and optional:
             return b""
         if status:
-            raise failure(status, name)
+            raise self.failure(status, name)
         answer = np.empty(size.value, np.uint8)
         self.call(name, *arguments, size, address_of(answer), None)
         return answer.tobytes()
-
-    def release(self, name: str, handle: int) -> None:
-        """Free something, in `__del__`; a forked child leaves it to its parent."""
-        if handle and not self.is_inherited:
-            self._functions[name](handle)
 
     def platforms(self) -> list[int]:
         """Handles of the drivers. Raises ResourceError: there are none."""
         found = self._listed("clGetPlatformIDs", nothing=NO_PLATFORM)
         if not found:
-            raise ResourceError(f"{self.path} finds no platform of OpenCL", remedy=_INSTALL)
+            raise ResourceError(f"{self.path} finds no platform of OpenCL", remedy=self.install)
         return found
 
     def devices(self, platform: int) -> list[int]:
@@ -205,7 +151,7 @@ class Library:
         if status == nothing or not (status or count.value):
             return []
         if status:
-            raise failure(status, name)
+            raise self.failure(status, name)
         handles = np.zeros(count.value, np.uintp)
         self.call(name, *arguments, count, address_of(handles), None)
         return handles.tolist()
@@ -219,18 +165,10 @@ def candidates() -> list[str]:
 
 
 @cache
-def library() -> Library:
+def library() -> OpenClLibrary:
     """The library of this process: the first that has a platform.
 
     Raises:
         ResourceError: there is none.
     """
-    reasons = []
-    for path in candidates():
-        try:
-            found = Library(path)
-            found.platforms()
-            return found
-        except ShloError as error:
-            reasons.append(error.reason)
-    raise ResourceError(f"there is no OpenCL here: {'; '.join(reasons)}", remedy=_INSTALL)
+    return OpenClLibrary.first(candidates())

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from stablehlo_py.backends.gpu.driver.device import Opened
 from stablehlo_py.backends.gpu.opencl import device as device_module
 from stablehlo_py.backends.gpu.opencl import library as library_module
 from stablehlo_py.backends.gpu.opencl.device import Device
-from stablehlo_py.backends.gpu.opencl.library import Library
+from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
 
 GCC = shutil.which("gcc") or shutil.which("cc")
 KINDS = ("contexts", "queues", "programs", "kernels", "events", "blocks")
@@ -25,7 +26,7 @@ class FakeDriver:
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self.opencl = Library(self.path)
+        self.opencl = OpenClLibrary(self.path)
         self.itself = ctypes.CDLL(self.path)
         self.itself.fake_setting.restype = ctypes.POINTER(ctypes.c_int64)
         for name in ("fake_live", "fake_misuses", "fake_calls"):
@@ -79,7 +80,7 @@ def driver(built_driver: FakeDriver) -> Iterator[FakeDriver]:
 @pytest.fixture
 def fake_device(driver: FakeDriver, no_library: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """The fake driver, which is that of this process."""
-    no_library.setattr(device_module, "_devices", {})
+    no_library.setattr(device_module, "_devices", Opened())
     no_library.setenv(library_module.VARIABLE, driver.path)
     yield driver
     device_module._devices.clear()

@@ -116,7 +116,7 @@ def test_a_loop_ends_where_the_driver_fails(fake_device, function, nth) -> None:
     fake_device.fail(function, -5, nth)
     fake_device.fail("clEnqueueNDRangeKernel", -30, 10_000)  # else it would never end
     names = "CL_(OUT_OF_RESOURCES|EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)"
-    with pytest.raises(ResourceError, match=f"a call on opencl:0 ended with {names}"):
+    with pytest.raises(ResourceError, match=f"a call.* on opencl:0 ended with {names}"):
         executable.call([yes, x])
     assert fake_device.calls("clEnqueueNDRangeKernel") <= nth + 1
     assert np.array_equal(np.asarray(executable.call([no, x])[0]), np.asarray(x))
@@ -152,7 +152,7 @@ def test_a_lost_device(fake_device) -> None:
     executable = fake(STEP)
     state = executable.put(X, 0)
     fake_device.set(lost=1)
-    with pytest.raises(ResourceError, match=r"a call on opencl:0 ended with CL_DEVICE_NOT_AVAILABLE(.|\n)*call again"):
+    with pytest.raises(ResourceError, match=r"a call, at kernel '\w+', on opencl:0 ended with CL_DEVICE_NOT_AVAILABLE"):
         executable.call([state])
     for _ in range(2):
         with pytest.raises(ResourceError, match="clCreateContext ended with CL_DEVICE_NOT_AVAILABLE"):

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from stablehlo_py.backends.gpu.driver.device import Opened
 from stablehlo_py.backends.gpu.opencl import device as module
 from stablehlo_py.backends.gpu.opencl.description import Svm
 from stablehlo_py.backends.gpu.opencl.device import device, devices
@@ -111,7 +112,7 @@ def test_a_device_that_cannot_be_had(driver, function, status, kind) -> None:
 
 
 def test_the_device_of_the_process(driver, no_library, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_devices", {})
+    monkeypatch.setattr(module, "_devices", Opened())
     no_library.setenv(VARIABLE, driver.path)
     made = device()
     assert device(0) is made

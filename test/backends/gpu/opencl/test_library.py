@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stablehlo_py.backends.gpu.opencl.library import FUNCTIONS, STATUS_NAMES, VARIABLE, Library, failure, library
+from stablehlo_py.backends.gpu.opencl.library import FUNCTIONS, STATUS_NAMES, VARIABLE, OpenClLibrary, library
 from stablehlo_py.errors import InternalError, ResourceError
 
 
@@ -32,26 +32,26 @@ def test_statuses_have_the_names_of_cl_h() -> None:
     assert {number: STATUS_NAMES[number] for number in known} == known
 
 
-def test_errors_say_what_ended_and_what_to_do() -> None:
-    memory = failure(-4, "clEnqueueSVMMemcpy on opencl:0")
+def test_errors_say_what_ended_and_what_to_do(driver) -> None:
+    memory = driver.opencl.failure(-4, "clEnqueueSVMMemcpy on opencl:0")
     assert isinstance(memory, ResourceError) and memory.remedy == "free memory, or run a smaller batch"
     assert memory.reason == "clEnqueueSVMMemcpy on opencl:0 ended with CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"
-    assert isinstance(failure(-2, "clFinish"), ResourceError)
-    assert isinstance(failure(-52, "clEnqueueNDRangeKernel"), InternalError)
-    assert failure(-9999, "clFinish").reason == "clFinish ended with an unknown status (-9999)"
+    assert isinstance(driver.opencl.failure(-2, "clFinish"), ResourceError)
+    assert isinstance(driver.opencl.failure(-52, "clEnqueueNDRangeKernel"), InternalError)
+    assert driver.opencl.failure(-9999, "clFinish").reason == "clFinish ended with an unknown status (-9999)"
 
 
 def test_a_path_with_nothing(tmp_path: Path) -> None:
     with pytest.raises(ResourceError, match=r"lib\.so: cannot open(.|\n)*install an OpenCL driver"):
-        Library(str(tmp_path / "lib.so"))
+        OpenClLibrary(str(tmp_path / "lib.so"))
 
 
 def test_files_that_are_no_library_of_opencl(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("not a library")
     with pytest.raises(ResourceError, match=r"text\.so"):
-        Library(str(tmp_path / "text.so"))
+        OpenClLibrary(str(tmp_path / "text.so"))
     with pytest.raises(ResourceError, match=r"undefined symbol: cl\w+: no library of OpenCL 2\.1"):
-        Library("libc.so.6")
+        OpenClLibrary("libc.so.6")
 
 
 def test_a_library_that_needs_another_one(tmp_path: Path, driver) -> None:
@@ -71,7 +71,7 @@ def test_a_library_that_needs_another_one(tmp_path: Path, driver) -> None:
     ]
     subprocess.run([shutil.which("gcc") or "cc", *command], check=True)
     with pytest.raises(ResourceError, match=r"/lib\.so: libgone\.so: cannot open"):
-        Library(str(tmp_path / "lib.so"))
+        OpenClLibrary(str(tmp_path / "lib.so"))
 
 
 def test_the_environment_names_the_library(driver, no_library) -> None:

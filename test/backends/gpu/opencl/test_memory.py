@@ -8,10 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from stablehlo_py.backends.gpu.driver.memory import GRANULE
 from stablehlo_py.backends.gpu.opencl import memory as module
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.opencl.library import FUNCTIONS
-from stablehlo_py.backends.gpu.opencl.memory import GRANULE, STAGED_BYTES
+from stablehlo_py.backends.gpu.opencl.memory import STAGED_BYTES
 from stablehlo_py.errors import InternalError, ResourceError, ShloError
 
 X = np.arange(1000, dtype=np.int32)
@@ -20,7 +21,7 @@ X = np.arange(1000, dtype=np.int32)
 def launch(device: Device, built, block, count: int) -> None:
     """Ask for the kernel that adds 1."""
     kernel = built.kernel("increment")
-    device.queue.opencl.call("clSetKernelArgSVMPointer", kernel, 0, block.address)
+    device.queue.library.call("clSetKernelArgSVMPointer", kernel, 0, block.address)
     sizes = np.array([count], np.uintp)
     device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, None, 0, None, None)
 
@@ -303,7 +304,7 @@ def whole_day(driver) -> np.ndarray:
     block = device.memory.allocate(X.nbytes)
     device.memory.write(X, block)
     kernel = built.kernel("increment")
-    device.queue.opencl.call("clSetKernelArgSVMPointer", kernel, 0, block.address)
+    device.queue.library.call("clSetKernelArgSVMPointer", kernel, 0, block.address)
     sizes = np.array([X.size], np.uintp)
     device.queue.command("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, None).wait()
     device.queue.marker().wait()

@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 
 def launch(device: Device, kernel: int, address: int, count: int) -> None:
-    device.queue.opencl.call("clSetKernelArgSVMPointer", kernel, 0, address)
+    device.queue.library.call("clSetKernelArgSVMPointer", kernel, 0, address)
     sizes = np.array([count], np.uintp)
     device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, None, 0, None, None)
 

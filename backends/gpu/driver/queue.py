@@ -1,0 +1,60 @@
+"""What one device is asked for, in order."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from stablehlo_py.backends.gpu.driver.library import Library
+from stablehlo_py.errors import LoadError
+from stablehlo_py.runtime.buffer import Event
+
+
+class Queue(ABC):
+    """A device's work in order: what is asked for begins when what was asked for before has ended. Thread-safe.
+
+    Attributes:
+        library: of the driver. device: the device's name, e.g. "opencl:0".
+        is_lost: whether the device has said that it is not there any more, or what was made on it is not.
+        lock: held while a program asks for its work.
+        current: entered around native code that calls the driver.
+    """
+
+    current: AbstractContextManager[Any] = nullcontext()
+
+    def __init__(self, library: Library, device: str) -> None:
+        self.library = library
+        self.device = device
+        self.is_lost = False
+        self.lock = threading.RLock()  # its holder may find out here that something failed
+
+    def check(self, status: int, what: str) -> None:
+        """Raise what a status says, also one that generated code returns.
+
+        Raises:
+            ResourceError: the device lacks memory, or is lost.
+            InternalError: any other status.
+        """
+        if status:
+            self.is_lost = self.is_lost or status in self.library.lost
+            raise self.library.failure(status, f"{what} on {self.device}")
+
+    def _refuse(self, status: int, refusals: Mapping[int, str]) -> None:
+        """Raises LoadError: the status is one of those that refuse a program; `refusals` are reasons, by status."""
+        if status in refusals:
+            raise LoadError(refusals[status], remedy="compile the model again, for this device")
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Return when everything that was asked for is done. Raises as `check`."""
+
+    @abstractmethod
+    def last_event(self) -> Event | None:
+        """An event behind all that programs have asked for. Raises as `check`."""
+
+    @abstractmethod
+    def native(self) -> Mapping[str, int]:
+        """Addresses and handles for native code, by the names of its fields (`calls.Calls.fields`)."""
