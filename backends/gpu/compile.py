@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, everywhere, is_grid
@@ -53,26 +53,45 @@ def lower(module: ir.Module, stop: str, target: GpuTarget) -> str:
     return assembly(text, target)
 
 
+@dataclass(frozen=True)
+class Generated:
+    """Kernels by the name of their fusion function, and the code of all of them."""
+
+    kernels: Mapping[str, GpuKernel]
+    code: DeviceCode
+
+
+def generate(module: ir.Module, target: GpuTarget) -> Generated:
+    """Kernels of a scheduled module. Raises UnsupportedError: naming every fusion without one."""
+    kernels = _kernels(module, target)
+    progress.at("machine code")
+    starts = any(kernel.launches for kernel in kernels.values())
+    return Generated(kernels, _device_code(module, kernels, target) if starts else DeviceCode(b""))
+
+
 def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: Options) -> CompiledProgram:
     """Generate and compile everything that a call will run.
 
     Raises:
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
-    kernels = _kernels(module, target)
     if is_grid(module):
         raise UnsupportedError(
             f"the backend '{backend}' runs one process, which meets no other",
             remedy="compile for the processor: target='cpu'",
         )
-    program = GpuProgram(module, kernels, host_target().emitter, CALLS[target.architecture])
-    made = describe(module, backend, target.name, options)
+    return program_of(module, generate(module, target), backend, target, options)
+
+
+def program_of(
+    module: ir.Module, generated: Generated, backend: str, target: GpuTarget, options: Options
+) -> CompiledProgram:
+    """The host's part and that of the device, of a module that is no grid."""
+    program = GpuProgram(module, generated.kernels, host_target().emitter, CALLS[target.architecture])
+    code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
-    text = _text(kernels)
-    made.stages = {"kernels": text}
-    progress.at("machine code")
-    code = _device_code(module, kernels, target) if program.symbols else DeviceCode(b"")
+    made.stages = {"kernels": _text(generated.kernels)}
     made.features = required_features(host_target()) + code.features
     entry = f"{sign(made, [code.binary])}\n{program.text()}"
     made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), code.binary]
