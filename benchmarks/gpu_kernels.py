@@ -34,13 +34,10 @@ Row = dict[str, Any]
 def compiled(name: str, size: str, gpus: Sequence[str]) -> Iterator[Row]:
     """A line of the journal for each GPU."""
     import stablehlo_py as shlo
-    from stablehlo_py.backends.base import get_backend
-    from stablehlo_py.backends.gpu.compile import generate, program_of
-    from stablehlo_py.backends.gpu.target import NAMED
     from stablehlo_py.compiler import run_stages
+    from stablehlo_py.errors import ShloError
     from stablehlo_py.frontend.load import load
     from stablehlo_py.mlir import ir
-    from stablehlo_py.runtime import artifact
     from stablehlo_py.suite import registry
 
     module = load(registry.export(registry.build(name, size)), isolate=False)  # type: ignore[arg-type]
@@ -49,21 +46,29 @@ def compiled(name: str, size: str, gpus: Sequence[str]) -> Iterator[Row]:
         # The backends of GPUs have one policy: what is fused is the same for all.
         run_stages(module, "", "scheduled", options, target="cuda")
         for gpu in gpus:
-            backend = "cuda" if gpu.startswith("sm_") else "rocm"
-            started, target = time.perf_counter(), NAMED[gpu]
-            assert type(get_backend(backend)).fusion == type(get_backend("cuda")).fusion
-            generated = generate(module, target)
-            program = program_of(module, generated, backend, target, options)
-            yield {
-                "model": name,
-                "size": size,
-                "gpu": gpu,
-                "seconds": round(time.perf_counter() - started, 1),
-                "code": len(program.objects[1]),
-                "bundle": len(artifact.serialize(program)),
-                "arena": program.arena_bytes,
-                "kernels": list(described(module, generated, target)),
-            }
+            started, line = time.perf_counter(), {"model": name, "size": size, "gpu": gpu}
+            try:
+                line |= facts(module, gpu, options)
+            except ShloError as error:
+                line["failed"] = str(error)
+            yield line | {"seconds": round(time.perf_counter() - started, 1)}
+
+
+def facts(module: Any, gpu: str, options: Any) -> Row:
+    """Of a scheduled module's bundle for one GPU. Raises ShloError."""
+    from stablehlo_py.backends.gpu.compile import generate, program_of
+    from stablehlo_py.backends.gpu.target import NAMED
+    from stablehlo_py.runtime import artifact
+
+    target = NAMED[gpu]
+    generated = generate(module, target)
+    program = program_of(module, generated, "cuda" if gpu.startswith("sm_") else "rocm", target, options)
+    return {
+        "code": len(program.objects[1]),
+        "bundle": len(artifact.serialize(program)),
+        "arena": program.arena_bytes,
+        "kernels": list(described(module, generated, target)),
+    }
 
 
 def described(module: Any, generated: Any, target: Any) -> Iterator[list[Any]]:
@@ -114,13 +119,14 @@ def run(arguments: argparse.Namespace) -> None:
             assert child.stdout is not None
             made = []
             for line in child.stdout:
-                append(arguments.journal, json.loads(line))
-                made.append(json.loads(line)["gpu"])
-                print(f"{name} {made[-1]}: {json.loads(line)['seconds']} s", flush=True)
+                read_line = json.loads(line)
+                append(arguments.journal, read_line)
+                made.append(read_line["gpu"])
+                print(f"{name} {made[-1]}: {read_line['seconds']} s", read_line.get("failed", ""), flush=True)
         if child.returncode:
-            gpu = gpus[len(made)]
-            append(arguments.journal, {"model": name, "size": arguments.size, "gpu": gpu, "failed": child.returncode})
-            print(f"{name} {gpu}: failed", flush=True)
+            gpu, failed = gpus[len(made)], f"the process ended with {child.returncode}"
+            append(arguments.journal, {"model": name, "size": arguments.size, "gpu": gpu, "failed": failed})
+            print(f"{name} {gpu}: {failed}", flush=True)
 
 
 def append(journal: Path, line: Row) -> None:

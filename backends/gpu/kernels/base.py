@@ -68,6 +68,7 @@ def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, threads: int
     an output lies over an input."""
     pointers = pointers_of(fusion)
     parameters = [(pointer, PTR) for pointer in pointers]
+    symbol = symbol.replace(".", "_")  # PTX has no dots in the names of kernels, and LLVM leaves these as they are
     return Function(symbol, parameters, target.emitter(threads), noalias=() if fusion.aliased else pointers)
 
 

@@ -55,10 +55,10 @@ func.func @main(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
 // Without a template of its own: what the CPU's kernel does for an iteration, a thread does.
 // FUSED: hlo.fusion = "sort"
 // KERNELS: llvm.func internal spir_funccc @fusion_0(%in0: !llvm.ptr<4>{{.*}}, %begin: i64, %end: i64) attributes {}
-// KERNELS: llvm.func spir_kernelcc @fusion_0.kernel({{.*}}reqd_work_group_size = array<i32: 64, 1, 1>}
+// KERNELS: llvm.func spir_kernelcc @fusion_0_kernel({{.*}}reqd_work_group_size = array<i32: 64, 1, 1>}
 // KERNELS: llvm.call spir_funccc @fusion_0({{.*}}) : (!llvm.ptr<4>, !llvm.ptr<4>, !llvm.ptr<4>, !llvm.ptr<4>, i64, i64) -> ()
 // LLVM: define internal spir_func void @fusion_0(
-// LLVM: define spir_kernel void @fusion_0.kernel(
+// LLVM: define spir_kernel void @fusion_0_kernel(
 func.func @main(%x: tensor<64x50xi32>) -> tensor<64x50xi32> {
   %0 = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
   ^bb0(%a: tensor<i32>, %b: tensor<i32>):
