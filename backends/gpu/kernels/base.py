@@ -63,13 +63,19 @@ def pointers_of(fusion: Fusion) -> list[str]:
     ]
 
 
+def kernel_name(symbol: str) -> str:
+    """The name of a kernel: PTX has no dots in them, and LLVM leaves them as they are."""
+    return symbol.replace(".", "_")
+
+
 def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, threads: int) -> Function:
     """A kernel with the signature of all: in0.., out0.., scratch. No pointer promises that others point elsewhere where
     an output lies over an input."""
     pointers = pointers_of(fusion)
     parameters = [(pointer, PTR) for pointer in pointers]
-    symbol = symbol.replace(".", "_")  # PTX has no dots in the names of kernels, and LLVM leaves these as they are
-    return Function(symbol, parameters, target.emitter(threads), noalias=() if fusion.aliased else pointers)
+    return Function(
+        kernel_name(symbol), parameters, target.emitter(threads), noalias=() if fusion.aliased else pointers
+    )
 
 
 def threads_of(f: Function) -> int:

@@ -9,7 +9,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, pointers_of
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, PTR, Function
 from stablehlo_py.codegen.emitter import Emitter
@@ -90,7 +90,7 @@ def _threads(iterations: int, private: int, target: GpuTarget) -> int:
 def _wrapper(phase: Phase, pointers: list[str], shared: int, private: int, threads: int, target: GpuTarget) -> Function:
     """The kernel that runs a phase."""
     parameters = [(pointer, PTR) for pointer in pointers]
-    f = Function(f"{phase.symbol}.kernel", parameters, target.emitter(THREADS))
+    f = Function(kernel_name(f"{phase.symbol}.kernel"), parameters, target.emitter(THREADS))
     number = global_number(f)
     own = f.gep(f.scratch, f.iadd(f.imul(number, private), shared), I8)
     operands = [f.parameters[pointer] for pointer in pointers[:-1]]

@@ -17,7 +17,9 @@ from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu.kernels import KINDS
 from stablehlo_py.backends.gpu.compile import _kernels, _text
 from stablehlo_py.backends.gpu.machine_code import machine_code
-from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
+from stablehlo_py.backends.gpu.ptx import assemble, find_tool
+from stablehlo_py.backends.gpu.target import AMDGCN, NAMED, NVPTX64, OPENCL, GpuTarget
+from stablehlo_py.backends.gpu.usage import of_code_object, of_ptxas
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.ops.grid import TRANSFERS
@@ -27,6 +29,8 @@ Case = tuple[Any, ...]  # the function, then sizes and elements of each argument
 # Kinds that wait for others, call functions of the host, or that no policy of a GPU forms; templates of custom calls.
 ELSEWHERE = {*TRANSFERS, "exchange", "random_state", "custom_call", "straight_line", "straight_line_loop"}
 ELSEWHERE |= {"sparse_product", "tridiagonal_perturbed"}
+
+NVIDIA = [target for target in NAMED.values() if target.architecture is NVPTX64]
 
 
 def _argmax(x: jax.Array) -> object:
@@ -110,13 +114,37 @@ def module(name: str) -> object:
     return run_stages(load(exported), "", "scheduled", target="opencl")
 
 
-@pytest.mark.parametrize("target", [OPENCL, SM_90, GFX942], ids=lambda target: target.name)
-@pytest.mark.parametrize("name", CASES)
-def test_machine_code(name: str, target: GpuTarget) -> None:
+@cache
+def made(name: str, target: GpuTarget) -> tuple[list[str], bytes]:
+    """Names of the kernels of a case, and their code."""
     kernels = _kernels(module(name), target)
     symbols = [launch.symbol for kernel in kernels.values() for launch in kernel.launches]
-    made = machine_code(llvm_ir(_text(kernels), target.architecture), target)
-    assert symbols and all(symbol.encode() in made for symbol in symbols)
+    assert symbols
+    return symbols, machine_code(llvm_ir(_text(kernels), target.architecture), target)
+
+
+@pytest.mark.parametrize("target", [OPENCL, *NAMED.values()], ids=lambda target: target.name)
+@pytest.mark.parametrize("name", CASES)
+def test_machine_code(name: str, target: GpuTarget) -> None:
+    """SPIR-V, PTX, and code of AMD with what its kernels take."""
+    symbols, code = made(name, target)
+    assert all(symbol.encode() in code for symbol in symbols)
+    if target.architecture is AMDGCN:
+        usage = of_code_object(code)
+        assert sorted(usage) == sorted(symbols)
+        assert all(0 < each.registers <= 512 and 0 < each.scalars <= 128 for each in usage.values())
+        assert all(each.shared <= target.shared_bytes for each in usage.values())
+
+
+@pytest.mark.skipif(not find_tool("ptxas"), reason="ptxas is not installed")
+@pytest.mark.parametrize("target", NVIDIA, ids=lambda target: target.name)
+@pytest.mark.parametrize("name", CASES)
+def test_ptxas_accepts(name: str, target: GpuTarget) -> None:
+    symbols, code = made(name, target)
+    binary, report = assemble(code, target.name)
+    usage = of_ptxas(report)
+    assert binary.startswith(b"\x7fELF") and sorted(usage) == sorted(symbols)
+    assert all(0 < each.registers <= target.registers and each.shared <= target.shared_bytes for each in usage.values())
 
 
 def test_every_kind_has_a_case() -> None:
