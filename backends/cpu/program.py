@@ -18,12 +18,11 @@ from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.memory import aligned
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import user_location
-from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED, FAILED
 
 CHUNKS_PER_THREAD = 4
-MOST_OPERANDS = 512
+OPERANDS = 512  # few kernels have more
 PARALLEL = "shlo_parallel"
 
 
@@ -49,7 +48,7 @@ class CpuProgram(NativeProgram):
         self.arena_bytes = self.private_offset + self.private_bytes * threads
         self.sites: list[str] = []
         self._tasks: dict[str, Function] = {}  # by phase
-        self._contexts: dict[str, Value] = {}  # by function
+        self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
         self.emit()
 
     @property
@@ -116,7 +115,7 @@ class CpuProgram(NativeProgram):
 
             def shared(phase: Phase = phase, chunk: IntLike | None = chunk, iterations: Value = iterations) -> None:
                 task = f.address_of(self._task(phase.symbol, len(values)))
-                f.call(PARALLEL, [f.caller, task, self._contexts[f.name], iterations, f.index(chunk or 0)])
+                f.call(PARALLEL, [f.caller, task, self._context(f, len(values)), iterations, f.index(chunk or 0)])
 
             if chunk is None:
                 alone()
@@ -141,12 +140,16 @@ class CpuProgram(NativeProgram):
 
     def _fill_context(self, f: Function, values: Sequence[Value]) -> None:
         """Store the operands of a kernel where its task functions find them."""
-        if len(values) > MOST_OPERANDS:
-            raise InternalError(f"a kernel takes {len(values)} buffers")
-        if f.name not in self._contexts:
-            self._contexts[f.name] = f.alloca(MOST_OPERANDS, PTR)
+        context = self._context(f, len(values))
         for position, value in enumerate(values):
-            f.store(value, self._contexts[f.name], position)
+            f.store(value, context, position)
+
+    def _context(self, f: Function, count: int) -> Value:
+        """Memory for so many operands; the same for all kernels that a function calls, but for those with very many."""
+        key = f.name, max(count, OPERANDS)
+        if key not in self._contexts:
+            self._contexts[key] = f.alloca(key[1], PTR)
+        return self._contexts[key]
 
     def _task(self, symbol: str, count: int) -> str:
         """task(context, begin, end, thread): unpacks the context and gives the thread its own private scratch."""

@@ -18,7 +18,7 @@ from stablehlo_py.backends.cpu.target import host_target, required_features
 from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
 from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
 from stablehlo_py.backends.gpu.driver.calls import Calls
-from stablehlo_py.backends.gpu.kernels import emit_kernel
+from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
@@ -87,7 +87,8 @@ def program_of(
     module: ir.Module, generated: Generated, backend: str, target: GpuTarget, options: Options
 ) -> CompiledProgram:
     """The host's part and that of the device, of a module that is no grid."""
-    program = GpuProgram(module, generated.kernels, host_target().emitter, CALLS[target.architecture])
+    calls = CALLS[target.architecture]
+    program = GpuProgram(module, generated.kernels, host_target().emitter, calls, target.parameters)
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
@@ -139,7 +140,10 @@ def _kernels(module: ir.Module, target: GpuTarget) -> dict[str, GpuKernel]:
     """By the name of their fusion function. Raises UnsupportedError: as `compile_module`."""
     if size_table(module) is not None:
         raise UnsupportedError(f"there are no kernels for all shapes on {target.name}", remedy=SPECIALIZE)
-    return dict(kernels_of(module, lambda function: emit_kernel(function, target), "GPU"))
+    kernels = dict(kernels_of(module, lambda function: emit_kernel(function, target), "GPU"))
+    if any(kernel.pointers > target.parameters for kernel in kernels.values()):
+        kernels[addresses.NAME] = addresses.emit(target)
+    return kernels
 
 
 def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage]) -> str:

@@ -12,21 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from stablehlo_py.backends.common.loops import end_if_asked
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes
 from stablehlo_py.backends.gpu.driver.calls import COPY, LAUNCH, Calls
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel
-from stablehlo_py.codegen.builder import I8, I32, PTR, Function, ScalarType, Value
+from stablehlo_py.backends.gpu.kernels import addresses
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.memory import aligned
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type
-from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED
-
-MOST_OPERANDS = 512
 
 
 class GpuProgram(NativeProgram):
     """The entry of a scheduled module, `kernels` by the name of their fusion function.
+
+    Args:
+        calls: how the driver is called.
+        parameters: of a launch, at most.
 
     Attributes:
         symbols: of the kernels, in the order of `kernels` in the driver's structure.
@@ -34,16 +36,24 @@ class GpuProgram(NativeProgram):
     """
 
     def __init__(
-        self, module: ir.Module, kernels: Mapping[str, GpuKernel], emitter: Callable[[], Emitter], calls: Calls
+        self,
+        module: ir.Module,
+        kernels: Mapping[str, GpuKernel],
+        emitter: Callable[[], Emitter],
+        calls: Calls,
+        parameters: int,
     ) -> None:
         super().__init__(module, emitter, None)
+        self._parameters = parameters
         self._calls = calls
         self.kernels = kernels
         self.symbols = [launch.symbol for kernel in kernels.values() for launch in kernel.launches]
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         self._places: dict[str, Value] = {}  # of operands, by function
+        most = max((max(kernel.pointers, 1 + self._table_slots(kernel)) for kernel in kernels.values()), default=1)
+        self._most_places = most
         self.scratch_offset = aligned(int(arena_bytes(module)))
-        self.arena_bytes = self.scratch_offset + max((kernel.scratch_bytes for kernel in kernels.values()), default=0)
+        self.arena_bytes = self.scratch_offset + max(map(self._scratch_bytes, kernels.values()), default=0)
         self.emit()
 
     def helpers(self) -> Sequence[Function]:
@@ -56,16 +66,42 @@ class GpuProgram(NativeProgram):
         if not launches:
             return
         values = [*pointers, f.gep(arena, self.scratch_offset, I8)]
-        if len(values) > MOST_OPERANDS:
-            raise UnsupportedError(f"a kernel takes {len(values)} buffers, and a device {MOST_OPERANDS} at most")
         if f.name not in self._places:
-            self._places[f.name] = f.alloca(MOST_OPERANDS, PTR)
+            self._places[f.name] = f.alloca(self._most_places, PTR)
+        places, reached = self._places[f.name], 0
+        if len(values) > self._parameters:
+            table = f.gep(arena, self.scratch_offset + aligned(self.kernels[kernel].scratch_bytes), I8)
+            self._write_table(f, table, values, places)
+            values, reached = [table], len(values)  # they lie behind it
         for position, value in enumerate(values):
-            f.store(value, self._places[f.name], position)
+            f.store(value, places, position)
         for launch in launches:
-            number, size = self._numbers[launch.symbol], launch.shared_bytes
-            numbers = (number, launch.blocks, launch.threads, size, len(values))
-            f.call(LAUNCH, [f.caller, self._places[f.name], *map(f.const, numbers)])
+            self._launch(f, launch, places, len(values), reached)
+
+    def _launch(self, f: Function, launch: Launch, places: Value, count: int, reached: int = 0) -> None:
+        number, size = self._numbers[launch.symbol], launch.shared_bytes
+        numbers = (number, launch.blocks, launch.threads, size, count, reached)
+        f.call(LAUNCH, [f.caller, places, *map(f.const, numbers)])
+
+    def _table_slots(self, kernel: GpuKernel) -> int:
+        """Addresses in the table of a kernel that has one (kernels/addresses.py): whole launches of what writes it."""
+        width = self._parameters - 1
+        return -(-kernel.pointers // width) * width if kernel.pointers > self._parameters else 0
+
+    def _scratch_bytes(self, kernel: GpuKernel) -> int:
+        return aligned(kernel.scratch_bytes) + 8 * self._table_slots(kernel)
+
+    def _write_table(self, f: Function, table: Value, values: Sequence[Value], places: Value) -> None:
+        """Emit the launches that write addresses into a table; then they lie at `places`, from the second on."""
+        (writer,), width = self.kernels[addresses.NAME].launches, self._parameters - 1
+        padded = [*values, *[table] * (-len(values) % width)]
+        for position, value in enumerate(padded):
+            f.store(value, places, 1 + position)
+        for first in range(0, len(padded), width):
+            f.store(f.gep(table, first, I64), places, first)
+            self._launch(f, writer, f.gep(places, first, PTR), 1 + width)
+            if first:
+                f.store(padded[first - 1], places, first)
 
     def copy(self, f: Function, target: Value, source: Value, size: IntLike) -> None:
         """Emit a copy in the device's memory."""

@@ -59,6 +59,11 @@ class GpuTarget(TargetDescription):
     def _emitter(self) -> type[GpuEmitter]:
         return {SPIRV64: SpirvEmitter, NVPTX64: NvptxEmitter, AMDGCN: AmdgpuEmitter}[self.architecture]
 
+    @property
+    def parameters(self) -> int:
+        """How many a launch takes at most."""
+        return self._emitter.most_parameters
+
     def emitter(self, threads: int = 0) -> GpuEmitter:
         """What writes one function: a kernel with blocks of so many threads, or (0) a function that kernels call."""
         return self._emitter(self, threads)

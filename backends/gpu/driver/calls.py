@@ -28,10 +28,11 @@ class Calls(ABC):
     def functions(self, emitter: Callable[[], Emitter]) -> list[Function]:
         """Those that programs call:
 
-        shlo_launch(caller, operands, kernel, blocks, threads of a block, bytes of dynamic shared memory, operands)
+        shlo_launch(caller, operands, kernel, blocks, threads of a block, bytes of dynamic shared memory, operands,
+            reached), the last: how many addresses behind the operands are of memory that the kernel finds by itself
         shlo_copy(caller, target, source, bytes, whether to wait for it)
         """
-        numbers = ("kernel", "blocks", "threads", "shared", "count")
+        numbers = ("kernel", "blocks", "threads", "shared", "count", "reached")
         launch = self._function(LAUNCH, [("operands", PTR), *((name, I64) for name in numbers)], emitter())
         launch.store(launch.index(launch.iadd(launch.kernel, 1)), self._place(launch, STARTED))
         self.launch(launch, launch.load(PTR, self.field(launch, KERNELS), launch.kernel))

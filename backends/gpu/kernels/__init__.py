@@ -3,10 +3,11 @@ that kind."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.mlir import ir
 
@@ -22,7 +23,9 @@ def emit_kernel(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     """
     fusion = Fusion.read(function)
     if fusion.kind in KINDS:
-        return import_module(f"{__name__}.{KINDS[fusion.kind]}").emit(fusion, target)
-    from stablehlo_py.backends.gpu.kernels import serial
+        kernel = import_module(f"{__name__}.{KINDS[fusion.kind]}").emit(fusion, target)
+    else:
+        from stablehlo_py.backends.gpu.kernels import serial
 
-    return serial.emit(function, target)
+        kernel = serial.emit(function, target)
+    return replace(kernel, pointers=len(pointers_of(fusion)))

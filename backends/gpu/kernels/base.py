@@ -26,13 +26,14 @@ class Launch:
 @dataclass(frozen=True)
 class GpuKernel:
     """Code of a fusion: its launches in order, functions and tables as text by symbol, declarations of what is defined
-    elsewhere, bytes of scratch memory that all launches share."""
+    elsewhere, bytes of scratch memory that all launches share; how many pointers each launch gets (`pointers_of`)."""
 
     launches: tuple[Launch, ...]
     functions: Mapping[str, str]
     externals: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     scratch_bytes: int = 0
+    pointers: int = 0
 
     @classmethod
     def of(cls, launches: Sequence[tuple[Function, int]], *, scratch_bytes: int = 0) -> GpuKernel:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from stablehlo_py.backends.gpu.driver.calls import COMMON, Calls
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
+_SVM_POINTERS = 0x11B6  # CL_KERNEL_EXEC_INFO_SVM_PTRS
+
 
 class OpenClCalls(Calls):
     """Every command waits for the event of the last one: the queue is in order, so it waits for nothing new; but one
@@ -15,15 +17,21 @@ class OpenClCalls(Calls):
     `last` is the address of that event (`Queue.last`), which every command takes the place of.
     """
 
-    fields = (*COMMON, "queue", "last", "set_argument", "enqueue", "copy", "release")
+    fields = (*COMMON, "queue", "last", "set_argument", "set_reached", "enqueue", "copy", "release")
 
     def launch(self, f: Function, kernel: Value) -> None:
-        """clSetKernelArgSVMPointer for each operand, clEnqueueNDRangeKernel."""
+        """clSetKernelArgSVMPointer for each operand, clSetKernelExecInfo for what it finds by itself,
+        clEnqueueNDRangeKernel."""
 
         def argument(i: Value) -> None:
             self.call(f, "set_argument", [kernel, f.cast("trunc", i, I32), f.load(PTR, f.operands, i)])
 
+        def reach() -> None:
+            addresses, size = f.gep(f.operands, f.count, PTR), f.index(f.imul(f.reached, 8))
+            self.call(f, "set_reached", [kernel, f.const(_SVM_POINTERS, I32), size, addresses])
+
         f.loop(0, f.count, 1, argument)
+        f.if_(f.cmp("ne", f.reached, f.const(0)), reach)
         f.ret_if(self.is_failed(f))  # the arguments may be those of another launch
         everything, block = f.alloca(1, I64), f.alloca(1, I64)
         f.store(f.index(f.imul(f.blocks, f.threads)), everything)

@@ -12,13 +12,14 @@ from stablehlo_py.errors import LoadError, UnsupportedError
 
 # Parameters of clGetDeviceInfo (cl.h, cl_ext.h).
 KIND, COMPUTE_UNITS, WORK_GROUP_SIZE, LARGEST_ALLOCATION = 0x1000, 0x1002, 0x1004, 0x1010
-ALIGNMENT, GLOBAL_BYTES, LOCAL_BYTES = 0x1019, 0x101F, 0x1023
+PARAMETER_BYTES, ALIGNMENT, GLOBAL_BYTES, LOCAL_BYTES = 0x1017, 0x1019, 0x101F, 0x1023
 NAME, VENDOR, DRIVER_VERSION, VERSION, EXTENSIONS = 0x102B, 0x102C, 0x102D, 0x102F, 0x1030
 SVM, IL_VERSION, SUB_GROUP_SIZES = 0x1053, 0x105B, 0x4108
 _NEWER = (SVM, IL_VERSION, SUB_GROUP_SIZES)  # which not every version of OpenCL, and not every driver, knows
 
 _KINDS = {1 << 1: "cpu", 1 << 2: "gpu", 1 << 3: "accelerator"}
 NEEDED_VERSION = (2, 1)  # the first with clCreateProgramWithIL
+NEEDED_PARAMETER_BYTES = 1024  # what the specification promises of all but embedded devices
 F16, F64 = "cl_khr_fp16", "cl_khr_fp64"
 _MEANINGS = {F16: "f16", F64: "f64"}  # of extensions, in the terms of models
 
@@ -43,6 +44,7 @@ class DeviceDescription:
         kind: "cpu", "gpu", "accelerator".
         extensions: names, e.g. "cl_khr_fp16".
         compute_units: what work-groups are shared out to; work_group_size: work-items of a work-group, at most.
+        parameter_bytes: of the parameters of a kernel, at most.
         local_bytes: memory of a work-group; global_bytes: of the device; largest_allocation: bytes of one block.
         alignment: of blocks, in bytes.
         sub_group_sizes: those that a kernel may ask for; none where the driver alone decides.
@@ -59,6 +61,7 @@ class DeviceDescription:
     extensions: frozenset[str]
     compute_units: int
     work_group_size: int
+    parameter_bytes: int
     local_bytes: int
     global_bytes: int
     largest_allocation: int
@@ -89,6 +92,8 @@ class DeviceDescription:
             missing.append("programs in SPIR-V (clCreateProgramWithIL)")
         if not self.svm & Svm.COARSE_GRAIN_BUFFER:
             missing.append("shared virtual memory (coarse-grained buffers)")
+        if self.parameter_bytes < NEEDED_PARAMETER_BYTES:
+            missing.append(f"kernels with {NEEDED_PARAMETER_BYTES} bytes of parameters: it has {self.parameter_bytes}")
         if missing:
             raise UnsupportedError(
                 f"programs cannot run on {self.name} (driver {self.driver_version}), which lacks {'; '.join(missing)}",
@@ -141,6 +146,7 @@ def describe(opencl: OpenClLibrary, handle: int) -> DeviceDescription:
         extensions=frozenset(text(EXTENSIONS).split()),
         compute_units=number(COMPUTE_UNITS),
         work_group_size=number(WORK_GROUP_SIZE),
+        parameter_bytes=number(PARAMETER_BYTES),
         local_bytes=number(LOCAL_BYTES),
         global_bytes=number(GLOBAL_BYTES),
         largest_allocation=number(LARGEST_ALLOCATION),

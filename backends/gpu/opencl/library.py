@@ -43,6 +43,7 @@ FUNCTIONS: Mapping[str, tuple[Any, ...]] = {
     "clReleaseKernel": (_STATUS, _HANDLE),
     "clSetKernelArg": (_STATUS, _HANDLE, _UINT, _SIZE, _ADDRESS),
     "clSetKernelArgSVMPointer": (_STATUS, _HANDLE, _UINT, _ADDRESS),
+    "clSetKernelExecInfo": (_STATUS, _HANDLE, _UINT, _SIZE, _ADDRESS),
     "clEnqueueNDRangeKernel": (_STATUS, _HANDLE, _HANDLE, _UINT, _ADDRESS, _ADDRESS, _ADDRESS, *_WAITING),
     "clSVMAlloc": (_ADDRESS, _HANDLE, _BITS, _SIZE, _UINT),
     "clSVMFree": (None, _HANDLE, _ADDRESS),

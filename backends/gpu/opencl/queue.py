@@ -98,6 +98,7 @@ class OpenClQueue(Queue):
             "queue": self.handle,
             "last": self.last.buffer_info()[0],
             "set_argument": address("clSetKernelArgSVMPointer"),
+            "set_reached": address("clSetKernelExecInfo"),
             "enqueue": address("clEnqueueNDRangeKernel"),
             "copy": address("clEnqueueSVMMemcpy"),
             "release": address("clReleaseEvent"),

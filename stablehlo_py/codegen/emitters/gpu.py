@@ -52,11 +52,13 @@ class GpuEmitter(LlvmEmitter):
     Attributes:
         generic, private: numbers of these address spaces.
         kernel_convention: how kernels are called, in the words of the dialect.
+        most_parameters: of a kernel; the pointers of one with more are in a table, whose address it takes instead.
         spelled: types that have another name in the text.
     """
 
     generic = private = 0
     kernel_convention = ""
+    most_parameters = 512  # 4 KB: what all drivers of CUDA take
     spelled: Mapping[str, str] = {}
     table_linkage, table_space = "internal", GLOBAL
 
@@ -88,12 +90,17 @@ class GpuEmitter(LlvmEmitter):
         private: bool,
     ) -> str:
         arguments, casts = [], []
-        for parameter, value in parameters.items():
+        through_table = self.threads and len(parameters) > self.most_parameters
+        for number, (parameter, value) in enumerate(parameters.items()):
             ref, type_ = value.ref, self.types[value.type.text]
+            if through_table:
+                casts += self._from_table(number, ref)
+                continue
             if self.threads and value.type == PTR and self.generic != GLOBAL:
                 casts.append(self._cast_space(ref, f"{ref}.global", GLOBAL, self.generic))
                 ref, type_ = f"{ref}.global", _pointer(GLOBAL)
             arguments.append(f"{ref}: {type_}" + (" {llvm.noalias}" if parameter in noalias else ""))
+        arguments = [f"%addresses: {_pointer(GLOBAL)}"] if through_table else arguments
         returns = f" -> {self.types[result.text]}" if result else ""
         linkage = "" if self.threads else "internal "
         convention = self.kernel_convention if self.threads else self.function_convention
@@ -108,6 +115,16 @@ class GpuEmitter(LlvmEmitter):
             memory += [undefined, "}"]
             addresses.append(f"{ref} = llvm.mlir.addressof @{name}.shared{number} : {_pointer(SHARED)}")
         return "\n".join([*memory, head, *casts, *addresses, *self.entry, *flat(self.lines), "}"])
+
+    def _from_table(self, number: int, ref: str) -> list[str]:
+        """Read a pointer to global memory from the table of a kernel that takes one."""
+        memory = _pointer(GLOBAL)
+        return [
+            f"{ref}.place = llvm.getelementptr %addresses[{number}] : ({memory}) -> {memory}, i64",
+            f"{ref}.number = llvm.load {ref}.place invariant {{alignment = 8 : i64}} : {memory} -> i64",
+            f"{ref}.global = llvm.inttoptr {ref}.number : i64 to {memory}",
+            self._cast_space(ref, f"{ref}.global", GLOBAL, self.generic),
+        ]
 
     def _cast_space(self, to: str, source: str, space: int, target: int) -> str:
         if space == target:
@@ -142,6 +159,7 @@ class SpirvEmitter(ByteIntegers, GpuEmitter):
     """SPIR-V for OpenCL: what a thread asks is a builtin function."""
 
     generic = 4
+    most_parameters = 128  # 1024 bytes: what all devices take (OpenCL 3.0, CL_DEVICE_MAX_PARAMETER_SIZE)
     kernel_convention, function_convention = "spir_kernelcc ", "spir_funccc "
     _uses_subgroups = False
 

@@ -215,6 +215,20 @@ def test_every_element_type_passes_through() -> None:
 # --- donation --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_kernel_of_very_many_buffers(threads: int) -> None:
+    count, columns = 600, 200
+    types, result = ", ".join([f"tensor<4x{columns}xf32>"] * count), f"tensor<4x{count * columns}xf32>"
+    names = [f"%a{number}" for number in range(count)]
+    text = f"""func.func @main({", ".join(f"{name}: tensor<4x{columns}xf32>" for name in names)}) -> {result} {{
+  %0 = stablehlo.concatenate {", ".join(names)}, dim = 1 : ({types}) -> {result}
+  return %0 : {result}
+}}"""
+    arrays = [np.full((4, columns), number, np.float32) for number in range(count)]
+    (found,) = shlo.compile(text, options=shlo.Options(threads=threads))(*arrays)
+    np.testing.assert_array_equal(found, np.concatenate(arrays, 1))
+
+
 def test_donated_memory_becomes_the_result() -> None:
     def update(cache: jax.Array, row: jax.Array, at: jax.Array) -> jax.Array:
         return lax.dynamic_update_slice(cache, row, (at, np.int32(0)))

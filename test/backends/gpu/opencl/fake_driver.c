@@ -39,7 +39,8 @@ typedef struct { const char *name; int64_t value, usual; } setting;
 static setting settings[] = {
     {"platforms", 1, 1},   {"devices", 1, 1}, {"version", 30, 30}, {"spirv", 1, 1},          {"svm", 1, 1},
     {"kind", 4, 4},        {"kind1", 4, 4},   {"lost", 0, 0},      {"global_bytes", 1 << 30, 1 << 30},
-    {"largest", 1 << 28, 1 << 28}, {"f16", 1, 1},      {"f64", 0, 0}};
+    {"largest", 1 << 28, 1 << 28}, {"f16", 1, 1},      {"f64", 0, 0},
+    {"parameters", 1024, 1024}};
 static struct { char name[64]; int nth, status; } faults[16];
 static struct { char name[64]; int64_t count; } calls[64];
 static object *objects;
@@ -261,6 +262,7 @@ EXPORT int clGetDeviceInfo(void *device, uint32_t what, size_t room, void *targe
   case 0x1002: number = 3, width = 4; break;
   case 0x1004: number = 256; break;
   case 0x1010: number = *fake_setting("largest"); break;
+  case 0x1017: number = *fake_setting("parameters"); break;
   case 0x1019: number = 1024, width = 4; break;
   case 0x101F: number = *fake_setting("global_bytes"); break;
   case 0x1023: number = 32768; break;
@@ -342,6 +344,12 @@ EXPORT int clSetKernelArgSVMPointer(object *kernel, uint32_t place, void *value)
   if (!status && !holds(kernel, KERNEL)) status = INVALID;
   if (!status && !place) kernel->argument = value;
   return ended(status);
+}
+
+EXPORT int clSetKernelExecInfo(object *kernel, uint32_t name, size_t size, const void *value) {
+  (void)name, (void)size, (void)value;
+  int status = begun("clSetKernelExecInfo");
+  return ended(status ? status : holds(kernel, KERNEL) ? 0 : INVALID);
 }
 
 EXPORT int clEnqueueNDRangeKernel(void *queue, object *kernel, uint32_t rank, const size_t *offset,

@@ -36,6 +36,7 @@ def test_gpus_come_first(driver) -> None:
     [
         ({"spirv": 0}, r"on Fake 0 \(driver 1\.2\.3\), which lacks programs in SPIR-V \(clCreateProgramWithIL\)\n"),
         ({"svm": 0}, r"lacks shared virtual memory \(coarse-grained buffers\)\n"),
+        ({"parameters": 256}, r"lacks kernels with 1024 bytes of parameters: it has 256\n"),
         ({"version": 12}, r"lacks OpenCL 2\.1: it has 1\.2; programs in SPIR-V .*; shared virtual memory"),
     ],
 )
