@@ -187,11 +187,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for one case")
     parser.add_argument("--filter", default="*", help="run the cases whose name fits this pattern")
     parser.add_argument("--every", type=int, default=1, help="run every N-th case only")
-    parser.add_argument("--output", type=Path, help="write one JSON line for each case")
+    parser.add_argument("--output", type=Path, help="write one JSON line for each case, as soon as it has run")
+    parser.add_argument("--resume", action="store_true", help="run what --output does not have yet")
     parser.add_argument("--all", action="store_true", help="also list the operations that pass in full")
     parser.add_argument("--dynamic", action="store_true", help="the cases of dynamic.py, which calls this")
     parser.add_argument("--details", type=int, default=20, help="failures to show in full")
     options = parser.parse_args(argv)
+    if options.resume and not options.output:
+        parser.error("--resume needs --output, the file to go on with")
     if not options.data or not Path(options.data).exists():
         print(f"error: no golden cases at {options.data or '(no argument)'}\n{WHERE}", file=sys.stderr)
         return 2
@@ -209,19 +212,42 @@ def main(argv: list[str] | None = None) -> int:
         return _run_and_report(jobs, options)
 
 
+def read_results(path: Path, engine: str) -> list[Result]:
+    """What an earlier run has written, but for a line that it was ended in. Raises ValueError: by another engine."""
+    results = []
+    for line in path.read_text().splitlines(keepends=True) if path.exists() else []:
+        if line.endswith("\n"):
+            record = json.loads(line)
+            if record.pop("engine") != engine:
+                raise ValueError(f"{path} is of another engine than {engine}")
+            results.append(Result(**record))
+    return results
+
+
+def write_results(path: Path, engine: str, results: list[Result], mode: str = "w") -> None:
+    """A line of JSON for each."""
+    with path.open(mode) as lines:
+        lines.writelines(json.dumps({"engine": engine, **asdict(result)}) + "\n" for result in results)
+
+
 def _run_and_report(jobs: list[Job], options: argparse.Namespace) -> int:
     console = Console()
     exceptions = load_exceptions() if options.engine in engines.OURS or options.dynamic else {}
-    results: list[Result] = []
+    results = read_results(options.output, options.engine) if options.resume else []
+    if options.output:
+        write_results(options.output, options.engine, results)
+    known = {result.case for result in results}
+    missing = [job for job in jobs if job.name not in known]
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("golden cases", total=len(jobs))
-        for result in run(jobs, options.engine, options.workers, options.timeout):
+        task = progress.add_task("golden cases", total=len(jobs), completed=len(jobs) - len(missing))
+        for result in run(missing, options.engine, options.workers, options.timeout):
             results.append(result)
             progress.advance(task)
+            if options.output:
+                write_results(options.output, options.engine, [result], "a")
     results.sort(key=lambda result: result.case)
     if options.output:
-        records = ({"engine": options.engine, **asdict(result)} for result in results)
-        options.output.write_text("".join(json.dumps(record) + "\n" for record in records))
+        write_results(options.output, options.engine, results)
     failed = [r for r in results if r.status != "passed" and not is_excepted(r, exceptions)]
     for result in failed[: options.details]:
         print(f"{result.status}: {result.case}: {' '.join(result.detail.split())[:400]}")

@@ -77,6 +77,25 @@ def test_an_error_a_crash_and_a_hang_are_results(tmp_path, monkeypatch):
     assert statuses == ["passed", "error", "crash", "timeout"]
 
 
+def test_a_run_goes_on_where_it_was_ended(tmp_path, capsys):
+    output, engine = tmp_path / "results.jsonl", tmp_path / "engine.py"
+    engine.write_text(ENGINE.replace("if len(calls) == 2:", "if False:").replace("if len(calls) == 3:", "if False:"))
+    for name in "abcd":
+        (tmp_path / f"{name}.mlir").write_text(MODULE)
+    arguments = [str(tmp_path), "--engine", f"{engine}:make", "--workers", "1", "--output", str(output)]
+    assert run.main(arguments) == 0
+    first = output.read_text().splitlines(keepends=True)
+    assert len(first) == 4
+    kept = first[1].replace('"passed"', '"error"')  # it is not run again
+    output.write_text(first[0] + kept + first[2][:20])
+    assert run.main([*arguments, "--resume"]) == 1
+    again = output.read_text().splitlines(keepends=True)
+    assert again[:2] == [first[0], kept] and len(again) == 4
+    assert "3 passed, 1 failed" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="of another engine"):
+        run.main([*arguments, "--resume", "--engine", "shlo"])
+
+
 def test_dynamic_cases_are_left_out(tmp_path):
     (tmp_path / "dynamic").mkdir()
     (tmp_path / "dynamic" / "add_dynamic.mlir").write_text(MODULE)
