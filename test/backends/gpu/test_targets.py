@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from stablehlo_py.backends.gpu.target import NAMED
 from stablehlo_py.backends.gpu.usage import Usage, _unpacked, of_ptxas
 from stablehlo_py.errors import InternalError, LoadError, OptionError, ResourceError
 from stablehlo_py.options import GPUS
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.stages import stage_texts
 
@@ -172,6 +175,43 @@ def test_a_program_without_a_gpu(gpu, no_tools) -> None:
 
 def test_amd_says_what_a_kernel_takes() -> None:
     assert re.search(r"registers of a thread: at most \d+; spills: none", compiled("gfx942").report)
+
+
+READ = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch_mlir", "llvmlite", "jax", "jaxlib", "scipy"):
+            raise ImportError(f"{name} is not installed")
+
+sys.meta_path.insert(0, Refuse())
+from stablehlo_py.runtime import artifact
+from stablehlo_py.backends.gpu.capability import needs
+
+program = artifact.load(sys.argv[1])
+print(program.backend, needs(program.features), program.kernels, program.constants[0][:3].tolist())
+"""
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "gfx942", None])
+def test_a_bundle_is_read_without_a_compiler(gpu, tmp_path) -> None:
+    """And is whole again: code, constants, what it needs."""
+    table = ", ".join(str(number) for number in range(100))
+    model = f"""
+func.func @main(%x: tensor<100xi32>) -> tensor<100xi32> {{
+  %c = stablehlo.constant dense<[{table}]> : tensor<100xi32>
+  %0 = stablehlo.add %x, %c : tensor<100xi32>
+  return %0 : tensor<100xi32>
+}}"""
+    backend = "opencl" if gpu is None else backend_of(gpu)
+    program = compile_program(model, target=backend, options=shlo.Options(gpu=gpu, cache_dir=None))
+    path = tmp_path / "bundle.shloexe"
+    artifact.save(program, path)
+    done = subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == f"{backend} {needs(program.features)} ('fusion_0',) [0, 1, 2]\n"
+    assert artifact.load(path).objects == program.objects
 
 
 # --- tools of CUDA ----------------------------------------------------------------------------------------------------
