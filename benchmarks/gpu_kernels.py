@@ -161,7 +161,7 @@ def write(found: dict[tuple[str, str], Row]) -> None:
             line = found.get((model, gpu), {})
             kernels = kernels_of(line)
             if not kernels:
-                rows.append([model, *["failed"] * 9])
+                rows.append([f"`{model}`", "failed", *[""] * (len(COLUMNS) - 2)])
                 continue
             spilling = [kernel for kernel in kernels if kernel["spills"]]
             rows.append(
@@ -185,6 +185,7 @@ def write(found: dict[tuple[str, str], Row]) -> None:
         kernels = kernels_of(found.get((model, "sm_90"), {}))
         total = microseconds(kernels)
         slowest = sorted(kernels, key=lambda kernel: -kernel["calls"] * kernel["microseconds"])[:SLOWEST]
+        slowest = slowest if total else []  # of a few numbers: less than a tenth of a nanosecond
         rows += [
             [
                 f"`{model}`",
