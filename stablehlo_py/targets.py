@@ -18,6 +18,7 @@ _SHIPPED = {  # also where nothing is installed
     DEFAULT_TARGET: ("stablehlo_py.backends.cpu.backend", "CpuBackend"),
     "cuda": ("stablehlo_py.backends.gpu.backend", "CudaBackend"),
     "opencl": ("stablehlo_py.backends.gpu.backend", "OpenClBackend"),
+    "opencl-races": ("stablehlo_py.backends.gpu.races", "RaceCheckBackend"),
     "rocm": ("stablehlo_py.backends.gpu.backend", "RocmBackend"),
 }
 _registered: dict[str, Callable[[], object]] = {}

@@ -12,7 +12,7 @@ from stablehlo_py.backends.cpu.code import require_host
 from stablehlo_py.backends.cpu.objects import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.gpu.driver.calls import KERNELS, STARTED, STATUS
-from stablehlo_py.backends.gpu.driver.device import Device
+from stablehlo_py.backends.gpu.driver.device import Built, Device
 from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.buffer import Event
@@ -37,7 +37,7 @@ class GpuCode(Code):
         self._device = device
         self._queue = device.queue
         self._native = NativeCode(program.objects[:1])
-        self._built = device.build(program.objects[1]) if program.objects[1] else None
+        self._built = self._build(program.objects[1]) if program.objects[1] else None
         self._symbols = program.kernels
         self._kernels = _table(self._built.kernel(symbol) if self._built else 0 for symbol in program.kernels)
         memory = device.memory
@@ -63,6 +63,10 @@ class GpuCode(Code):
         entry = self._native.address("shlo_main")
         self._interrupts = host.interrupts() if program.loops else None
         self._guarded = host.Guarded(entry, ctypes.addressof(self._call))
+
+    def _build(self, binary: bytes) -> Built:
+        """The kernels, on the device."""
+        return self._device.build(binary)
 
     @property
     def memory(self) -> GpuMemory:

@@ -238,6 +238,10 @@ class Emitter:
         """Fetch and add: the old value."""
         raise self.lacks("atomic_add")
 
+    def atomic_exchange(self, address: Value, a: Value) -> str:
+        """Replace what is there by `a`: the old value."""
+        raise self.lacks("atomic_exchange")
+
     def compare_exchange(self, address: Value, expected: Value, desired: Value) -> str:
         """i1: `expected` was there, and `desired` is."""
         raise self.lacks("compare_exchange")

@@ -311,6 +311,10 @@ class Operations(Assembly):
         """Fetch and add; returns the old value."""
         return self._value(self.emit.atomic_add(address, a), a.type)
 
+    def atomic_exchange(self, address: Value, a: Value) -> Value:
+        """Replace what is there by `a`; returns the old value."""
+        return self._value(self.emit.atomic_exchange(address, a), a.type)
+
     def compare_exchange(self, address: Value, expected: Value, desired: Value) -> Value:
         """Replace `expected` by `desired`; returns i1: whether it was replaced."""
         return self._value(self.emit.compare_exchange(address, expected, desired), I1)

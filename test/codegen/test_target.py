@@ -23,6 +23,7 @@ ASKING = ("stablehlo_py/codegen/target.py", "backends/cpu/target.py", "backends/
 OF_LLVM = (
     "stablehlo_py/codegen/emitters/llvm.py",
     "stablehlo_py/codegen/emitters/gpu.py",
+    "stablehlo_py/codegen/emitters/race_check.py",
     "backends/cpu/objects.py",
     "backends/cpu/signature.py",
 )

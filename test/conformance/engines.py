@@ -41,7 +41,7 @@ def _of_debug(name: str) -> Engine:
 
 
 OURS = {"shlo": shlo, "opencl": partial(shlo, "opencl")}  # this project's compiler, by target
-ENGINES = {**OURS, "xla": xla, "reference": reference}
+ENGINES = {**OURS, "opencl-races": partial(shlo, "opencl-races"), "xla": xla, "reference": reference}
 
 
 def make(name: str) -> Engine:

@@ -70,8 +70,8 @@ class Device:
         self.description.require_extensions(extensions)
         return [name for name in features if name not in extensions]
 
-    def build(self, binary: bytes) -> Built:
-        """Machine code of a module in SPIR-V.
+    def build(self, binary: bytes, *, optimized: bool = True) -> Built:
+        """Machine code of a module in SPIR-V; unless `optimized`, sooner.
 
         Raises:
             LoadError: the device cannot run the module; the message has what its driver's log says of faults.
@@ -81,9 +81,8 @@ class Device:
         refusals = {INVALID_VALUE: f"the program is no SPIR-V that {self.description.name} takes"}
         program = queue.make("clCreateProgramWithIL", queue.context, binary, len(binary), refusals=refusals)
         built = Built(queue, program)
-        status = queue.library.status(
-            "clBuildProgram", built.program, 1, ctypes.byref(device), _BUILD_OPTIONS, None, None
-        )
+        options = _BUILD_OPTIONS if optimized else _BUILD_OPTIONS + b" -cl-opt-disable"
+        status = queue.library.status("clBuildProgram", built.program, 1, ctypes.byref(device), options, None, None)
         if status == BUILD_PROGRAM_FAILURE:
             log = queue.library.ask("clGetProgramBuildInfo", built.program, device, _BUILD_LOG)
             lines = log.partition(b"\0")[0].decode(errors="replace").strip().splitlines()

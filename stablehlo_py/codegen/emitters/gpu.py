@@ -52,12 +52,13 @@ class GpuEmitter(LlvmEmitter):
     Attributes:
         generic, private: numbers of these address spaces.
         kernel_convention: how kernels are called, in the words of the dialect.
+        function_attributes: attributes of functions that kernels call.
         most_parameters: of a kernel; the pointers of one with more are in a table, whose address it takes instead.
         spelled: types that have another name in the text.
     """
 
     generic = private = 0
-    kernel_convention = ""
+    kernel_convention = function_attributes = ""
     most_parameters = 512  # 4 KB: what all drivers of CUDA take
     spelled: Mapping[str, str] = {}
     table_linkage, table_space = "internal", GLOBAL
@@ -104,7 +105,7 @@ class GpuEmitter(LlvmEmitter):
         returns = f" -> {self.types[result.text]}" if result else ""
         linkage = "" if self.threads else "internal "
         convention = self.kernel_convention if self.threads else self.function_convention
-        attributes = self.kernel_attributes() if self.threads else ""
+        attributes = self.kernel_attributes() if self.threads else self.function_attributes
         head = f"llvm.func {linkage}{convention}@{name}({', '.join(arguments)}){returns} attributes {{{attributes}}} {{"
         memory, addresses = [], []
         for number, (ref, count, element, alignment) in enumerate(self._shared):

@@ -1,0 +1,343 @@
+"""Races between threads of a block: no template has one, each of its barriers is needed, and the detector finds what is
+planted.
+
+A new template with a barrier: a line in TEMPLATES for each road that its code can take."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.backends.common.llvm_ir import llvm_ir
+from stablehlo_py.backends.gpu import kernels
+from stablehlo_py.backends.gpu.machine_code import machine_code
+from stablehlo_py.backends.gpu.opencl.device import Device
+from stablehlo_py.backends.gpu.races import CheckedTarget, RaceCheckBackend, RaceError, races
+from stablehlo_py.backends.gpu.target import OPENCL, GpuTarget
+from stablehlo_py.codegen.builder import F32, I8, I32, I64, PTR, Function, Value, vector
+from stablehlo_py.codegen.emitters.race_check import RaceChecks
+from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
+from stablehlo_py.errors import InternalError
+from stablehlo_py.targets import register_backend, unregister_backend
+
+OPTIONS = shlo.Options(cache_dir=None, threads=1)
+TARGET = "opencl-races"
+
+
+@pytest.fixture(autouse=True)
+def _device(real_device: object) -> None:
+    """Skips where there is no device."""
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
+
+
+def softmax(x: jax.Array) -> jax.Array:
+    return jax.nn.softmax(x, axis=1)
+
+
+def sums(axis: int) -> Callable[[jax.Array], jax.Array]:
+    return lambda x: jnp.sum(x, axis=axis) * 2
+
+
+def extremes(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return jnp.max(x, axis=0), jnp.argmin(x, axis=0)
+
+
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.tanh(a @ b)
+
+
+def matrix_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b, preferred_element_type=jnp.float32)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function, the sizes of its arguments, their type, and the machine whose template is run."""
+
+    function: Callable[..., object]
+    sizes: Sequence[tuple[int, ...]]
+    dtype: str = "float32"
+    target: GpuTarget = OPENCL
+
+
+UNITS = tuple(name for name, unit in MATRIX_UNITS.items() if unit.architecture == "nvptx64")
+MATRIX_UNIT = replace(OPENCL, matrix_units=UNITS)
+
+TEMPLATES = {
+    "row": Case(lambda x: x - jnp.sum(x, axis=1, keepdims=True), [(3, 1000)]),
+    "row, few columns": Case(lambda x: x - jnp.max(x, axis=1, keepdims=True), [(3, 5)], "int32"),
+    "row, two levels": Case(softmax, [(4, 20)]),
+    "row, Booleans": Case(lambda x: jnp.all(x > 0, axis=1, keepdims=True) & (x > 1), [(9, 20)], "float16"),
+    "row, complex": Case(lambda x: x / jnp.sum(x, axis=1, keepdims=True), [(2, 20)], "complex64"),
+    "column": Case(sums(0), [(300, 33)]),
+    "column, few rows": Case(sums(0), [(3, 40)]),
+    "column, several results": Case(extremes, [(129, 7)]),
+    "column, two kernels": Case(sums(0), [(70_000, 3)]),
+    "long rows, two kernels": Case(sums(1), [(3, 70_000)]),
+    "product in tiles": Case(product, [(64, 64), (64, 64)]),
+    "product in small tiles, parts of them": Case(product, [(33, 9), (9, 65)]),
+    "product of half floats": Case(product, [(100, 33), (33, 70)], "float16"),
+    "product of one row": Case(product, [(1, 500), (500, 33)]),
+    "product of vectors": Case(lambda a, b: product(a, b.T), [(3, 70), (5, 70)], "bfloat16"),
+    "matrix units": Case(matrix_product, [(64, 64), (64, 64)], "bfloat16", MATRIX_UNIT),
+    "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
+}
+every_template = pytest.mark.parametrize("name", TEMPLATES)
+
+
+@functools.cache
+def source(name: str) -> tuple[str, tuple[np.ndarray, ...]]:
+    """StableHLO and arguments."""
+    case, random = TEMPLATES[name], np.random.default_rng(0)
+    arguments = tuple((random.standard_normal(each) * 3).astype(case.dtype) for each in case.sizes)
+    return jax.jit(case.function).lower(*arguments).as_text(), arguments
+
+
+def compiled(name: str, without: int | None = None) -> shlo.Executable:
+    """The checked program, without one of its barriers."""
+    register_backend(TARGET, lambda: RaceCheckBackend(without, TEMPLATES[name].target))
+    try:
+        return shlo.compile(source(name)[0], target=TARGET, options=OPTIONS)
+    finally:
+        unregister_backend(TARGET)
+
+
+intact = functools.cache(compiled)
+
+
+def barriers(executable: shlo.Executable) -> list[str]:
+    """The places of a program's barriers."""
+    return json.loads(executable.stages["races"])["barriers"]
+
+
+@every_template
+def test_no_template_has_a_race(name: str) -> None:
+    text, arguments = source(name)
+    wanted = shlo.compile(text, options=OPTIONS)(*arguments)
+    for found, result in zip(intact(name)(*arguments), wanted, strict=True):
+        close = {"rtol": 1e-2, "atol": 1e-2} if result.dtype.itemsize == 2 else {"rtol": 1e-4, "atol": 1e-3}
+        np.testing.assert_allclose(found.astype(np.complex128), result.astype(np.complex128), **close)
+    assert barriers(intact(name))
+
+
+@every_template
+def test_each_barrier_is_needed(name: str) -> None:
+    unneeded = []
+    for number, place in enumerate(barriers(intact(name))):
+        try:
+            compiled(name, number)(*source(name)[1])
+            unneeded.append(f"{number}: {place}")
+        except RaceError as error:
+            assert error.races
+    assert not unneeded
+
+
+def _calls(file: Path) -> Iterator[tuple[ast.FunctionDef | None, ast.Call, str]]:
+    """Calls in a file, with the function of the module that each is in, and the name that is called."""
+    for part in ast.parse(file.read_text()).body:
+        for node in ast.walk(part):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                yield part if isinstance(part, ast.FunctionDef) else None, node, name
+
+
+def test_all_barriers_are_in_the_templates_above() -> None:
+    """Every line of a template that has a barrier, or calls a function for all templates that has one."""
+    files = sorted(Path(kernels.__file__).parent.glob("*.py"))
+    calls = [(file.name, *call) for file in files for call in _calls(file)]
+    names, known = {"barrier"}, 0
+    while known != len(names):
+        known = len(names)
+        names |= {part.name for _, part, _, name in calls if part and name in names and part.name != "emit"}
+    wanted = {f"{file}:{call.lineno}" for file, _, call, name in calls if name in names}
+    reached = {line for name in TEMPLATES for place in barriers(intact(name)) for line in place.split(" < ")}
+    assert len(wanted) > 4
+    assert not wanted - reached
+
+
+# --- planted races ---------------------------------------------------------------------------------------------------
+
+THREADS = 64
+READ_WRITE = "0 read, 0 write"
+Body = Callable[[Function], None]
+
+
+def found_in(device: Device, body: Body, blocks: int = 2) -> set[str]:
+    """The races of a kernel of (x, y): what two threads do, in any order, as "0 read, 0 write" of shared array 0."""
+    target = CheckedTarget.of(OPENCL, RaceChecks())
+    f = Function("kernel", [("x", PTR), ("y", PTR)], target.emitter(THREADS))
+    body(f)
+    f.ret()
+    text = f.text()
+    built = device.build(machine_code(llvm_ir("\n".join([*f.externals.values(), text]), target.architecture), target))
+    kernel = built.kernel("kernel")
+    held = [device.memory.allocate(8 * blocks * THREADS) for _ in range(2)]
+    for number, block in enumerate(held):
+        device.memory.write(np.arange(blocks * THREADS), block)
+        device.queue.library.call("clSetKernelArgSVMPointer", kernel, number, block.address)
+    sizes, local = np.array([blocks * THREADS], np.uintp), np.array([THREADS], np.uintp)
+    device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, local.ctypes.data, 0, None, None)
+    found = races(device, built, target.checks.sites)
+    assert races(device, built, target.checks.sites) == []  # they are told once
+    accesses = re.compile(r"(read|write|update)s shared (?:array (\d)|(memory))")
+    pairs = ([accesses.match(each) for each in (race.later, race.earlier)] for race in found)
+    return {", ".join(sorted(f"{access[2] or access[3]} {access[1]}" for access in pair if access)) for pair in pairs}
+
+
+def element(f: Function) -> Value:
+    """The number of a thread among all."""
+    return f.index(f.iadd(f.imul(f.block_number(), THREADS), f.thread_number()))
+
+
+def mirrored(f: Function, *, first: bool = True, second: bool = True, distance: int | None = None) -> None:
+    """Threads of a block change places, twice, by one array: three barriers are needed, or two."""
+    place, thread = f.shared_memory(THREADS, I64), f.thread_number()
+    value = f.load(I64, f.x, element(f))
+    for trip in range(2):
+        f.store(value, place, thread)
+        if first:
+            f.barrier()
+        other = f.isub(THREADS - 1, thread) if distance is None else f.binary("xor", thread, f.const(distance))
+        value = f.load(I64, place, other)
+        if second and not trip:
+            f.barrier()
+    f.store(value, f.y, element(f))
+
+
+def test_what_is_right_has_no_race(real_device: Device) -> None:
+    assert found_in(real_device, mirrored) == set()
+
+
+def test_missing_barriers_are_found(real_device: Device) -> None:
+    assert found_in(real_device, lambda f: mirrored(f, first=False)) == {READ_WRITE}
+    assert found_in(real_device, lambda f: mirrored(f, second=False)) == {READ_WRITE}
+
+
+def test_threads_of_a_subgroup_need_a_barrier(real_device: Device) -> None:
+    assert found_in(real_device, lambda f: mirrored(f, first=False, distance=1))
+
+
+@pytest.mark.parametrize("are_equal", [True, False])
+def test_two_writers_are_found(real_device: Device, are_equal: bool) -> None:
+    def body(f: Function) -> None:
+        place = f.shared_memory(1, I64)
+        f.store(f.const(7) if are_equal else f.thread_number(), place)
+        f.barrier()
+        f.store(f.load(I64, place), f.y, element(f))
+
+    assert found_in(real_device, body) == {"0 write, 0 write"}
+
+
+def test_a_value_that_one_thread_writes_and_all_read(real_device: Device) -> None:
+    def body(f: Function, barrier: bool) -> None:
+        other, place = f.shared_memory(3, I8), f.shared_memory(1, I64)
+        f.if_(f.cmp("eq", f.thread_number(), f.const(0)), lambda: f.store(f.const(7), place))
+        if barrier:
+            f.barrier()
+        f.store(f.load(I64, place), f.y, element(f))
+        f.if_(f.cmp("eq", f.thread_number(), f.const(1)), lambda: f.store(f.const(7, I8), other, 1))
+
+    assert found_in(real_device, lambda f: body(f, True)) == set()
+    assert found_in(real_device, lambda f: body(f, False)) == {"1 read, 1 write"}
+
+
+def test_neighbours_in_one_word_are_no_race_and_vectors_over_them_are(real_device: Device) -> None:
+    def body(f: Function, wide: bool) -> None:
+        place, thread = f.shared_memory(THREADS, I8), f.thread_number()
+        f.store(f.cast("trunc", thread, I8), place, thread)
+        read = f.load(vector(4 if wide else 1, I8), place, f.imul(f.idiv(thread, 4), 4) if wide else thread, align=1)
+        f.store(f.cast("zext", f.extract(read, 0) if wide else read, I64), f.y, element(f))
+
+    assert found_in(real_device, lambda f: body(f, False)) == set()
+    assert found_in(real_device, lambda f: body(f, True)) == {READ_WRITE}
+
+
+def test_elements_of_several_types(real_device: Device) -> None:
+    """Halves of an element are of that element, by whatever pointer."""
+
+    def body(f: Function, half: int) -> None:
+        place, thread = f.shared_memory(2 * THREADS, I64), f.thread_number()
+        pointer = f.select(f.cmp("slt", thread, f.const(7)), place, f.gep(place, 2, I64))
+        pointer = f.select(f.cmp("slt", thread, f.const(1)), f.gep(place, half, F32), pointer)
+        writes = f.cmp("slt", thread, f.const(2))
+        f.if_(writes, lambda: f.store(f.const(1, I32), f.select(writes, pointer, place)))
+
+    assert found_in(real_device, lambda f: body(f, 0)) == {"memory write, memory write"}
+    assert found_in(real_device, lambda f: body(f, 1)) == set()
+
+
+def test_atomic_updates_race_with_others_only(real_device: Device) -> None:
+    def body(f: Function, barriers: int) -> None:
+        place, thread = f.shared_memory(1, I32), f.thread_number()
+        f.if_(f.cmp("eq", thread, f.const(0)), lambda: f.store(f.const(0, I32), place))
+        for number in range(2):
+            if barriers > number:
+                f.barrier()
+            if not number:
+                f.atomic_add(place, f.const(1, I32))
+        f.store(f.cast("zext", f.load(I32, place), I64), f.y, element(f))
+
+    assert found_in(real_device, lambda f: body(f, 2)) == set()
+    assert found_in(real_device, lambda f: body(f, 1)) == {"0 read, 0 update"}
+    assert "0 update, 0 write" in found_in(real_device, lambda f: body(f, 0))
+
+
+def test_more_barriers_than_a_token_counts(real_device: Device) -> None:
+    def body(f: Function, barrier: bool) -> None:
+        place, thread = f.shared_memory(THREADS, I64), f.thread_number()
+        last = f.const(THREADS - 1)
+
+        def trip(i: Value, value: Value) -> list[Value]:
+            f.store(value, place, thread)
+            f.barrier()
+            read = f.load(I64, place, f.isub(last, thread))
+            f.barrier()
+            return [read]
+
+        (value,) = f.loop(0, 9000, 1, trip, [thread])
+        f.store(value, place, thread)
+        if barrier:
+            f.barrier()
+        f.store(f.load(I64, place, f.isub(last, thread)), f.y, element(f))
+
+    assert found_in(real_device, lambda f: body(f, True), 1) == set()
+    assert found_in(real_device, lambda f: body(f, False), 1) == {READ_WRITE}
+
+
+def test_what_cannot_be_checked_is_said() -> None:
+    f = Function("kernel", [("x", PTR)], CheckedTarget.of(OPENCL, RaceChecks()).emitter(THREADS))
+    with pytest.raises(InternalError, match="copy_memory of shared memory"):
+        f.copy_memory(f.shared_memory(8, I64), f.x, 64)
+    with pytest.raises(InternalError, match="races are found among 2046 threads"):
+        CheckedTarget.of(OPENCL, RaceChecks()).emitter(4096)
+
+
+def test_the_message_names_both_places() -> None:
+    executable = compiled("product in tiles", 1)
+    arguments = source("product in tiles")[1]
+    for _ in range(2):  # it can be called again
+        with pytest.raises(RaceError) as caught:
+            executable(*arguments)
+        message = str(caught.value)
+        assert "fusion_0: a thread reads shared array 0 (f32 x 1040) at dot.py:" in message
+        assert "another one writes shared array 0 (f32 x 1040) at dot.py:" in message
+        assert "help: a barrier is missing" in message
+
+
+def test_programs_that_are_saved_find_races(tmp_path: Path) -> None:
+    compiled("column", 0).save(tmp_path / "program")
+    with pytest.raises(RaceError, match=r"column\.py"):
+        shlo.load_executable(tmp_path / "program")(*source("column")[1])
