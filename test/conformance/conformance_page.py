@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +15,19 @@ from op_runner import Finding
 from run import load_exceptions
 
 from stablehlo_py import markdown
+from stablehlo_py.debug.journal import Journal
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+SUITE = Path(__file__).with_name("opencl-suite.jsonl")
+PROGRAMS = Path(__file__).parents[1] / "debug" / "opencl.jsonl"
 NOT_IN_THE_SPECIFICATION = "–"
 _COMMAND = """<!-- test: not run, because it takes an hour and needs the golden cases; CI runs a part -->
 ```sh
 python test/conformance/run.py DATA --output golden.jsonl
-python test/conformance/run.py DATA --engine opencl --output opencl.jsonl
-python test/conformance/run_ops.py --write --all-types --golden golden.jsonl --golden opencl.jsonl
+python test/conformance/run.py DATA --engine opencl --output test/conformance/opencl.jsonl --resume
+python test/conformance/run_suite.py test/conformance/opencl-suite.jsonl --target opencl
+shlo-fuzz --journal test/debug/opencl.jsonl --target opencl --count 200
+python test/conformance/run_ops.py --write --all-types --golden golden.jsonl --golden test/conformance/opencl.jsonl
 ```"""
 _FOLDERS = {"": "text", "quantized": "`quantized/`", "dynamic": "`dynamic/`"}
 
@@ -116,6 +122,7 @@ def page(
         "",
         f"{len(table)} ops with {sum(map(len, table.values()))} classes of element types: {passed} pass.",
         *_golden(golden),
+        *on_opencl(),
         "",
         "## Every op, every class of types",
         "",
@@ -178,6 +185,27 @@ def _golden(results: Sequence[Mapping[str, Any]]) -> list[str]:
             where = "" if on == targets else f" on {', '.join(sorted(on))}"
             lines.append(f"- `{case}`{where}: {exceptions.get(case, '**unexplained**')}")
     return lines
+
+
+def on_opencl() -> list[str]:
+    """What else was run on OpenCL, from the journals: operations of the suite, random programs."""
+    operations = [json.loads(line) for line in SUITE.read_text().splitlines()]
+    programs = Journal(PROGRAMS).read()
+    counts = sum((each.counts for each in programs.campaigns), Counter[str]())
+    right = sum(each["status"] == "right" for each in operations)
+    rows = (
+        ("operations of the suite, next to their references, bits the same in a second call", right, len(operations)),
+        ("random programs", counts["same"], programs.programs),
+    )
+    lines = ["", "On `opencl` there are besides:", "", markdown.table(("", "right", "of"), rows).rstrip(), ""]
+    lines.append("What is not right of these (docs/fuzzing.md says what the words mean):")
+    lines.append("")
+    reasons = Counter(f"{each['status']}: {each['detail']}" for each in operations if each["status"] != "right")
+    for (_, status, reason), (number, _) in programs.others.items():
+        reasons[f"{status}: {reason.removeprefix('error[unsupported]: ')}"] += number
+    for key, finding in programs.findings.items():
+        reasons[f"{finding['status']}: {programs.explanations.get(key, '**unexplained**')}"] += 1
+    return lines + [f"- {number} {reason}" for reason, number in sorted(reasons.items())]
 
 
 def _target(result: Mapping[str, Any]) -> str:
