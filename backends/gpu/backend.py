@@ -133,6 +133,25 @@ class CudaBackend(GpuBackend):
     listing, gpus = "ptx", "sm_"
     stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}
 
+    def present(self) -> str | None:
+        """That of the first device."""
+        from stablehlo_py.backends.gpu.capability import best_gpu
+        from stablehlo_py.backends.gpu.cuda.device import devices
+
+        try:
+            found = devices()
+        except ResourceError:
+            return None
+        return best_gpu(found[0].capability) if found else None
+
+    @deferred()
+    def load(self, program: CompiledProgram) -> Code:
+        """The program, on the first device. Raises ResourceError, LoadError."""
+        from stablehlo_py.backends.gpu.code import GpuCode
+        from stablehlo_py.backends.gpu.cuda.device import device
+
+        return GpuCode(program, device())
+
     def describe(self, options: Options) -> str:
         """With the version of the assembler: without one, a program holds PTX."""
         from stablehlo_py.backends.gpu.ptx import assembler

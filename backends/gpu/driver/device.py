@@ -58,6 +58,8 @@ class Opened(Generic[D]):
         with self._lock:
             made = self._devices.get(number)
             if made is None or made.queue.is_lost:
+                if made is not None:
+                    made.queue.abandon()
                 made = self._devices[number] = open_()
             return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 import numpy as np
@@ -17,8 +17,12 @@ from stablehlo_py.backends.gpu.driver.library import SMALLER
 from stablehlo_py.backends.gpu.driver.queue import Queue
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.buffer import Allocation, Event
+from stablehlo_py.runtime.memory import address_of
 
 GRANULE = 4096  # sizes of blocks are multiples
+KEPT_SHARE = 8  # what is kept for the next arrays is no more than this part of the device's memory
+# Arrays are copied, and sent while the caller goes on, as long as no more than this is under way.
+STAGED_BYTES = 8 << 20
 
 
 class GpuAllocation:
@@ -40,11 +44,12 @@ class GpuMemory(ABC):
 
     Args:
         largest: bytes of one block, at most. limit: bytes that are kept for the next arrays.
+        stageable: bytes of copies under way, at most.
     """
 
     name = "device"
 
-    def __init__(self, queue: Queue, largest: int, limit: int) -> None:
+    def __init__(self, queue: Queue, largest: int, limit: int, stageable: int = STAGED_BYTES) -> None:
         self.device = queue.device
         self._queue = queue
         self._largest = largest
@@ -52,6 +57,9 @@ class GpuMemory(ABC):
         self._lock = threading.Lock()
         self._free: OrderedDict[int, list[int]] = OrderedDict()  # addresses by size, the sizes last used at the end
         self._kept = 0
+        self._stageable = stageable
+        self._staged: deque[tuple[Event, np.ndarray]] = deque()  # copies that the device may not have read yet
+        self._staged_bytes = 0
 
     def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         if at_exit():  # globals are gone, and the blocks go with the process
@@ -79,13 +87,29 @@ class GpuMemory(ABC):
             raise ResourceError(f"{size} bytes of memory are not to be had on {self.device}", remedy=SMALLER)
         return GpuAllocation(self, address, rounded)
 
-    @abstractmethod
     def write(self, source: np.ndarray, target: Allocation) -> Event | None:
         """Copy a dense array there; the array may change when this returns. Raises ResourceError."""
+        self._queue.library.require()
+        if not source.nbytes:
+            return None
+        with self._lock:
+            self._settle()
+            if self._staged_bytes + source.nbytes <= self._stageable:
+                staged = source.copy()
+                event = self._copied(target.address, address_of(staged), staged.nbytes, waits=False)
+                assert event is not None
+                self._staged.append((event, staged))
+                self._staged_bytes += staged.nbytes
+                return event
+        return self._copied(target.address, address_of(source), source.nbytes, waits=True)
 
-    @abstractmethod
     def read(self, source: Allocation, target: np.ndarray) -> None:
         """Copy to a dense array of the host, when everything before is done. Raises ResourceError."""
+        self._queue.library.require()
+        if target.nbytes:
+            self._copied(address_of(target), source.address, target.nbytes, waits=True)
+        with self._lock:
+            self._settle()
 
     def trim(self) -> None:
         """Free what is kept for the next arrays, now. Raises ResourceError."""
@@ -108,6 +132,10 @@ class GpuMemory(ABC):
         self._dispose(leaving)
 
     @abstractmethod
+    def _copied(self, target: int, source: int, size: int, *, waits: bool) -> Event | None:
+        """Copy between addresses. An event behind that, None: it is done."""
+
+    @abstractmethod
     def _allocated(self, size: int) -> int:
         """A new block, 0: it is not to be had."""
 
@@ -117,7 +145,14 @@ class GpuMemory(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Nobody uses the memory any more: what is kept is freed next."""
+        """Nobody uses the memory any more: wait for the copies, which end with it. What is kept is freed next."""
+
+    def _settle(self) -> None:
+        """Forget the copies that have been sent. Raises what ended one: what was computed of it is worth nothing."""
+        while self._staged and self._staged[0][0].is_ready():
+            event, staged = self._staged.popleft()
+            self._staged_bytes -= staged.nbytes
+            event.wait()
 
     def _keep(self, address: int, size: int) -> list[int]:
         """The blocks that make room for one that is kept: those of the size that was used longest ago."""

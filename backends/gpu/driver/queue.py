@@ -20,16 +20,18 @@ class Queue(ABC):
         library: of the driver. device: the device's name, e.g. "opencl:0".
         is_lost: whether the device has said that it is not there any more, or what was made on it is not.
         lock: held while a program asks for its work.
-        current: entered around native code that calls the driver.
     """
-
-    current: AbstractContextManager[Any] = nullcontext()
 
     def __init__(self, library: Library, device: str) -> None:
         self.library = library
         self.device = device
         self.is_lost = False
         self.lock = threading.RLock()  # its holder may find out here that something failed
+
+    @property
+    def current(self) -> AbstractContextManager[Any]:
+        """Entered around native code that calls the driver."""
+        return nullcontext()
 
     def check(self, status: int, what: str) -> None:
         """Raise what a status says, also one that generated code returns.
@@ -42,7 +44,7 @@ class Queue(ABC):
             self.is_lost = self.is_lost or status in self.library.lost
             raise self.library.failure(status, f"{what} on {self.device}")
 
-    def _refuse(self, status: int, refusals: Mapping[int, str]) -> None:
+    def refuse(self, status: int, refusals: Mapping[int, str]) -> None:
         """Raises LoadError: the status is one of those that refuse a program; `refusals` are reasons, by status."""
         if status in refusals:
             raise LoadError(refusals[status], remedy="compile the model again, for this device")
@@ -50,6 +52,10 @@ class Queue(ABC):
     @abstractmethod
     def finish(self) -> None:
         """Return when everything that was asked for is done. Raises as `check`."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Of a lost device: give back what nobody can open it again without."""
 
     @abstractmethod
     def last_event(self) -> Event | None:

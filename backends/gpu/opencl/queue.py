@@ -55,7 +55,7 @@ class OpenClQueue(Queue):
         """
         status = ctypes.c_int32()
         handle = self.library.status(name, *arguments, ctypes.byref(status))
-        self._refuse(status.value, refusals)
+        self.refuse(status.value, refusals)
         self.check(status.value, name)
         return handle
 
@@ -90,6 +90,9 @@ class OpenClQueue(Queue):
         """What is asked for from now on does not depend on what was asked for before."""
         handle, self.last[0] = self.last[0], 0
         self.library.release("clReleaseEvent", handle)
+
+    def abandon(self) -> None:
+        """Nothing: contexts of OpenCL know nothing of each other."""
 
     def native(self) -> dict[str, int]:
         """The queue, the place of the last event, functions."""

@@ -1,40 +1,51 @@
-"""OpenCL for tests: a fake driver that fails when it is told to; a device that is there is in ../../conftest.py."""
+"""OpenCL and CUDA for tests: fake drivers that fail when they are told to; devices that are there are in
+../../conftest.py."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pytest
 
+from stablehlo_py.backends.gpu.cuda import device as cuda_device_module
+from stablehlo_py.backends.gpu.cuda import library as cuda_library_module
+from stablehlo_py.backends.gpu.cuda.device import Device as CudaDevice
+from stablehlo_py.backends.gpu.cuda.library import CudaLibrary
 from stablehlo_py.backends.gpu.driver.device import Opened
+from stablehlo_py.backends.gpu.driver.library import Library
 from stablehlo_py.backends.gpu.opencl import device as device_module
 from stablehlo_py.backends.gpu.opencl import library as library_module
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
 
 GCC = shutil.which("gcc") or shutil.which("cc")
-KINDS = ("contexts", "queues", "programs", "kernels", "events", "blocks")
+KINDS = ("contexts", "queues", "streams", "programs", "modules", "kernels", "events", "pools", "blocks")
+L = TypeVar("L", bound=Library)
+D = TypeVar("D")
 
 
-class FakeDriver:
-    """fake_driver.c as a library. It is the same one for all tests of a process, and new for each."""
+class FakeDriver(Generic[L, D]):
+    """A file fake_driver.c as a library. It is the same one for all tests of a process, and new for each."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, library: type[L], device: Callable[[int, L], D]) -> None:
         self.path = str(path)
-        self.opencl = OpenClLibrary(self.path)
+        self.library = library(self.path)
+        self._device = device
         self.itself = ctypes.CDLL(self.path)
         self.itself.fake_setting.restype = ctypes.POINTER(ctypes.c_int64)
         for name in ("fake_live", "fake_misuses", "fake_calls"):
             getattr(self.itself, name).restype = ctypes.c_int64
 
-    def device(self, number: int = 0) -> Device:
+    def device(self, number: int = 0) -> D:
         """A device of it, new for everyone who asks."""
-        return Device(number, self.opencl)
+        return self._device(number, self.library)
 
     def set(self, **settings: int) -> None:
         """Be another driver: see `settings` in the C file."""
@@ -52,21 +63,43 @@ class FakeDriver:
     def live(self) -> dict[str, int]:
         """What lives, by kind."""
         counts = {kind: self.itself.fake_live(kind.encode()) for kind in KINDS}
-        return {kind: count for kind, count in counts.items() if count}
+        return {kind: count for kind, count in counts.items() if count > 0}
 
     def misuses(self) -> int:
         """How often something was used after its end."""
         return self.itself.fake_misuses()
 
 
-@pytest.fixture(scope="session")
-def built_driver(tmp_path_factory: pytest.TempPathFactory) -> FakeDriver:
+class FakeCuda(FakeDriver[CudaLibrary, CudaDevice]):
+    """That of CUDA."""
+
+    def launches(self) -> list[tuple[str, list[int]]]:
+        """Kernels that were started: name; blocks, threads, bytes of shared memory, stream, bytes of parameters."""
+        found, numbers = [], (ctypes.c_int64 * 6)()
+        self.itself.fake_launch.restype = ctypes.c_char_p
+        while name := self.itself.fake_launch(ctypes.c_int64(len(found)), numbers):
+            found.append((name.decode(), list(numbers)[:5]))
+        return found
+
+    def waits(self) -> tuple[int, int]:
+        """The last stream that waited for another one, and that."""
+        self.itself.fake_waits.restype = ctypes.POINTER(ctypes.c_int64)
+        waits = self.itself.fake_waits()
+        return waits[0], waits[1]
+
+
+def _built(folder: str, to: Path) -> Path:
+    """A fake driver as a library."""
     if GCC is None:
         pytest.skip("there is no C compiler")
-    path = tmp_path_factory.mktemp("opencl") / "libfake.so"
-    source = Path(__file__).parent / "opencl/fake_driver.c"
+    path, source = to / "libfake.so", Path(__file__).parent / folder / "fake_driver.c"
     subprocess.run([GCC, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", path, source, "-lpthread"], check=True)
-    return FakeDriver(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def built_driver(tmp_path_factory: pytest.TempPathFactory) -> FakeDriver:
+    return FakeDriver(_built("opencl", tmp_path_factory.mktemp("opencl")), OpenClLibrary, Device)
 
 
 @pytest.fixture
@@ -84,6 +117,39 @@ def fake_device(driver: FakeDriver, no_library: pytest.MonkeyPatch) -> Iterator[
     no_library.setenv(library_module.VARIABLE, driver.path)
     yield driver
     device_module._devices.clear()
+
+
+@pytest.fixture(scope="session")
+def built_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
+    return FakeCuda(_built("cuda", tmp_path_factory.mktemp("cuda")), CudaLibrary, CudaDevice)
+
+
+@pytest.fixture
+def cuda(built_cuda: FakeCuda) -> Iterator[FakeCuda]:
+    """The fake driver of CUDA, begun; at the end nothing of it lives, and nothing was used after its end."""
+    built_cuda.itself.fake_reset()
+    built_cuda.library.begin()
+    yield built_cuda
+    gc.collect()
+    assert (built_cuda.live(), built_cuda.misuses()) == ({}, 0)
+
+
+@pytest.fixture
+def cuda_device(cuda: FakeCuda, no_cuda_library: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    """The fake driver of CUDA, which is that of this process."""
+    no_cuda_library.setattr(cuda_device_module, "_devices", Opened())
+    no_cuda_library.setenv(cuda_library_module.VARIABLE, cuda.path)
+    yield cuda
+    cuda_device_module._devices.clear()
+
+
+@pytest.fixture
+def no_cuda_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A process that has not looked for its library of CUDA yet."""
+    monkeypatch.delenv(cuda_library_module.VARIABLE, raising=False)
+    cuda_library_module.library.cache_clear()
+    yield monkeypatch
+    cuda_library_module.library.cache_clear()
 
 
 @pytest.fixture

@@ -6,65 +6,25 @@ The fake driver's kernels add 1 to the integers at their first argument: a donat
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
 
 import numpy as np
 import pytest
+from driver_programs import CONSTANT, COUNT, LOOP, STEP, TWO, X, stepped, with_fake_kernels
 
 from stablehlo_py.api import compile_program
 from stablehlo_py.errors import ArgumentError, InternalError, LoadError, ResourceError
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.executable import Executable
-
-COUNT = 256
-DONATED = "{tf.aliasing_output = 0 : i32}"
-STEP = f"""func.func @main(%x: tensor<{COUNT}xi32> {DONATED}) -> tensor<{COUNT}xi32> {{
-  %0 = stablehlo.add %x, %x : tensor<{COUNT}xi32>
-  return %0 : tensor<{COUNT}xi32>
-}}"""
-# Two kernels, the second of which cannot be fused with the first.
-SQUARE = f"tensor<{COUNT}x{COUNT}xf32>"
-TWO = f"""func.func @main(%x: {SQUARE}, %y: {SQUARE}) -> {SQUARE} {{
-  %0 = stablehlo.dot %x, %y : ({SQUARE}, {SQUARE}) -> {SQUARE}
-  %1 = stablehlo.dot %0, %0 : ({SQUARE}, {SQUARE}) -> {SQUARE}
-  return %1 : {SQUARE}
-}}"""
-# It ends where %p is not set.
-LOOP = f"""func.func @main(%p: tensor<i1>, %x: tensor<{COUNT}xi32>) -> tensor<{COUNT}xi32> {{
-  %r:2 = stablehlo.while(%q = %p, %a = %x) : tensor<i1>, tensor<{COUNT}xi32>
-  cond {{ stablehlo.return %q : tensor<i1> }}
-  do {{
-    %b = stablehlo.reverse %a, dims = [0] : tensor<{COUNT}xi32>
-    stablehlo.return %q, %b : tensor<i1>, tensor<{COUNT}xi32>
-  }}
-  return %r#1 : tensor<{COUNT}xi32>
-}}"""
-CONSTANT = f"""func.func @main(%x: tensor<{COUNT}xi32>) -> tensor<{COUNT}xi32> {{
-  %c = stablehlo.constant dense<{list(range(COUNT))}> : tensor<{COUNT}xi32>
-  %0 = stablehlo.add %x, %c : tensor<{COUNT}xi32>
-  return %0 : tensor<{COUNT}xi32>
-}}"""
-X = np.arange(COUNT, dtype=np.int32)
+from stablehlo_py.runtime.program import CompiledProgram
 
 
-def fake_program(text: str):
+def fake_program(text: str) -> CompiledProgram:
     """A compiled program, its kernels the fake driver's."""
-    program = compile_program(text, target="opencl")
-    (host, code), names = program.objects, " ".join(program.kernels).encode()
-    signed = host.replace(sha256(code).digest(), sha256(names).digest())
-    return replace(program, objects=[signed, names])
+    return with_fake_kernels(compile_program(text, target="opencl"))
 
 
 def fake(text: str) -> Executable:
     return Executable(fake_program(text))
-
-
-def stepped(executable: Executable, times: int = 1) -> None:
-    """Call a STEP, and check what it gives."""
-    (buffer,) = [executable.put(X, 0)]
-    for _ in range(times):
-        (buffer,) = executable.call([buffer])
-    assert np.array_equal(np.asarray(buffer), X + times)
 
 
 def test_a_state_stays_where_it_is(fake_device) -> None:

@@ -15,7 +15,7 @@ from stablehlo_py.errors import InternalError, LoadError, ResourceError, Unsuppo
 
 
 def test_what_a_device_says(driver) -> None:
-    (found,) = devices(driver.opencl)
+    (found,) = devices(driver.library)
     assert (found.name, found.vendor, found.driver_version, found.kind) == ("Fake 0", "Nobody", "1.2.3", "gpu")
     assert (found.version, found.spirv_versions) == ((3, 0), ("1.0", "1.2"))
     assert (found.compute_units, found.work_group_size, found.alignment) == (3, 256, 128)
@@ -27,7 +27,7 @@ def test_what_a_device_says(driver) -> None:
 
 def test_gpus_come_first(driver) -> None:
     driver.set(devices=2, kind=2, kind1=4)
-    assert [(each.name, each.kind) for each in devices(driver.opencl)] == [("Fake 1", "gpu"), ("Fake 0", "cpu")]
+    assert [(each.name, each.kind) for each in devices(driver.library)] == [("Fake 1", "gpu"), ("Fake 0", "cpu")]
     assert driver.device(1).memory.device == "opencl:1"
 
 

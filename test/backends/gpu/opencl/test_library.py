@@ -33,12 +33,12 @@ def test_statuses_have_the_names_of_cl_h() -> None:
 
 
 def test_errors_say_what_ended_and_what_to_do(driver) -> None:
-    memory = driver.opencl.failure(-4, "clEnqueueSVMMemcpy on opencl:0")
+    memory = driver.library.failure(-4, "clEnqueueSVMMemcpy on opencl:0")
     assert isinstance(memory, ResourceError) and memory.remedy == "free memory, or run a smaller batch"
     assert memory.reason == "clEnqueueSVMMemcpy on opencl:0 ended with CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"
-    assert isinstance(driver.opencl.failure(-2, "clFinish"), ResourceError)
-    assert isinstance(driver.opencl.failure(-52, "clEnqueueNDRangeKernel"), InternalError)
-    assert driver.opencl.failure(-9999, "clFinish").reason == "clFinish ended with an unknown status (-9999)"
+    assert isinstance(driver.library.failure(-2, "clFinish"), ResourceError)
+    assert isinstance(driver.library.failure(-52, "clEnqueueNDRangeKernel"), InternalError)
+    assert driver.library.failure(-9999, "clFinish").reason == "clFinish ended with an unknown status (-9999)"
 
 
 def test_a_path_with_nothing(tmp_path: Path) -> None:
@@ -126,15 +126,15 @@ def test_a_driver_that_fails_is_told_from_one_without_platforms(driver, no_libra
 
 
 def test_every_function_has_an_address(driver) -> None:
-    addresses = {driver.opencl.address(name) for name in FUNCTIONS}
+    addresses = {driver.library.address(name) for name in FUNCTIONS}
     assert 0 not in addresses and len(addresses) == len(FUNCTIONS)
-    finish = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(driver.opencl.address("clFinish"))
+    finish = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(driver.library.address("clFinish"))
     driver.fail("clFinish", -36)
-    handle = driver.opencl.make("clCreateContext", None, 1, None, None, None)
-    queue = driver.opencl.make("clCreateCommandQueueWithProperties", handle, None, None)
+    handle = driver.library.make("clCreateContext", None, 1, None, None, None)
+    queue = driver.library.make("clCreateCommandQueueWithProperties", handle, None, None)
     assert (finish(queue), finish(queue)) == (-36, 0)
-    driver.opencl.release("clReleaseCommandQueue", queue)
-    driver.opencl.release("clReleaseContext", handle)
+    driver.library.release("clReleaseCommandQueue", queue)
+    driver.library.release("clReleaseContext", handle)
 
 
 def in_a_child(work) -> str:

@@ -8,11 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from stablehlo_py.backends.gpu.driver.memory import GRANULE
+from stablehlo_py.backends.gpu.driver.memory import GRANULE, STAGED_BYTES
 from stablehlo_py.backends.gpu.opencl import memory as module
 from stablehlo_py.backends.gpu.opencl.device import Device
 from stablehlo_py.backends.gpu.opencl.library import FUNCTIONS
-from stablehlo_py.backends.gpu.opencl.memory import STAGED_BYTES
 from stablehlo_py.errors import InternalError, ResourceError, ShloError
 
 X = np.arange(1000, dtype=np.int32)

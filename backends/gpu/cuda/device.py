@@ -1,0 +1,144 @@
+"""Devices of CUDA: which there are, and one with its stream, its memory and the programs that are loaded for it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from stablehlo_py.backends.gpu.capability import needs, require_capability
+from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
+from stablehlo_py.backends.gpu.cuda.description import DeviceDescription, describe
+from stablehlo_py.backends.gpu.cuda.library import (
+    INVALID_IMAGE,
+    INVALID_PTX,
+    JIT_COMPILATION_DISABLED,
+    NO_BINARY_FOR_GPU,
+    NOT_FOUND,
+    UNSUPPORTED_PTX_VERSION,
+    CudaLibrary,
+    dotted,
+    library,
+)
+from stablehlo_py.backends.gpu.cuda.memory import CudaMemory
+from stablehlo_py.backends.gpu.cuda.stream import CudaStream
+from stablehlo_py.backends.gpu.driver.device import Opened, no_device
+from stablehlo_py.errors import LoadError
+
+_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+_LOG_BYTES = 16 << 10
+_SHARED_BYTES, _DYNAMIC_SHARED_BYTES = 1, 8  # CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, _MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+def devices(cuda: CudaLibrary | None = None) -> list[DeviceDescription]:
+    """All devices, in the driver's order (which CUDA_VISIBLE_DEVICES sets). Their places are their numbers.
+
+    Raises:
+        ResourceError: there is no library, or it has no device.
+    """
+    cuda = cuda or library()
+    return [describe(cuda, number) for number in range(cuda.number("cuDeviceGetCount"))]
+
+
+class Device:
+    """A device of a library (None: of this process), ready for work. Its context lives as long as what was made of it.
+
+    Attributes:
+        description: what it is like.
+        queue: what it is asked for; memory: where arrays are; calls: how native code asks it.
+
+    Raises:
+        ResourceError: there is no such device, or it cannot be had.
+        UnsupportedError: programs cannot run on it.
+    """
+
+    calls = CudaCalls()
+
+    def __init__(self, number: int = 0, cuda: CudaLibrary | None = None) -> None:
+        cuda = cuda or library()
+        found = devices(cuda)
+        if not 0 <= number < len(found):
+            raise no_device(number, "cuda", [each.name for each in found], cuda)
+        self.description = found[number]
+        self.description.require()
+        self.queue = CudaStream(cuda, self.description.handle, f"cuda:{number}")
+        self.memory = CudaMemory(self.queue, self.description)
+
+    def require(self, features: Sequence[str]) -> list[str]:
+        """Those of a program's features that are not a GPU's. Raises LoadError: it is for another GPU."""
+        require_capability(features, self.description.capability, self.description.name)
+        mine = needs(features)
+        return [name for name in features if name not in mine]
+
+    def build(self, binary: bytes) -> Built:
+        """A module of machine code (a cubin) or of PTX, which the driver compiles.
+
+        Raises:
+            LoadError: the driver does not take the module; the message has what its compiler says.
+            ResourceError: the device lacks memory, or is lost.
+        """
+        stream, name = self.queue, f"{self.description.name} ({self.description.architecture})"
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        options = (ctypes.c_int32 * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+        module = ctypes.c_void_p()
+        # PTX is text that ends with 0.
+        image = ctypes.create_string_buffer(binary)
+        status = stream.status("cuModuleLoadDataEx", ctypes.byref(module), image, len(options), options, values)
+        version = dotted(self.description.driver_version)
+        reasons = {
+            INVALID_IMAGE: f"the program is no code that the driver takes for {name}",
+            NO_BINARY_FOR_GPU: f"the program has no machine code for {name}",
+            INVALID_PTX: f"the driver does not compile the program for {name}",
+            UNSUPPORTED_PTX_VERSION: f"the driver, for CUDA {version}, is too old for the PTX of the program",
+            JIT_COMPILATION_DISABLED: "the driver is told not to compile PTX (CUDA_DISABLE_PTX_JIT)",
+        }
+        if status in reasons:
+            said = log.value.decode(errors="replace").strip()
+            raise LoadError(
+                f"{reasons[status]}: {said or stream.library.status_text(status)}",
+                remedy="update NVIDIA's driver, or compile the model again, for this device",
+            )
+        stream.check(status, "cuModuleLoadDataEx")
+        return Built(stream, module.value or 0, self.description.shared_opt_in_bytes)
+
+
+class Built:
+    """A module that a device has loaded. It owns its handle."""
+
+    def __init__(self, stream: CudaStream, module: int, shared_bytes: int) -> None:
+        self._stream = stream
+        self._module = module
+        self._shared_bytes = shared_bytes
+
+    def __del__(self) -> None:
+        self._stream.release("cuModuleUnload", self._module)
+
+    def kernel(self, name: str) -> int:
+        """The handle of a kernel, which may have as much dynamic shared memory as the device has beside its own.
+
+        Raises:
+            LoadError: the module has no such kernel.
+            ResourceError: the device is lost.
+        """
+        stream, place = self._stream, ctypes.c_void_p()
+        status = stream.status("cuModuleGetFunction", ctypes.byref(place), self._module, name.encode())
+        stream.refuse(status, {NOT_FOUND: f"the program has no kernel '{name}'"})
+        stream.check(status, "cuModuleGetFunction")
+        own = stream.made("cuFuncGetAttribute", _SHARED_BYTES, place, of=ctypes.c_int32)
+        stream.call("cuFuncSetAttribute", place, _DYNAMIC_SHARED_BYTES, max(0, self._shared_bytes - own))
+        return place.value or 0
+
+
+_devices: Opened[Device] = Opened()
+
+
+def device(number: int = 0) -> Device:
+    """A device of this process: the same for all, a new one after it was lost.
+
+    Raises:
+        ResourceError: there is no such device, it cannot be had, or this process was forked from one that used it.
+        UnsupportedError: programs cannot run on it.
+    """
+    cuda = library()
+    cuda.require()
+    return _devices.get(number, lambda: Device(number, cuda))

@@ -1,0 +1,83 @@
+"""Memory of a device of CUDA: of a pool of our own in the order of the stream, where the driver has pools."""
+
+from __future__ import annotations
+
+import ctypes
+
+from stablehlo_py.backends.gpu.cuda.description import DeviceDescription
+from stablehlo_py.backends.gpu.cuda.library import OUT_OF_MEMORY
+from stablehlo_py.backends.gpu.cuda.stream import CudaEvent, CudaStream
+from stablehlo_py.backends.gpu.driver.memory import KEPT_SHARE, GpuMemory
+
+_PINNED, _ON_DEVICE = 1, 1  # CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
+_RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+
+
+class PoolProperties(ctypes.Structure):
+    """CUmemPoolProps of cuda.h."""
+
+    _fields_ = (
+        ("allocation_type", ctypes.c_int32),
+        ("handle_types", ctypes.c_int32),
+        ("location_type", ctypes.c_int32),
+        ("location", ctypes.c_int32),
+        ("security_attributes", ctypes.c_void_p),
+        ("largest", ctypes.c_size_t),
+        ("usage", ctypes.c_uint16),
+        ("reserved", ctypes.c_uint8 * 54),
+    )
+
+
+class CudaMemory(GpuMemory):
+    """The memory of a device. Thread-safe."""
+
+    _queue: CudaStream
+    _pool = 0
+
+    def __init__(self, stream: CudaStream, description: DeviceDescription) -> None:
+        kept = description.global_bytes // KEPT_SHARE
+        # What the driver's pool keeps need not be kept here, too.
+        super().__init__(stream, description.global_bytes, 0 if description.has_pools else kept)
+        if description.has_pools:
+            properties = PoolProperties(_PINNED, 0, _ON_DEVICE, description.handle)
+            self._pool = stream.made("cuMemPoolCreate", ctypes.byref(properties))
+            threshold = ctypes.byref(ctypes.c_uint64(kept))
+            stream.call("cuMemPoolSetAttribute", self._pool, _RELEASE_THRESHOLD, threshold)
+
+    def trim(self) -> None:
+        """Free what is kept for the next arrays, now. Raises ResourceError."""
+        super().trim()
+        if self._pool:
+            self._queue.call("cuMemPoolTrimTo", self._pool, 0)
+
+    def _allocated(self, size: int) -> int:
+        place, stream = ctypes.c_uint64(), self._queue
+        name, more = ("cuMemAllocFromPoolAsync", [self._pool, stream.handle]) if self._pool else ("cuMemAlloc_v2", [])
+        status = stream.status(name, ctypes.byref(place), size, *more)
+        if status != OUT_OF_MEMORY:
+            stream.check(status, name)
+        return place.value
+
+    def _disposed(self, addresses: list[int]) -> None:
+        stream = self._queue
+        if not self._pool:
+            stream.status("cuStreamSynchronize", stream.handle)
+        for address in addresses:
+            if self._pool:
+                stream.status("cuMemFreeAsync", address, stream.handle)
+            else:
+                stream.status("cuMemFree_v2", address)
+
+    def _copied(self, target: int, source: int, size: int, *, waits: bool) -> CudaEvent | None:
+        stream = self._queue
+        event = None if waits else CudaEvent(stream)
+        stream.call("cuMemcpyAsync", target, source, size, stream.handle)
+        if event is not None:
+            return stream.recorded(event)
+        stream.finish()
+        return None
+
+    def _end(self) -> None:
+        stream = self._queue
+        stream.release("cuStreamSynchronize", stream.handle)
+        stream.release("cuMemPoolDestroy", self._pool)  # with its last block

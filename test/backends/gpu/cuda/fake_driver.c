@@ -1,0 +1,630 @@
+/* CUDA's driver without a device, for tests. It works in the host's memory, and not before somebody waits for it; it
+ * counts what lives, notices what is used after its end or without its context, and fails where it is told to. Its
+ * "PTX" is the names of kernels, between blanks. A kernel adds 1 to the 32-bit integers at its first argument, one a
+ * thread; one that is called `sum`, ... to 32-bit floats: third = first + second.
+ *
+ * Compiled with `-include cuda.h`, where that is, the compiler compares all functions with it. */
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef CUDA_VERSION
+typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct { int type, id; } CUmemLocation;
+typedef struct {
+  int allocType, handleTypes;
+  CUmemLocation location;
+  void *win32SecurityAttributes;
+  size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
+} CUmemPoolProps;
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, NO_CONTEXT = 201, BAD_IMAGE = 200, BAD_PTX = 218, BAD_HANDLE = 400 };
+enum { UNKNOWN_NAME = 500, RUNNING = 600 };
+
+typedef enum { STREAM, EVENT, MODULE, POOL, BLOCK, KINDS } kind;
+static const char *const kinds[] = {"streams", "events", "modules", "pools", "blocks"};
+
+/* Objects, and what blocks hold, stay for ever: so a use after the end is seen, and harms nothing. */
+typedef struct object {
+  kind kind;
+  int is_live, status; /* status: of an event */
+  const void *stream;  /* that an event was recorded in */
+  char *text;          /* of a module; the name of a kernel */
+  unsigned char *data; /* of a block */
+  size_t size;
+  struct object *before, *kernels;
+} object;
+
+typedef struct command {
+  enum { COPY, FREE, RUN, MARK } kind;
+  void *target, *operands[3];
+  const void *source;
+  size_t size;
+  object *it; /* an event, a kernel */
+  struct command *next;
+} command;
+
+typedef struct { const char *name; int64_t value, usual; } setting;
+static setting settings[] = {{"devices", 1, 1},     {"version", 12040, 12040}, {"major", 9, 9},
+                             {"minor", 0, 0},       {"pools", 1, 1},           {"unified", 1, 1},
+                             {"held", 0, 0},        {"unavailable", 0, 0},     {"bytes", 1 << 28, 1 << 28}};
+static struct { char name[64]; int nth, status; } faults[16];
+static struct { char name[64]; int64_t count; } calls[64];
+static struct { char name[64]; int64_t numbers[6]; } launches[256];
+static int64_t live[KINDS], misuses, launched, waits[2];
+static object *objects;
+static command *first;
+static int retained, corrupt, is_begun;
+static int contexts[4]; /* addresses */
+static __thread void *stack[16];
+static __thread int depth;
+static pthread_mutex_t mutex;
+__attribute__((constructor)) static void make_mutex(void) {
+  pthread_mutexattr_t recursive;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&mutex, &recursive);
+}
+
+/* What a test says and asks. */
+
+EXPORT int64_t *fake_setting(const char *name) {
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    if (!strcmp(settings[i].name, name)) return &settings[i].value;
+  return 0;
+}
+
+/* The nth call of a function from now on ends with a status; that of "execute", the nth command. */
+EXPORT void fake_fail(const char *name, int nth, int status) {
+  int i = 0;
+  while (faults[i].nth) i++;
+  strcpy(faults[i].name, name);
+  faults[i].nth = nth;
+  faults[i].status = status;
+}
+
+EXPORT void fake_forgive(void) { memset(faults, 0, sizeof faults); }
+
+EXPORT int64_t fake_live(const char *name) {
+  if (!strcmp(name, "contexts")) return retained;
+  for (int i = 0; i < KINDS; i++)
+    if (!strcmp(kinds[i], name)) return live[i];
+  return -1;
+}
+
+EXPORT int64_t fake_misuses(void) { return misuses + depth; }
+
+EXPORT int64_t fake_calls(const char *name) {
+  for (int i = 0; calls[i].name[0]; i++)
+    if (!strcmp(calls[i].name, name)) return calls[i].count;
+  return 0;
+}
+
+/* The nth launch, from 0: blocks, threads, bytes of shared memory, stream, bytes of parameters. */
+EXPORT const char *fake_launch(int64_t nth, int64_t *numbers) {
+  if (nth >= launched) return 0;
+  memcpy(numbers, launches[nth].numbers, sizeof launches[nth].numbers);
+  return launches[nth].name;
+}
+
+/* The last stream that waited for another one: which, and for which. */
+EXPORT int64_t *fake_waits(void) { return waits; }
+
+EXPORT void fake_reset(void) {
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) settings[i].value = settings[i].usual;
+  memset(faults, 0, sizeof faults);
+  memset(calls, 0, sizeof calls);
+  memset(live, 0, sizeof live);
+  memset(waits, 0, sizeof waits);
+  objects = 0;
+  first = 0;
+  misuses = launched = retained = corrupt = is_begun = depth = 0;
+}
+
+/* Faults and objects. */
+
+static int begun(const char *name) {
+  pthread_mutex_lock(&mutex);
+  int i = 0, status = 0;
+  while (calls[i].name[0] && strcmp(calls[i].name, name)) i++;
+  strcpy(calls[i].name, name);
+  calls[i].count++;
+  for (i = 0; i < 16; i++)
+    if (faults[i].nth && !strcmp(faults[i].name, name) && !--faults[i].nth) status = faults[i].status;
+  return status;
+}
+
+static int is_sticky(int status) {
+  return status == 214 || status == 220 || status == 226 || status == 709 || status == 999 ||
+         (status >= 700 && status <= 721 && status != 701 && status != 704 && status != 705 && status != 708 &&
+          !(status >= 711 && status <= 713) && status != 720);
+}
+
+/* A function that works in the context: the thread has to have it, and a fault stays. */
+static int entered(const char *name) {
+  int status = begun(name);
+  if (!is_begun || !depth || !retained) {
+    misuses++;
+    return NO_CONTEXT;
+  }
+  if (is_sticky(status)) corrupt = status;
+  return corrupt ? corrupt : status;
+}
+
+static int ended(int status) {
+  pthread_mutex_unlock(&mutex);
+  return status;
+}
+
+static int holds(const void *handle, kind expected) {
+  const object *it = handle;
+  if (it && it->kind == expected && it->is_live) return 1;
+  misuses++;
+  return 0;
+}
+
+static object *made(kind kind) {
+  object *it = calloc(1, sizeof *it);
+  it->kind = kind;
+  it->is_live = 1;
+  it->before = objects;
+  objects = it;
+  live[kind]++;
+  return it;
+}
+
+static int released(void *handle, kind kind) {
+  if (!holds(handle, kind)) return BAD_HANDLE;
+  ((object *)handle)->is_live = 0;
+  live[kind]--;
+  return 0;
+}
+
+static object *block_of(const void *address) {
+  for (object *it = objects; it; it = it->before)
+    if (it->kind == BLOCK && it->data <= (unsigned char *)address && (unsigned char *)address < it->data + it->size)
+      return it;
+  return 0; /* the host's */
+}
+
+static int fits(const void *address, size_t size) {
+  object *block = block_of(address);
+  if (!block || (block->is_live && (unsigned char *)address + size <= block->data + block->size)) return 1;
+  misuses++;
+  return 0;
+}
+
+static int end_block(const void *address) {
+  object *block = block_of(address);
+  if (!block || !block->is_live || block->data != address) {
+    misuses++;
+    return INVALID;
+  }
+  memset(block->data, 0xDD, block->size);
+  return released(block, BLOCK);
+}
+
+static int64_t used(void) {
+  int64_t bytes = 0;
+  for (object *it = objects; it; it = it->before)
+    if (it->kind == BLOCK && it->is_live) bytes += it->size;
+  return bytes;
+}
+
+static int new_block(size_t size, CUdeviceptr *address) {
+  if (!size) return INVALID;
+  if (used() + (int64_t)size > *fake_setting("bytes")) return NO_MEMORY;
+  object *it = made(BLOCK);
+  it->data = aligned_alloc(256, (size + 255) / 256 * 256);
+  it->size = size;
+  memset(it->data, 0xCC, size);
+  *address = (CUdeviceptr)(uintptr_t)it->data;
+  return 0;
+}
+
+/* Commands: they wait in one queue until `drain`; a wait of a stream for another one is always kept by that. */
+
+static void run(command *it) {
+  if (!strncmp(it->it->text, "sum", 3)) {
+    const float *a = it->operands[0], *b = it->operands[1];
+    if (fits(a, 4 * it->size) && fits(b, 4 * it->size) && fits(it->operands[2], 4 * it->size))
+      for (size_t i = 0; i < it->size; i++) ((float *)it->operands[2])[i] = a[i] + b[i];
+  } else if (fits(it->operands[0], 4 * it->size)) {
+    for (size_t i = 0; i < it->size; i++) ((int32_t *)it->operands[0])[i]++;
+  }
+}
+
+static void execute(command *it) {
+  int status = begun("execute");
+  if (is_sticky(status)) corrupt = status;
+  if (it->kind == MARK) it->it->status = corrupt;
+  else if (!corrupt && it->kind == FREE) end_block(it->target);
+  else if (!corrupt && it->kind == COPY && fits(it->target, it->size) && fits(it->source, it->size))
+    memmove(it->target, it->source, it->size);
+  else if (!corrupt && it->kind == RUN) run(it);
+  ended(0);
+}
+
+static int drain(void) {
+  while (first) {
+    command *it = first;
+    first = it->next;
+    execute(it);
+    free(it);
+  }
+  return corrupt;
+}
+
+static int enqueued(int status, const void *stream, command it) {
+  if (!status && (uintptr_t)stream > 2 && !holds(stream, STREAM)) status = BAD_HANDLE;
+  if (!status) {
+    command **last = &first;
+    while (*last) last = &(*last)->next;
+    *last = memcpy(malloc(sizeof it), &it, sizeof it);
+  }
+  return ended(status);
+}
+
+/* The driver: itself, and devices. */
+
+EXPORT CUresult cuInit(unsigned int flags) {
+  int status = begun("cuInit");
+  if (!status && flags) status = INVALID;
+  if (!status && !*fake_setting("devices")) status = NONE;
+  if (!status) is_begun = 1;
+  return ended(status);
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version) {
+  int status = begun("cuDriverGetVersion");
+  *version = *fake_setting("version");
+  return ended(status);
+}
+
+static const struct { int status; const char *name, *text; } names[] = {
+    {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {34, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
+    {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
+    {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered"},
+    {218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
+    {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {500, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
+    {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
+    {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "system has unsupported display driver / cuda driver combination"},
+    {999, "CUDA_ERROR_UNKNOWN", "unknown error"}};
+
+EXPORT CUresult cuGetErrorName(CUresult status, const char **text) {
+  *text = 0;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].status == (int)status) *text = names[i].name;
+  return *text ? 0 : INVALID;
+}
+
+EXPORT CUresult cuGetErrorString(CUresult status, const char **text) {
+  *text = 0;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].status == (int)status) *text = names[i].text;
+  return *text ? 0 : INVALID;
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count) {
+  int status = begun("cuDeviceGetCount");
+  *count = *fake_setting("devices");
+  return ended(status);
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int number) {
+  int status = begun("cuDeviceGet");
+  *device = number;
+  return ended(status ? status : number < *fake_setting("devices") ? 0 : INVALID);
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int room, CUdevice device) {
+  int status = begun("cuDeviceGetName");
+  strncpy(name, device ? "Fake 1" : "Fake 0", room);
+  return ended(status);
+}
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *name, int room, CUdevice device) {
+  int status = begun("cuDeviceGetPCIBusId");
+  strncpy(name, device ? "0000:02:00.0" : "0000:01:00.0", room);
+  return ended(status);
+}
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
+  (void)device;
+  int status = begun("cuDeviceTotalMem");
+  *bytes = *fake_setting("bytes");
+  return ended(status);
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device) {
+  (void)device;
+  int status = begun("cuDeviceGetAttribute");
+  switch ((int)which) {
+  case 1: *value = 1024; break;
+  case 8: *value = 49152; break;
+  case 10: *value = 32; break;
+  case 16: *value = 132; break;
+  case 41: *value = *fake_setting("unified"); break;
+  case 75: *value = *fake_setting("major"); break;
+  case 76: *value = *fake_setting("minor"); break;
+  case 97: *value = 232448; break;
+  case 115: *value = *fake_setting("pools"); break;
+  default: status = INVALID;
+  }
+  return ended(status);
+}
+
+/* The primary context of a device: others may hold it, too, and then a fault stays for as long as the process. */
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  int status = begun("cuDevicePrimaryCtxRetain");
+  if (!status && *fake_setting("unavailable")) status = 46;
+  if (!status) {
+    retained++;
+    *context = (CUcontext)&contexts[device];
+  }
+  return ended(status);
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  (void)device;
+  int status = begun("cuDevicePrimaryCtxRelease");
+  if (!retained) misuses++, status = NO_CONTEXT;
+  else if (!--retained && !*fake_setting("held")) {
+    for (object *it = objects; it; it = it->before) it->is_live = 0;
+    memset(live, 0, sizeof live);
+    while (first) {
+      command *it = first;
+      first = it->next;
+      free(it);
+    }
+    corrupt = 0;
+  }
+  return ended(status);
+}
+
+EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  int status = begun("cuCtxPushCurrent");
+  if (!status && !retained) misuses++, status = NO_CONTEXT;
+  if (!status) stack[depth++] = context;
+  return ended(status);
+}
+
+EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
+  int status = begun("cuCtxPopCurrent");
+  if (depth) *context = stack[--depth];
+  else misuses++;
+  return ended(status);
+}
+
+EXPORT CUresult cuCtxSynchronize(void) {
+  int status = entered("cuCtxSynchronize");
+  return ended(status ? status : drain());
+}
+
+/* Streams and events. */
+
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
+  int status = entered("cuStreamCreate");
+  if (!status && flags != 1) status = INVALID;
+  if (!status) *stream = (CUstream)made(STREAM);
+  return ended(status);
+}
+
+EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+  int status = entered("cuStreamDestroy");
+  drain();
+  return ended(status ? status : released(stream, STREAM));
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream) {
+  int status = entered("cuStreamSynchronize");
+  if (!status && (uintptr_t)stream > 2 && !holds(stream, STREAM)) status = BAD_HANDLE;
+  int fault = drain(); /* where it ends with an error, nothing is under way either */
+  return ended(status ? status : fault);
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  (void)flags;
+  int status = entered("cuStreamWaitEvent");
+  if (!status && (!holds(event, EVENT) || ((uintptr_t)stream > 2 && !holds(stream, STREAM)))) status = BAD_HANDLE;
+  if (!status) {
+    waits[0] = (intptr_t)stream;
+    waits[1] = (intptr_t)((object *)event)->stream;
+  }
+  return ended(status);
+}
+
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags) {
+  (void)flags;
+  int status = entered("cuEventCreate");
+  if (!status) *event = (CUevent)made(EVENT);
+  return ended(status);
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
+  int status = entered("cuEventRecord");
+  if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
+  if (!status) {
+    ((object *)event)->status = RUNNING;
+    ((object *)event)->stream = stream;
+  }
+  return enqueued(status, stream, (command){.kind = MARK, .it = (object *)event});
+}
+
+EXPORT CUresult cuEventQuery(CUevent event) {
+  int status = entered("cuEventQuery");
+  if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
+  return ended(status ? status : ((object *)event)->status);
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent event) {
+  int status = entered("cuEventSynchronize");
+  if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
+  int fault = drain();
+  return ended(status ? status : fault);
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+  int status = entered("cuEventDestroy");
+  return ended(status ? status : released(event, EVENT));
+}
+
+/* Memory. */
+
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size) {
+  int status = entered("cuMemAlloc");
+  return ended(status ? status : new_block(size, address));
+}
+
+EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
+  int status = entered("cuMemFree");
+  if (first) misuses++; /* somebody might still use it */
+  return ended(status ? status : end_block((void *)(uintptr_t)address));
+}
+
+EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
+  int status = entered("cuMemPoolCreate");
+  static const unsigned char nothing[54];
+  if (!status && ((int)properties->allocType != 1 || (int)properties->location.type != 1 || properties->handleTypes ||
+                  properties->win32SecurityAttributes || properties->maxSize ||
+                  memcmp(properties->reserved, nothing, 54)))
+    status = INVALID;
+  if (!status) *pool = (CUmemoryPool)made(POOL);
+  return ended(status);
+}
+
+EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  int status = entered("cuMemPoolDestroy");
+  return ended(status ? status : released(pool, POOL));
+}
+
+EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void *value) {
+  int status = entered("cuMemPoolSetAttribute");
+  if (!status && (!holds(pool, POOL) || (int)which != 4 || !*(uint64_t *)value)) status = INVALID;
+  return ended(status);
+}
+
+EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
+  (void)bytes;
+  int status = entered("cuMemPoolTrimTo");
+  return ended(status ? status : holds(pool, POOL) ? 0 : INVALID);
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream) {
+  int status = entered("cuMemAllocFromPoolAsync");
+  if (!status && (!holds(pool, POOL) || !holds(stream, STREAM))) status = BAD_HANDLE;
+  return ended(status ? status : new_block(size, address));
+}
+
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  int status = entered("cuMemFreeAsync");
+  return enqueued(status, stream, (command){.kind = FREE, .target = (void *)(uintptr_t)address});
+}
+
+EXPORT CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t size, CUstream stream) {
+  int status = entered("cuMemcpyAsync");
+  command copy = {.kind = COPY, .target = (void *)(uintptr_t)target, .source = (void *)(uintptr_t)source, .size = size};
+  return enqueued(status, stream, copy);
+}
+
+/* Modules. */
+
+EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
+                                   void **values) {
+  int status = entered("cuModuleLoadDataEx");
+  const char *text = image;
+  if (!status && (text[0] < 'a' || text[0] > 'z')) status = BAD_IMAGE;
+  if (!status && strstr(text, "broken")) {
+    static const char log[] = "ptxas application ptx input, line 7; error : Unknown symbol 'nowhere'";
+    status = BAD_PTX;
+    for (unsigned i = 0; i + 1 < count; i++)
+      if ((int)options[i] == 5 && (int)options[i + 1] == 6 && sizeof log <= (uintptr_t)values[i + 1])
+        memcpy(values[i], log, sizeof log);
+  }
+  if (!status) {
+    object *it = made(MODULE);
+    it->text = strdup(text);
+    *module = (CUmodule)it;
+  }
+  return ended(status);
+}
+
+EXPORT CUresult cuModuleUnload(CUmodule module) {
+  int status = entered("cuModuleUnload");
+  return ended(status ? status : released(module, MODULE));
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  int status = entered("cuModuleGetFunction");
+  if (!status && !holds(module, MODULE)) status = BAD_HANDLE;
+  if (!status && !strstr(((object *)module)->text, name)) status = UNKNOWN_NAME;
+  if (!status) {
+    object *it = calloc(1, sizeof *it); /* it lives as long as its module */
+    it->text = strdup(name);
+    it->kernels = (object *)module;
+    *function = (CUfunction)it;
+  }
+  return ended(status);
+}
+
+EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction function) {
+  int status = entered("cuFuncGetAttribute");
+  (void)function;
+  *value = 1024;
+  return ended(status ? status : (int)which == 1 ? 0 : INVALID);
+}
+
+EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int value) {
+  int status = entered("cuFuncSetAttribute");
+  (void)function;
+  return ended(status ? status : (int)which == 8 && value == 232448 - 1024 ? 0 : INVALID);
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int y, unsigned int z,
+                               unsigned int threads, unsigned int v, unsigned int w, unsigned int shared,
+                               CUstream stream, void **parameters, void **extra) {
+  int status = entered("cuLaunchKernel");
+  object *kernel = (object *)function;
+  if (!status && (!kernel || !holds(kernel->kernels, MODULE))) status = BAD_HANDLE;
+  if (!status && (parameters || !extra || y != 1 || z != 1 || v != 1 || w != 1 || !blocks || !threads || threads > 1024))
+    status = INVALID;
+  /* CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END */
+  if (!status && ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || extra[4])) status = INVALID;
+  command it = {.kind = RUN, .size = (size_t)blocks * threads, .it = kernel};
+  if (!status) {
+    size_t bytes = *(size_t *)extra[3];
+    memcpy(it.operands, extra[1], bytes < sizeof it.operands ? bytes : sizeof it.operands);
+    int64_t numbers[] = {blocks, threads, shared, (intptr_t)stream, bytes, 0};
+    if (launched < 256) {
+      strncpy(launches[launched].name, kernel->text, 63);
+      memcpy(launches[launched++].numbers, numbers, sizeof numbers);
+    }
+  }
+  return enqueued(status, stream, it);
+}
