@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from ctypes import addressof
 from typing import Any, Protocol
 
 import numpy as np
 
 from stablehlo_py.boundary import public
-from stablehlo_py.errors import ArgumentError
-from stablehlo_py.runtime.dlpack import exported
+from stablehlo_py.errors import ArgumentError, ShloError
+from stablehlo_py.runtime.dlpack import HOST as DLPACK_HOST
+from stablehlo_py.runtime.dlpack import Device, device_of, exported, exported_from, imported, placed
 from stablehlo_py.runtime.memory import TINY, ArrayMemory, Layouts, address_of, tiny_blocks
 from stablehlo_py.runtime.program import Spec, fits
 
-# Of an array of DLPack: its device, by type and number (dlpack.h).
-_DLPACK_HOST = (1, 0)
+_CUDA = 2  # kDLCUDA (dlpack.h)
+_LEGACY, _ANY = 1, -1  # streams of DLPack: the one where none is named; none
 DONATED, HOST = "donated to an earlier call", "host"
 
 
@@ -58,6 +62,68 @@ class MemorySpace(Protocol):
 
     def read(self, source: Allocation, target: np.ndarray) -> None:
         """Copy to a dense array of the host, when everything before is done."""
+
+
+class SharedSpace(MemorySpace):
+    """A memory whose addresses other libraries of this process use, too, each in streams of its own.
+
+    Attributes:
+        dlpack_device: its device in DLPack, by type and number.
+        stream: the order of its work, as other libraries name it.
+    """
+
+    dlpack_device: Device
+    stream: int
+
+    @abstractmethod
+    def precede(self, stream: int) -> None:
+        """Let what is asked of a stream from now on begin behind all that was asked for here."""
+
+    @abstractmethod
+    def follow(self, stream: int | None) -> None:
+        """Let what is asked for here from now on begin behind all that was asked of a stream; None: of any."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Return when everything that was asked for here is done."""
+
+    @abstractmethod
+    def holds(self, address: int) -> bool:
+        """Whether an address is its device's."""
+
+    @abstractmethod
+    def copy(self, source: Allocation, target: Allocation, size: int) -> Event | None:
+        """Copy from one to the other, of this device both."""
+
+
+class _Lent:
+    """Memory that another library works on, in its `stream` (None: any): what is done with the memory next is done
+    behind that."""
+
+    def __init__(self, owner: Allocation, space: SharedSpace, stream: int | None) -> None:
+        self._owner = owner
+        self._space = space
+        self._stream = stream
+        self.address = owner.address
+
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not at_exit():
+            with suppress(ShloError):  # the device is lost, or this process was forked: nobody works on it
+                self._space.follow(self._stream)
+
+
+class _Borrowed:
+    """Memory of another library (`Allocation`), which is told that it is free when nothing here uses it."""
+
+    def __init__(self, array: np.ndarray, space: SharedSpace) -> None:
+        self._array = array
+        self._space = space
+        self.address = address_of(array)
+
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not at_exit():
+            with suppress(ShloError):
+                self._space.finish()
 
 
 class Buffer:
@@ -186,12 +252,51 @@ class Buffer:
         return array.copy() if copy else array
 
     def __dlpack__(self, **options: Any) -> Any:
+        space = self._space
+        if isinstance(space, SharedSpace) and options.get("dl_device") in (None, space.dlpack_device):
+            return self._lent(space, **options)
         array = self.__array__()
         # Of the array itself: consumers of older versions of DLPack take nothing that is read-only.
-        return exported(array if self._space is not None else self._array, **options)
+        return exported(array if space is not None else self._array, **options)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _DLPACK_HOST
+    def _lent(self, space: SharedSpace, stream: int | None = None, copy: bool | None = None, **options: Any) -> Any:
+        """A capsule with the memory of a device. What is asked of the consumer's stream works behind what computes the
+        buffer; -1: the consumer sees to that."""
+        if copy:
+            raise BufferError(f"a buffer in {self._place()} is not copied for others")
+        if stream == 0:
+            raise BufferError("stream 0 may be the legacy default stream (1) or that of the thread (2)")
+        self._require()
+        self._is_seen = True
+        stream = _LEGACY if stream is None else stream
+        if stream != _ANY:
+            space.precede(stream)
+        owner = _Lent(self._owner, space, None if stream == _ANY else stream)
+        asked = {name: value for name, value in options.items() if name == "max_version"}
+        return exported_from(space.dlpack_device, placed(owner, self.address, self.shape, self.dtype), **asked)
+
+    def __dlpack_device__(self) -> Device:
+        return self._space.dlpack_device if isinstance(self._space, SharedSpace) else DLPACK_HOST
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        space = self._space
+        if not isinstance(space, SharedSpace) or space.dlpack_device[0] != _CUDA:
+            raise AttributeError(f"a buffer in {self._place()} is not in memory of CUDA")
+        if self.dtype.isbuiltin != 1:
+            raise AttributeError(f"{self.dtype} has no type string: use DLPack")
+        self._require()
+        self._is_seen = True
+        if not isinstance(self._owner, _Lent):
+            self._owner = _Lent(self._owner, space, None)
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address if self.size else 0, False),
+            "strides": None,
+            "version": 3,
+            "stream": space.stream,
+        }
 
     def __reduce__(self) -> str:
         # A copy would share memory that a call may give away, or hold the address of memory that is freed.
@@ -211,6 +316,15 @@ def wait_for(buffers: Iterable[Buffer]) -> None:
     for buffer in buffers:
         if buffer._event is not None:
             buffer.wait()
+
+
+class _Described:
+    """What has `__cuda_array_interface__`, as if it were in the host's memory."""
+
+    def __init__(self, value: object, described: dict[str, Any]) -> None:
+        self._value = value
+        keys = ("shape", "typestr", "data", "strides")
+        self.__array_interface__ = {**{key: described.get(key) for key in keys}, "version": 3}
 
 
 class Placement:
@@ -270,7 +384,38 @@ class Placement:
 
     def taken(self, buffer: Buffer) -> Buffer:
         """The memory of a buffer that is donated, for a result: its own, or a copy where somebody looks at it."""
-        return self.put(buffer._array, buffer.spec) if buffer._is_seen else buffer
+        if not buffer._is_seen:
+            return buffer
+        if not isinstance(self.space, SharedSpace):
+            return self.put(buffer._array, buffer.spec)
+        (made,) = self.empty((buffer.spec,), ((buffer.shape, buffer.dtype, buffer.nbytes),))
+        if buffer.nbytes:
+            made._event = self.space.copy(buffer._owner, made._owner, buffer.nbytes)
+        return made
+
+    def there(self, value: Any) -> np.ndarray | None:
+        """An array of another library on the device where the program runs, by DLPack or `__cuda_array_interface__`;
+        its elements must not be touched. None: it is not there. Raises as its `__dlpack__`."""
+        space = self.space
+        if not isinstance(space, SharedSpace):
+            return None
+        device = device_of(value)
+        if device is not None:
+            return imported(value, device, stream=space.stream) if device == space.dlpack_device else None
+        described = getattr(value, "__cuda_array_interface__", None)
+        if described is None or described.get("mask") is not None or not space.holds(described["data"][0]):
+            return None
+        if described.get("stream") is not None:
+            space.follow(described["stream"])
+        return np.asarray(_Described(value, described))
+
+    def adopt(self, array: np.ndarray, spec: Spec, *, copy: bool) -> Buffer:
+        """A dense array that is `there` as a buffer; without `copy` its own memory."""
+        assert isinstance(self.space, SharedSpace)
+        owner = _Borrowed(array, self.space)
+        made = Buffer(owner, owner.address, spec, array.shape)
+        made._space, made._is_seen = self.space, True
+        return self.taken(made) if copy else made
 
     def check(self, buffer: Buffer, spec: Spec) -> None:
         """Refuse what is no buffer for this input. Raises ArgumentError."""

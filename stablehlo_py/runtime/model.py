@@ -68,16 +68,22 @@ class CompiledModel(ABC):
     def put(self, array: object, position: int | None = None, *, copy: bool = True) -> Buffer:
         """Bring an input to where the program runs, once for many calls. Its spec is found by `position`, else by
         order: the first input that it fits. Without `copy` a dense array of the host (NumPy, JAX, DLPack) is used where
-        it is, and must not change as long as calls use it.
+        it is, and must not change as long as calls use it; of the device where the program runs (DLPack,
+        `__cuda_array_interface__`) likewise. With `copy`, an array of that device is copied there.
 
         Raises:
             ArgumentError: it fits no input, or not the one at `position`; or it cannot be used without a copy.
         """
         expect(copy, bool, "copy", "True or False")
         problems = []
+        there = self._placement.there(array)
         for spec in candidates(self.inputs, position):
-            candidate = as_array(array, spec)
+            candidate = as_array(array, spec) if there is None else there
             problem = problem_with(candidate, spec)
+            if problem is None and there is not None:
+                if not there.flags.c_contiguous:
+                    raise ArgumentError(f"argument {spec.name} is not dense", remedy="make it contiguous where it is")
+                return self._placement.adopt(there, spec, copy=copy)
             if problem is None:
                 ready = np.require(candidate, requirements=("C", "ALIGNED"))
                 return self._placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)

@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemPoolTrimTo": (_STATUS, _HANDLE, _SIZE),
     "cuMemAllocFromPoolAsync": (_STATUS, _ADDRESS, _SIZE, _HANDLE, _HANDLE),
     "cuMemFreeAsync": (_STATUS, _POINTER, _HANDLE),
+    "cuPointerGetAttribute": (_STATUS, _ADDRESS, _INT, _POINTER),
     "cuMemcpyAsync": (_STATUS, _POINTER, _POINTER, _SIZE, _HANDLE),
     "cuModuleLoadDataEx": (_STATUS, _ADDRESS, _ADDRESS, _UINT, _ADDRESS, _ADDRESS),
     "cuModuleUnload": (_STATUS, _HANDLE),

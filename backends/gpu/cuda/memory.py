@@ -8,8 +8,11 @@ from stablehlo_py.backends.gpu.cuda.description import DeviceDescription
 from stablehlo_py.backends.gpu.cuda.library import OUT_OF_MEMORY
 from stablehlo_py.backends.gpu.cuda.stream import CudaEvent, CudaStream
 from stablehlo_py.backends.gpu.driver.memory import KEPT_SHARE, GpuMemory
+from stablehlo_py.runtime.buffer import Allocation, SharedSpace
 
 _PINNED, _ON_DEVICE = 1, 1  # CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
+_CUDA = 2  # kDLCUDA of DLPack
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 
 
@@ -28,7 +31,7 @@ class PoolProperties(ctypes.Structure):
     )
 
 
-class CudaMemory(GpuMemory):
+class CudaMemory(GpuMemory, SharedSpace):
     """The memory of a device. Thread-safe."""
 
     _queue: CudaStream
@@ -38,6 +41,9 @@ class CudaMemory(GpuMemory):
         kept = description.global_bytes // KEPT_SHARE
         # What the driver's pool keeps need not be kept here, too.
         super().__init__(stream, description.global_bytes, 0 if description.has_pools else kept)
+        self.dlpack_device = (_CUDA, description.handle)
+        self.stream = stream.handle
+        self._number = description.handle
         if description.has_pools:
             properties = PoolProperties(_PINNED, 0, _ON_DEVICE, description.handle)
             self._pool = stream.made("cuMemPoolCreate", ctypes.byref(properties))
@@ -49,6 +55,31 @@ class CudaMemory(GpuMemory):
         super().trim()
         if self._pool:
             self._queue.call("cuMemPoolTrimTo", self._pool, 0)
+
+    def precede(self, stream: int) -> None:
+        """Let what is asked of a stream from now on begin behind all that was asked for here. Raises ResourceError."""
+        self._queue.precede(stream)
+
+    def follow(self, stream: int | None) -> None:
+        """The reverse; None: behind all that was asked of any stream, for which it waits. Raises ResourceError."""
+        if stream is None:
+            self._queue.call("cuCtxSynchronize")
+        else:
+            self._queue.follow(stream)
+
+    def finish(self) -> None:
+        """Return when everything that was asked for is done. Raises ResourceError."""
+        self._queue.finish()
+
+    def holds(self, address: int) -> bool:
+        """Whether an address is this device's."""
+        ordinal = ctypes.c_int32(-1)
+        status = self._queue.status("cuPointerGetAttribute", ctypes.byref(ordinal), _DEVICE_ORDINAL, address)
+        return not status and ordinal.value == self._number
+
+    def copy(self, source: Allocation, target: Allocation, size: int) -> CudaEvent | None:
+        """Copy from one to the other. Raises ResourceError."""
+        return self._copied(target.address, source.address, size, waits=False)
 
     def _allocated(self, size: int) -> int:
         place, stream = ctypes.c_uint64(), self._queue

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #ifndef CUDA_VERSION
-typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option;
+typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
+    CUpointer_attribute;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -551,6 +552,13 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t siz
   int status = entered("cuMemcpyAsync");
   command copy = {.kind = COPY, .target = (void *)(uintptr_t)target, .source = (void *)(uintptr_t)source, .size = size};
   return enqueued(status, stream, copy);
+}
+
+EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute which, CUdeviceptr address) {
+  int status = entered("cuPointerGetAttribute");
+  if (!status && ((int)which != 9 || !block_of((void *)(uintptr_t)address))) status = INVALID;
+  if (!status) *(int *)value = 0;
+  return ended(status);
 }
 
 /* Modules. */
