@@ -90,7 +90,7 @@ def run(device: Device, made: bytes, x: np.ndarray, y: np.ndarray, blocks: int =
     held = [device.memory.allocate(array.nbytes) for array in arrays]
     for number, (array, block) in enumerate(zip(arrays, held, strict=True)):
         device.memory.write(array, block)
-        device.queue.opencl.call("clSetKernelArgSVMPointer", kernel, number, block.address)
+        device.queue.library.call("clSetKernelArgSVMPointer", kernel, number, block.address)
     sizes, local = np.array([blocks * THREADS], np.uintp), np.array([THREADS], np.uintp)
     device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, local.ctypes.data, 0, None, None)
     device.memory.read(held[1], arrays[1])
