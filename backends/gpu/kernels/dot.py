@@ -1,5 +1,5 @@
-"""Fusions of kind `dot`: one `hlo.dot` of floats, whatever its operands are made of, an elementwise epilogue on its
-result.
+"""Fusions of kind `dot` and `convolution`: one product of floats (product.py), whatever its operands are made of, and
+an elementwise epilogue on its result.
 
 Where there are many rows and columns, a block of threads computes a square tile of the result. Tiles of both operands
 go through shared memory, DEPTH products deep; a thread keeps a small square of sums in registers. Where there are few,
@@ -18,11 +18,11 @@ from stablehlo_py.backends.gpu.kernels import loop
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.matrix import MatrixProduct
-from stablehlo_py.backends.gpu.kernels.product import Product, Side
+from stablehlo_py.backends.gpu.kernels.product import ConvolutionProduct, DotProduct, Operand, Product
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.types import i64s, num_elements
+from stablehlo_py.dialect.types import num_elements
 
 SIDE = 16  # threads along each side of a tile
 DEPTH = 16  # products between two barriers
@@ -33,17 +33,14 @@ WIDTH, THREADS = 32, 256  # neighbouring results of a block, and its threads, wh
 
 
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
-    """The kernel of a `dot` fusion."""
-    op = fusion.op("hlo.dot")
-    a = Side(op.operands[0], i64s(op, "lhs_batch"), i64s(op, "lhs_contract"))
-    b = Side(op.operands[1], i64s(op, "rhs_batch"), i64s(op, "rhs_contract"))
-    rows, columns, depth = a.count(a.free), b.count(b.free), a.count(a.contracted)
-    if not element(op.results[0]).is_float or not num_elements(op.results[0]) or depth < LEAST_DEPTH:
+    """The kernel of a `dot` or `convolution` fusion."""
+    product = (DotProduct if fusion.kind == "dot" else ConvolutionProduct)(fusion, target)
+    rows, columns, depth = product.rows, product.columns, product.depth
+    if not product.of.is_float or not num_elements(product.result) or depth < LEAST_DEPTH:
         return loop.emit(fusion, target)
-    product = Product(fusion, target, op, a, b)
     if rows * columns < LEAST_ELEMENTS or min(rows, columns) < SIDE:
         return _Summed(product).emit() if depth >= LONG_SUM else loop.emit(fusion, target)
-    unit = target.matrix_unit({element(side.value).name for side in (a, b)}, product.of.name)
+    unit = target.matrix_unit({element(operand.value).name for operand in (product.a, product.b)}, product.of.name)
     if unit is not None and depth >= unit.depth:
         return MatrixProduct(product, unit).emit()
     square = next((each for each in SQUARES if min(rows, columns) >= SIDE * each), SQUARES[-1])
@@ -63,7 +60,7 @@ class _Summed:
 
     def emit(self) -> GpuKernel:
         """Its one kernel."""
-        p, a, b = self.p, self.p.a, self.p.b
+        p = self.p
         f, results = p.begin(self.threads), p.batch * p.rows * p.columns
         number = f.iadd(f.imul(f.block_number(), self.width), f.irem(f.thread_number(), self.width))
         safe = f.imin(number, results - 1)  # threads behind the last result compute it once more
@@ -71,9 +68,7 @@ class _Summed:
         row, column = f.idiv(inside, p.columns), f.irem(inside, p.columns)
 
         def step(k: Index, total: Value) -> list[Value]:
-            left = p.element(a, a.split(f, a.batch, batch), a.split(f, a.free, row), a.split(f, a.contracted, k))
-            right = p.element(b, b.split(f, b.batch, batch), b.split(f, b.free, column), b.split(f, b.contracted, k))
-            return [f.fma(left, right, total)]
+            return [f.fma(p.element(p.a, batch, row, k), p.element(p.b, batch, column, k), total)]
 
         first = f.idiv(f.thread_number(), self.width)
         (total,) = f.loop(first, p.depth, self.threads // self.width, step, [f.const(0.0, p.of.compute)])
@@ -102,8 +97,8 @@ class _Tiled:
         x, y = f.irem(f.thread_number(), SIDE), f.idiv(f.thread_number(), SIDE)
         stride = self.tile + 1  # neighbours of a column are in other banks
         shared = [f.shared_memory(DEPTH * stride, p.of.compute) for _ in range(2)]
-        fill_a = self._filler(f, p.a, shared[0], stride, batch, (row, p.rows))
-        fill_b = self._filler(f, p.b, shared[1], stride, batch, (column, p.columns))
+        fill_a = self._filler(f, p.a, shared[0], stride, batch, row)
+        fill_b = self._filler(f, p.b, shared[1], stride, batch, column)
 
         def step(start: Index, *sums: Value) -> list[Value]:
             if p.depth > DEPTH:  # the products of the step before are done
@@ -145,24 +140,23 @@ class _Tiled:
         return GpuKernel.of([(f, p.batch * across * down)])
 
     def _filler(
-        self, f: Function, side: Side, shared: Value, stride: int, batch: Index, free: tuple[Index, int]
+        self, f: Function, operand: Operand, shared: Value, stride: int, batch: Index, first: Index
     ) -> Callable[[Index], None]:
-        """What brings DEPTH products of an operand's tile to shared memory: [product][row or column]. `free` is the
-        first row or column of the tile, and how many there are in all."""
-        p, (first, count) = self.p, free
+        """What brings DEPTH products of an operand's tile to shared memory: [product][row or column]. `first` is the
+        first row or column of the tile."""
+        p = self.p
 
         def fill(start: Index) -> None:
             for part in range(self.tile * DEPTH // SIDE**2):
                 number = f.iadd(f.thread_number(), part * SIDE**2)
-                if side.contracts_last:
+                if operand.contracts_last:
                     k, place = f.irem(number, DEPTH), f.idiv(number, DEPTH)
                 else:
                     place, k = f.irem(number, self.tile), f.idiv(number, self.tile)
                 at = f.iadd(start, k)
                 # What lies behind the last row is never stored, what lies behind the last product counts as zero.
-                row = side.split(f, side.free, f.imin(f.iadd(first, place), count - 1))
-                inside = side.split(f, side.contracted, f.imin(at, p.depth - 1) if p.depth % DEPTH else at)
-                value = p.element(side, side.split(f, side.batch, batch), row, inside)
+                row = f.imin(f.iadd(first, place), operand.rows - 1)
+                value = p.element(operand, batch, row, f.imin(at, p.depth - 1) if p.depth % DEPTH else at)
                 if p.depth % DEPTH:
                     exists = f.cmp("slt", f.index(at), f.const(p.depth))
                     value = f.select(exists, value, f.const(0.0, p.of.compute))

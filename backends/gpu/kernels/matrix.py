@@ -15,14 +15,11 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.gpu.kernels import matrix_emulation
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
-from stablehlo_py.backends.gpu.kernels.product import Product, Side
+from stablehlo_py.backends.gpu.kernels.product import FOUR, WIDE, Operand, Product
 from stablehlo_py.codegen.builder import F32, I16, I32, Function, Index, ScalarType, Value, VectorType
-from stablehlo_py.codegen.index import Affine, Variable, known_multiple, linear_index, scalar
 from stablehlo_py.codegen.matrix_units import MatrixUnit
 
 DEPTH = 32  # products between two barriers
-WIDE = 8  # elements that a thread brings at a time: 16 bytes
-FOUR = VectorType(4, I32)  # their registers
 
 
 @dataclass(frozen=True)
@@ -187,14 +184,14 @@ class _Tile:
     """
 
     def __init__(
-        self, kernel: MatrixProduct, side: Side, count: int, registers: Sequence[tuple[int, int]], unit: int
+        self, kernel: MatrixProduct, operand: Operand, count: int, registers: Sequence[tuple[int, int]], unit: int
     ) -> None:
-        self.kernel, self.side, self.count, self.places, self.unit = kernel, side, count, registers, unit
-        inner, outer = (DEPTH, count) if side.contracts_last else (count, DEPTH)
+        self.kernel, self.operand, self.count, self.places, self.unit = kernel, operand, count, registers, unit
+        inner, outer = (DEPTH, count) if operand.contracts_last else (count, DEPTH)
         self.stride = inner + WIDE
         self.size = outer * self.stride
         # From one row or column to the next, and from one product to the next.
-        self.steps = (self.stride, 1) if side.contracts_last else (1, self.stride)
+        self.steps = (self.stride, 1) if operand.contracts_last else (1, self.stride)
 
     def parts(self, threads: int) -> int:
         """How often every thread brings WIDE elements."""
@@ -203,9 +200,9 @@ class _Tile:
     def _at(self, f: Function, part: int) -> tuple[Index, Index]:
         """The first row (column) and product of what a thread brings."""
         number = f.iadd(f.thread_number(), part * self.kernel.threads)
-        across = (DEPTH if self.side.contracts_last else self.count) // WIDE
+        across = (DEPTH if self.operand.contracts_last else self.count) // WIDE
         outer, inner = f.idiv(number, across), f.imul(f.irem(number, across), WIDE)
-        return (outer, inner) if self.side.contracts_last else (inner, outer)
+        return (outer, inner) if self.operand.contracts_last else (inner, outer)
 
     def put(self, f: Function, shared: Value, begin: Index, parts: Sequence[Value]) -> None:
         """Store what was brought."""
@@ -216,63 +213,39 @@ class _Tile:
 
     def fetcher(self, f: Function, batch: Index, first: Index) -> Callable[[Index], list[Value]]:
         """What brings elements to registers, from some product on. `first` is the first row or column of the tile."""
-        p, side = self.kernel.p, self.side
-        total = side.count(side.free)
-        wide = (p.depth if side.contracts_last else total) % WIDE == 0
-        batches = side.split(f, side.batch, batch)
 
         def fetch(start: Index) -> list[Value]:
             results = []
             for part in range(self.parts(self.kernel.threads)):
                 place, k = self._at(f, part)
-                place, k = f.iadd(first, place), f.iadd(start, k)
-                value = self._wide(f, batches, place, k, total) if wide else None
-                if value is None:
-                    value = self._gathered(f, batches, place, k, total)
-                elif p.depth % DEPTH or self.kernel.p.depth > DEPTH:
-                    exists = f.cmp("slt", f.index(k), f.const(p.depth))
-                    value = f.select(exists, value, f.const(0, FOUR))
-                results.append(value)
+                results.append(self._brought(f, batch, f.iadd(first, place), f.iadd(start, k)))
             return results
 
         return fetch
 
-    def _wide(self, f: Function, batches: list[Affine], place: Index, k: Index, total: int) -> Value | None:
-        """WIDE neighbours as they lie in memory; None: they are not neighbours there, or are computed."""
-        p, side = self.kernel.p, self.side
-        if not p.e.is_stored(side.value):
-            return None
-        last = side.contracts_last
-        high_k, high_place = p.depth - (WIDE if last else 1), total - (1 if last else WIDE)
-        k, place = f.imin(k, high_k), f.imin(place, high_place)
-        places = [
-            Affine(0, ((Variable(f.index(at), 0, high, WIDE if is_wide else 1), 1),), 1 if is_wide else 0)
-            for at, high, is_wide in ((place, high_place, not last), (k, high_k, last))
-        ]
-        free = side.split(f, side.free, places[0], WIDE)
-        contracted = side.split(f, side.contracted, places[1], WIDE)
-        offset = linear_index(f, side.place(batches, free, contracted))
-        if not offset.contiguous or known_multiple(offset) % WIDE:
-            return None
-        start = scalar(f, Affine(offset.constant, offset.terms))
-        return f.load(FOUR, p.e.base(side.value), f.idiv(start, 2), align=16)
-
-    def _gathered(self, f: Function, batches: list[Affine], place: Index, k: Index, total: int) -> Value:
-        """WIDE elements, one by one; zeros behind the last product."""
-        p, side = self.kernel.p, self.side
+    def _brought(self, f: Function, batch: Index, place: Index, k: Index) -> Value:
+        """WIDE neighbours: all at once where they lie so in memory, else one by one; zeros behind the last product."""
+        p, operand, last = self.kernel.p, self.operand, self.operand.contracts_last
+        depth, rows = operand.depth - 1, operand.rows - 1
+        wide = WIDE - 1
+        value = p.wide(
+            operand,
+            batch,
+            f.imin(place, rows if last else rows - wide),
+            f.imin(k, depth - wide if last else depth),
+        )
+        if value is not None:
+            return f.select(f.cmp("slt", f.index(k), f.const(operand.depth)), value, f.const(0, FOUR))
         halves = []
         for number in range(WIDE):
-            at = k if not side.contracts_last else f.iadd(k, number)
-            here = place if side.contracts_last else f.iadd(place, number)
-            free = side.split(f, side.free, f.imin(here, total - 1))
-            contracted = side.split(f, side.contracted, f.imin(at, p.depth - 1))
-            bits = p.bits(side, batches, free, contracted)
-            exists = f.cmp("slt", f.index(at), f.const(p.depth))
+            at, row = (f.iadd(k, number), place) if last else (k, f.iadd(place, number))
+            bits = p.bits(operand, batch, f.imin(row, rows), f.imin(at, depth))
+            exists = f.cmp("slt", f.index(at), f.const(operand.depth))
             halves.append(f.cast("zext", f.select(exists, bits, f.const(0, I16)), I32))
         value = f.poison(FOUR)
-        for place_ in range(WIDE // 2):
-            low, high = halves[2 * place_ : 2 * place_ + 2]
-            value = f.insert(value, f.binary("or", low, f.binary("shl", high, f.const(16, I32))), place_)
+        for number in range(WIDE // 2):
+            low, high = halves[2 * number : 2 * number + 2]
+            value = f.insert(value, f.binary("or", low, f.binary("shl", high, f.const(16, I32))), number)
         return value
 
     def registers(
@@ -299,7 +272,7 @@ class _Tile:
             assert four[3] - four[0] == low + high
             mine = f.iadd(f.imul(f.irem(number, 2), low), f.imul(f.idiv(number, 2), high))
             at = f.iadd(begin, f.iadd(four[0], f.iadd(mine, f.imul(row, self.stride))))
-            turned = not self.side.contracts_last
+            turned = not self.operand.contracts_last
             if kernel.unit.architecture == f.architecture.name:
                 found += f.load_matrices(shared, at, 4, transposed=turned)
             else:

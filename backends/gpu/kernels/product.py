@@ -1,84 +1,186 @@
-"""A product of two tensors on its way to a kernel: operands by batch, free and contracted dimensions, whatever they are
-made of, and what becomes of the sums."""
+"""A product of two tensors on its way to a kernel: rows times columns, sums over so many products, in batches. Operands
+are evaluated where they are read, whatever they are made of; what becomes of a sum, an epilogue says."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
-from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.builder import I1, I32, Function, Index, Value, VectorType
 from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.elemental.convolution import input_index
 from stablehlo_py.codegen.index import (
     Affine,
     Delinearized,
+    Variable,
+    add,
     affine_of,
     delinearize,
     delinearized,
+    known_multiple,
     linear_index,
     same,
+    scalar,
+    scale,
 )
-from stablehlo_py.codegen.types import element, to_bits
-from stablehlo_py.dialect.types import shape
+from stablehlo_py.codegen.types import constant, element, select, to_bits
+from stablehlo_py.dialect.types import i64, i64s, shape
+from stablehlo_py.dialect.window import spatial_windows
 from stablehlo_py.mlir import ir
 
+WIDE = 8  # elements of 16 bits that are read at a time
+FOUR = VectorType(4, I32)  # their registers
+Indices = Mapping[int, Affine]  # by dimension
 
-@dataclass(frozen=True)
-class Side:
-    """An operand: its batch, free and contracted dimensions."""
 
-    value: ir.Value
-    batch: tuple[int, ...]
-    contracted: tuple[int, ...]
+class Operand(ABC):
+    """A tensor whose elements have a batch, a row (of the right operand: a column) and a place in the sums.
+
+    Attributes:
+        value: the tensor.
+        rows: how many rows (columns) a batch has; depth: how many products a sum.
+    """
+
+    def __init__(self, value: ir.Value, rows: int, depth: int) -> None:
+        self.value, self.rows, self.depth = value, rows, depth
+        self.sizes = [int(size) for size in shape(value)]
 
     @property
-    def sizes(self) -> list[int]:
-        return [int(size) for size in shape(self.value)]
+    @abstractmethod
+    def contracts(self) -> Sequence[int]:
+        """The dimensions along which sums go through consecutive products, the last one fastest."""
 
-    @property
-    def free(self) -> tuple[int, ...]:
-        return tuple(d for d in range(len(self.sizes)) if d not in self.batch + self.contracted)
-
-    def count(self, dimensions: Sequence[int]) -> int:
-        """Elements along some dimensions."""
-        return math.prod(self.sizes[d] for d in dimensions)
-
-    def split(self, f: Function, dimensions: Sequence[int], number: Index | Affine, lanes: int = 1) -> list[Affine]:
-        """Indices of these dimensions from their flat one."""
-        count = self.count(dimensions)
-        index = number if isinstance(number, Affine) else affine_of(number, count - 1)
-        return delinearize(f, ((count, index),), [self.sizes[d] for d in dimensions], lanes)
-
-    def place(self, batch: Sequence[Affine], free: Sequence[Affine], contracted: Sequence[Affine]) -> Delinearized:
-        """An element, by its indices."""
-        dimensions = (*self.batch, *self.free, *self.contracted)
-        indices = dict(zip(dimensions, (*batch, *free, *contracted), strict=True))
-        return delinearized(self.sizes, [indices[d] for d in range(len(self.sizes))])
+    @abstractmethod
+    def at(self, e: Elemental, batch: Index, row: Affine, k: Affine, lanes: int) -> tuple[Indices, Value | None]:
+        """Where an element is, and the condition that it is there (None: it always is; else the indices are safe all
+        the same, and it counts as zero). Row or product may go up from lane to lane."""
 
     @property
     def contracts_last(self) -> bool:
         """Whether neighbours in memory, as far as the shape says, are neighbours in the sum."""
         solid = [d for d, size in enumerate(self.sizes) if size > 1]
-        return bool(solid) and solid[-1] in self.contracted
+        return bool(solid) and solid[-1] in self.contracts
+
+    def place(self, indices: Indices) -> Delinearized:
+        """An element, by its indices."""
+        return delinearized(self.sizes, [indices[d] for d in range(len(self.sizes))])
 
 
-class Product:
+class Side(Operand):
+    """An operand of `hlo.dot`: its batch, free and contracted dimensions."""
+
+    def __init__(self, value: ir.Value, batch: tuple[int, ...], contracted: tuple[int, ...]) -> None:
+        sizes = [int(size) for size in shape(value)]
+        self.batch, self.contracted = batch, contracted
+        self.free = tuple(d for d in range(len(sizes)) if d not in batch + contracted)
+        rows, depth = (math.prod(sizes[d] for d in each) for each in (self.free, contracted))
+        super().__init__(value, rows, depth)
+
+    @property
+    def contracts(self) -> Sequence[int]:
+        return self.contracted
+
+    def at(self, e: Elemental, batch: Index, row: Affine, k: Affine, lanes: int) -> tuple[Indices, Value | None]:
+        batches = math.prod(self.sizes[d] for d in self.batch)
+        numbers = ((self.batch, affine_of(batch, batches - 1)), (self.free, row), (self.contracted, k))
+        found: dict[int, Affine] = {}
+        for dimensions, number in numbers:
+            found |= split(e.f, number, {d: self.sizes[d] for d in dimensions}, lanes)
+        return found, None
+
+
+class Patches(Operand):
+    """The input of `hlo.convolution`: a row is a pixel of the output, its products are the window's places, and at each
+    the features."""
+
+    def __init__(self, op: ir.OpView) -> None:
+        self.windows = spatial_windows(op)
+        self.inputs, self.outputs = i64s(op, "input_dims"), i64s(op, "output_dims")
+        self.kernel, result = shape(op.operands[1]), shape(op.results[0])
+        self.features = int(self.kernel[i64s(op, "kernel_dims")[0]])
+        self.feature_groups, self.batch_groups = i64(op, "feature_groups"), i64(op, "batch_groups")
+        self.pixels = {d: int(result[d]) for d in (self.outputs[0], *(window.output for window in self.windows))}
+        self.taps = [int(window.width) for window in self.windows]
+        super().__init__(op.operands[0], math.prod(self.pixels.values()), math.prod(self.taps) * self.features)
+
+    @property
+    def contracts(self) -> Sequence[int]:
+        return (self.inputs[1],)
+
+    def at(self, e: Elemental, batch: Index, row: Affine, k: Affine, lanes: int) -> tuple[Indices, Value | None]:
+        f = e.f
+        group = affine_of(batch, max(self.feature_groups, self.batch_groups) - 1)
+        pixel = split(f, row, self.pixels, lanes)
+        *taps, feature = split(f, k, dict(enumerate([*self.taps, self.features])), lanes).values()
+        if self.feature_groups > 1:
+            feature = add(f, feature, scale(f, group, self.features))
+        image = pixel[self.outputs[0]]
+        if self.batch_groups > 1:
+            image = add(f, image, scale(f, group, self.pixels[self.outputs[0]]))
+        found = {self.inputs[0]: image, self.inputs[1]: feature}
+        conditions: list[Value | bool | None] = []
+        for window, tap in zip(self.windows, taps, strict=True):
+            index, holds = input_index(e, window, pixel[window.output], tap)
+            found[window.input], inside, _ = e.clamped(index, window.size)
+            conditions += [holds, inside]
+        known = [f.const(each, I1) if isinstance(each, bool) else each for each in conditions]
+        asked = [each for each in known if each is not None and each.constant != 1]
+        return found, reduce(partial(f.binary, "and"), asked) if asked else None
+
+
+class Filters(Operand):
+    """The kernel of `hlo.convolution`: a column is a feature of the output."""
+
+    def __init__(self, op: ir.OpView) -> None:
+        self.windows, self.kernel_dims = spatial_windows(op), i64s(op, "kernel_dims")
+        sizes = shape(op.operands[1])
+        self.groups = max(i64(op, "feature_groups"), i64(op, "batch_groups"))
+        self.places = {d: int(sizes[d]) for d in (*(window.kernel for window in self.windows), self.kernel_dims[0])}
+        columns = int(sizes[self.kernel_dims[1]]) // self.groups
+        super().__init__(op.operands[1], columns, math.prod(self.places.values()))
+
+    @property
+    def contracts(self) -> Sequence[int]:
+        return tuple(self.places)
+
+    def at(self, e: Elemental, batch: Index, row: Affine, k: Affine, lanes: int) -> tuple[Indices, Value | None]:
+        f = e.f
+        found = split(f, k, self.places, lanes)
+        for window in self.windows:
+            if window.reversed:
+                found[window.kernel] = add(f, scale(f, found[window.kernel], -1), window.width - 1)
+        group = affine_of(batch, self.groups - 1)
+        return {**found, self.kernel_dims[1]: add(f, scale(f, group, self.rows), row)}, None
+
+
+def split(f: Function, number: Affine, sizes: Mapping[int, int], lanes: int = 1) -> dict[int, Affine]:
+    """The indices of some dimensions from their flat one."""
+    count = math.prod(sizes.values())
+    return dict(zip(sizes, delinearize(f, ((count, number),), list(sizes.values()), lanes), strict=True))
+
+
+class Product(ABC):
     """A product on its way to a kernel.
 
     Attributes:
+        a, b: the operands; result: of the op; of: its element type.
         batch, rows, columns, depth: how many there are of each.
     """
 
-    def __init__(self, fusion: Fusion, target: GpuTarget, op: ir.OpView, a: Side, b: Side) -> None:
-        self.fusion, self.target, self.result, self.a, self.b = fusion, target, op.results[0], a, b
-        self.of = element(op.results[0])
-        self.batch, self.rows, self.columns = a.count(a.batch), a.count(a.free), b.count(b.free)
-        self.depth = a.count(a.contracted)
+    def __init__(
+        self, fusion: Fusion, target: GpuTarget, result: ir.Value, operands: tuple[Operand, Operand], batch: int
+    ) -> None:
+        self.fusion, self.target, self.result = fusion, target, result
+        self.a, self.b = operands
+        self.of = element(result)
+        self.batch, self.rows, self.columns, self.depth = batch, self.a.rows, self.b.rows, self.a.depth
 
     def begin(self, threads: int) -> Function:
         """The kernel, and what evaluates values in it."""
@@ -86,27 +188,92 @@ class Product:
         self.e = Elemental(f, self.fusion, self.target, 1)
         return f
 
-    def element(self, side: Side, batch: list[Affine], free: list[Affine], contracted: list[Affine]) -> Value:
+    def element(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
         """An element of an operand, in the type of the sums."""
-        found = self.e.value(side.value, side.place(batch, free, contracted))
-        value = convert(self.e.f, element(side.value), self.of, found)
+        value = convert(self.e.f, element(operand.value), self.of, self._value(operand, batch, row, k))
         assert isinstance(value, Value)
         return value
 
-    def bits(self, side: Side, batch: list[Affine], free: list[Affine], contracted: list[Affine]) -> Value:
+    def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
         """The bits of an element of an operand."""
-        found = self.e.value(side.value, side.place(batch, free, contracted))
+        return to_bits(self.e.f, element(operand.value), self._value(operand, batch, row, k))
+
+    def _value(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
+        f = self.e.f
+        indices, condition = operand.at(
+            self.e, batch, affine_of(row, operand.rows - 1), affine_of(k, operand.depth - 1), 1
+        )
+        found = self.e.value(operand.value, operand.place(indices))
+        if condition is not None:
+            found = select(f, condition, found, constant(f, element(operand.value), 0.0))
         assert isinstance(found, Value)
-        return to_bits(self.e.f, element(side.value), found)
+        return found
+
+    def wide(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value | None:
+        """WIDE neighbours of 16 bits as they lie in memory; None: they do not lie there so, or are computed. Along
+        them, row or product is a multiple of WIDE; both are at most what lets them be inside."""
+        f, last = self.e.f, operand.contracts_last
+        if not self.e.is_stored(operand.value) or (operand.depth if last else operand.rows) % WIDE:
+            return None
+        places = []
+        for number, size, along in ((row, operand.rows, not last), (k, operand.depth, last)):
+            high, multiple = (size - WIDE, WIDE) if along else (size - 1, 1)
+            places.append(Affine(0, ((Variable(f.index(number), 0, high, multiple), 1),), int(along)))
+        indices, condition = operand.at(self.e, batch, places[0], places[1], WIDE)
+        offset = linear_index(f, operand.place(indices))
+        if not offset.contiguous or known_multiple(offset) % WIDE:
+            return None
+        start = scalar(f, Affine(offset.constant, offset.terms))
+        found = f.load(FOUR, self.e.base(operand.value), f.idiv(start, 2), align=16)
+        return found if condition is None else f.select(condition, found, f.const(0, FOUR))
+
+    @abstractmethod
+    def place_of(self, batch: Index, row: Index, column: Index) -> Delinearized:
+        """The element of the result."""
 
     def store(self, batch: Index, row: Index, column: Index, total: Value) -> None:
         """What becomes of a sum."""
-        f, a, b = self.e.f, self.a, self.b
-        place = delinearized(
-            [int(size) for size in shape(self.result)],
-            [*a.split(f, a.batch, batch), *a.split(f, a.free, row), *b.split(f, b.free, column)],
-        )
+        f, place = self.e.f, self.place_of(batch, row, column)
         here, sum_ = linear_index(f, place), arith.rounded(f, self.of, total)
         self.e.bind(self.result, lambda e, at: sum_ if same(f, linear_index(f, at), here) else None)
         self.e.write_outputs(self.fusion.outputs, place)
         self.e.bind(self.result, None)
+
+
+class DotProduct(Product):
+    """`hlo.dot`."""
+
+    def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
+        op = fusion.op("hlo.dot")
+        a, b = (
+            Side(value, i64s(op, f"{side}_batch"), i64s(op, f"{side}_contract"))
+            for value, side in zip(op.operands, ("lhs", "rhs"), strict=True)
+        )
+        super().__init__(fusion, target, op.results[0], (a, b), math.prod(a.sizes[d] for d in a.batch))
+
+    def place_of(self, batch: Index, row: Index, column: Index) -> Delinearized:
+        sizes = [int(size) for size in shape(self.result)]
+        parts = ((batch, self.batch), (row, self.rows), (column, self.columns))
+        flat = tuple((size, affine_of(number, size - 1)) for number, size in parts)
+        return delinearized(sizes, delinearize(self.e.f, flat, sizes, 1))
+
+
+class ConvolutionProduct(Product):
+    """`hlo.convolution` as a product of patches of its input and its kernel. The columns are the result's last
+    dimension: its pixels, where they are."""
+
+    def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
+        op = fusion.op("hlo.convolution")
+        patches, filters = Patches(op), Filters(op)
+        self.feature, self.pixels, rank = patches.outputs[1], patches.pixels, len(patches.outputs)
+        self.is_turned = self.feature != rank - 1
+        operands = (filters, patches) if self.is_turned else (patches, filters)
+        super().__init__(fusion, target, op.results[0], operands, filters.groups)
+
+    def place_of(self, batch: Index, row: Index, column: Index) -> Delinearized:
+        f, features = self.e.f, self.a.rows if self.is_turned else self.b.rows
+        pixel, feature = (column, row) if self.is_turned else (row, column)
+        indices = split(f, affine_of(pixel, math.prod(self.pixels.values()) - 1), self.pixels)
+        group = affine_of(batch, self.batch - 1)
+        indices[self.feature] = add(f, scale(f, group, features), affine_of(feature, features - 1))
+        return delinearized(shape(self.result), [indices[d] for d in range(len(indices))])

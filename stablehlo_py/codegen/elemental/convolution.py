@@ -45,7 +45,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         condition: Value | None = None
         outside = False
         for window, tap in zip(windows, taps, strict=True):
-            index, holds = _input_index(e, window, at[window.output], tap)
+            index, holds = input_index(e, window, at[window.output], tap)
             safe, inside, _ = e.clamped(index, window.size)
             left[window.input] = safe
             right[window.kernel] = add(f, scale(f, tap, -1), window.width - 1) if window.reversed else tap
@@ -69,7 +69,7 @@ def _convolution(e: Elemental, op: ir.OpView, place: Delinearized) -> Lanes:
         return arith.rounded(f, of, total)
 
 
-def _input_index(e: Elemental, window: Window, output: Affine, tap: Affine) -> tuple[Affine, Value | None]:
+def input_index(e: Elemental, window: Window, output: Affine, tap: Affine) -> tuple[Affine, Value | None]:
     """The input element under a kernel place, maybe outside; the condition that there is one between holes."""
     f = e.f
     moved = add(f, scale(f, output, window.stride), scale(f, tap, window.dilation))

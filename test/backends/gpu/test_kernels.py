@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -104,6 +105,39 @@ def test_products_of_few_rows(m: int, n: int, k: int) -> None:
     check(lambda a, b: jnp.exp(a @ b * 0.01), a, b, kind="dot")
     check(lambda a, b: a @ b.T, a, floats(n, k), kind="dot")
     check(lambda a, b: a @ b, a.astype("bfloat16"), b.astype("bfloat16"), kind="dot", tolerance=1e-2)
+
+
+CONVOLUTIONS = {
+    "strided": {"window_strides": (2, 1)},
+    "dilated": {"rhs_dilation": (2, 2), "padding": "VALID"},
+    "transposed": {"lhs_dilation": (2, 2), "padding": [(1, 1), (2, 0)]},
+    "groups": {"feature_group_count": 2},
+    "batch-groups": {"batch_group_count": 2},
+    "depthwise": {"feature_group_count": 32},
+}
+
+
+@pytest.mark.parametrize("layout", [("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")], ids=lambda each: each[0])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str, layout: tuple[str, str, str]) -> None:
+    options: dict[str, Any] = {"window_strides": (1, 1), "padding": "SAME"} | CONVOLUTIONS[name]
+    features = 32 // options.get("feature_group_count", 1)
+    sizes = {"N": 2, "C": 32, "H": 9, "W": 10}, {"O": 64, "I": features, "H": 3, "W": 3}
+    x, kernel = (floats(*(of[d] for d in dims)) for of, dims in zip(sizes, layout, strict=False))
+
+    def convolved(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        return jnp.tanh(lax.conv_general_dilated(x * 2, kernel, dimension_numbers=layout, **options) * 0.1)
+
+    check(convolved, x, kernel, kind="convolution")
+
+
+def test_gradients_of_convolutions() -> None:
+    """The kernel turned around, holes in the input, windows as large as the input."""
+
+    def loss(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        return (lax.conv(x, kernel, (2, 2), "SAME") ** 2).sum()
+
+    check(jax.grad(loss, (0, 1)), floats(2, 16, 9, 10), floats(32, 16, 3, 3), kind="convolution", tolerance=1e-4)
 
 
 def test_long_transforms() -> None:

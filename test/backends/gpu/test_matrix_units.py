@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.gpu.backend import OpenClBackend
@@ -82,6 +83,30 @@ def test_fused_products(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     queries, keys = floats(2, 40, 3, 32), floats(2, 40, 3, 32)
     check(monkeypatch, FEW, lambda q, k: jnp.einsum("bqhd,bkhd->bhqk", q, k), queries, keys)
+
+
+@pytest.mark.usefixtures("real_device")
+@pytest.mark.parametrize(
+    ("dimensions", "input_sizes", "kernel_sizes", "groups"),
+    [
+        (("NHWC", "HWIO", "NHWC"), (2, 9, 10, 32), (3, 3, 16, 64), 2),
+        (("NCHW", "OIHW", "NCHW"), (2, 12, 8, 8), (32, 12, 3, 3), 1),
+    ],
+)
+def test_convolutions(
+    monkeypatch: pytest.MonkeyPatch,
+    dimensions: tuple[str, str, str],
+    input_sizes: tuple[int, ...],
+    kernel_sizes: tuple[int, ...],
+    groups: int,
+) -> None:
+    def function(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        return lax.conv_general_dilated(
+            x, kernel, (2, 1), "SAME", dimension_numbers=dimensions, feature_group_count=groups,
+            preferred_element_type=jnp.float32,
+        )  # fmt: skip
+
+    check(monkeypatch, FEW, function, floats(*input_sizes), floats(*kernel_sizes))
 
 
 @pytest.mark.usefixtures("real_device")
