@@ -64,9 +64,10 @@ class GpuTarget(TargetDescription):
         """How many a launch takes at most."""
         return self._emitter.most_parameters
 
-    def emitter(self, threads: int = 0) -> GpuEmitter:
-        """What writes one function: a kernel with blocks of so many threads, or (0) a function that kernels call."""
-        return self._emitter(self, threads)
+    def emitter(self, threads: int = 0, blocks: int = 0) -> GpuEmitter:
+        """What writes one function: a kernel with so many blocks (0: not known) of so many threads, or (0) a function
+        that kernels call."""
+        return self._emitter(self, threads, blocks)
 
     def lanes(self, bits: int) -> int:
         """One."""

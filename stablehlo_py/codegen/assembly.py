@@ -169,7 +169,7 @@ class Assembly:
         names are the same: values that leave a loop, where the language lets them."""
         level = self.level
         return [
-            Value(value.ref, value.type, value.constant, min(value.level, level))
+            Value(value.ref, value.type, value.constant, min(value.level, level), value.bounds)
             if ref == value.ref
             else Value(ref, value.type, None, level)
             for ref, value in zip(refs, values, strict=True)
@@ -196,7 +196,10 @@ class Assembly:
         value = self._constants.get(key)
         if value is None:
             ref = self.emit.constant(bits, type_)
-            value = self._constants[key] = Value(ref, type_, number if type_.lanes == 1 else None)
+            known = number if type_.lanes == 1 else None
+            value = self._constants[key] = Value(ref, type_, known)
+            if isinstance(known, int):
+                value.bounds = (known, known)
         return value
 
     def const_lanes(self, numbers: Sequence[float], element: ScalarType) -> Value:

@@ -30,6 +30,7 @@ from stablehlo_py.codegen.values import (
     I32,
     I64,
     PTR,
+    Bounds,
     Index,
     ScalarType,
     Type,
@@ -98,9 +99,18 @@ class Function(Operations):
         enter = self.cmp("slt", self.index(low), self.index(high)) if guarded else None
         refs = self.emit.begin_loop(start, enter)
         with self._region(hoisted, conditional=guarded):
-            results = self._carried(body(*self._renamed(refs, start)))
+            number, *carried = self._renamed(refs, start)
+            number.bounds = self._trips(low, high)
+            results = self._carried(body(number, *carried))
             refs = self.emit.end_loop(self.index(step), self.index(high), results)
         return self._renamed(refs, results)
+
+    @staticmethod
+    def _trips(low: Index, high: Index) -> Bounds | None:
+        """Between which numbers the index of a loop is."""
+        ends = [each.bounds if isinstance(each, Value) else (each, each) for each in (low, high)]
+        first, last = (each if each is None or isinstance(each[0], int) else None for each in ends)
+        return None if first is None or last is None else (int(first[0]), int(last[1]) - 1)
 
     def while_(
         self,

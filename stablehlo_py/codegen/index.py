@@ -38,6 +38,10 @@ class Variable:
     high: IntLike
     multiple: IntLike = 1
 
+    def known(self, f: Function) -> Index:
+        """The value, with its bounds."""
+        return f.bounded(self.value, self.low, self.high)
+
 
 @dataclass(frozen=True)
 class Affine:
@@ -171,7 +175,7 @@ def scalar(f: Function, a: Affine) -> Index:
     """
     total: Index = 0
     for variable, coefficient in sorted(a.terms, key=lambda term: term[0].value.level):
-        total = f.iadd(total, f.imul(variable.value, coefficient))
+        total = f.iadd(total, f.imul(variable.known(f), coefficient))
     return f.iadd(total, a.constant)
 
 
@@ -206,7 +210,7 @@ def address(f: Function, base: Value, a: Affine, scalar_type: ScalarType, factor
     by_level: dict[int, Index] = {}
     for variable, coefficient in a.terms:
         level = variable.value.level
-        by_level[level] = f.iadd(by_level.get(level, 0), f.imul(variable.value, coefficient * factor))
+        by_level[level] = f.iadd(by_level.get(level, 0), f.imul(variable.known(f), coefficient * factor))
     for level in sorted(by_level):
         pointer = f.gep(pointer, by_level[level], scalar_type)
     return pointer, a.constant * factor

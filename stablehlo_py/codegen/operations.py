@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.codegen.assembly import Assembly
+from stablehlo_py.codegen.bounds import bounds_of, fits
 from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.values import (
     F32,
@@ -23,7 +24,7 @@ from stablehlo_py.codegen.values import (
     pointer,
     vector,
 )
-from stablehlo_py.dialect.symint import IntLike, maximum, minimum
+from stablehlo_py.dialect.symint import IntLike, is_known, maximum, minimum
 
 
 class Operations(Assembly):
@@ -97,21 +98,53 @@ class Operations(Assembly):
         return value.constant if known else value  # type: ignore[union-attr, return-value]
 
     def _index_op(self, name: str, a: Index, b: Index, *, no_wrap: bool = False) -> Value:
-        left, right = self.index(a), self.index(b)
-        key, level = (name, left.ref, right.ref), max(left.level, right.level)
-        known = self.recall(key)
-        if known is not None:
-            return known
-        with self.at_level(level):
-            return self.remember(key, self._value(self.emit.binary(name, left, right, no_wrap=no_wrap), left.type))
+        def write(left: Value, right: Value, is_short: bool) -> str:
+            return self.emit.binary(name, left, right, no_wrap=no_wrap and not is_short)
+
+        return self._bounded_op(name, self.index(a), self.index(b), write)
 
     def _call_index(self, name: str, exact: Callable[[IntLike, IntLike], IntLike], a: Index, b: Index) -> Index:
         a, b = self._folded(a), self._folded(b)
         if not isinstance(a, Value) and not isinstance(b, Value):
             return exact(a, b)
-        left, right = self.index(a), self.index(b)
+
+        def write(left: Value, right: Value, is_short: bool) -> str:
+            return self.emit.intrinsic(name, (left, right), I32 if is_short else I64)
+
+        return self._bounded_op(name, self.index(a), self.index(b), write)
+
+    def _bounded_op(self, name: str, left: Value, right: Value, write: Callable[[Value, Value, bool], str]) -> Value:
+        """An operation on indices, in fewer bits where its operands and its result are known to fit. Then it has no
+        promise not to overflow: what is computed for elements that are not there may be out of bounds."""
         key, level = (name, left.ref, right.ref), max(left.level, right.level)
-        return self._pure(key, I64, level, self.emit.intrinsic, name, (left, right), I64)
+        known = self.recall(key)
+        if known is not None:
+            return known
+        bounds = bounds_of(name, left.bounds, right.bounds) if self.emit.index_bits < 64 else None
+        is_short = bounds is not None and all(fits(each, 32) for each in (left.bounds, right.bounds, bounds))
+        with self.at_level(level):
+            if is_short:
+                narrow = self._value(write(self._short(left), self._short(right), True), I32)
+                result = self.cast("sext", narrow, I64)
+                self.remember(("short", result.ref), narrow)
+            else:
+                result = self._value(write(left, right, False), left.type)
+            result.bounds = bounds
+            return self.remember(key, result)
+
+    def _short(self, a: Value) -> Value:
+        """An index that fits in 32 bits."""
+        if isinstance(a.constant, int):
+            return self.const(a.constant, I32)
+        return self._pure(("short", a.ref), I32, a.level, self.emit.cast, "trunc", a, I32)
+
+    def bounded(self, a: Index, low: IntLike, high: IntLike) -> Index:
+        """An index that is known to be between two numbers."""
+        if not isinstance(a, Value) or self.emit.index_bits == 64 or not is_known(low, high):
+            return a
+        if a.bounds is not None:
+            low, high = max(low, a.bounds[0]), min(high, a.bounds[1])
+        return Value(a.ref, a.type, a.constant, a.level, (int(low), int(high)))
 
     # --- arithmetic on any type --------------------------------------------------------------------------------------
 
@@ -331,11 +364,17 @@ class Operations(Assembly):
 
     def thread_number(self, axis: int = 0) -> Value:
         """Which thread of its block runs, along an axis: i64."""
-        return self._value(self.emit.thread_number(axis), I64)
+        return self._numbered(("thread", axis), self.emit.thread_number, axis, self.emit.threads)
 
     def block_number(self, axis: int = 0) -> Value:
         """Which block the thread belongs to, along an axis: i64."""
-        return self._value(self.emit.block_number(axis), I64)
+        return self._numbered(("block", axis), self.emit.block_number, axis, self.emit.blocks)
+
+    def _numbered(self, key: tuple[object, ...], write: Callable[[int], str], axis: int, count: int) -> Value:
+        found = self._pure(key, I64, 0, write, axis)
+        if count:
+            found.bounds = (0, count - 1 if axis == 0 else 0)
+        return found
 
     def block_size(self, axis: int = 0) -> Value:
         """How many threads a block has along an axis: i64."""

@@ -89,17 +89,28 @@ def vector(lanes: int, element: ScalarType) -> Type:
     return element if lanes == 1 else VectorType(lanes, element)
 
 
+Bounds: TypeAlias = tuple[int, int]
+
+
 class Value:
     """An SSA value: its name in the text, its type, and the level of the region that defines it (0: the function's
-    body)."""
+    body). Of an index it may be known between which numbers it is."""
 
-    __slots__ = ("constant", "level", "ref", "type")
+    __slots__ = ("bounds", "constant", "level", "ref", "type")
 
-    def __init__(self, ref: str, type_: Type, constant: IntLike | float | None = None, level: int = 0) -> None:
+    def __init__(
+        self,
+        ref: str,
+        type_: Type,
+        constant: IntLike | float | None = None,
+        level: int = 0,
+        bounds: Bounds | None = None,
+    ) -> None:
         self.ref = ref
         self.type = type_
         self.constant = constant
         self.level = level
+        self.bounds = bounds
 
     def __repr__(self) -> str:
         return f"{self.ref}: {self.type}"

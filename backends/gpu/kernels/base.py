@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import PTR, Function, Value
-from stablehlo_py.codegen.emitters.gpu import GpuEmitter
 from stablehlo_py.mlir import ir
 
 
@@ -36,12 +35,12 @@ class GpuKernel:
     pointers: int = 0
 
     @classmethod
-    def of(cls, launches: Sequence[tuple[Function, int]], *, scratch_bytes: int = 0) -> GpuKernel:
-        """Of finished kernels, each with its number of blocks."""
+    def of(cls, *kernels: Function, scratch_bytes: int = 0) -> GpuKernel:
+        """Of finished kernels."""
         return cls(
-            tuple(Launch(f.name, blocks, threads_of(f)) for f, blocks in launches),
-            {f.name: f.text() for f, _ in launches},
-            {name: text for f, _ in launches for name, text in f.externals.items()},
+            tuple(Launch(f.name, f.emit.blocks, f.emit.threads) for f in kernels),
+            {f.name: f.text() for f in kernels},
+            {name: text for f in kernels for name, text in f.externals.items()},
             scratch_bytes=scratch_bytes,
         )
 
@@ -69,24 +68,17 @@ def kernel_name(symbol: str) -> str:
     return symbol.replace(".", "_")
 
 
-def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, threads: int) -> Function:
-    """A kernel with the signature of all: in0.., out0.., scratch. No pointer promises that others point elsewhere where
-    an output lies over an input."""
+def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, blocks: int, threads: int) -> Function:
+    """A kernel of so many blocks of threads, with the signature of all: in0.., out0.., scratch. No pointer promises
+    that others point elsewhere where an output lies over an input."""
     pointers = pointers_of(fusion)
     parameters = [(pointer, PTR) for pointer in pointers]
-    return Function(
-        kernel_name(symbol), parameters, target.emitter(threads), noalias=() if fusion.aliased else pointers
-    )
-
-
-def threads_of(f: Function) -> int:
-    """Threads of a block of a kernel."""
-    assert isinstance(f.emit, GpuEmitter)
-    return f.emit.threads
+    noalias = () if fusion.aliased else pointers
+    return Function(kernel_name(symbol), parameters, target.emitter(threads, blocks), noalias=noalias)
 
 
 def global_number(f: Function) -> Value:
     """The number of the thread that runs, among those of all blocks: i64."""
-    number = f.iadd(f.imul(f.block_number(), threads_of(f)), f.thread_number())
+    number = f.iadd(f.imul(f.block_number(), f.emit.threads), f.thread_number())
     assert isinstance(number, Value)
     return number

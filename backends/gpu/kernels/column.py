@@ -70,7 +70,7 @@ class _Column:
 
     def emit(self) -> GpuKernel:
         """One kernel, or two."""
-        f = kernel_function(self.fusion, self.target, self.fusion.name, self.threads)
+        f = kernel_function(self.fusion, self.target, self.fusion.name, self.blocks * self.chunks, self.threads)
         e = Elemental(f, self.fusion, self.target, 1)
         block = f.irem(f.block_number(), self.blocks)
         x = f.irem(f.thread_number(), self.width)
@@ -83,7 +83,7 @@ class _Column:
         if self.chunks == 1:
             f.if_(mine, lambda: self._finish(e, safe, totals))
             f.ret()
-            return GpuKernel.of([(f, self.blocks)])
+            return GpuKernel.of(f)
         at = f.iadd(f.imul(chunk, self.count), safe)
 
         def keep() -> None:
@@ -92,8 +92,7 @@ class _Column:
 
         f.if_(mine, keep)
         f.ret()
-        launches = [(f, self.blocks * self.chunks), self._second()]
-        return GpuKernel.of(launches, scratch_bytes=sum(self._partial_bytes))
+        return GpuKernel.of(f, self._second(), scratch_bytes=sum(self._partial_bytes))
 
     def _swept(self, e: Elemental, column: Index, chunk: Index) -> list[Lanes]:
         """The accumulators of a thread."""
@@ -141,9 +140,10 @@ class _Column:
         sizes, count = self._partial_bytes, self.chunks * self.count
         return [Accumulators.scratch(f, of, count, sum(sizes[:number])) for number, of in enumerate(self.of)]
 
-    def _second(self) -> tuple[Function, int]:
+    def _second(self) -> Function:
         """A thread for each result."""
-        f = kernel_function(self.fusion, self.target, f"{self.fusion.name}.combine", self.target.block)
+        blocks, threads = -(-self.count // self.target.block), self.target.block
+        f = kernel_function(self.fusion, self.target, f"{self.fusion.name}.combine", blocks, threads)
         e = Elemental(f, self.fusion, self.target, 1)
         places = self._partials(f)
 
@@ -160,4 +160,4 @@ class _Column:
         number = global_number(f)
         f.if_(f.cmp("slt", number, f.const(self.count)), lambda: one(number))
         f.ret()
-        return f, -(-self.count // self.target.block)
+        return f

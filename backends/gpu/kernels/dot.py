@@ -61,7 +61,8 @@ class _Summed:
     def emit(self) -> GpuKernel:
         """Its one kernel."""
         p = self.p
-        f, results = p.begin(self.threads), p.batch * p.rows * p.columns
+        results = p.batch * p.rows * p.columns
+        f = p.begin(-(-results // self.width), self.threads)
         number = f.iadd(f.imul(f.block_number(), self.width), f.irem(f.thread_number(), self.width))
         safe = f.imin(number, results - 1)  # threads behind the last result compute it once more
         batch, inside = f.idiv(safe, p.rows * p.columns), f.irem(safe, p.rows * p.columns)
@@ -79,7 +80,7 @@ class _Summed:
         exists = f.binary("and", one, f.cmp("slt", f.index(number), f.const(results)))
         f.if_(exists, lambda: p.store(batch, row, column, combined))
         f.ret()
-        return GpuKernel.of([(f, -(-results // self.width))])
+        return GpuKernel.of(f)
 
 
 class _Tiled:
@@ -90,8 +91,9 @@ class _Tiled:
 
     def emit(self) -> GpuKernel:
         """Its one kernel."""
-        p, f = self.p, self.p.begin(SIDE * SIDE)
+        p = self.p
         across, down = -(-p.columns // self.tile), -(-p.rows // self.tile)
+        f = p.begin(p.batch * across * down, SIDE * SIDE)
         batch, tile = f.idiv(f.block_number(), across * down), f.irem(f.block_number(), across * down)
         row, column = f.imul(f.idiv(tile, across), self.tile), f.imul(f.irem(tile, across), self.tile)
         x, y = f.irem(f.thread_number(), SIDE), f.idiv(f.thread_number(), SIDE)
@@ -137,7 +139,7 @@ class _Tiled:
 
             f.if_(exists, put)
         f.ret()
-        return GpuKernel.of([(f, p.batch * across * down)])
+        return GpuKernel.of(f)
 
     def _filler(
         self, f: Function, operand: Operand, shared: Value, stride: int, batch: Index, first: Index

@@ -19,8 +19,8 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     count = int(num_elements(fusion.outputs[0]))
     if count == 0:
         return GpuKernel((), {})
-    f = kernel_function(fusion, target, fusion.name, target.block)
     blocks = min(-(-count // target.block), target.resident // target.block)
+    f = kernel_function(fusion, target, fusion.name, blocks, target.block)
     e = Elemental(f, fusion, target, 1)
 
     def element(number: Value) -> None:
@@ -28,4 +28,4 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
 
     f.loop(global_number(f), count, blocks * target.block, element)
     f.ret()
-    return GpuKernel.of([(f, blocks)])
+    return GpuKernel.of(f)

@@ -62,7 +62,7 @@ class MatrixProduct:
     def emit(self) -> GpuKernel:
         """Its one kernel."""
         p, unit, tiling = self.p, self.unit, self.tiling
-        f = p.begin(self.threads)
+        f = p.begin(self._blocks(tiling), self.threads)
         rows, columns = tiling.sizes
         across, down = -(-p.columns // columns), -(-p.rows // rows)
         batch, tile = f.idiv(f.block_number(), across * down), f.irem(f.block_number(), across * down)
@@ -109,7 +109,7 @@ class MatrixProduct:
             f, shared, f.imul(subgroup, staged), totals, batch, (f.iadd(row, own_row), f.iadd(column, own_column))
         )
         f.ret()
-        return GpuKernel.of([(f, self._blocks(tiling))])
+        return GpuKernel.of(f)
 
     def _multiplied(
         self, f: Function, left: Sequence[Sequence[Value]], right: Sequence[Sequence[Value]], sums: Sequence[Value]

@@ -182,9 +182,9 @@ class Product(ABC):
         self.of = element(result)
         self.batch, self.rows, self.columns, self.depth = batch, self.a.rows, self.b.rows, self.a.depth
 
-    def begin(self, threads: int) -> Function:
+    def begin(self, blocks: int, threads: int) -> Function:
         """The kernel, and what evaluates values in it."""
-        f = kernel_function(self.fusion, self.target, self.fusion.name, threads)
+        f = kernel_function(self.fusion, self.target, self.fusion.name, blocks, threads)
         self.e = Elemental(f, self.fusion, self.target, 1)
         return f
 

@@ -54,10 +54,10 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     if is_long and all(num_elements(value) == rows for value in fusion.outputs):
         return column.emit(fusion, target)
     threads = min(MOST_THREADS, max(target.subgroup, 1 << (columns - 1).bit_length()))
-    f = kernel_function(fusion, target, fusion.name, threads)
+    f = kernel_function(fusion, target, fusion.name, rows, threads)
     _emit_row(f, fusion, target, (rows, columns), levels, threads)
     f.ret()
-    return GpuKernel.of([(f, rows)])
+    return GpuKernel.of(f)
 
 
 def _emit_row(

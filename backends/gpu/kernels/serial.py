@@ -90,7 +90,7 @@ def _threads(iterations: int, private: int, target: GpuTarget) -> int:
 def _wrapper(phase: Phase, pointers: list[str], shared: int, private: int, threads: int, target: GpuTarget) -> Function:
     """The kernel that runs a phase."""
     parameters = [(pointer, PTR) for pointer in pointers]
-    f = Function(kernel_name(f"{phase.symbol}.kernel"), parameters, target.emitter(THREADS))
+    f = Function(kernel_name(f"{phase.symbol}.kernel"), parameters, target.emitter(THREADS, threads // THREADS))
     number = global_number(f)
     own = f.gep(f.scratch, f.iadd(f.imul(number, private), shared), I8)
     operands = [f.parameters[pointer] for pointer in pointers[:-1]]

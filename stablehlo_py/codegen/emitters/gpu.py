@@ -48,6 +48,7 @@ class GpuEmitter(LlvmEmitter):
 
     Args:
         threads: how many a block has, of a kernel; 0: the function is called by one.
+        blocks: how many a launch has; 0: it is not known.
 
     Attributes:
         generic, private: numbers of these address spaces.
@@ -60,12 +61,13 @@ class GpuEmitter(LlvmEmitter):
     generic = private = 0
     kernel_convention = function_attributes = ""
     most_parameters = 512  # 4 KB: what all drivers of CUDA take
+    index_bits = 32  # of 64 bits, a sum takes two instructions, a product four, a division by a number 20
     spelled: Mapping[str, str] = {}
     table_linkage, table_space = "internal", GLOBAL
 
-    def __init__(self, target: TargetDescription | None = None, threads: int = 0) -> None:
+    def __init__(self, target: TargetDescription | None = None, threads: int = 0, blocks: int = 0) -> None:
         super().__init__(target)
-        self.threads = threads
+        self.threads, self.blocks = threads, blocks
         self._shared: list[tuple[str, int, ScalarType, int]] = []  # name, number and type of elements, alignment
 
     def __init_subclass__(cls) -> None:
