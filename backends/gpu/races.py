@@ -74,9 +74,9 @@ class CheckedTarget(GpuTarget):
         """Of a device of OpenCL."""
         return cls(**{each.name: getattr(target, each.name) for each in fields(target)}, checks=checks)
 
-    def emitter(self, threads: int = 0) -> GpuEmitter:
+    def emitter(self, threads: int = 0, blocks: int = 0) -> GpuEmitter:
         """As `GpuTarget.emitter`."""
-        return RaceCheckEmitter(self, threads, self.checks)
+        return RaceCheckEmitter(self, threads, blocks, self.checks)
 
 
 class RaceCheckBackend(OpenClBackend):

@@ -279,13 +279,23 @@ def widen_mask(f: Function, mask: Value, parts: int) -> Value:
     return f.shuffle(mask, mask, [lane // parts for lane in range(parts * mask.type.lanes)]) if parts > 1 else mask
 
 
-def load(f: Function, of: Element, base: Value, offset: Index, lanes: int = 1, mask: Value | None = None) -> Lanes:
-    """Lanes from consecutive elements at base + offset elements. Masked-off lanes are zero and touch no memory."""
+def load(
+    f: Function,
+    of: Element,
+    base: Value,
+    offset: Index,
+    lanes: int = 1,
+    mask: Value | None = None,
+    *,
+    align: int | None = None,
+) -> Lanes:
+    """Lanes from consecutive elements at base + offset elements. Masked-off lanes are zero and touch no memory. The
+    alignment, in bytes, is that of an element unless it is given."""
     if of.is_complex:
         return _load_complex(f, of, base, offset, lanes, mask)
     type_ = vector(lanes, of.storage)
     if mask is None:
-        return _decoded(f, of, f.load(type_, base, offset))
+        return _decoded(f, of, f.load(type_, base, offset, align=align))
     if not isinstance(type_, VectorType):
         raise ValueError("a masked load needs a vector: clamp the offset of a scalar instead")
     return _decoded(f, of, f.masked_load(type_, base, offset, mask, f.const(0, type_)))

@@ -13,8 +13,10 @@ NAME = "shlo_addresses"
 def emit(target: GpuTarget) -> GpuKernel:
     """shlo_addresses(table, address0, address1 ...): as many as a launch takes, one after another into a table."""
     addresses = [f"address{number}" for number in range(target.parameters - 1)]
-    f = Function(NAME, [("table", PTR), *((address, PTR) for address in addresses)], target.emitter(threads=1))
+    f = Function(
+        NAME, [("table", PTR), *((address, PTR) for address in addresses)], target.emitter(threads=1, blocks=1)
+    )
     for number, address in enumerate(addresses):
         f.store(f.cast("ptrtoint", f.parameters[address], I64), f.table, number)
     f.ret()
-    return GpuKernel.of([(f, 1)])
+    return GpuKernel.of(f)

@@ -1,7 +1,9 @@
-"""Elementwise and shape work: a thread computes an element of each output, and goes on by as many as there are threads.
+"""Elementwise and shape work: a thread computes some neighbouring elements of each output, and goes on by as many as
+all threads have computed.
 
-Neighbours read and write neighbouring elements. The number of an element is split into indices only where an operand
-needs them."""
+Neighbours read and write neighbouring elements. Where every element reads what lies beside what its neighbour reads, a
+thread takes as many as 16 bytes hold: LLVM joins the accesses. The number of an element is split into indices only
+where an operand needs them."""
 
 from __future__ import annotations
 
@@ -10,8 +12,12 @@ from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, ker
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Variable
+from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, Variable, known_multiple
+from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements
+
+MOST_BYTES = 16  # of an access
+MOST_ELEMENTS, MOST_OPS = 8, 64  # of a thread, before it goes on; ops of all of them
 
 
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
@@ -19,13 +25,42 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     count = int(num_elements(fusion.outputs[0]))
     if count == 0:
         return GpuKernel((), {})
-    blocks = min(-(-count // target.block), target.resident // target.block)
+    wide = _neighbours(fusion, target, count)
+    trips = count // wide
+    blocks = min(-(-trips // target.block), target.resident // target.block)
     f = kernel_function(fusion, target, fusion.name, blocks, target.block)
     e = Elemental(f, fusion, target, 1)
 
-    def element(number: Value) -> None:
-        e.write_outputs(fusion.outputs, ((count, Affine(0, ((Variable(number, 0, count - 1), 1),))),))
+    def elements(number: Value) -> None:
+        places = [_place(number, count, wide, part) for part in range(wide)]
+        found = [[e.at(value, place) for value in fusion.outputs] for place in places]
+        # All reads come first: an output may lie over an input.
+        for position, value in enumerate(fusion.outputs):
+            for place, results in zip(places, found, strict=True):
+                e.write(element(value), f.parameters[f"out{position}"], place, results[position])
 
-    f.loop(global_number(f), count, blocks * target.block, element)
+    f.loop(global_number(f), trips, blocks * target.block, elements)
     f.ret()
     return GpuKernel.of(f)
+
+
+def _place(number: Value, count: int, wide: int, part: int, lane: int = 0) -> Delinearized:
+    """An element of those that a thread computes."""
+    return ((count, Affine(part, ((Variable(number, 0, count // wide - 1), wide),), lane)),)
+
+
+def _neighbours(fusion: Fusion, target: GpuTarget, count: int) -> int:
+    """How many elements a thread computes at once: a power of two that divides their number."""
+    of = [element(value) for value in (*fusion.inputs, *fusion.outputs)]
+    wide = min(MOST_ELEMENTS, MOST_BYTES // max(each.bytes for each in of))
+    while wide > 1 and (count % wide or len(fusion.ops) * wide > MOST_OPS):
+        wide //= 2
+    if wide <= 1 or count // wide < target.resident // MOST_ELEMENTS:
+        return 1
+    dry = DryRun()
+    e = Elemental(dry, fusion, target, wide)
+    place = _place(dry.unknown(dry.index(0).type), count, wide, 0, lane=1)
+    for value in fusion.outputs:
+        e.value(value, place)
+    joined = (offset.uniform or (offset.contiguous and known_multiple(offset) % wide == 0) for _, offset in dry.loads)
+    return wide if all(joined) else 1

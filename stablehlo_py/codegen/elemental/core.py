@@ -14,6 +14,7 @@ Values can be overridden (`bind`): results of reductions and contractions, rows 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -224,7 +225,7 @@ class Elemental:
             # The predicate may be off: stay inside the tensor.
             return load(f, of, base, f.imax(f.imin(scalar(f, offset), count - 1), 0))
         pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
-        return load(f, of, pointer, rest // 2 if of.is_complex else rest)
+        return load(f, of, pointer, rest // 2 if of.is_complex else rest, align=self._alignment(of, offset))
 
     def _read_run(self, of: Element, base: Value, offset: Affine) -> Lanes:
         f, lanes = self.f, self.lanes
@@ -237,6 +238,13 @@ class Elemental:
         pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
         result = load(f, of, pointer, rest // 2 if of.is_complex else rest, lanes, mask)
         return each(lambda part: f.shuffle(part, part, turned), result) if backwards else result
+
+    def _alignment(self, of: Element, offset: Affine) -> int | None:
+        """Bytes to which an element of an array is known to be aligned, where the target wants to know."""
+        whole = self.f.emit.array_alignment
+        if not whole or of.is_complex:
+            return None
+        return max(of.bytes, math.gcd(known_multiple(offset) * of.bytes, whole))
 
     def write(
         self,
@@ -256,7 +264,7 @@ class Elemental:
             return
         pointer, rest = address(f, base, offset, of.storage, 2 if of.is_complex else 1)
         rest = rest // 2 if of.is_complex else rest
-        align = self.target.vector_bits // 8 if nontemporal else None
+        align = self.target.vector_bits // 8 if nontemporal else self._alignment(of, offset)
         store(f, of, value, pointer, rest, mask, nontemporal=nontemporal, align=align)
 
     def write_outputs(

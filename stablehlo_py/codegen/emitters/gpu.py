@@ -34,6 +34,7 @@ from stablehlo_py.codegen.values import (
 
 LONGEST_ROW = 1 << 14  # numbers of a table that are one constant of SPIR-V
 SUBGROUP = 32  # threads of a subgroup of OpenCL, where a kernel uses them
+ALIGNMENT = 16  # bytes to which the buffers of kernels are aligned: what a thread can access at once
 GLOBAL, SHARED = 1, 3  # numbers of address spaces, the same on all machines
 _OF_PREDICATES = {"umax": "or", "umin": "and", "smax": "and", "smin": "or"}  # true is -1 where it has a sign
 _MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
@@ -68,6 +69,7 @@ class GpuEmitter(LlvmEmitter):
     def __init__(self, target: TargetDescription | None = None, threads: int = 0, blocks: int = 0) -> None:
         super().__init__(target)
         self.threads, self.blocks = threads, blocks
+        self.array_alignment = ALIGNMENT if threads else 0  # pointers of functions may point into arrays
         self._shared: list[tuple[str, int, ScalarType, int]] = []  # name, number and type of elements, alignment
 
     def __init_subclass__(cls) -> None:
@@ -102,7 +104,9 @@ class GpuEmitter(LlvmEmitter):
             if self.threads and value.type == PTR and self.generic != GLOBAL:
                 casts.append(self._cast_space(ref, f"{ref}.global", GLOBAL, self.generic))
                 ref, type_ = f"{ref}.global", _pointer(GLOBAL)
-            arguments.append(f"{ref}: {type_}" + (" {llvm.noalias}" if parameter in noalias else ""))
+            said = [f"llvm.align = {self.array_alignment} : i64"] if self.threads and value.type == PTR else []
+            said += ["llvm.noalias"] if parameter in noalias else []
+            arguments.append(f"{ref}: {type_}" + (f" {{{', '.join(said)}}}" if said else ""))
         arguments = [f"%addresses: {_pointer(GLOBAL)}"] if through_table else arguments
         returns = f" -> {self.types[result.text]}" if result else ""
         linkage = "" if self.threads else "internal "

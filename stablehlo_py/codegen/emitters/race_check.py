@@ -78,10 +78,10 @@ class RaceCheckEmitter(SpirvEmitter):
         InternalError: blocks have more threads than are told apart; when it is used, by what cannot be checked.
     """
 
-    def __init__(self, target: TargetDescription, threads: int, checks: RaceChecks) -> None:
+    def __init__(self, target: TargetDescription, threads: int, blocks: int, checks: RaceChecks) -> None:
         if threads >= _MANY:
             raise InternalError(f"races are found among {_MANY - 1} threads of a block, and there are {threads}")
-        super().__init__(target, threads)
+        super().__init__(target, threads, blocks)
         self._checks = checks
         self._sites: dict[str, int] = {}
         self._arrays: dict[str, str] = {}  # what pointers point into, as far as that is known

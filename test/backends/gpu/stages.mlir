@@ -4,22 +4,25 @@
 // RUN: shlo-opt --target=opencl --compile-to=kernels --split-input-file %s | filecheck %s --check-prefix=KERNELS
 // RUN: shlo-opt --target=opencl --compile-to=llvm --split-input-file %s | filecheck %s --check-prefix=LLVM
 
-// A thread computes every 1024th element.
+// A thread computes every 1024th element, by numbers of 32 bits: they are known to fit.
 // FUSED: hlo.fusion = "loop"
 // KERNELS-DAG: llvm.func spir_funccc @_Z12get_group_idj(i32) -> i64 attributes {convergent, no_unwind}
 // KERNELS-DAG: llvm.func spir_funccc @_Z12get_local_idj(i32) -> i64 attributes {convergent, no_unwind}
-// KERNELS: llvm.func spir_kernelcc @fusion_0(%in0.global: !llvm.ptr<1> {llvm.noalias}, %in1.global: !llvm.ptr<1> {llvm.noalias}, %out0.global: !llvm.ptr<1> {llvm.noalias}, %scratch.global: !llvm.ptr<1> {llvm.noalias}) attributes {reqd_work_group_size = array<i32: 256, 1, 1>}
+// KERNELS: llvm.func spir_kernelcc @fusion_0(%in0.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %in1.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %out0.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %scratch.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}) attributes {reqd_work_group_size = array<i32: 256, 1, 1>}
 // KERNELS-NEXT: %in0 = llvm.addrspacecast %in0.global : !llvm.ptr<1> to !llvm.ptr<4>
 // KERNELS: [[BLOCK:%[0-9]+]] = llvm.call spir_funccc @_Z12get_group_idj
-// KERNELS: [[FIRST:%[0-9]+]] = llvm.mul [[BLOCK]], %{{c[0-9]+}} overflow<nsw> : i64
+// KERNELS: [[NUMBER:%[0-9]+]] = llvm.trunc [[BLOCK]] : i64 to i32
+// KERNELS: [[FIRST:%[0-9]+]] = llvm.mul [[NUMBER]], %{{c[0-9]+}} : i32
 // KERNELS: [[THREAD:%[0-9]+]] = llvm.call spir_funccc @_Z12get_local_idj
-// KERNELS: [[ELEMENT:%[0-9]+]] = llvm.add [[FIRST]], [[THREAD]] overflow<nsw> : i64
-// KERNELS: llvm.icmp "slt" [[ELEMENT]]
+// KERNELS: [[PLACE:%[0-9]+]] = llvm.trunc [[THREAD]] : i64 to i32
+// KERNELS: [[ELEMENT:%[0-9]+]] = llvm.add [[FIRST]], [[PLACE]] : i32
+// KERNELS: [[WIDE:%[0-9]+]] = llvm.sext [[ELEMENT]] : i32 to i64
+// KERNELS: llvm.icmp "slt" [[WIDE]]
 // KERNELS: llvm.load {{.*}} : !llvm.ptr<4> -> f32
 // KERNELS-NOT: @_Z7barrierj
 // KERNELS: llvm.store {{.*}} : f32, !llvm.ptr<4>
 // LLVM: target triple = "spirv64-unknown-unknown"
-// LLVM: define spir_kernel void @fusion_0(ptr addrspace(1) noalias %0, {{.*}}) !reqd_work_group_size
+// LLVM: define spir_kernel void @fusion_0(ptr addrspace(1) noalias align 16 %0, {{.*}}) !reqd_work_group_size
 // LLVM: fadd float
 // LLVM: store float {{.*}}, ptr addrspace(4)
 func.func @main(%x: tensor<1000xf32>, %y: tensor<1000xf32>) -> tensor<1000xf32> {
@@ -79,7 +82,7 @@ func.func @main(%x: tensor<64x50xi32>) -> tensor<64x50xi32> {
 // SCHEDULED: func.func private @fusion_2({{.*}}hlo.fusion = "loop", hlo.inplace = array<i64: 0, 0>
 // KERNELS-DAG: llvm.func spir_kernelcc @fusion_0(
 // KERNELS-DAG: llvm.func spir_kernelcc @fusion_1(
-// KERNELS-DAG: llvm.func spir_kernelcc @fusion_2(%in0.global: !llvm.ptr<1>, %out0.global: !llvm.ptr<1>, %scratch.global: !llvm.ptr<1>)
+// KERNELS-DAG: llvm.func spir_kernelcc @fusion_2(%in0.global: !llvm.ptr<1> {llvm.align = 16 : i64}, %out0.global: !llvm.ptr<1> {llvm.align = 16 : i64}, %scratch.global: !llvm.ptr<1> {llvm.align = 16 : i64})
 func.func @main(%x: tensor<1000xf32>, %n: tensor<i32>) -> tensor<1000xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -1,0 +1,61 @@
+"""How wide the accesses to memory of elementwise kernels are, in machine code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.backends.common.llvm_ir import llvm_ir
+from stablehlo_py.backends.gpu.compile import _kernels, _text
+from stablehlo_py.backends.gpu.machine_code import assembly
+from stablehlo_py.backends.gpu.target import GFX942, SM_90, GpuTarget
+from stablehlo_py.compiler import run_stages
+
+SIZES = (1024, 4096)
+
+
+def code(target: GpuTarget, function: Callable[..., object], *dtypes: str, sizes: tuple[int, ...] = SIZES) -> str:
+    """The text of the kernels for arrays of these types."""
+    specs = [jax.ShapeDtypeStruct(sizes, dtype) for dtype in dtypes]
+    module = run_stages(shlo.load(jax.jit(function).lower(*specs).as_text()), "", "scheduled", target="opencl")
+    return assembly(llvm_ir(_text(_kernels(module, target)), target.architecture), target)
+
+
+def accesses(ptx: str) -> list[str]:
+    """Of global memory."""
+    return re.findall(r"\b(?:ld|st)\.global[.\w]*", ptx)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32"])
+def test_sixteen_bytes(dtype: str) -> None:
+    def function(a: jax.Array, b: jax.Array) -> jax.Array:
+        return a * b + a
+
+    found = accesses(code(SM_90, function, dtype, dtype))
+    assert len(found) == 3 and all(".v4.b32" in each for each in found)
+    gcn = code(GFX942, function, dtype, dtype)
+    assert gcn.count("global_load_dwordx4") == 2 and gcn.count("global_store_dwordx4") == 1
+
+
+def test_the_widest_type_says_how_many() -> None:
+    found = accesses(code(SM_90, lambda a: (a + 1).astype(jnp.bfloat16), "float32"))
+    assert [each.split(".", 2)[2] for each in found] == ["nc.v4.b32", "v2.b32"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda a: a[:, 1:] * 2, lambda a: a.T + 1, lambda a: a[:, ::2] + 1],
+    ids=["moved", "transposed", "strided"],
+)  # fmt: skip
+def test_neighbours_stay_neighbours(function: Callable[..., object]) -> None:
+    """What does not lie side by side is read by threads side by side, one element each."""
+    assert all(".v" not in each for each in accesses(code(SM_90, function, "float32")))
+
+
+def test_few_elements_are_for_many_threads() -> None:
+    assert all(".v" not in each for each in accesses(code(SM_90, lambda a: a + 1, "float32", sizes=(64, 64))))
