@@ -70,10 +70,12 @@ class SharedSpace(MemorySpace):
     Attributes:
         dlpack_device: its device in DLPack, by type and number.
         stream: the order of its work, as other libraries name it.
+        alignment: bytes of which the address of an array must be a multiple.
     """
 
     dlpack_device: Device
     stream: int
+    alignment: int
 
     @abstractmethod
     def precede(self, stream: int) -> None:
@@ -410,9 +412,16 @@ class Placement:
         return np.asarray(_Described(value, described))
 
     def adopt(self, array: np.ndarray, spec: Spec, *, copy: bool) -> Buffer:
-        """A dense array that is `there` as a buffer; without `copy` its own memory."""
+        """A dense array that is `there` as a buffer; without `copy` its own memory. Raises ArgumentError: the program
+        cannot use that."""
         assert isinstance(self.space, SharedSpace)
         owner = _Borrowed(array, self.space)
+        if not copy and owner.address % self.space.alignment:
+            raise ArgumentError(
+                f"argument {spec.name} cannot be used without a copy: its address is no multiple of "
+                f"{self.space.alignment} bytes",
+                remedy="put it with copy=True",
+            )
         made = Buffer(owner, owner.address, spec, array.shape)
         made._space, made._is_seen = self.space, True
         return self.taken(made) if copy else made

@@ -180,6 +180,18 @@ def test_what_is_refused(cuda_device) -> None:
         executable.put(X, 0, copy=False)
 
 
+def test_kernels_get_aligned_arrays(cuda_device) -> None:
+    """A part of another library's array, which kernels cannot access 16 bytes at a time, is copied or refused."""
+    executable = loaded()
+    whole = Foreign(np.concatenate((X[:1], X)))
+    part = Described(X)
+    part.foreign = whole
+    part.__cuda_array_interface__["data"] = (whole.block.address + X.itemsize, False)
+    with pytest.raises(ArgumentError, match="its address is no multiple of 16 bytes"):
+        executable.put(part, 0, copy=False)
+    assert np.array_equal(np.asarray(executable.put(part, 0)), X)
+
+
 def test_the_cuda_array_interface_of_a_buffer(cuda_device) -> None:
     executable = loaded()
     buffer = executable.put(X, 0)
