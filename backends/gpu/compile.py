@@ -75,12 +75,13 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
     Raises:
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
+    generated = generate(module, target)  # an op without a kernel is named first
     if is_grid(module):
         raise UnsupportedError(
             f"the backend '{backend}' runs one process, which meets no other",
             remedy="compile for the processor: target='cpu'",
         )
-    return program_of(module, generate(module, target), backend, target, options)
+    return program_of(module, generated, backend, target, options)
 
 
 def program_of(

@@ -60,8 +60,11 @@ def test_ops_without_a_kernel(name, stage) -> None:
 
 def test_a_registered_function_is_the_hosts() -> None:
     shlo.register_custom_call("test.refused", lambda x: x)
-    with pytest.raises(UnsupportedError, match=r"no kernel of 'test\.refused' for opencl: functions of the host"):
-        run_stages(load(CUSTOM_CALL.replace("@mine", "@test.refused")), "", "kernels", target="opencl")
+    try:
+        with pytest.raises(UnsupportedError, match=r"no kernel of 'test\.refused' for opencl: functions of the host"):
+            run_stages(load(CUSTOM_CALL.replace("@mine", "@test.refused")), "", "kernels", target="opencl")
+    finally:
+        shlo.unregister_custom_call("test.refused")
 
 
 @pytest.mark.parametrize("stage", ["kernels", "llvm"])
