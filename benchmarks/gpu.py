@@ -3,13 +3,13 @@
 python benchmarks/gpu.py prepare FOLDER [case ...] [--target cuda] [--gpu sm_90] [--size full]
 python benchmarks/gpu.py measure FOLDER [--rounds 11] [--json FILE]
 
-`prepare` needs no GPU: it writes every case as an artifact of this compiler and as one of jax.export, so `measure` runs
-where only these, NumPy and perhaps JAX are. There, calls on buffers that stay on the device take turns with XLA's, as
-many in a round as take a fifth of a second, and the last one of them is waited for. The table has medians over the
-rounds. "of copy" is the memory traffic of a case (operands and results, each once) against that of the case `copy`;
-TFLOP/s counts a multiplication with an addition as two. "error" is the largest difference to XLA's result, in parts of
-the largest number. Products of f32 are asked for with f32's precision on both sides. Without JAX on a GPU there is no
-peer, and nothing to compare results with.
+`prepare` needs no GPU: it writes every case as an artifact of this compiler and as one of jax.export, so `measure`
+compiles and builds no model; XLA is measured where JAX sees a GPU. Calls on buffers that stay on the device take
+turns with XLA's, as many in a round as take a fifth of a second, and the last one of them is waited for. The table
+has medians over the rounds. "of copy" is the memory traffic of a case (operands and results, each once) against that
+of the case `copy`; TFLOP/s counts a multiplication with an addition as two. "error" is the largest difference to
+XLA's result, in parts of the largest number, of 1 at least. Products of f32 are asked for with f32's precision on
+both sides. Without JAX on a GPU there is no peer, and nothing to compare results with.
 """
 
 from __future__ import annotations
@@ -202,16 +202,10 @@ def has_peer() -> bool:
 
 
 def error_of(actual: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
-    """The largest difference, in parts of the largest number of its array."""
-    worst = 0.0
-    for a, b in zip(actual, wanted, strict=True):
-        a, b = (each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (a, b))
-        finite = np.isfinite(b)
-        if not np.array_equal(finite, np.isfinite(a)):
-            return float("inf")
-        if finite.any():
-            worst = max(worst, float(np.abs(a - b)[finite].max() / max(1e-30, np.abs(b[finite]).max())))
-    return worst
+    """The largest difference of all results."""
+    from stablehlo_py.debug.compare import difference_of
+
+    return max(map(difference_of, actual, wanted), default=0.0)
 
 
 def measured(path: Path, rounds: int, with_peer: bool) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 Places = tuple[tuple[int, int], ...]
+INNERS = 4  # values of the inner part of a thread's number
 
 
 @dataclass(frozen=True)
@@ -13,8 +14,8 @@ class MatrixUnit:
     sums[rows, columns] += a[rows, depth] * b[depth, columns].
 
     Every thread holds some registers of each. Its number in the subgroup has an outer part, which says the row of `a`,
-    the column of `b` and the row of the sums, and an inner one of four values, which says the products and the columns
-    of the sums. A register of an operand has `pack` neighbours along the products.
+    the column of `b` and the row of the sums, and an inner one of INNERS values, which says the products and the
+    columns of the sums. A register of an operand has `pack` neighbours along the products.
 
     Attributes:
         name: what target descriptions call it.

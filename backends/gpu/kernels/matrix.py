@@ -17,7 +17,7 @@ from stablehlo_py.backends.gpu.kernels import matrix_emulation
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.product import FOUR, WIDE, Operand, Product
 from stablehlo_py.codegen.builder import F32, I16, I32, Function, Index, ScalarType, Value, VectorType
-from stablehlo_py.codegen.matrix_units import MatrixUnit
+from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit
 
 DEPTH = 32  # products between two barriers
 
@@ -171,9 +171,9 @@ class MatrixProduct:
     def parts_of_thread(self, f: Function) -> tuple[Index, Index]:
         """The outer and the inner part of the thread's number."""
         if self.unit.outer_is_low:
-            outers = self.unit.threads // matrix_emulation.INNERS
+            outers = self.unit.threads // INNERS
             return f.irem(self.thread, outers), f.idiv(self.thread, outers)
-        return f.idiv(self.thread, matrix_emulation.INNERS), f.irem(self.thread, matrix_emulation.INNERS)
+        return f.idiv(self.thread, INNERS), f.irem(self.thread, INNERS)
 
 
 class _Tile:

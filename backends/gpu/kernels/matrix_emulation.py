@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.codegen.builder import F32, I16, I32, I64, Function, Index, Value
-from stablehlo_py.codegen.matrix_units import MatrixUnit
+from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit
 from stablehlo_py.codegen.types import ELEMENTS, from_bits
-
-INNERS = 4  # values of the inner part of a thread's number
 
 
 def multiply(
