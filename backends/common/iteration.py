@@ -37,7 +37,8 @@ class Space:
         return next((factor for variable, factor in offset.terms if variable is self.variables[loop]), 0)
 
 
-def _unknown_value(f: DryRun, of: Element) -> Provider:
+def unknown_value(f: DryRun, of: Element) -> Provider:
+    """Provides a value about which nothing is known, in a dry run."""
     one = f.unknown(of.compute)
     return lambda e, place: (one, one) if of.is_complex else one
 
@@ -58,7 +59,7 @@ def refine(
         f = DryRun()
         e = Elemental(f, fusion, target, 1)
         for value in bound:
-            e.bind(value, _unknown_value(f, element(value)))
+            e.bind(value, unknown_value(f, element(value)))
         variables = tuple(Variable(f.unknown(f.index(0).type), 0, size - 1) for size in sizes)
         place = digits((size, Affine(0, ((loop, 1),))) for size, loop in zip(sizes, variables, strict=True))
         for value in values:

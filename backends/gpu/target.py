@@ -43,14 +43,19 @@ class GpuTarget(TargetDescription):
 
     Attributes:
         block: threads of a block, where a kernel has no reason for another number.
-        subgroup: threads that run in step and exchange values (a warp).
+        most_threads: of a block.
+        subgroup: threads that run in step (a warp).
+        exchanges: whether threads of a subgroup exchange values. Not all devices of OpenCL do, or have subgroups of
+            this size.
         resident: threads that keep the machine busy: those that all its units hold at once.
         shared_bytes: shared memory that a block may have without asking the driver for more.
         rates: what it can do in a second.
     """
 
     block: int = 256
+    most_threads: int = 1024
     subgroup: int = 32
+    exchanges: bool = True
     resident: int = 1 << 16
     shared_bytes: int = 32 << 10
     rates: Rates = field(default=Rates(), repr=False)  # no code depends on them
@@ -96,7 +101,7 @@ def _amd(name: str, resident: int, rates: Rates, units: tuple[str, ...] = _MFMA,
     )
 
 
-OPENCL = GpuTarget("opencl", "", 32, 64, SPIRV64)
+OPENCL = GpuTarget("opencl", "", 32, 64, SPIRV64, most_threads=256, exchanges=False)
 # A100, H100 and B200 with SXM; a part of an MI250X, an MI300X, an RX 7900 XTX: the vendors' data sheets.
 _H100 = Rates(bandwidth=3.35, f64=67, f32=67, f16=989, f8=1979, i8=1979)
 SM_80 = _nvidia("sm_80", "ptx83", 108, Rates(bandwidth=2.04, f64=19.5, f32=19.5, f16=312, i8=624))

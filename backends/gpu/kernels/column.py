@@ -77,7 +77,7 @@ class _Column:
         column = f.iadd(f.imul(block, self.width), x)
         safe = f.imin(column, self.count - 1)  # threads behind the last result compute it once more
         chunk = f.idiv(f.block_number(), self.blocks) if self.chunks > 1 else 0
-        totals = block_combined(f, self.items, self._swept(e, safe, chunk), self.threads, self.width)
+        totals = block_combined(f, self.target, self.items, self._swept(e, safe, chunk), self.threads, self.width)
         first = f.cmp("slt", f.thread_number(), f.const(self.width))
         mine = f.binary("and", first, f.cmp("slt", f.index(column), f.const(self.count)))
         if self.chunks == 1:

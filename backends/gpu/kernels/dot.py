@@ -74,7 +74,7 @@ class _Summed:
         first = f.idiv(f.thread_number(), self.width)
         (total,) = f.loop(first, p.depth, self.threads // self.width, step, [f.const(0.0, p.of.compute)])
         sums = Reduction(p.result, p.result, p.result, "add", (), p.of)
-        (combined,) = block_combined(f, [sums], [total], self.threads, self.width)
+        (combined,) = block_combined(f, p.target, [sums], [total], self.threads, self.width)
         assert isinstance(combined, Value)
         one = f.cmp("slt", f.thread_number(), f.const(self.width))
         exists = f.binary("and", one, f.cmp("slt", f.index(number), f.const(results)))

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, kernel_function
+from stablehlo_py.backends.gpu.kernels.wide import Neighbours, widest
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Value
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Delinearized, DryRun, Variable, known_multiple
+from stablehlo_py.codegen.index import Affine, Delinearized, Variable
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements
 
-MOST_BYTES = 16  # of an access
 MOST_ELEMENTS, MOST_OPS = 8, 64  # of a thread, before it goes on; ops of all of them
 
 
@@ -44,23 +44,16 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     return GpuKernel.of(f)
 
 
-def _place(number: Value, count: int, wide: int, part: int, lane: int = 0) -> Delinearized:
+def _place(number: Value, count: int, wide: int, part: int) -> Delinearized:
     """An element of those that a thread computes."""
-    return ((count, Affine(part, ((Variable(number, 0, count // wide - 1), wide),), lane)),)
+    return ((count, Affine(part, ((Variable(number, 0, count // wide - 1), wide),))),)
 
 
 def _neighbours(fusion: Fusion, target: GpuTarget, count: int) -> int:
     """How many elements a thread computes at once: a power of two that divides their number."""
-    of = [element(value) for value in (*fusion.inputs, *fusion.outputs)]
-    wide = min(MOST_ELEMENTS, MOST_BYTES // max(each.bytes for each in of))
-    while wide > 1 and (count % wide or len(fusion.ops) * wide > MOST_OPS):
+    wide = min(MOST_ELEMENTS, widest([*fusion.inputs, *fusion.outputs], count))
+    while wide > 1 and len(fusion.ops) * wide > MOST_OPS:
         wide //= 2
     if wide <= 1 or count // wide < target.resident // MOST_ELEMENTS:
         return 1
-    dry = DryRun()
-    e = Elemental(dry, fusion, target, wide)
-    place = _place(dry.unknown(dry.index(0).type), count, wide, 0, lane=1)
-    for value in fusion.outputs:
-        e.value(value, place)
-    joined = (offset.uniform or (offset.contiguous and known_multiple(offset) % wide == 0) for _, offset in dry.loads)
-    return wide if all(joined) else 1
+    return wide if Neighbours(fusion, target, fusion.outputs, [count], wide).side_by_side else 1

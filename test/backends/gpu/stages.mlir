@@ -33,17 +33,18 @@ func.func @main(%x: tensor<1000xf32>, %y: tensor<1000xf32>) -> tensor<1000xf32> 
 
 // -----
 
-// A block of 128 threads reduces a row of 100: a number of each thread in shared memory, a tree of seven levels.
+// A block of 32 threads reduces a row of 100, four elements each: a number of each thread in shared memory, a tree of
+// five levels.
 // FUSED: hlo.fusion = "row"
-// KERNELS: llvm.mlir.global internal @fusion_0.shared0() {addr_space = 3 : i32, alignment = 16 : i64, dso_local} : !llvm.array<128 x f32>
-// KERNELS: llvm.func spir_kernelcc @fusion_0({{.*}}reqd_work_group_size = array<i32: 128, 1, 1>}
+// KERNELS: llvm.mlir.global internal @fusion_0.shared0() {addr_space = 3 : i32, alignment = 16 : i64, dso_local} : !llvm.array<32 x f32>
+// KERNELS: llvm.func spir_kernelcc @fusion_0({{.*}}reqd_work_group_size = array<i32: 32, 1, 1>}
 // KERNELS: llvm.mlir.addressof @fusion_0.shared0 : !llvm.ptr<3>
 // KERNELS: llvm.store {{.*}} : f32, !llvm.ptr<3>
-// KERNELS-COUNT-7: llvm.call spir_funccc @_Z7barrierj
+// KERNELS-COUNT-6: llvm.call spir_funccc @_Z7barrierj
 // KERNELS: llvm.load {{.*}} : !llvm.ptr<3> -> f32
 // KERNELS: llvm.fsub
 // KERNELS: llvm.store {{.*}} : f32, !llvm.ptr<4>
-// LLVM: @fusion_0.shared0 = internal addrspace(3) global [128 x float] undef, align 16
+// LLVM: @fusion_0.shared0 = internal addrspace(3) global [32 x float] undef, align 16
 // LLVM: call spir_func void @_Z7barrierj(i32 3)
 func.func @main(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
   %lowest = stablehlo.constant dense<0xFF800000> : tensor<f32>

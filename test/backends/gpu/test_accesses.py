@@ -1,4 +1,4 @@
-"""How wide the accesses to memory of elementwise kernels are, in machine code."""
+"""How kernels that move memory access it, in machine code: how wide, how often, and what threads wait for."""
 
 from __future__ import annotations
 
@@ -59,3 +59,29 @@ def test_neighbours_stay_neighbours(function: Callable[..., object]) -> None:
 
 def test_few_elements_are_for_many_threads() -> None:
     assert all(".v" not in each for each in accesses(code(SM_90, lambda a: a + 1, "float32", sizes=(64, 64))))
+
+
+def softmax(x: jax.Array) -> jax.Array:
+    return jax.nn.softmax(x, axis=1)
+
+
+@pytest.mark.parametrize(("dtype", "bytes_"), [("float32", 4), ("bfloat16", 2), ("float16", 2)])
+def test_rows_are_read_once(dtype: str, bytes_: int) -> None:
+    """A subgroup keeps a row of 1024: both levels of reductions and the results take what it has read."""
+    ptx = code(SM_90, softmax, dtype, sizes=(4096, 1024))
+    found = accesses(ptx)
+    share = 1024 // 32 * bytes_ // 16  # accesses of a thread
+    assert all(".v4.b32" in each for each in found)
+    assert [each[:2] for each in found].count("ld") == share and [each[:2] for each in found].count("st") == share
+    assert ptx.count("shfl.sync.bfly") == 10 and "bar" not in ptx
+
+
+def test_subgroups_of_a_row_meet_once_for_a_reduction() -> None:
+    ptx = code(SM_90, softmax, "float32", sizes=(1024, 32768))
+    assert len(re.findall(r"\bbar(?:rier)?\b", ptx)) == 2
+    assert sum("ld" in each for each in accesses(ptx)) == 8  # 1024 threads
+
+
+def test_rows_of_odd_lengths_are_read_by_neighbours() -> None:
+    found = accesses(code(SM_90, softmax, "float32", sizes=(4096, 333)))
+    assert all(".v" not in each for each in found)

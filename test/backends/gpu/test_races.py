@@ -73,6 +73,7 @@ class Case:
     target: GpuTarget = OPENCL
 
 
+EXCHANGES = replace(OPENCL, exchanges=True, most_threads=1024)
 UNITS = tuple(name for name, unit in MATRIX_UNITS.items() if unit.architecture == "nvptx64")
 MATRIX_UNIT = replace(OPENCL, matrix_units=UNITS)
 
@@ -82,6 +83,10 @@ TEMPLATES = {
     "row, two levels": Case(softmax, [(4, 20)]),
     "row, Booleans": Case(lambda x: jnp.all(x > 0, axis=1, keepdims=True) & (x > 1), [(9, 20)], "float16"),
     "row, complex": Case(lambda x: x / jnp.sum(x, axis=1, keepdims=True), [(2, 20)], "complex64"),
+    "row, long, kept": Case(softmax, [(2, 9000)]),
+    "row, long, read by every level": Case(softmax, [(2, 70_000)]),
+    "row, subgroups": Case(softmax, [(3, 3000)], target=EXCHANGES),
+    "row, many subgroups": Case(softmax, [(2, 17_000)], target=EXCHANGES),
     "column": Case(sums(0), [(300, 33)]),
     "column, few rows": Case(sums(0), [(3, 40)]),
     "column, several results": Case(extremes, [(129, 7)]),
