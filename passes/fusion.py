@@ -8,12 +8,13 @@ control flow call them:
     %1 = "hlo.broadcast"(%b)               ->
     %2 = "hlo.add"(%0, %1)                          func.func private @fusion_0(...) attributes {hlo.fusion = "dot"}
 
-Four steps decide (`passes/fusing/`): dots and convolutions take their elementwise epilogues; producer-consumer fusion,
-one walk from the last op to the first, puts every op into the fusions that use it, where reductions turn loops into row
-and column fusions; multi-output fusion joins consumers of one fusion and siblings; work on few elements is gathered
-into straight-line fusions. No value is computed twice unless that is cheaper than storing it, and fusions never
-depend on each other in a circle: a path search precedes every step that could close one. Which kinds there are, what
-each may hold and what is cheap, the backend of `target` says (`passes/policy.py`).
+Five steps decide (`passes/fusing/`): attention is one fusion where the backend wants that; dots and convolutions take
+their elementwise epilogues; producer-consumer fusion, one walk from the last op to the first, puts every op into the
+fusions that use it, where reductions turn loops into row and column fusions; multi-output fusion joins consumers of one
+fusion and siblings; work on few elements is gathered into straight-line fusions. No value is computed twice unless that
+is cheaper than storing it, and fusions never depend on each other in a circle: a path search precedes every step that
+could close one. Which kinds there are, what each may hold and what is cheap, the backend of `target` says
+(`passes/policy.py`).
 
 Relies on the normal form, on common subexpressions being one op, and on dead code being gone.
 `stablehlo.optimization_barrier` ends here.
@@ -28,6 +29,7 @@ from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.dce import Dce
+from stablehlo_py.passes.fusing.attention import form_attention
 from stablehlo_py.passes.fusing.clusters import Clusters
 from stablehlo_py.passes.fusing.epilogues import grow_epilogues
 from stablehlo_py.passes.fusing.graph import Graph
@@ -83,6 +85,8 @@ class Fusion(Pass):
 
     def _fuse(self, clusters: Clusters) -> None:
         policy = clusters.policy
+        if "attention" in policy.kinds:
+            form_attention(clusters)
         if self.epilogues and policy.epilogue:
             grow_epilogues(clusters, policy.epilogue)
         ProducerFusion(clusters).run()

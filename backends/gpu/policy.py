@@ -15,7 +15,7 @@ COSTS = Costs(
 )
 
 FUSION = FusionPolicy(
-    kinds=frozenset(("loop", "row", "column", "in_place_update")),
+    kinds=frozenset(("attention", "loop", "row", "column", "in_place_update")),
     transposing=frozenset(("loop",)),
     body_ops=128,
     outputs=8,

@@ -23,8 +23,9 @@ def grow_epilogues(clusters: Clusters, limits: EpilogueLimits) -> None:
     """Grow every dot and convolution; later ones first, so that of two dots that meet in an addition the one that
     runs last takes it."""
     for node in reversed(clusters.graph.nodes):
-        if node.role == DOT:
-            _Epilogue(clusters, clusters.containing[node.index][0], limits).grow()
+        cluster = clusters.containing[node.index][0]
+        if node.role == DOT and cluster.kind == node.name:
+            _Epilogue(clusters, cluster, limits).grow()
 
 
 def is_view_chain(clusters: Clusters, node: int) -> bool:

@@ -27,7 +27,7 @@ from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE,
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
 
 #: Kinds that compute what they read, where that pays.
-_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update")
+_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class ProducerFusion:
         """Fuse every node into its consumers, or make it a root."""
         for node in reversed(self.graph.nodes):
             fusion = self.clusters.containing[node.index][0]
+            if fusion.kind == "attention":
+                continue
             if len(fusion.members) > 1:
                 self._recompute_outside(fusion, node)
             elif node.role in (LOOP, REDUCE, CONSTANT):

@@ -12,7 +12,7 @@ from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.mlir import ir
 
 #: Kinds that have a template of their own; what others compute, each thread does for some iterations (serial.py).
-KINDS = {"column": "column", "convolution": "dot", "dot": "dot", "loop": "loop", "row": "row"}
+KINDS = {"attention": "attention", "column": "column", "convolution": "dot", "dot": "dot", "loop": "loop", "row": "row"}
 
 
 def emit_kernel(function: ir.OpView, target: GpuTarget) -> GpuKernel:

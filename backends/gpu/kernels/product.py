@@ -241,10 +241,10 @@ class Product(ABC):
 
 
 class DotProduct(Product):
-    """`hlo.dot`."""
+    """`hlo.dot`: the only one of a fusion, or a given one."""
 
-    def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
-        op = fusion.op("hlo.dot")
+    def __init__(self, fusion: Fusion, target: GpuTarget, op: ir.OpView | None = None) -> None:
+        op = op or fusion.op("hlo.dot")
         a, b = (
             Side(value, i64s(op, f"{side}_batch"), i64s(op, f"{side}_contract"))
             for value, side in zip(op.operands, ("lhs", "rhs"), strict=True)

@@ -63,6 +63,10 @@ def matrix_product(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, preferred_element_type=jnp.float32)
 
 
+def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    return jax.nn.softmax(q @ k.T * 0.1, axis=1) @ v
+
+
 @dataclass(frozen=True)
 class Case:
     """A function, the sizes of its arguments, their type, and the machine whose template is run."""
@@ -99,6 +103,8 @@ TEMPLATES = {
     "product of vectors": Case(lambda a, b: product(a, b.T), [(3, 70), (5, 70)], "bfloat16"),
     "matrix units": Case(matrix_product, [(64, 64), (64, 64)], "bfloat16", MATRIX_UNIT),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
+    "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
+    "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
 }
 every_template = pytest.mark.parametrize("name", TEMPLATES)
 

@@ -1,0 +1,187 @@
+"""Attention as one kernel, run on an OpenCL device, next to the CPU's kernels, which compute it op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen
+
+import stablehlo_py as shlo
+from stablehlo_py.options import Options
+
+OPTIONS = Options(cache_dir=None, threads=1)
+RANDOM = np.random.default_rng(0)
+TOLERANCES = {"float64": 1e-13, "float32": 2e-6, "bfloat16": 1e-2, "float16": 2e-3}  # of results of about 1
+
+
+@pytest.fixture(autouse=True)
+def _device(real_device: object) -> None:
+    """Skips where there is no device."""
+
+
+def floats(*sizes: int, dtype: str = "float32") -> np.ndarray:
+    """Normally distributed numbers."""
+    return RANDOM.standard_normal(sizes).astype(jnp.dtype(dtype))
+
+
+def check(function: Callable[..., Any], *arrays: np.ndarray, others: int = 0, target: str = "opencl") -> None:
+    """A function of JAX becomes one kernel, attention, besides so many others, and gives what the CPU's program gives,
+    the same bits in every call. NaN where that has NaN."""
+    text = jax.jit(function).lower(*arrays).as_text()
+    executable = shlo.compile(text, target=target, options=OPTIONS)
+    report = executable.report().splitlines()[0]
+    assert f"{others + 1} distinct" in report and "1 attention" in report, report
+    (first,), (again,), (wanted,) = (
+        executable(*arrays),
+        executable(*arrays),
+        shlo.compile(text, options=OPTIONS)(*arrays),
+    )
+    assert first.tobytes() == again.tobytes()
+    tolerance = TOLERANCES[str(wanted.dtype)]
+    np.testing.assert_allclose(first.astype("f8"), wanted.astype("f8"), rtol=tolerance, atol=tolerance)
+
+
+def attend(q: jax.Array, k: jax.Array, v: jax.Array, **options: Any) -> jax.Array:
+    return jax.nn.dot_product_attention(q, k, v, **options)
+
+
+def written_out(
+    q: jax.Array, k: jax.Array, v: jax.Array, score: Callable[[jax.Array], jax.Array] = lambda x: x
+) -> jax.Array:
+    """[..., queries, depth] each."""
+    scores = score(q @ jnp.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]))
+    return jax.nn.softmax(scores, axis=-1) @ v
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("queries", "keys", "depth"), [(64, 64, 16), (100, 100, 40), (17, 200, 64), (130, 33, 128), (64, 70, 256)]
+)
+def test_lengths_and_depths(queries: int, keys: int, depth: int, causal: bool) -> None:
+    q, k, v = floats(2, queries, 3, depth), floats(2, keys, 3, depth), floats(2, keys, 3, depth)
+    check(lambda q, k, v: attend(q, k, v, is_causal=causal), q, k, v)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_types_of_16_bits(dtype: str) -> None:
+    q, k, v = (floats(2, 70, 4, 32, dtype=dtype) for _ in range(3))
+    if dtype == "bfloat16":  # JAX's function lowers float16 for GPUs only
+        check(lambda q, k, v: attend(q, k, v, is_causal=True), q, k, v)
+    q, k, v = (floats(2, 4, 70, 32, dtype=dtype) for _ in range(3))
+    check(written_out, q, k, v)  # softmax in this type, too
+
+
+def test_float64() -> None:
+    with jax.enable_x64(True):
+        check(written_out, *(floats(2, 70, 40, dtype="float64") for _ in range(3)))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 8])
+@pytest.mark.parametrize("queries", [1, 70])
+def test_fewer_heads_of_keys(heads: int, queries: int) -> None:
+    q, k, v = floats(2, queries, 8, 32), floats(2, 300, heads, 32), floats(2, 300, heads, 32)
+    check(attend, q, k, v)
+    if heads < 8:  # repeated: read where they lie
+        repeats = 8 // heads
+        check(lambda q, k, v: attend(q, jnp.repeat(k, repeats, 2), jnp.repeat(v, repeats, 2)), q, k, v)
+
+
+def test_masks_and_biases() -> None:
+    q, k, v = (floats(2, 70, 4, 32) for _ in range(3))
+    mask, bias = RANDOM.random((2, 1, 70, 70)) > 0.4, floats(1, 4, 70, 70)
+    check(lambda q, k, v, mask: attend(q, k, v, mask=mask), q, k, v, mask)
+    check(lambda q, k, v, bias: attend(q, k, v, bias=bias, is_causal=True), q, k, v, bias)
+    check(lambda q, k, v, bias: attend(q, k, v, bias=bias, local_window_size=(9, 3)), q, k, v, bias, others=1)
+    lengths = np.array([50, 7], np.int32)
+    check(lambda q, k, v, n: attend(q, k, v, key_value_seq_lengths=n), q, k, v, lengths, others=1)
+    mask = RANDOM.random((2, 1, 1, 70)) > 0.4
+    check(lambda q, k, v, mask: linen.dot_product_attention(q, k, v, mask=mask), q, k, v, mask, others=1)
+
+
+SCORES: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "soft cap": lambda x: 5 * jnp.tanh(x / 5),
+    "slope": lambda x: x - 0.1 * jnp.abs(jnp.arange(x.shape[-2])[:, None] - jnp.arange(x.shape[-1])),
+    "rounded": lambda x: x.astype(jnp.bfloat16).astype(jnp.float32),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_work_on_scores(name: str) -> None:
+    arrays = (floats(3, 70, 24) for _ in range(3))
+    check(lambda q, k, v: written_out(q, k, v, SCORES[name]), *arrays, others=int(name == "slope"))
+
+
+def divided_late(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
+    """As those write it who know that rows may be empty."""
+    scores = jnp.where(mask, jnp.einsum("qhd,khd->hqk", q, k), -jnp.inf)
+    largest = jnp.max(scores, axis=-1, keepdims=True)
+    weights = jnp.exp(scores - jnp.where(jnp.isfinite(largest), largest, 0))
+    total = weights.sum(-1, keepdims=True)
+    result = jnp.einsum("hqk,khd->hqd", weights, v) / jnp.where(total == 0, 1, total)
+    return result.transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("name", ["jax", "guarded", "unguarded"])
+def test_rows_that_are_masked(name: str) -> None:
+    """Empty rows, infinite and undefined scores: NaN, or what a guard says."""
+    q, k, v = floats(40, 2, 16), floats(100, 2, 16), floats(100, 2, 16)
+    mask = RANDOM.random((40, 100)) > 0.5
+    mask[[3, 17]] = False
+    mask[5], mask[9] = True, True
+    q[5, 0, 0], q[9, 1, 3], k[4] = np.inf, np.nan, np.abs(k[4])
+    functions = {
+        "jax": lambda q, k, v, mask: attend(q[None], k[None], v[None], mask=mask[None, None]),
+        "guarded": divided_late,
+        "unguarded": lambda q, k, v, mask: written_out(
+            q.transpose(1, 0, 2), k.transpose(1, 0, 2), v.transpose(1, 0, 2), lambda x: jnp.where(mask, x, -jnp.inf)
+        ),
+    }
+    check(functions[name], q, k, v, mask)
+
+
+def test_scores_of_any_size() -> None:
+    """What grows from tile to tile, and what is far below the largest."""
+    q, k, v = floats(70, 16), floats(300, 16), floats(300, 16)
+    check(written_out, q * 30, k * np.linspace(0, 9, 300, dtype="f4")[:, None], v)
+    check(written_out, q - 100, k + 100, v)
+
+
+def test_two_heads_of_one_size() -> None:
+    """Equal sizes of different dimensions are not taken for each other."""
+    q, k, v = floats(48, 48, 48), floats(48, 48, 48), floats(48, 48, 48)
+    check(lambda q, k, v: jnp.einsum("bqk,kbd->qbd", jax.nn.softmax(jnp.einsum("qbd,bkd->bqk", q, k)), v), q, k, v)
+    check(lambda q, k, v: jnp.einsum("kbd,bkq->bdq", v, jax.nn.softmax(jnp.einsum("bkd,qbd->bkq", k, q), 1)), q, k, v)
+    check(lambda q, k, v: jnp.einsum("bkq,kbd->bqd", jax.nn.softmax(jnp.einsum("qbd,bkd->bkq", q, k), 1), v), q, k, v)
+
+
+def weights_and_result(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+    weights = jax.nn.softmax(q @ k.T)
+    return weights @ v, weights
+
+
+def zeros_for_nan(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    return jax.nn.softmax(q @ k.T, where=q @ k.T > 0) @ v
+
+
+def over_queries(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    return jax.nn.softmax(q @ k.T, axis=0) @ v
+
+
+def another_maximum(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    scores = q @ k.T
+    return jnp.exp(scores - jnp.max(scores * 2, axis=1, keepdims=True)) @ v
+
+
+@pytest.mark.parametrize("function", [weights_and_result, zeros_for_nan, over_queries, another_maximum])
+def test_what_is_not_attention(function: Callable[..., Any]) -> None:
+    arrays = [floats(70, 32), floats(70, 32), floats(70, 32)]
+    text = jax.jit(function).lower(*arrays).as_text()
+    executable = shlo.compile(text, target="opencl", options=OPTIONS)
+    assert "attention" not in executable.report()
+    for found, wanted in zip(executable(*arrays), shlo.compile(text, options=OPTIONS)(*arrays), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
