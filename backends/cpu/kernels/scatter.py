@@ -9,11 +9,11 @@ embedding's gradient).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import nest, offset
+from stablehlo_py.backends.common.scatter import ScatterLayout
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
 from stablehlo_py.backends.cpu.kernels.common import copy_phase, operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -25,45 +25,8 @@ from stablehlo_py.codegen.types import Known, element
 from stablehlo_py.dialect.attributes import WHOLE_WINDOWS
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.symint import IntLike, size_hint
-from stablehlo_py.dialect.types import num_elements, shape
-from stablehlo_py.mlir import ir, stablehlo
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Where things stand: shapes, and for every operand dimension what moves along it."""
-
-    operand: tuple[IntLike, ...]
-    indices: tuple[IntLike, ...]
-    updates: tuple[IntLike, ...]
-    update_scatter_dims: tuple[int, ...]
-    window_of: dict[int, int]  # operand dimension -> updates dimension of its window
-    index_of: dict[int, int]  # operand dimension -> component of the index vector
-    batch_of: dict[int, int]  # operand dimension -> indices dimension that it is paired with
-    index_vector_dim: int
-
-    def window(self, dimension: int) -> IntLike:
-        """Size of the window along an operand dimension."""
-        return self.updates[self.window_of[dimension]] if dimension in self.window_of else 1
-
-
-def _layout(op: ir.OpView, count: int) -> _Layout:
-    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-    operand_shape, indices, updates = (shape(op.operands[i]) for i in (0, count, count + 1))
-    window_dims = list(numbers.update_window_dims)
-    batching = list(numbers.input_batching_dims)
-    absent = {*numbers.inserted_window_dims, *batching}
-    kept = [d for d in range(len(operand_shape)) if d not in absent]
-    return _Layout(
-        operand_shape,
-        indices,
-        updates,
-        tuple(d for d in range(len(updates)) if d not in window_dims),
-        dict(zip(kept, window_dims, strict=True)),
-        {d: i for i, d in enumerate(numbers.scattered_dims_to_operand_dims)},
-        dict(zip(batching, numbers.scatter_indices_batching_dims, strict=True)),
-        numbers.index_vector_dim,
-    )
+from stablehlo_py.dialect.types import num_elements
+from stablehlo_py.mlir import ir
 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
@@ -72,7 +35,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     count = (len(op.operands) - 1) // 2
     copies = [copy_phase(fusion, op.operands[number], number, target) for number in range(count)]
     parts = [copied for copied in copies if copied]
-    layout = _layout(op, count)
+    layout = ScatterLayout.of(op)
     if num_elements(op.operands[count + 1]):
         f = phase_function(fusion, target, ".update")
         parts.append(op_phase(f, *_emit_updates(f, fusion, op, count, layout, target)))
@@ -80,7 +43,7 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
 
 
 def _emit_updates(
-    f: Function, fusion: Fusion, op: ir.OpView, count: int, layout: _Layout, target: CpuTarget
+    f: Function, fusion: Fusion, op: ir.OpView, count: int, layout: ScatterLayout, target: CpuTarget
 ) -> tuple[IntLike, float]:
     rank = len(layout.operand)
     operand_strides, update_strides = row_major_strides(layout.operand), row_major_strides(layout.updates)
@@ -96,27 +59,12 @@ def _emit_updates(
     combine = combiner(f, op)
     whole = WHOLE_WINDOWS in op.attributes
 
-    def starts_at(place: list[Index]) -> list[Index]:
-        """Start of the window in every operand dimension, for scatter dimensions `place`."""
-        full = list(place)
-        starts: list[Index] = []
-        for dimension in range(rank):
-            if dimension in layout.index_of:
-                at = full.copy()
-                if layout.index_vector_dim < len(layout.indices):
-                    at.insert(layout.index_vector_dim, layout.index_of[dimension])
-                loaded: Known = types.load(f, indices_element, indices_pointer, offset(f, at, index_strides))
-                starts.append(as_index(f, indices_element, loaded))
-            elif dimension in layout.batch_of:
-                # `place` holds the indices' dimensions without index_vector_dim.
-                paired = layout.batch_of[dimension]
-                starts.append(full[paired - (layout.index_vector_dim < paired)])
-            else:
-                starts.append(0)
-        return starts
+    def index(at: list[Index]) -> Index:
+        loaded: Known = types.load(f, indices_element, indices_pointer, offset(f, at, index_strides))
+        return as_index(f, indices_element, loaded)
 
     def one(place: list[Index]) -> None:
-        starts = starts_at(place)
+        starts = layout.starts(place, index)
         bounds: list[tuple[Index, Index]] = []
         inside: list[Value] = []  # a test instead of a loop's bounds
         for dimension in range(rank):

@@ -12,7 +12,11 @@ from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.mlir import ir
 
 #: Kinds that have a template of their own; what others compute, each thread does for some iterations (serial.py).
-KINDS = {"attention": "attention", "column": "column", "convolution": "dot", "dot": "dot", "loop": "loop", "row": "row"}
+KINDS = {
+    **{kind: kind for kind in "attention column dot loop reduce_window row scatter".split()},
+    "convolution": "dot",
+    "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
+}
 
 
 def emit_kernel(function: ir.OpView, target: GpuTarget) -> GpuKernel:

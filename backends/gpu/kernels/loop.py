@@ -11,7 +11,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, kernel_function
 from stablehlo_py.backends.gpu.kernels.wide import Neighbours, widest
 from stablehlo_py.backends.gpu.target import GpuTarget
-from stablehlo_py.codegen.builder import Value
+from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Delinearized, Variable
 from stablehlo_py.codegen.types import element
@@ -23,8 +23,12 @@ MOST_ELEMENTS, MOST_OPS = 8, 64  # of a thread, before it goes on; ops of all of
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     """The kernel of a `loop` fusion."""
     count = int(num_elements(fusion.outputs[0]))
-    if count == 0:
-        return GpuKernel((), {})
+    return GpuKernel.of(written(fusion, target)) if count else GpuKernel((), {})
+
+
+def written(fusion: Fusion, target: GpuTarget) -> Function:
+    """The kernel that writes the outputs of a fusion, which all have as many elements, and some."""
+    count = int(num_elements(fusion.outputs[0]))
     wide = _neighbours(fusion, target, count)
     trips = count // wide
     blocks = min(-(-trips // target.block), target.resident // target.block)
@@ -41,7 +45,7 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
 
     f.loop(global_number(f), trips, blocks * target.block, elements)
     f.ret()
-    return GpuKernel.of(f)
+    return f
 
 
 def _place(number: Value, count: int, wide: int, part: int) -> Delinearized:

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
@@ -77,6 +78,10 @@ class Case:
     target: GpuTarget = OPENCL
 
 
+def histogram(i: jax.Array, u: jax.Array) -> jax.Array:
+    return jnp.zeros(7, u.dtype).at[i.astype(jnp.int32)].add(u)
+
+
 EXCHANGES = replace(OPENCL, exchanges=True, most_threads=1024)
 UNITS = tuple(name for name, unit in MATRIX_UNITS.items() if unit.architecture == "nvptx64")
 MATRIX_UNIT = replace(OPENCL, matrix_units=UNITS)
@@ -101,6 +106,11 @@ TEMPLATES = {
     "product of half floats": Case(product, [(100, 33), (33, 70)], "float16"),
     "product of one row": Case(product, [(1, 500), (500, 33)]),
     "product of vectors": Case(lambda a, b: product(a, b.T), [(3, 70), (5, 70)], "bfloat16"),
+    "scan": Case(lambda x: lax.cumsum(x, 1), [(3, 100)]),
+    "scan in several steps": Case(lambda x: lax.cumsum(x, 1), [(2, 4099)]),
+    "scan of wide types": Case(lambda x: lax.cumprod(x, 1), [(2, 40)], "complex64"),
+    "scan in three kernels": Case(lambda x: lax.cummax(x, 0), [(20_000,)]),
+    "scatter": Case(histogram, [(700,), (700,)]),
     "matrix units": Case(matrix_product, [(64, 64), (64, 64)], "bfloat16", MATRIX_UNIT),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
