@@ -27,7 +27,7 @@ from stablehlo_py.backends.common.reduction import (
 from stablehlo_py.backends.gpu.kernels import column, loop
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
-from stablehlo_py.backends.gpu.kernels.wide import Neighbours, widest
+from stablehlo_py.backends.gpu.kernels.wide import Neighbours, power_of_two, widest
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Index, Value
@@ -91,9 +91,9 @@ class _Row:
             seen = self._seen()
         self.vectors = columns // self.wide
         share = self._share(seen)
-        self.threads = _power_of_two(-(-self.vectors // share))
+        self.threads = power_of_two(-(-self.vectors // share))
         line = LINE // max([self.wide * element(value).bytes for value in sized], default=LINE)
-        self.threads = max(self.threads, min(_power_of_two(self.vectors), line))
+        self.threads = max(self.threads, min(power_of_two(self.vectors), line))
         while self.threads < min(BLOCK, self.vectors) and rows * self.threads < ENOUGH_THREADS:
             self.threads *= 2
         passes = len(levels) + bool(self.full)
@@ -254,8 +254,3 @@ class _Row:
             store()
         else:
             f.if_(condition, store)
-
-
-def _power_of_two(number: int) -> int:
-    """The smallest that is not less."""
-    return 1 << (number - 1).bit_length()

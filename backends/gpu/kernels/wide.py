@@ -25,6 +25,11 @@ def widest(values: Sequence[ir.Value], count: IntLike) -> int:
     return wide
 
 
+def power_of_two(number: int) -> int:
+    """The smallest that is not less."""
+    return 1 << (number - 1).bit_length()
+
+
 class Neighbours:
     """A dry run over `wide` neighbours, which differ in the last of some loops.
 

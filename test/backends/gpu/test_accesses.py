@@ -85,3 +85,18 @@ def test_subgroups_of_a_row_meet_once_for_a_reduction() -> None:
 def test_rows_of_odd_lengths_are_read_by_neighbours() -> None:
     found = accesses(code(SM_90, softmax, "float32", sizes=(4096, 333)))
     assert all(".v" not in each for each in found)
+
+
+def test_columns_are_read_in_vectors() -> None:
+    """Each thread stores four results."""
+    ptx = code(SM_90, lambda x: x.sum(0), "float32", sizes=(1000, 65536))
+    found = accesses(ptx)
+    assert [each[:2] for each in found] == ["ld", "st"] and all(".v4.b32" in each for each in found)
+    assert len(re.findall(r"\bbar(?:rier)?\b", ptx)) == 1
+    wide = accesses(code(SM_90, lambda x: x.sum(0), "bfloat16", sizes=(1000, 131072)))
+    assert all(".v4.b32" in each for each in wide)
+
+
+def test_pixels_are_read_in_vectors() -> None:
+    found = accesses(code(SM_90, lambda x: x.sum((0, 2, 3)), "float32", sizes=(32, 640, 28, 28)))
+    assert sum(".v4.b32" in each for each in found) >= 4

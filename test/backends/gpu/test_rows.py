@@ -3,6 +3,7 @@ run them whose threads exchange values, and as others do; next to the CPU's kern
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -72,7 +73,7 @@ def test_two_levels(exchanges: bool, rows: int, columns: int) -> None:
     assert ("sub_group_shuffle" in executable.stages["kernels"]) == (exchanges and columns > 2)
 
 
-@pytest.mark.parametrize("columns", [3, 40, 1024, 3000])
+@pytest.mark.parametrize("columns", [3, 3000])
 @pytest.mark.parametrize(
     "dtype", ["bfloat16", "float16", "float64", "complex64", "int8", "int32", "int64", "uint8", "int4", "bool"]
 )
@@ -116,3 +117,53 @@ def test_rows_of_several_dimensions(exchanges: bool) -> None:
     x = numbers(3, 5, 8, 16, dtype="float32")
     check(lambda x: x / jnp.sum(jnp.exp(x), axis=(2, 3), keepdims=True), x, kind="row")
     check(lambda x: jnp.sum(x[:, :, :, ::-1] * 2, axis=(2, 3)), x, kind="row")
+
+
+COLUMNS = {
+    "few columns": ((5000, 3), (0,)),
+    "a block and one column": ((300, 129), (0,)),
+    "vectors of a block": ((257, 1024), (0,)),
+    "few rows": ((3, 2052), (0,)),
+    "chunks of wide columns": ((4099, 256), (0,)),
+    "middle": ((5, 33, 40), (1,)),
+    "middle, odd": ((5, 33, 7), (1,)),
+    "both ends": ((9, 40, 64), (0, 2)),
+    "every other": ((3, 4, 5, 16), (0, 2)),
+    "outer and inner, kept between": ((8, 3, 4, 5, 6), (0, 2, 4)),
+    "long, in chunks": ((17, 3, 5000), (0, 2)),
+    "together": ((70, 9, 4, 8), (0, 1)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), zip(COLUMNS, itertools.cycle(["float32", "bfloat16", "int8"]), strict=False)
+)
+def test_columns(exchanges: bool, name: str, dtype: str) -> None:
+    sizes, axes = COLUMNS[name]
+    zero = np.zeros((), dtype)
+    x = (numbers(*sizes, dtype="float32") / 3).astype(dtype)
+    if dtype == "bfloat16":  # summed in f32
+        check(lambda x: jnp.sum(x * 2, axis=axes), x, kind="column")
+    else:
+        check(lambda x: lax.reduce(x * 2, zero, lax.add, axes) + 1, x, kind="column")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "int64", "int4", "bool", "float16"])
+def test_types_of_columns(exchanges: bool, dtype: str) -> None:
+    for sizes in ((70, 33), (1000, 64), (40_000, 8)):
+        x = numbers(*sizes, dtype=dtype)
+        if dtype == "bool":
+            check(lambda x: (jnp.all(x, axis=0), jnp.any(x, axis=0)), x, kind="column")
+        elif dtype == "float16":
+            check(lambda x: (jnp.max(x, axis=0), jnp.min(x, axis=0)), x, kind="column")
+        else:
+            check(lambda x: lax.reduce(x, np.zeros((), dtype), lax.add, (0,)), x, kind="column")
+
+
+def test_several_columns_of_several_operands(exchanges: bool) -> None:
+    x, scale = numbers(513, 260, dtype="float32"), numbers(260, dtype="float32")
+
+    def function(x: jax.Array, scale: jax.Array) -> tuple[jax.Array, ...]:
+        return (x * scale).sum(0), (x * x).sum(0) * scale, x.max(0), jnp.argmax(x, 0)
+
+    check(function, x, scale, kind="column")
