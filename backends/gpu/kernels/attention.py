@@ -9,6 +9,9 @@ evaluated at each score; divisions by the sum are done on the result.
 Scores of a tile are sums in registers, a square of them in each thread; tiles of queries and keys go through shared
 memory, DEPTH products deep. The weights go through shared memory to be the left operand of the second product.
 
+Where there are fewer tiles than the machine has room for (one query and many keys, as text is generated), several
+blocks take a part of the keys each, and a second kernel puts these together in their order (flash decoding).
+
 A row whose largest score is not finite is computed as the program would: its scores are taken as they are, and the last
 scaling is by the exponential of what the program subtracts, which gives NaN, or what a guard in it says.
 """
@@ -17,10 +20,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction, finish
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import DotProduct, Operand, Product, Side, split
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
@@ -41,6 +45,12 @@ SIDE = 16  # threads along each side of a tile
 DEPTH = 16  # products between two barriers
 SQUARES = (4, 2, 1)  # rows, and keys, of a thread, from the widest tile to the narrowest
 MOST_COLUMNS = 256  # of the result, that a block computes
+LEAST_TILES, MOST_PARTS = 2, 64  # tiles of keys of a part; parts
+BLOCK = 256  # threads of the kernel that puts parts together
+
+
+Store = Callable[[Index, Value], None]
+Row = Callable[[Index, Index, Value, Value], Store]
 
 
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
@@ -161,9 +171,12 @@ class _Program:
         """What is subtracted of scores while they come: the largest so far, 0 where that is not finite."""
         return self.f.select(self.is_finite(largest), largest, self.f.const(0.0, largest.type))
 
-    def exponential(self, a: Value) -> Value:
-        """Of a difference of scores, not rounded to their type."""
-        return exp(self.f, a)
+    def scale(self, before: Value, after: Value) -> Value:
+        """What sums by one largest score are multiplied with to be by another, larger one. They are 0, or what no
+        scaling changes, where the one before is not finite."""
+        f = self.f
+        factor = exp(f, f.fsub(self.reference(before), self.reference(after)))
+        return f.select(self.is_finite(before), factor, f.const(1.0, factor.type))
 
     def weight(self, batch: Index, row: Index, key: Index, score: Value, reference: Value) -> tuple[Value, Value]:
         """What a score adds to the sum, and with which weight its value counts, before divisions by what is the same
@@ -196,7 +209,7 @@ class _Program:
         """The type of the sum of the weights."""
         return element(self._value(self.found.total if self.found.total >= 0 else self.found.exponential))
 
-    def row(self, batch: Index, row: Index, largest: Value, total: Value) -> Callable[[Index, Value], None]:
+    def row(self, batch: Index, row: Index, largest: Value, total: Value) -> Store:
         """What stores an element of a row: gets its column, and the sum of weighted values. `largest` is the largest
         score of the row, `total` the sum of weights by what `reference` gives for it."""
         f, found = self.f, self.found
@@ -204,7 +217,7 @@ class _Program:
         at = self._digits(batch, row, 0)
         self._bind_reduction(e, found.maximum, largest)
         subtracted = self._row_value(e, found.shifted, 1, at)
-        factor = self.exponential(f.fsub(self.reference(largest), subtracted))
+        factor = exp(f, f.fsub(self.reference(largest), subtracted))
         if found.total >= 0:
             self._bind_reduction(e, found.total, f.fmul(total, factor))
         values = [self._row_value(e, node, position, at) for node, position in found.factors]
@@ -254,14 +267,17 @@ class _Tiled:
         return (staged + tile * (tile + 1) + tile * (SIDE + 1)) * self.type.bits // 8
 
     def emit(self) -> GpuKernel:
-        """Its one kernel."""
+        """One kernel, or one for parts of the keys and one that puts them together."""
         p = self.p
-        parts, tiles = -(-p.width // self.width), -(-p.rows // self.tile)
-        f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, p.batch * tiles * parts, SIDE * SIDE)
+        across, down, tiles = -(-p.width // self.width), -(-p.rows // self.tile), -(-p.count // self.keys)
+        blocks = p.batch * down * across
+        parts = max(1, min(MOST_PARTS, tiles // LEAST_TILES, p.target.resident // 4 // SIDE**2 // blocks))
+        f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, blocks * parts, SIDE * SIDE)
         p.begin(f)
-        self.batch, inside = f.idiv(f.block_number(), tiles * parts), f.irem(f.block_number(), tiles * parts)
-        self.first = f.imul(f.idiv(inside, parts), self.tile)
-        self.column = f.imul(f.irem(inside, parts), self.width)
+        part, number = f.idiv(f.block_number(), blocks), f.irem(f.block_number(), blocks)
+        self.batch, inside = f.idiv(number, down * across), f.irem(number, down * across)
+        self.first = f.imul(f.idiv(inside, across), self.tile)
+        self.column = f.imul(f.irem(inside, across), self.width)
         self.x, self.y = f.irem(f.thread_number(), SIDE), f.idiv(f.thread_number(), SIDE)
         self.rows = [f.imin(f.iadd(self.first, f.iadd(self.y, SIDE * i)), p.rows - 1) for i in range(self.square)]
         self.depth = SIDE if self.across <= SIDE // 2 else SIDE // 2  # keys whose values are staged together
@@ -271,10 +287,16 @@ class _Tiled:
         self.extremes = f.shared_memory(self.tile * (SIDE + 1), self.type)
         lowest, zero = f.const(-math.inf, p.of.compute), f.const(0.0, self.type)
         start = [lowest] * self.square + [f.const(0.0, p.sums.compute)] * self.square
-        carried = f.loop(0, p.count, self.keys, self._keys, [*start, *[zero] * (self.square * self.across)])
-        self._finish(carried)
+        begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), self.keys) for more in (0, 1))
+        carried = f.loop(begin, end, self.keys, self._keys, [*start, *[zero] * (self.square * self.across)])
+        if parts == 1:
+            self._finish(carried, p.row)
+            f.ret()
+            return GpuKernel.of(f)
+        shared = _Parts(p, parts)
+        self._finish(carried, partial(shared.row, part))
         f.ret()
-        return GpuKernel.of(f)
+        return GpuKernel.of(f, shared.total(), scratch_bytes=shared.bytes)
 
     def _keys(self, begin: Value, *carried: Value) -> list[Value]:
         """A tile of keys: the largest scores, the sums of weights of this thread's keys, and of values."""
@@ -285,9 +307,7 @@ class _Tiled:
         tops = self._row_maxima(scores, largest)
         news = []
         for i in range(square):
-            old, new = p.reference(largest[i]), p.reference(tops[i])
-            scaled = p.exponential(f.fsub(old, new))
-            scaled = f.select(p.is_finite(largest[i]), scaled, f.const(1.0, scaled.type))
+            new, scaled = p.reference(tops[i]), p.scale(largest[i], tops[i])
             total = f.fmul(totals[i], scaled)
             for j in range(self.key_square):
                 safe = f.imin(at[j], p.count - 1)
@@ -406,7 +426,7 @@ class _Tiled:
             value = f.select(exists, value, f.const(0.0, value.type))
             f.store(value, self.staged, f.iadd(f.iadd(f.imul(place, steps[0]), f.imul(k, steps[1])), offset))
 
-    def _finish(self, carried: Sequence[Value]) -> None:
+    def _finish(self, carried: Sequence[Value], row_of: Row) -> None:
         """Add up the weights of the threads of each row, and store its results."""
         f, p, square = self.f, self.p, self.square
         for i, total in enumerate(carried[square : 2 * square]):
@@ -420,7 +440,7 @@ class _Tiled:
             mine = carried[2 * square + i * self.across : 2 * square + (i + 1) * self.across]
 
             def put(i: int = i, total: Value = total, mine: Sequence[Value] = mine) -> None:
-                store = p.row(self.batch, self.rows[i], carried[i], total)
+                store = row_of(self.batch, self.rows[i], carried[i], total)
                 for j, sum_ in enumerate(mine):
                     local = f.iadd(self.x, SIDE * j)
                     column = f.iadd(self.column, local)
@@ -432,3 +452,65 @@ class _Tiled:
                     f.if_(exists, put_one)
 
             f.if_(f.cmp("slt", f.index(row), f.const(p.rows)), put)
+
+
+class _Parts:
+    """What blocks with a part of the keys leave in scratch memory for each row: the largest score, the sum of the
+    weights, and those of values."""
+
+    def __init__(self, program: _Program, parts: int) -> None:
+        self.p, self.parts, self.type = program, parts, program.of.compute
+        self.rows, self.line = program.batch * program.rows, program.width + 2
+
+    @property
+    def bytes(self) -> int:
+        """Scratch memory."""
+        return self.parts * self.rows * self.line * self.type.bits // 8
+
+    def _begin(self, part: Index, batch: Index, row: Index) -> Index:
+        f = self.p.f
+        number = f.iadd(f.imul(part, self.rows), f.iadd(f.imul(batch, self.p.rows), row))
+        return f.imul(number, self.line)
+
+    def row(self, part: Index, batch: Index, row: Index, largest: Value, total: Value) -> Store:
+        """As `_Program.row`."""
+        f, begin = self.p.f, self._begin(part, batch, row)
+
+        def store(column: Index, sum_: Value) -> None:
+            f.store(sum_, f.scratch, f.iadd(f.iadd(begin, 2), column))
+
+            def once() -> None:
+                f.store(largest, f.scratch, begin)
+                f.store(total, f.scratch, f.iadd(begin, 1))
+
+            f.if_(f.cmp("eq", f.index(column), f.const(0)), once)
+
+        return store
+
+    def total(self) -> Function:
+        """The kernel that puts the parts together: a thread for each element of the result."""
+        p, results = self.p, self.rows * self.p.width
+        symbol = f"{p.fusion.name}_total"
+        f = kernel_function(p.fusion, p.target, symbol, -(-results // BLOCK), BLOCK)
+        p.begin(f)
+        number = f.imin(global_number(f), results - 1)
+        column, row = f.irem(number, p.width), f.idiv(number, p.width)
+        batch, row = f.idiv(row, p.rows), f.irem(row, p.rows)
+
+        def read(part: Index, offset: Index) -> Value:
+            return f.load(self.type, f.scratch, f.iadd(self._begin(part, batch, row), offset))
+
+        def larger(part: Index, largest: Value) -> list[Value]:
+            return [p.larger(largest, read(part, 0))]
+
+        def add(part: Index, *sums: Value) -> list[Value]:
+            scale = p.scale(read(part, 0), largest)
+            offsets = (1, f.iadd(column, 2))
+            return [f.fma(read(part, at), scale, sum_) for at, sum_ in zip(offsets, sums, strict=True)]
+
+        (largest,) = f.loop(0, self.parts, 1, larger, [f.const(-math.inf, self.type)])
+        total, sum_ = f.loop(0, self.parts, 1, add, [f.const(0.0, self.type)] * 2)
+        exists = f.cmp("slt", f.index(global_number(f)), f.const(results))
+        f.if_(exists, lambda: p.row(batch, row, largest, total)(column, sum_))
+        f.ret()
+        return f

@@ -144,6 +144,19 @@ def test_rows_that_are_masked(name: str) -> None:
     check(functions[name], q, k, v, mask)
 
 
+@pytest.mark.parametrize("queries", [1, 3])
+def test_parts_of_the_keys(queries: int) -> None:
+    """Few queries and many keys: two launches. A part may have no finite score."""
+    q, k, v = floats(2, queries, 4, 40), floats(2, 900, 2, 40), floats(2, 900, 2, 40)
+    for length in (300, 0):
+        mask = np.broadcast_to(np.arange(900) < length, (queries, 900))
+        check(divided_late, q[0], np.repeat(k[0], 2, 1), np.repeat(v[0], 2, 1), mask)
+    text = jax.jit(attend).lower(q, k, v).as_text()
+    executable = shlo.compile(text, target="opencl", options=OPTIONS)
+    assert executable.stages["kernels"].count("spir_kernelcc") == 2
+    check(attend, q, k, v)
+
+
 def test_scores_of_any_size() -> None:
     """What grows from tile to tile, and what is far below the largest."""
     q, k, v = floats(70, 16), floats(300, 16), floats(300, 16)
