@@ -77,6 +77,18 @@ def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, blocks: int,
     return Function(kernel_name(symbol), parameters, target.emitter(threads, blocks), noalias=noalias)
 
 
+def numbered_kernel(
+    fusion: Fusion, target: GpuTarget, symbol: str, count: int, body: Callable[[Function, Value], None]
+) -> Function:
+    """A kernel of a fusion whose threads take the numbers below `count`, neighbours neighbouring ones, and go on by as
+    many as there are threads."""
+    blocks = min(-(-count // target.block), target.resident // target.block)
+    f = kernel_function(fusion, target, symbol, blocks, target.block)
+    f.loop(global_number(f), count, blocks * target.block, lambda number: body(f, number))
+    f.ret()
+    return f
+
+
 def global_number(f: Function) -> Value:
     """The number of the thread that runs, among those of all blocks: i64."""
     number = f.iadd(f.imul(f.block_number(), f.emit.threads), f.thread_number())

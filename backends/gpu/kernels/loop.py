@@ -8,7 +8,7 @@ where an operand needs them."""
 from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, kernel_function
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
 from stablehlo_py.backends.gpu.kernels.wide import Neighbours, widest
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Function, Value
@@ -30,12 +30,9 @@ def written(fusion: Fusion, target: GpuTarget) -> Function:
     """The kernel that writes the outputs of a fusion, which all have as many elements, and some."""
     count = int(num_elements(fusion.outputs[0]))
     wide = _neighbours(fusion, target, count)
-    trips = count // wide
-    blocks = min(-(-trips // target.block), target.resident // target.block)
-    f = kernel_function(fusion, target, fusion.name, blocks, target.block)
-    e = Elemental(f, fusion, target, 1)
 
-    def elements(number: Value) -> None:
+    def elements(f: Function, number: Value) -> None:
+        e = Elemental(f, fusion, target, 1)
         places = [_place(number, count, wide, part) for part in range(wide)]
         found = [[e.at(value, place) for value in fusion.outputs] for place in places]
         # All reads come first: an output may lie over an input.
@@ -43,9 +40,7 @@ def written(fusion: Fusion, target: GpuTarget) -> Function:
             for place, results in zip(places, found, strict=True):
                 e.write(element(value), f.parameters[f"out{position}"], place, results[position])
 
-    f.loop(global_number(f), trips, blocks * target.block, elements)
-    f.ret()
-    return f
+    return numbered_kernel(fusion, target, fusion.name, count // wide, elements)
 
 
 def _place(number: Value, count: int, wide: int, part: int) -> Delinearized:

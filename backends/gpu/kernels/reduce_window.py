@@ -9,11 +9,11 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import unravel
 from stablehlo_py.backends.common.windows import over_window
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, kernel_function
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
 from stablehlo_py.backends.gpu.kernels.scanning import Sequences, combined_in_order
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
-from stablehlo_py.codegen.builder import Index, Value
+from stablehlo_py.codegen.builder import Function, Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Delinearized, affine_of
 from stablehlo_py.codegen.region import combiner
@@ -69,11 +69,10 @@ def _pooled(fusion: Fusion, target: GpuTarget, op: ir.OpView) -> GpuKernel:
     sizes, windows, count = [int(size) for size in shape(op.results[0])], windows_of(op), len(op.operands) // 2
     strides = row_major_strides(shape(op.operands[0]))
     elements, total = int(num_elements(op.operands[0])), math.prod(sizes)
-    blocks = min(-(-total // target.block), target.resident // target.block)
-    f = kernel_function(fusion, target, fusion.name, blocks, target.block)
-    e = Elemental(f, fusion, target, 1)
 
-    def position(number: Value) -> None:
+    def position(f: Function, number: Value) -> None:
+        e = Elemental(f, fusion, target, 1)
+
         def meet(at: Index, values: list[Lanes]) -> list[Lanes]:
             place = ((elements, affine_of(at, elements - 1)),)
             return _combine(e, op, values, [e.value(value, place) for value in op.operands[:count]])
@@ -82,6 +81,4 @@ def _pooled(fusion: Fusion, target: GpuTarget, op: ir.OpView) -> GpuKernel:
         values = over_window(f, windows, unravel(f, number, sizes), strides, start, meet)
         _write(e, op, ((total, affine_of(number, total - 1)),), values)
 
-    f.loop(global_number(f), total, blocks * target.block, position)
-    f.ret()
-    return GpuKernel.of(f)
+    return GpuKernel.of(numbered_kernel(fusion, target, fusion.name, total, position))

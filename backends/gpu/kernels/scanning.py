@@ -147,7 +147,7 @@ class _Sweep:
     @property
     def chunks(self) -> int:
         """Parts of a sequence."""
-        return -(-self.work.length // self.chunk)
+        return max(1, -(-self.work.length // self.chunk))
 
     @property
     def chunk(self) -> int:
@@ -158,7 +158,7 @@ class _Sweep:
         else:
             most = min(ENOUGH_THREADS // (work.lines * work.columns), work.length // CHUNK_STEPS)
         chunks = self.split or max(1, min(MOST_CHUNKS, most))
-        return -(-work.length // (chunks * step)) * step
+        return max(1, -(-work.length // (chunks * step))) * step
 
     def emit(self, name: str) -> Function:
         """The kernel."""

@@ -21,7 +21,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.scatter import ScatterLayout
 from stablehlo_py.backends.gpu.kernels import loop
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number, kernel_function
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
 from stablehlo_py.backends.gpu.kernels.ordering import sorted_bytes, sorted_numbers
 from stablehlo_py.backends.gpu.kernels.scanning import Sequences, combined_in_order
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -132,13 +132,11 @@ class _Scatter:
 
     def _threads(self, name: str, count: int, one: Callable[[Elemental, Value], None]) -> Function:
         """A kernel in which threads take numbers."""
-        threads = self.target.block
-        blocks = min(-(-count // threads), self.target.resident // threads)
-        f = kernel_function(self.fusion, self.target, name, blocks, threads)
-        e = Elemental(f, self.fusion, self.target, 1)
-        f.loop(global_number(f), count, blocks * threads, lambda number: one(e, number))
-        f.ret()
-        return f
+
+        def body(f: Function, number: Value) -> None:
+            one(Elemental(f, self.fusion, self.target, 1), number)
+
+        return numbered_kernel(self.fusion, self.target, name, count, body)
 
     def _digits(self, f: Function, point: Index, column: Index) -> list[Index]:
         """The indices of an element of the updates."""

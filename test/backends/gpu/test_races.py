@@ -114,6 +114,7 @@ TEMPLATES = {
     "scan in several steps": Case(lambda x: lax.cumsum(x, 1), [(2, 4099)]),
     "scan of wide types": Case(lambda x: lax.cumprod(x, 1), [(2, 40)], "complex64"),
     "scan in three kernels": Case(lambda x: lax.cummax(x, 0), [(20_000,)]),
+    "reduction in order": Case(lambda x: jnp.argmax(x, 1), [(2, 700)]),
     "scatter": Case(histogram, [(700,), (700,)]),
     "matrix units": Case(matrix_product, [(64, 64), (64, 64)], "bfloat16", MATRIX_UNIT),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),

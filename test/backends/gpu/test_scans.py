@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
@@ -41,6 +43,12 @@ def check(function: Callable[..., object], *arrays: np.ndarray, tolerance: float
 @pytest.fixture
 def device(real_device: object) -> None:
     """Skips where there is no device."""
+
+
+def compose(left: tuple[jax.Array, ...], right: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """Of affine maps modulo 2^32, which does not commute: what is left comes first."""
+    (a, b), (c, d) = left, right
+    return a * c, b * c + d
 
 
 SCANNED = {
@@ -86,12 +94,6 @@ def test_an_initial_value_is_taken_once() -> None:
 
 @pytest.mark.usefixtures("device")
 def test_a_scan_of_pairs_keeps_their_order() -> None:
-    """Affine maps, composed: (a, b) after (c, d) is (a c, a d + b), modulo 2^32, which does not commute."""
-
-    def compose(left: tuple[jax.Array, ...], right: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        (a, b), (c, d) = left, right
-        return a * c, b * c + d
-
     def scan(a: jax.Array, b: jax.Array) -> tuple[jax.Array, ...]:
         window, padding = (1, a.shape[1]), [(0, 0), (a.shape[1] - 1, 0)]
         return lax.reduce_window((a, b), (np.int32(1), np.int32(0)), compose, window, (1, 1), padding)
@@ -109,6 +111,45 @@ def test_pooling(kind: str, padding: str) -> None:
     check(lambda x: lax.reduce_window(x, start, body, (1, 3, 2, 1), (1, 2, 2, 1), padding), x)
     check(lambda x: lax.reduce_window(x, start, body, (1, 2, 2, 1), (1, 1, 1, 1), padding, None, (1, 2, 3, 1)), x)
     check(lambda x: lax.reduce_window(x, start, body, (1, 2, 2, 1), (1, 1, 1, 1), padding, (1, 2, 1, 1), None), x)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(
+    ("padding", "sizes", "window", "strides"),
+    [
+        ("SAME", (2, 13, 14, 3), (1, 3, 3, 1), (1, 2, 2, 1)),
+        ("VALID", (2, 3, 9, 8), (1, 1, 2, 2), (1, 1, 2, 2)),
+        ("VALID", (50,), (3,), (1,)),
+        ("VALID", (10, 11), (2, 2), (3, 3)),
+        ([(3, 4)], (20,), (5,), (2,)),
+    ],
+)
+def test_gradients_of_pooling(padding: Any, sizes: tuple[int, ...], window: Any, strides: Any) -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        return (lax.reduce_window(x, -np.inf, lax.max, window, strides, padding) ** 2).sum()
+
+    check(jax.grad(loss), numbers("float32", *sizes))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [((3, 5), 1), ((5, 301), 1), ((300, 5), 0), ((2, 70_000), 1), ((70_000, 3), 0), ((2, 9, 4), 1)]
+)
+def test_argmax(sizes: tuple[int, ...], axis: int) -> None:
+    x = numbers("float32", *sizes)
+    check(lambda x: (jnp.argmax(x, axis), jnp.argmin(x, axis)), np.round(x))  # many are equal
+    x.reshape(-1)[x.size // 2] = np.nan
+    check(lambda x: jnp.argmax(x, axis), x)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_reductions_keep_the_order_of_elements(axes: tuple[int, ...]) -> None:
+    def reduce(a: jax.Array, b: jax.Array) -> tuple[jax.Array, ...]:
+        return lax.reduce((a, b), (np.int32(1), np.int32(0)), compose, axes)
+
+    for sizes in ((4, 3, 50), (2, 300, 40), (1, 1, 1), (3, 0, 2)):
+        check(reduce, numbers("int32", *sizes), numbers("int32", *sizes))
 
 
 # --- scatter ---------------------------------------------------------------------------------------------------------
