@@ -1,4 +1,5 @@
-"""Modules that were exported for several platforms: the one that they are compiled for is chosen.
+"""Modules that were exported for several platforms: the one that they are compiled for is chosen, or, where that is
+none of them, another one, as a module that was exported for that one alone compiles too.
 
 Such a module's functions take the number of the platform in an argument, marked as a global constant, and branch on it
 where the platforms' lowerings differ: to custom calls that only one of them has, for instance. So the branches of the
@@ -13,9 +14,9 @@ from stablehlo_py.dialect.attributes import GLOBAL_CONSTANT
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.edit import fix_argument, inline_block, replace_op
-from stablehlo_py.errors import UnsupportedError, elided
 from stablehlo_py.frontend.jax_export import platforms_of
 from stablehlo_py.mlir import ir
+from stablehlo_py.targets import DEFAULT_TARGET
 
 _PLATFORM_INDEX = "_platform_index"
 
@@ -23,25 +24,17 @@ _PLATFORM_INDEX = "_platform_index"
 def choose_platform(module: ir.Module, platform: str) -> None:
     """Put the number of `platform` for the arguments that ask for it, inline the branches that it takes, and remove the
     argument of `@main`. Modules that were exported for one platform, or that nobody knows the platforms of, stay as
-    they are.
-
-    Raises:
-        UnsupportedError: the module was exported for other platforms.
-    """
+    they are. Of other platforms than `platform`, the default target's is taken, else the first."""
     functions = [op for op in module.body.operations if op.operation.name == "func.func" and op.regions[0].blocks]
     asking = [(function, number) for function in functions for number in _platform_arguments(function)]
     platforms = platforms_of(module)
     if not asking or not platforms:
         return
-    if platform not in platforms:
-        raise UnsupportedError(
-            f"the model was exported for {elided(platforms)}, not for {platform}",
-            remedy=f"name it in the export: platforms=['{platform}', ...]",
-        )
+    chosen = next(name for name in (platform, DEFAULT_TARGET, *platforms) if name in platforms)
     main = main_function(module)
     with module.context, ir.Location.unknown():
         for function, number in asking:
-            fix_argument(function.regions[0].blocks[0].arguments[number], platforms.index(platform))
+            fix_argument(function.regions[0].blocks[0].arguments[number], platforms.index(chosen))
             _inline_branches(function.operation)
             if function == main:
                 _erase_argument(function, number)

@@ -24,10 +24,11 @@ from stablehlo_py.dialect.types import (
     user_location,
 )
 from stablehlo_py.handlers import handler_of
+from stablehlo_py.legalize import gpu_libraries
 from stablehlo_py.legalize.approximate import approx_top_k
 from stablehlo_py.legalize.chlo_structure import chosen, first_sorted
 from stablehlo_py.legalize.indexing import in_hlo
-from stablehlo_py.legalize.rules import Results, Unsupported, rule
+from stablehlo_py.legalize.rules import Results, Unsupported, by_rule, rule
 from stablehlo_py.mlir import ir
 
 
@@ -227,6 +228,11 @@ def custom_call(op: ir.OpView) -> Results:
     target = text(op, "call_target_name")
     if target in _TARGETS:
         return _TARGETS[target](op)
+    if gpu_libraries.is_threefry(target):
+        return gpu_libraries.threefry(op)
+    if target in gpu_libraries.targets():
+        call, chosen = gpu_libraries.in_lapack(op)
+        return chosen(by_rule(custom_call, call))
     solve, operands, results = _SOLVED_HERE.get(target, (None, 0, 0))
     if solve and solves_matrices(op, target.split("_")[1][0], operands, results) and _is_column_major(op):
         return solve(op)
@@ -237,6 +243,8 @@ def custom_call(op: ir.OpView) -> Results:
         )
     if _OLD_LIBRARY.fullmatch(target):
         raise Unsupported(f"calls {target!r}, as JAX did before version 0.5", "export the model with JAX 0.5 or newer")
+    if (refused := gpu_libraries.refused(target)) and not handler_of(target):
+        raise Unsupported(*refused)
     if handler_of(target):
         # For errors at run time; equal calls at different places are different to fusion by this.
         op.attributes[SITE] = ir.StringAttr.get(user_location(op.location) or "")
@@ -245,4 +253,4 @@ def custom_call(op: ir.OpView) -> Results:
 
 def legalized_targets() -> frozenset[str]:
     """Targets that become ops, or nothing."""
-    return frozenset({*_TARGETS, *_SOLVED_HERE})
+    return frozenset({*_TARGETS, *_SOLVED_HERE, *gpu_libraries.targets()})

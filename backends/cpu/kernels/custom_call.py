@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu.kernels import lapack, registered_call, sparse_product, tridiagonal_perturbed
+from stablehlo_py.backends.cpu.kernels import lapack, pivots, registered_call, sparse_product, tridiagonal_perturbed
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Template
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -15,6 +15,7 @@ from stablehlo_py.passmanager.suggest import nearest
 
 _TEMPLATES: dict[str, Template] = {
     **dict.fromkeys(LAPACK_TARGETS, lapack.emit),
+    pivots.TARGET: pivots.emit,
     sparse_product.TARGET: sparse_product.emit,
     tridiagonal_perturbed.TARGET: tridiagonal_perturbed.emit,
 }
