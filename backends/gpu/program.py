@@ -47,7 +47,8 @@ class GpuProgram(NativeProgram):
         self._parameters = parameters
         self._calls = calls
         self.kernels = kernels
-        self.symbols = [launch.symbol for kernel in kernels.values() for launch in kernel.launches]
+        launched = (launch.symbol for kernel in kernels.values() for launch in kernel.launches)
+        self.symbols = list(dict.fromkeys(launched))  # a kernel may start one of them several times
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         self._places: dict[str, Value] = {}  # of operands, by function
         most = max((max(kernel.pointers, 1 + self._table_slots(kernel)) for kernel in kernels.values()), default=1)

@@ -19,8 +19,9 @@ from stablehlo_py.mlir import ir
 Combiner = Callable[[Sequence[Lanes]], list[Lanes]]
 
 
-def combiner(f: Function, op: ir.OpView, region: int = 0) -> Combiner:
-    """The region of `op` as a function of lanes (all with one lane count): arguments in, returned values out.
+def combiner(f: Function, op: ir.OpView, region: int = 0, results: Sequence[ir.Value] | None = None) -> Combiner:
+    """The region of `op` as a function of lanes (all with one lane count): arguments in, returned values out, or
+    others of the region (`results`).
 
     Raises (when called): UnsupportedError for an op that is not elementwise.
     """
@@ -47,7 +48,7 @@ def combiner(f: Function, op: ir.OpView, region: int = 0) -> Combiner:
                 raise UnsupportedError(
                     f"the body of '{op.operation.name}' holds '{name}'", op=name, location=user_location(inner.location)
                 )
-        return [values[value] for value in terminator.operands]
+        return [values[value] for value in (terminator.operands if results is None else results)]
 
     return combine
 

@@ -57,25 +57,21 @@ func.func @main(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
 // -----
 
 // Without a template of its own: what the CPU's kernel does for an iteration, a thread does.
-// FUSED: hlo.fusion = "sort"
-// KERNELS: llvm.func internal spir_funccc @fusion_0(%in0: !llvm.ptr<4>{{.*}}, %begin: i64, %end: i64) attributes {}
-// KERNELS: llvm.func spir_kernelcc @fusion_0_kernel({{.*}}reqd_work_group_size = array<i32: 64, 1, 1>}
-// KERNELS: llvm.call spir_funccc @fusion_0({{.*}}) : (!llvm.ptr<4>, !llvm.ptr<4>, !llvm.ptr<4>, !llvm.ptr<4>, i64, i64) -> ()
-// LLVM: define internal spir_func void @fusion_0(
-// LLVM: define spir_kernel void @fusion_0_kernel(
-func.func @main(%x: tensor<64x50xi32>) -> tensor<64x50xi32> {
-  %0 = "stablehlo.sort"(%x) <{dimension = 1 : i64}> ({
-  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
-    %1 = stablehlo.compare LT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %1 : tensor<i1>
-  }) : (tensor<64x50xi32>) -> tensor<64x50xi32>
-  return %0 : tensor<64x50xi32>
+// FUSED: hlo.fusion = "rng_bit_generator"
+// KERNELS: llvm.func internal spir_funccc @fusion_0.bits(%in0: !llvm.ptr<4>{{.*}}, %begin: i64, %end: i64) attributes {}
+// KERNELS: llvm.func spir_kernelcc @fusion_0_bits_kernel({{.*}}reqd_work_group_size = array<i32: 64, 1, 1>}
+// KERNELS: llvm.call spir_funccc @fusion_0.bits({{.*}}) : ({{.*}}!llvm.ptr<4>, i64, i64) -> ()
+// LLVM: define internal spir_func void @fusion_0.bits(
+// LLVM: define spir_kernel void @fusion_0_bits_kernel(
+func.func @main(%state: tensor<2xui64>) -> tensor<1000xui32> {
+  %0, %1 = stablehlo.rng_bit_generator %state, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<1000xui32>)
+  return %1 : tensor<1000xui32>
 }
 
 // -----
 
 // The host decides on the next trip: it waits for a byte of the arena. The body writes where it reads.
-// SCHEDULED: hlo.fusion = "sort"
+// SCHEDULED: hlo.fusion = "rng_bit_generator"
 // SCHEDULED: scf.while
 // SCHEDULED: func.call @fusion_0({{.*}}) {hlo.slices = array<i64: 0, 0, 64, 1>} : (tensor<i32>, tensor<i32>) -> tensor<i1>
 // SCHEDULED: tensor.extract {{.*}} : tensor<i1>

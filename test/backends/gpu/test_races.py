@@ -96,6 +96,8 @@ TEMPLATES = {
     "row, long, read by every level": Case(softmax, [(2, 70_000)]),
     "row, subgroups": Case(softmax, [(3, 3000)], target=EXCHANGES),
     "row, many subgroups": Case(softmax, [(2, 17_000)], target=EXCHANGES),
+    "sort of a tile": Case(jnp.sort, [(3, 40)]),
+    "sort, several tiles": Case(jnp.sort, [(2100,)]),
     "column": Case(sums(0), [(300, 33)]),
     "column, few rows": Case(sums(0), [(3, 40)]),
     "column, several results": Case(extremes, [(129, 7)]),

@@ -1,0 +1,126 @@
+"""What order the comparator of a sort is, where that can be proven: unsigned integers that compare as it says.
+
+A comparator is known that compares one expression of each side by LT or GT, or several of them, the next one where the
+one before is EQ:
+
+    or(compare(X0, Y0, LT), and(compare(X0, Y0, EQ), compare(X1, Y1, GT) ...))
+
+Y is X with the right side's elements instead of the left side's. Floats must be compared in total order: any other has
+no place for NaN, so no key can stand for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stablehlo_py.codegen.arith import sortable
+from stablehlo_py.codegen.builder import I8, Function, ScalarType, Value
+from stablehlo_py.codegen.region import combiner
+from stablehlo_py.codegen.types import Element, Lanes, element, to_bits
+from stablehlo_py.dialect.types import text
+from stablehlo_py.mlir import ir
+
+IEEE = frozenset(("bf16", "f16", "f32", "f64"))  # floats whose bits, but for the sign, are in order
+
+
+@dataclass(frozen=True)
+class Key:
+    """One expression of a comparator: its value for the left side, in the body; its element type; whether greater ones
+    come first."""
+
+    value: ir.Value
+    of: Element
+    descending: bool
+
+    @property
+    def bits(self) -> int:
+        """Of the unsigned integer."""
+        return self.of.bits
+
+
+def sort_keys(op: ir.OpView) -> list[Key] | None:
+    """The keys of a sort's comparator, most significant first; None where it is no known order."""
+    *_, terminator = op.regions[0].blocks[0].operations
+    return _keys(terminator.operands[0])
+
+
+def _keys(value: ir.Value) -> list[Key] | None:
+    compared = _compared(value, ("LT", "GT"))
+    if compared is not None:
+        return [compared]
+    for less, equal_and_rest in _commuted(value, "hlo.or"):
+        first = _compared(less, ("LT", "GT"))
+        for equal, rest in _commuted(equal_and_rest, "hlo.and"):
+            same = _compared(equal, ("EQ",))
+            if first is None or same is None or same.value != first.value:
+                continue
+            further = _keys(rest)
+            if further is not None:
+                return [first, *further]
+    return None
+
+
+def _commuted(value: ir.Value, name: str) -> list[tuple[ir.Value, ir.Value]]:
+    """The operands of an op of this name, both ways round."""
+    op = value.owner
+    if isinstance(op, ir.Block) or op.name != name:
+        return []
+    a, b = op.operands
+    return [(a, b), (b, a)]
+
+
+def _compared(value: ir.Value, directions: Sequence[str]) -> Key | None:
+    """What a comparison by one of these compares, where that is the same of both sides."""
+    op = value.owner
+    if isinstance(op, ir.Block) or op.name != "hlo.compare" or text(op, "direction") not in directions:
+        return None
+    a, b = op.operands
+    of = element(a)
+    if of.is_complex or (of.is_float and ("total_order" not in op.attributes or of.name not in IEEE)):
+        return None
+    greater = text(op, "direction") == "GT"
+    if _mirrored(a, b):
+        return Key(a, of, greater)
+    return Key(b, of, not greater) if _mirrored(b, a) else None
+
+
+def _mirrored(left: ir.Value, right: ir.Value) -> bool:
+    """Whether `right` is of the right side what `left` is of the left one."""
+    a, b = left.owner, right.owner
+    if isinstance(a, ir.Block) or isinstance(b, ir.Block):
+        if not (isinstance(a, ir.Block) and isinstance(b, ir.Block)):
+            return False
+        number = ir.BlockArgument(left).arg_number
+        return number % 2 == 0 and ir.BlockArgument(right).arg_number == number + 1
+    return (
+        a.name == b.name
+        and len(a.regions) == 0
+        and ir.OpResult(left).result_number == ir.OpResult(right).result_number
+        and a.attributes == b.attributes
+        and len(a.operands) == len(b.operands)
+        and all(_mirrored(x, y) for x, y in zip(a.operands, b.operands, strict=True))
+    )
+
+
+def key_values(f: Function, op: ir.OpView, keys: Sequence[Key], record: Sequence[Lanes]) -> list[Value]:
+    """The keys of a record of the sort's operands: unsigned integers, each as wide as its element type, at least 8
+    bits."""
+    both_sides = [each for each in record for _ in range(2)]
+    found = combiner(f, op, results=[key.value for key in keys])(both_sides)
+    return [ordered(f, key.of, value, descending=key.descending) for key, value in zip(keys, found, strict=True)]
+
+
+def ordered(f: Function, of: Element, value: Lanes, *, descending: bool) -> Value:
+    """An unsigned integer, of at least 8 bits, that compares as a value of an element type does, floats in total
+    order."""
+    assert isinstance(value, Value)
+    bits = to_bits(f, of, value)
+    if of.is_float:
+        stored = ScalarType(f"f{of.bits}", of.bits, True)
+        bits = sortable(f, f.bitcast(bits, stored))
+    if not of.unsigned:
+        bits = f.binary("xor", bits, f.const(1 << (of.bits - 1), bits.type.element))
+    if descending:
+        bits = f.binary("xor", bits, f.const(-1, bits.type.element))
+    return f.cast("zext", bits, I8) if of.bits < 8 else bits
