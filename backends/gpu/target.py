@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
@@ -48,7 +48,8 @@ class GpuTarget(TargetDescription):
         exchanges: whether threads of a subgroup exchange values. Not all devices of OpenCL do, or have subgroups of
             this size.
         resident: threads that keep the machine busy: those that all its units hold at once.
-        shared_bytes: shared memory that a block may have without asking the driver for more.
+        shared_bytes: shared memory that a block may have.
+        copies: whether threads can copy from global to shared memory while they do other work.
         rates: what it can do in a second.
     """
 
@@ -58,6 +59,7 @@ class GpuTarget(TargetDescription):
     exchanges: bool = True
     resident: int = 1 << 16
     shared_bytes: int = 32 << 10
+    copies: bool = False
     rates: Rates = field(default=Rates(), repr=False)  # no code depends on them
 
     @cached_property
@@ -78,20 +80,24 @@ class GpuTarget(TargetDescription):
         """One."""
         return 1
 
-    def matrix_unit(self, operands: set[str], result: str) -> MatrixUnit | None:
-        """The unit for a product of these element types, if there is one."""
+    def units_for(self, operands: set[str], result: str) -> list[MatrixUnit]:
+        """The matrix units for a product of these element types, the best one first."""
         units = (MATRIX_UNITS[name] for name in self.matrix_units)
-        return next((unit for unit in units if operands == {unit.operand} and result in ("f32", unit.operand)), None)
+        return [unit for unit in units if operands == {unit.operand} and result in ("f32", unit.operand)]
 
 
 _MMA = ("mma.m16n8k16.bf16", "mma.m16n8k16.f16")
+_WGMMA = ("wgmma.m64k16.bf16", "wgmma.m64k16.f16")
 _MFMA = ("mfma.16x16x16.bf16", "mfma.16x16x16.f16")
 
 
 def _nvidia(name: str, ptx: str, units: int, rates: Rates) -> GpuTarget:
     """One of NVIDIA's, with so many multiprocessors; `ptx` is the version that its code is written in: drivers of that
-    age take it."""
-    return GpuTarget(name, f"+{ptx}", 32, 255, NVPTX64, _MMA, resident=units * 2048, shared_bytes=48 << 10, rates=rates)
+    age take it. Its code runs on later machines too, which have no less shared memory than this."""
+    resident, shared = units * 2048, 99 << 10
+    return GpuTarget(
+        name, f"+{ptx}", 32, 255, NVPTX64, _MMA, resident=resident, shared_bytes=shared, copies=True, rates=rates
+    )
 
 
 def _amd(name: str, resident: int, rates: Rates, units: tuple[str, ...] = _MFMA, subgroup: int = 64) -> GpuTarget:
@@ -106,7 +112,8 @@ OPENCL = GpuTarget("opencl", "", 32, 64, SPIRV64, most_threads=256, exchanges=Fa
 _H100 = Rates(bandwidth=3.35, f64=67, f32=67, f16=989, f8=1979, i8=1979)
 SM_80 = _nvidia("sm_80", "ptx83", 108, Rates(bandwidth=2.04, f64=19.5, f32=19.5, f16=312, i8=624))
 SM_90 = _nvidia("sm_90", "ptx83", 132, _H100)
-SM_90A = _nvidia("sm_90a", "ptx83", 132, _H100)  # with what later machines do not have: wgmma
+# With what later machines do not have.
+SM_90A = replace(_nvidia("sm_90a", "ptx83", 132, _H100), matrix_units=_WGMMA + _MMA, shared_bytes=227 << 10)
 SM_100 = _nvidia("sm_100", "ptx86", 148, Rates(bandwidth=8.0, f64=37, f32=75, f16=2250, f8=4500, i8=4500))
 GFX90A = _amd("gfx90a", 110 * 2048, Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5))
 GFX942 = _amd("gfx942", 304 * 2048, Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615))

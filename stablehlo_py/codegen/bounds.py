@@ -11,7 +11,7 @@ def fits(a: Bounds | None, bits: int) -> bool:
 
 
 def bounds_of(name: str, a: Bounds | None, b: Bounds | None) -> Bounds | None:
-    """Of add, sub, mul, udiv, urem, smin or smax of two integers; None: nothing is known."""
+    """Of add, sub, mul, udiv, urem, xor, smin or smax of two integers; None: nothing is known."""
     if name == "urem" and b is not None and b[0] > 0:
         return (0, b[1] - 1 if a is None or a[0] < 0 else min(a[1], b[1] - 1))
     if a is None or b is None:
@@ -21,6 +21,8 @@ def bounds_of(name: str, a: Bounds | None, b: Bounds | None) -> Bounds | None:
     if name in ("smin", "smax"):
         choose = min if name == "smin" else max
         return choose(a[0], b[0]), choose(a[1], b[1])
+    if name == "xor":
+        return (0, (1 << max(a[1], b[1]).bit_length()) - 1) if a[0] >= 0 and b[0] >= 0 else None
     if name == "add":
         return a[0] + b[0], a[1] + b[1]
     if name == "sub":

@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from stablehlo_py.codegen.matrix_units import MatrixUnit
+from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import ScalarType, Type, Value, VectorType
 from stablehlo_py.errors import InternalError
@@ -277,9 +277,26 @@ class Emitter:
         """Memory that all threads of the block see, uninitialized: a pointer into `Space.SHARED`."""
         raise self.lacks("shared_memory")
 
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """Shared memory that a launch has to give to a block, beside what the code names."""
+        return 0
+
     def barrier(self) -> None:
         """All threads of the block come here, and see what the others wrote before."""
         raise self.lacks("barrier")
+
+    def copy_async(self, to: Value, source: Value, exists: Value | None) -> None:
+        """Begin to copy 16 bytes from global to shared memory; zeros where they do not exist."""
+        raise self.lacks("copy_async")
+
+    def commit_copies(self) -> None:
+        """End a group of copies."""
+        raise self.lacks("commit_copies")
+
+    def await_copies(self, pending: int) -> None:
+        """Wait for all groups of copies but the last `pending` ones."""
+        raise self.lacks("await_copies")
 
     def subgroup_shuffle(self, a: Value, mask: Value) -> str:
         """The scalar `a` of the thread of this subgroup (warp) whose number is this one's xor `mask` (i32)."""
@@ -294,6 +311,28 @@ class Emitter:
     ) -> list[str]:
         """The sums with the product of registers added (`matrix_units.MatrixUnit`)."""
         raise self.lacks("matrix_multiply")
+
+    def warpgroup_multiply(
+        self, unit: MatrixUnit, a: SharedMatrix, b: SharedMatrix, sums: Sequence[Value]
+    ) -> list[str]:
+        """The sums with the product of matrices in shared memory added, some time later."""
+        raise self.lacks("warpgroup_multiply")
+
+    def publish_shared(self) -> None:
+        """Behind the next barrier, `warpgroup_multiply` sees what this thread stored in shared memory."""
+        raise self.lacks("publish_shared")
+
+    def begin_warpgroup(self) -> None:
+        """`warpgroup_multiply` sees the sums as they are, and what was published."""
+        raise self.lacks("begin_warpgroup")
+
+    def commit_warpgroup(self) -> None:
+        """End a group of `warpgroup_multiply`."""
+        raise self.lacks("commit_warpgroup")
+
+    def await_warpgroup(self, sums: Sequence[Value], pending: int) -> list[str]:
+        """The sums, when all groups but the last `pending` ones have ended."""
+        raise self.lacks("await_warpgroup")
 
     def load_matrices(self, address: Value, count: int, *, transposed: bool) -> list[str]:
         """`count` matrices of shared memory (`Operations.load_matrices`): one i32 of each."""

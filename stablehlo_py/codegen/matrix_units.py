@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from stablehlo_py.codegen.values import Index, Value
 
 Places = tuple[tuple[int, int], ...]
 INNERS = 4  # values of the inner part of a thread's number
+
+
+@dataclass(frozen=True)
+class SharedMatrix:
+    """A matrix in shared memory, in lines of 128 bytes, whose pieces of 16 bytes lie in another order: the number of a
+    piece, xor the number of its line modulo eight. Lines begin at multiples of 1024 bytes.
+
+    Attributes:
+        base, offset: where it begins: a pointer, and elements of 16 bits from there.
+        turned: whether a line goes along rows (columns) instead of products.
+        part_bytes: from a line to the one that continues it, where it does; group_bytes: from eight lines to the next.
+    """
+
+    base: Value
+    offset: Index
+    turned: bool
+    part_bytes: int
+    group_bytes: int = 1024
 
 
 @dataclass(frozen=True)
@@ -27,6 +47,8 @@ class MatrixUnit:
         a: (row, product) of each register of `a`, where both parts are 0; b: (column, product), likewise.
         sums: (row, column) of each sum, likewise; sum_pack: how many neighbouring columns a thread has.
         moves: whether threads can load 8 x 8 elements together (`Function.load_matrices`).
+        is_warpgroup: whether four subgroups together multiply what lies in shared memory (`SharedMatrix`), 4 * `rows`
+            rows and as many columns as there are sums; then no thread holds operands.
     """
 
     name: str
@@ -44,6 +66,7 @@ class MatrixUnit:
     sums: Places
     sum_pack: int
     moves: bool
+    is_warpgroup: bool = False
 
 
 def _mma(operand: str, suffix: str) -> MatrixUnit:
@@ -64,6 +87,20 @@ def _mma(operand: str, suffix: str) -> MatrixUnit:
         sums=((0, 0), (0, 1), (8, 0), (8, 1)),
         sum_pack=2,
         moves=True,
+    )
+
+
+def _wgmma(operand: str) -> MatrixUnit:
+    """PTX ISA 9.7.15.5: wgmma.m64nNk16 with operands of 16 bits, both in shared memory."""
+    sums = _mma(operand, "")
+    return replace(
+        sums,
+        name=f"wgmma.m64k16.{operand}",
+        instruction=f"wgmma.mma_async.sync.aligned.m64n{{columns}}k16.f32.{operand}.{operand}",
+        a=(),
+        b=(),
+        moves=False,
+        is_warpgroup=True,
     )
 
 
@@ -91,5 +128,12 @@ def _mfma(operand: str, suffix: str) -> MatrixUnit:
 
 MATRIX_UNITS = {
     unit.name: unit
-    for unit in (_mma("bf16", "bf16"), _mma("f16", "f32.f32"), _mfma("bf16", "bf16.1k"), _mfma("f16", "f16"))
+    for unit in (
+        _mma("bf16", "bf16"),
+        _mma("f16", "f32.f32"),
+        _wgmma("bf16"),
+        _wgmma("f16"),
+        _mfma("bf16", "bf16.1k"),
+        _mfma("f16", "f16"),
+    )
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from stablehlo_py.codegen.assembly import Assembly
 from stablehlo_py.codegen.bounds import bounds_of, fits
-from stablehlo_py.codegen.matrix_units import MatrixUnit
+from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.values import (
     F32,
     I1,
@@ -83,6 +84,17 @@ class Operations(Assembly):
         if not isinstance(a, Value) and not isinstance(b, Value):
             return a % b
         return self._index_op("urem", a, b)
+
+    def ixor(self, a: Index, b: Index) -> Index:
+        """a ^ b for non-negative a and b."""
+        a, b = self._folded(a), self._folded(b)
+        if isinstance(a, int) and isinstance(b, int):
+            return a ^ b
+        if a == 0 and isinstance(a, int):
+            return b
+        if b == 0 and isinstance(b, int):
+            return a
+        return self._index_op("xor", a, b)
 
     def imin(self, a: Index, b: Index) -> Index:
         """min(a, b), signed."""
@@ -388,6 +400,19 @@ class Operations(Assembly):
         """All threads of a block come here, and see what the others wrote before."""
         self.emit.barrier()
 
+    def copy_async(self, to: Value, at: Index, source: Value, start: Index, exists: Value | None = None) -> None:
+        """Copy 16 bytes from global to shared memory, offsets in words of 32 bits, both multiples of four; zeros where
+        they do not exist. They are there behind `await_copies` and, for other threads, a barrier."""
+        self.emit.copy_async(self.gep(to, at, I32), self.gep(source, start, I32), exists)
+
+    def commit_copies(self) -> None:
+        """End a group: the thread's copies since the last one."""
+        self.emit.commit_copies()
+
+    def await_copies(self, pending: int) -> None:
+        """Wait until the copies of the thread have come, but for those of the last `pending` groups."""
+        self.emit.await_copies(pending)
+
     def subgroup_shuffle(self, a: Value, mask: Value) -> Value:
         """The scalar `a` of that thread of the subgroup (warp) whose number is this one's xor `mask` (i32)."""
         return self._value(self.emit.subgroup_shuffle(a, mask), a.type)
@@ -401,6 +426,33 @@ class Operations(Assembly):
     ) -> list[Value]:
         """The sums of a subgroup with the product added: registers are integers of `unit.pack` elements, sums f32."""
         return [self._value(ref, F32) for ref in self.emit.matrix_multiply(unit, a, b, sums)]
+
+    def warpgroup_multiply(
+        self, unit: MatrixUnit, a: SharedMatrix, b: SharedMatrix, sums: Sequence[Value]
+    ) -> list[Value]:
+        """The sums (f32) of four subgroups with the product of matrices in shared memory added; these are there behind
+        `await_warpgroup` only."""
+        a, b = (replace(each, base=self.gep(each.base, each.offset, I16), offset=0) for each in (a, b))
+        return [self._value(ref, F32) for ref in self.emit.warpgroup_multiply(unit, a, b, sums)]
+
+    def publish_shared(self) -> None:
+        """Behind the next barrier, `warpgroup_multiply` sees what this thread stored in shared memory."""
+        self.emit.publish_shared()
+
+    def begin_warpgroup(self) -> None:
+        """The multiplications that follow see the sums as they are, and what was published before the last barrier."""
+        self.emit.begin_warpgroup()
+
+    def await_warpgroup(self, sums: Sequence[Value], pending: int) -> list[Value]:
+        """The sums, when all multiplications have ended but for the last `pending` groups (`commit_warpgroup`)."""
+        return [
+            self._value(ref, each.type)
+            for ref, each in zip(self.emit.await_warpgroup(sums, pending), sums, strict=True)
+        ]
+
+    def commit_warpgroup(self) -> None:
+        """End a group of multiplications."""
+        self.emit.commit_warpgroup()
 
     def load_matrices(self, base: Value, offset: Index, count: int, *, transposed: bool) -> list[Value]:
         """`count` matrices of 8 x 8 elements of 16 bits, which a subgroup of 32 loads from shared memory together. The

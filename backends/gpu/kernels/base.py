@@ -38,7 +38,7 @@ class GpuKernel:
     def of(cls, *kernels: Function, scratch_bytes: int = 0) -> GpuKernel:
         """Of finished kernels."""
         return cls(
-            tuple(Launch(f.name, f.emit.blocks, f.emit.threads) for f in kernels),
+            tuple(Launch(f.name, f.emit.blocks, f.emit.threads, f.emit.dynamic_shared_bytes) for f in kernels),
             {f.name: f.text() for f in kernels},
             {name: text for f in kernels for name, text in f.externals.items()},
             scratch_bytes=scratch_bytes,

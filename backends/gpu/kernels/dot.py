@@ -14,10 +14,9 @@ from collections.abc import Callable
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction
-from stablehlo_py.backends.gpu.kernels import loop
+from stablehlo_py.backends.gpu.kernels import loop, matrix
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
-from stablehlo_py.backends.gpu.kernels.matrix import MatrixProduct
 from stablehlo_py.backends.gpu.kernels.product import ConvolutionProduct, DotProduct, Operand, Product
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
@@ -40,9 +39,9 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
         return loop.emit(fusion, target)
     if rows * columns < LEAST_ELEMENTS or min(rows, columns) < SIDE:
         return _Summed(product).emit() if depth >= LONG_SUM else loop.emit(fusion, target)
-    unit = target.matrix_unit({element(operand.value).name for operand in (product.a, product.b)}, product.of.name)
-    if unit is not None and depth >= unit.depth:
-        return MatrixProduct(product, unit).emit()
+    units = target.units_for({element(operand.value).name for operand in (product.a, product.b)}, product.of.name)
+    if fitting := [unit for unit in units if depth >= unit.depth]:
+        return matrix.emit(product, fitting)
     square = next((each for each in SQUARES if min(rows, columns) >= SIDE * each), SQUARES[-1])
     return _Tiled(product, square).emit()
 
@@ -78,7 +77,7 @@ class _Summed:
         assert isinstance(combined, Value)
         one = f.cmp("slt", f.thread_number(), f.const(self.width))
         exists = f.binary("and", one, f.cmp("slt", f.index(number), f.const(results)))
-        f.if_(exists, lambda: p.store(batch, row, column, combined))
+        f.if_(exists, lambda: p.store(batch, row, column, [combined]))
         f.ret()
         return GpuKernel.of(f)
 
@@ -135,7 +134,7 @@ class _Tiled:
             )
 
             def put(row: Index = at_row, column: Index = at_column, total: Value = total) -> None:
-                p.store(batch, row, column, total)
+                p.store(batch, row, column, [total])
 
             f.if_(exists, put)
         f.ret()

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.codegen.builder import F32, I16, I32, I64, Function, Index, Value
-from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit
+from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.types import ELEMENTS, from_bits
+
+LINE = 64  # elements of 16 bits in a line of a SharedMatrix
 
 
 def multiply(
@@ -33,6 +35,38 @@ def multiply(
         return results
 
     return f.loop(0, INNERS, 1, add, sums)
+
+
+def warpgroup_multiply(
+    f: Function, unit: MatrixUnit, thread: Index, a: SharedMatrix, b: SharedMatrix, sums: Sequence[Value]
+) -> list[Value]:
+    """`Function.warpgroup_multiply`; `thread` is the number in the four subgroups."""
+    warp, lane = f.idiv(thread, unit.threads), f.irem(thread, unit.threads)
+    outer, inner = f.idiv(lane, INNERS), f.irem(lane, INNERS)
+
+    def add(k: Index, *totals: Value) -> list[Value]:
+        results = []
+        for number, total in enumerate(totals):
+            block, (row, column) = number // len(unit.sums), unit.sums[number % len(unit.sums)]
+            at_row = f.iadd(f.imul(warp, unit.rows), f.iadd(outer, row))
+            at_column = f.iadd(f.imul(inner, unit.sum_pack), unit.columns * block + column)
+            p, q = (_shared_element(f, unit, each, at, k) for each, at in ((a, at_row), (b, at_column)))
+            results.append(f.fma(p, q, total))
+        return results
+
+    return f.loop(0, unit.depth, 1, add, sums)
+
+
+def _shared_element(f: Function, unit: MatrixUnit, matrix: SharedMatrix, row: Index, k: Index) -> Value:
+    line, along = (k, row) if matrix.turned else (row, k)
+    part, within = f.idiv(along, LINE), f.irem(along, LINE)
+    groups = f.iadd(f.imul(f.idiv(line, 8), matrix.group_bytes), f.imul(f.irem(line, 8), 2 * LINE))
+    begin = f.iadd(f.imul(part, matrix.part_bytes), f.imul(matrix.offset, 2))
+    address = f.iadd(f.iadd(begin, groups), f.imul(within, 2))
+    swizzled = f.ixor(address, f.imul(f.irem(f.idiv(address, 2 * LINE), 8), 16))
+    found = from_bits(f, ELEMENTS[unit.operand], f.load(I16, matrix.base, f.idiv(swizzled, 2)))
+    assert isinstance(found, Value)
+    return found
 
 
 def load_matrices(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -30,13 +31,14 @@ from stablehlo_py.codegen.index import (
     scalar,
     scale,
 )
-from stablehlo_py.codegen.types import constant, element, select, to_bits
+from stablehlo_py.codegen.types import Lanes, constant, element, select, to_bits
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import spatial_windows
 from stablehlo_py.mlir import ir
 
-WIDE = 8  # elements of 16 bits that are read at a time
+PIECE_BITS = 128  # that are read at a time
 FOUR = VectorType(4, I32)  # their registers
+MOST_NEIGHBOURS, MOST_OPS = 8, 64  # results that a thread stores together; ops of all of them
 Indices = Mapping[int, Affine]  # by dimension
 
 
@@ -160,6 +162,24 @@ class Filters(Operand):
         return {**found, self.kernel_dims[1]: add(f, scale(f, group, self.rows), row)}, None
 
 
+@dataclass(frozen=True)
+class Piece:
+    """Neighbours in memory: at `base` + `start` words of 32 bits. Zeros, unless it `exists` (None: it does)."""
+
+    base: Value
+    start: Index
+    exists: Value | None
+
+    def only_if(self, f: Function, condition: Value) -> Piece:
+        """The same where a condition holds."""
+        return replace(self, exists=condition if self.exists is None else f.binary("and", self.exists, condition))
+
+    def load(self, f: Function) -> Value:
+        """Its words, in registers."""
+        found = f.load(FOUR, self.base, self.start, align=PIECE_BITS // 8)
+        return found if self.exists is None else f.select(self.exists, found, f.const(0, FOUR))
+
+
 def split(f: Function, number: Affine, sizes: Mapping[int, int], lanes: int = 1) -> dict[int, Affine]:
     """The indices of some dimensions from their flat one."""
     count = math.prod(sizes.values())
@@ -182,9 +202,9 @@ class Product(ABC):
         self.of = element(result)
         self.batch, self.rows, self.columns, self.depth = batch, self.a.rows, self.b.rows, self.a.depth
 
-    def begin(self, blocks: int, threads: int) -> Function:
-        """The kernel, and what evaluates values in it."""
-        f = kernel_function(self.fusion, self.target, self.fusion.name, blocks, threads)
+    def begin(self, blocks: int, threads: int, symbol: str = "") -> Function:
+        """The kernel (the fusion's name, unless given), and what evaluates values in it."""
+        f = kernel_function(self.fusion, self.target, symbol or self.fusion.name, blocks, threads)
         self.e = Elemental(f, self.fusion, self.target, 1)
         return f
 
@@ -209,35 +229,71 @@ class Product(ABC):
         assert isinstance(found, Value)
         return found
 
-    def wide(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value | None:
-        """WIDE neighbours of 16 bits as they lie in memory; None: they do not lie there so, or are computed. Along
-        them, row or product is a multiple of WIDE; both are at most what lets them be inside."""
+    def bits_of(self, operand: Operand) -> int:
+        """Of an element in memory."""
+        return element(operand.value).bits
+
+    def piece(self, operand: Operand, batch: Index, row: Index, k: Index) -> Piece | None:
+        """PIECE_BITS of neighbours as they lie in memory; None: they do not lie there so, or are computed. Along them,
+        row or product is a multiple of their number; both are at most what lets them be inside."""
         f, last = self.e.f, operand.contracts_last
-        if not self.e.is_stored(operand.value) or (operand.depth if last else operand.rows) % WIDE:
+        wide = PIECE_BITS // self.bits_of(operand)
+        if not self.e.is_stored(operand.value) or (operand.depth if last else operand.rows) % wide:
             return None
         places = []
         for number, size, along in ((row, operand.rows, not last), (k, operand.depth, last)):
-            high, multiple = (size - WIDE, WIDE) if along else (size - 1, 1)
+            high, multiple = (size - wide, wide) if along else (size - 1, 1)
             places.append(Affine(0, ((Variable(f.index(number), 0, high, multiple), 1),), int(along)))
-        indices, condition = operand.at(self.e, batch, places[0], places[1], WIDE)
+        indices, condition = operand.at(self.e, batch, places[0], places[1], wide)
         offset = linear_index(f, operand.place(indices))
-        if not offset.contiguous or known_multiple(offset) % WIDE:
+        if not offset.contiguous or known_multiple(offset) % wide:
             return None
         start = scalar(f, Affine(offset.constant, offset.terms))
-        found = f.load(FOUR, self.e.base(operand.value), f.idiv(start, 2), align=16)
-        return found if condition is None else f.select(condition, found, f.const(0, FOUR))
+        words = f.imul(f.idiv(start, wide), PIECE_BITS // 32)
+        return Piece(self.e.base(operand.value), words, condition)
+
+    def lies_in_pieces(self, operand: Operand) -> bool:
+        """Whether `piece` finds the operand's elements: asked of a kernel that is thrown away."""
+        f = self.begin(1, 1)
+        number = f.block_size()
+        return self.piece(operand, number, number, number) is not None
 
     @abstractmethod
-    def place_of(self, batch: Index, row: Index, column: Index) -> Delinearized:
+    def place_of(self, batch: Index, row: Index, column: Affine) -> Delinearized:
         """The element of the result."""
 
-    def store(self, batch: Index, row: Index, column: Index, total: Value) -> None:
-        """What becomes of a sum."""
-        f, place = self.e.f, self.place_of(batch, row, column)
-        here, sum_ = linear_index(f, place), arith.rounded(f, self.of, total)
-        self.e.bind(self.result, lambda e, at: sum_ if same(f, linear_index(f, at), here) else None)
-        self.e.write_outputs(self.fusion.outputs, place)
-        self.e.bind(self.result, None)
+    def neighbours(self) -> int:
+        """Columns of the result whose sums are best stored together: a power of two that divides their number."""
+        outputs = [element(value) for value in self.fusion.outputs]
+        wide = min(PIECE_BITS // 8 // max(each.bytes for each in outputs), MOST_NEIGHBOURS)
+        last = int(shape(self.result)[-1]) if self.columns_last else 1
+        while wide > 1 and (last % wide or len(self.fusion.ops) * wide > MOST_OPS):
+            wide //= 2
+        return max(1, wide)
+
+    @property
+    def columns_last(self) -> bool:
+        """Whether neighbouring columns are neighbours in the result."""
+        return True
+
+    def store(self, batch: Index, row: Index, column: Index, totals: Sequence[Value]) -> None:
+        """What becomes of the sums of neighbouring columns, the first of which is a multiple of their number."""
+        f, count = self.e.f, len(totals)
+        variable = Variable(f.index(column), 0, self.columns - count, count)
+        found = []
+        for number, total in enumerate(totals):
+            place = self.place_of(batch, row, Affine(number, ((variable, 1),)))
+            here, sum_ = linear_index(f, place), arith.rounded(f, self.of, total)
+            self.e.bind(self.result, partial(_only_at, here, sum_))
+            found.append((place, [self.e.value(value, place) for value in self.fusion.outputs]))
+            self.e.bind(self.result, None)
+        for place, results in found:
+            for number, (value, result) in enumerate(zip(self.fusion.outputs, results, strict=True)):
+                self.e.write(element(value), f.parameters[f"out{number}"], place, result)
+
+
+def _only_at(here: Affine, value: Lanes, e: Elemental, at: Delinearized) -> Lanes | None:
+    return value if same(e.f, linear_index(e.f, at), here) else None
 
 
 class DotProduct(Product):
@@ -251,11 +307,14 @@ class DotProduct(Product):
         )
         super().__init__(fusion, target, op.results[0], (a, b), math.prod(a.sizes[d] for d in a.batch))
 
-    def place_of(self, batch: Index, row: Index, column: Index) -> Delinearized:
+    @property
+    def columns_last(self) -> bool:
+        return self.columns % int(shape(self.result)[-1]) == 0
+
+    def place_of(self, batch: Index, row: Index, column: Affine) -> Delinearized:
         sizes = [int(size) for size in shape(self.result)]
-        parts = ((batch, self.batch), (row, self.rows), (column, self.columns))
-        flat = tuple((size, affine_of(number, size - 1)) for number, size in parts)
-        return delinearized(sizes, delinearize(self.e.f, flat, sizes, 1))
+        parts = ((self.batch, affine_of(batch, self.batch - 1)), (self.rows, affine_of(row, self.rows - 1)))
+        return delinearized(sizes, delinearize(self.e.f, (*parts, (self.columns, column)), sizes, 1))
 
 
 class ConvolutionProduct(Product):
@@ -270,10 +329,15 @@ class ConvolutionProduct(Product):
         operands = (filters, patches) if self.is_turned else (patches, filters)
         super().__init__(fusion, target, op.results[0], operands, filters.groups)
 
-    def place_of(self, batch: Index, row: Index, column: Index) -> Delinearized:
+    @property
+    def columns_last(self) -> bool:
+        return not self.is_turned
+
+    def place_of(self, batch: Index, row: Index, column: Affine) -> Delinearized:
         f, features = self.e.f, self.a.rows if self.is_turned else self.b.rows
-        pixel, feature = (column, row) if self.is_turned else (row, column)
-        indices = split(f, affine_of(pixel, math.prod(self.pixels.values()) - 1), self.pixels)
+        of_row = affine_of(row, self.rows - 1)
+        pixel, feature = (column, of_row) if self.is_turned else (of_row, column)
+        indices = split(f, pixel, self.pixels)
         group = affine_of(batch, self.batch - 1)
-        indices[self.feature] = add(f, scale(f, group, features), affine_of(feature, features - 1))
+        indices[self.feature] = add(f, scale(f, group, features), feature)
         return delinearized(shape(self.result), [indices[d] for d in range(len(indices))])

@@ -14,7 +14,7 @@ import numpy as np
 from stablehlo_py.codegen.emitter import flat
 from stablehlo_py.codegen.emitters.byte_integers import ByteIntegers
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, PointerTypes
-from stablehlo_py.codegen.matrix_units import MatrixUnit
+from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import (
     F16,
@@ -56,12 +56,14 @@ class GpuEmitter(LlvmEmitter):
         kernel_convention: how kernels are called, in the words of the dialect.
         function_attributes: attributes of functions that kernels call.
         most_parameters: of a kernel; the pointers of one with more are in a table, whose address it takes instead.
+        named_shared_bytes: of the arrays in shared memory that code names, at most.
         spelled: types that have another name in the text.
     """
 
     generic = private = 0
     kernel_convention = function_attributes = ""
     most_parameters = 512  # 4 KB: what all drivers of CUDA take
+    named_shared_bytes = 1 << 30
     index_bits = 32  # of 64 bits, a sum takes two instructions, a product four, a division by a number 20
     spelled: Mapping[str, str] = {}
     table_linkage, table_space = "internal", GLOBAL
@@ -114,9 +116,16 @@ class GpuEmitter(LlvmEmitter):
         attributes = self.kernel_attributes() if self.threads else self.function_attributes
         head = f"llvm.func {linkage}{convention}@{name}({', '.join(arguments)}){returns} attributes {{{attributes}}} {{"
         memory, addresses = [], []
+        dynamic = self._dynamic_shared()
         for number, (ref, count, element, alignment) in enumerate(self._shared):
+            described = f"addr_space = {SHARED} : i32, alignment = {alignment} : i64"
+            if number == dynamic:
+                array = f"!llvm.array<0 x {self.types[element.text]}>"
+                memory.append(f"llvm.mlir.global external @{name}_shared() {{{described}}} : {array}")
+                addresses.append(f"{ref} = llvm.mlir.addressof @{name}_shared : {_pointer(SHARED)}")
+                continue
             array = f"!llvm.array<{count} x {self.types[element.text]}>"
-            described = f"addr_space = {SHARED} : i32, alignment = {alignment} : i64, dso_local"
+            described = f"{described}, dso_local"
             undefined = f"%0 = llvm.mlir.undef : {array}\nllvm.return %0 : {array}"
             memory.append(f"llvm.mlir.global internal @{name}.shared{number}() {{{described}}} : {array} {{")
             memory += [undefined, "}"]
@@ -150,6 +159,47 @@ class GpuEmitter(LlvmEmitter):
     def shared_memory(self, count: int, element: ScalarType, alignment: int) -> str:
         self._shared.append((self.name(), count, element, alignment))
         return self._shared[-1][0]
+
+    def copy_async(self, to: Value, source: Value, exists: Value | None) -> None:
+        """At once, where the machine has no other way."""
+        words = VectorType(4, I32)
+        value = Value(self.load(words, source, ALIGNMENT), words)
+        if exists is not None:
+            value = Value(self.select(exists, value, Value(self.constant(0, words), words)), words)
+        self.store(value, to, ALIGNMENT)
+
+    def commit_copies(self) -> None:
+        """Nothing is left to come."""
+
+    def await_copies(self, pending: int) -> None:
+        """All has come."""
+
+    def publish_shared(self) -> None:
+        """Nothing multiplies beside the threads here; so it is for the next three, too."""
+
+    def begin_warpgroup(self) -> None:
+        pass
+
+    def commit_warpgroup(self) -> None:
+        pass
+
+    def await_warpgroup(self, sums: Sequence[Value], pending: int) -> list[str]:
+        return [each.ref for each in sums]
+
+    @property
+    def dynamic_shared_bytes(self) -> int:
+        """Shared memory that a launch has to give to the kernel, beside what its code names."""
+        number = self._dynamic_shared()
+        return self._shared_bytes(number) if number is not None else 0
+
+    def _dynamic_shared(self) -> int | None:
+        """The array whose size the launch says: the largest one, where all of them are more than code may name."""
+        sizes = [self._shared_bytes(number) for number in range(len(self._shared))]
+        return sizes.index(max(sizes)) if sizes and sum(sizes) > self.named_shared_bytes else None
+
+    def _shared_bytes(self, number: int) -> int:
+        _, count, element, _ = self._shared[number]
+        return count * element.bits // 8
 
     def address_of(self, name: str) -> str:
         found = self._define(f"llvm.mlir.addressof @{name} : {_pointer(GLOBAL)}")
@@ -240,6 +290,7 @@ class NvptxEmitter(GpuEmitter):
     """PTX, by way of LLVM."""
 
     kernel_convention = "ptx_kernelcc "
+    named_shared_bytes = 48 << 10
 
     def kernel_attributes(self) -> str:
         return f"nvvm.kernel, nvvm.reqntid = array<i32: {self.threads}, 1, 1>"
@@ -272,6 +323,72 @@ class NvptxEmitter(GpuEmitter):
             registers = [Value(self.bitcast(register, held), held) for register in registers]
         return self._several(unit.instruction, [*registers, *sums], [each.type for each in sums])
 
+    def copy_async(self, to: Value, source: Value, exists: Value | None) -> None:
+        memory = pointer(Space.GLOBAL)
+        source = Value(self._define(f"llvm.addrspacecast {source.ref} : {_pointer(0)} to {_pointer(GLOBAL)}"), memory)
+        operands = [to, source]
+        if exists is not None:
+            sizes = [Value(self.constant(number, I32), I32) for number in (16, 0)]
+            operands.append(Value(self.select(exists, *sizes), I32))
+        self._effect(f"llvm.nvvm.cp.async.cg.shared.global.16{'.s' if exists is not None else ''}", operands)
+
+    def commit_copies(self) -> None:
+        self._effect("llvm.nvvm.cp.async.commit.group", [])
+
+    def await_copies(self, pending: int) -> None:
+        self._effect("llvm.nvvm.cp.async.wait.group", [Value(self.constant(pending, I32), I32)])
+
+    def _effect(self, name: str, operands: Sequence[Value]) -> None:
+        """An intrinsic without a result."""
+        refs, types = self._listed(operands)
+        self.lines.append(f'llvm.call_intrinsic "{name}"({refs}) : ({types}) -> ()')
+
+    def warpgroup_multiply(
+        self, unit: MatrixUnit, a: SharedMatrix, b: SharedMatrix, sums: Sequence[Value]
+    ) -> list[str]:
+        count = len(sums)
+        registers = ", ".join(f"${number}" for number in range(count))
+        turned = ", ".join(str(int(each.turned)) for each in (a, b))
+        instruction = unit.instruction.format(columns=2 * count)
+        text = (
+            "{ .reg .pred one; setp.eq.u32 one, 0, 0; "
+            f"{instruction} {{{registers}}}, ${2 * count}, ${2 * count + 1}, one, 1, 1, {turned}; }}"
+        )
+        return self._assembly(text, sums, [self._descriptor(each) for each in (a, b)])
+
+    def _descriptor(self, matrix: SharedMatrix) -> Value:
+        """PTX ISA 9.7.15.5.1.2: where a matrix lies in shared memory, how far it is to the next eight rows and to the
+        next 64 elements of a row, all in units of 16 bytes, and the swizzle (1: of lines of 128 bytes)."""
+        address = Value(self._define(f"llvm.ptrtoint {matrix.base.ref} : {_pointer(SHARED)} to i64"), I64)
+        low = Value(self.binary("and", address, Value(self.constant(0x3FFFF, I64), I64)), I64)
+        units = Value(self.binary("lshr", low, Value(self.constant(4, I64), I64)), I64)
+        fixed = matrix.part_bytes >> 4 << 16 | matrix.group_bytes >> 4 << 32 | 1 << 62
+        return Value(self.binary("or", units, Value(self.constant(fixed, I64), I64)), I64)
+
+    def publish_shared(self) -> None:
+        self._assembly("fence.proxy.async.shared::cta;", [], [])
+
+    def begin_warpgroup(self) -> None:
+        self._assembly("wgmma.fence.sync.aligned;", [], [])
+
+    def commit_warpgroup(self) -> None:
+        self._assembly("wgmma.commit_group.sync.aligned;", [], [])
+
+    def await_warpgroup(self, sums: Sequence[Value], pending: int) -> list[str]:
+        return self._assembly(f"wgmma.wait_group.sync.aligned {pending};", sums, [])
+
+    def _assembly(self, text: str, changed: Sequence[Value], read: Sequence[Value]) -> list[str]:
+        """Instructions that LLVM has no names for: what they change comes back."""
+        results = [f"={'f' if each.type.is_float else 'r'}" for each in changed]
+        given = [*map(str, range(len(changed))), *("l" for _ in read)]
+        constraints = ",".join([*results, *given, "~{memory}"])
+        refs, types = self._listed([*changed, *read])
+        head = f'llvm.inline_asm has_side_effects asm_dialect = att "{text}", "{constraints}" {refs} : ({types})'
+        if not changed:
+            self.lines.append(f"{head} -> ()")
+            return []
+        return self._taken_apart(head, [each.type for each in changed])
+
     def load_matrices(self, address: Value, count: int, *, transposed: bool) -> list[str]:
         turned = ".trans" if transposed else ""
         return self._several(f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{turned}.b16", [address], [I32] * count)
@@ -279,8 +396,12 @@ class NvptxEmitter(GpuEmitter):
     def _several(self, name: str, operands: Sequence[Value], results: Sequence[Type]) -> list[str]:
         """An intrinsic with several results."""
         refs, types = self._listed(operands)
+        return self._taken_apart(f'llvm.call_intrinsic "{name}"({refs}) : ({types})', results)
+
+    def _taken_apart(self, text: str, results: Sequence[Type]) -> list[str]:
+        """The members of the structure that an operation returns."""
         made = f"!llvm.struct<({', '.join(self.types[result.text] for result in results)})>"
-        whole = self._define(f'llvm.call_intrinsic "{name}"({refs}) : ({types}) -> {made}')
+        whole = self._define(f"{text} -> {made}")
         return [self._define(f"llvm.extractvalue {whole}[{number}] : {made}") for number in range(len(results))]
 
     def _register(self, name: str) -> str:

@@ -15,13 +15,14 @@ from jax import lax
 import stablehlo_py as shlo
 from stablehlo_py.backends.gpu.backend import OpenClBackend
 from stablehlo_py.backends.gpu.compile import _kernels, _text
-from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
+from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, SM_90A, GpuTarget
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
 from stablehlo_py.compiler import run_stages
 
 OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
-MMA = tuple(name for name, unit in MATRIX_UNITS.items() if unit.architecture == "nvptx64")
+MMA = tuple(name for name in MATRIX_UNITS if name.startswith("mma"))
+WGMMA = tuple(name for name in MATRIX_UNITS if name.startswith("wgmma"))
 FEW, MANY = 1 << 16, 1  # threads that the machine has: tiles are small where it has many
 
 
@@ -33,13 +34,21 @@ def floats(*sizes: int, dtype: str = "bfloat16") -> np.ndarray:
     return RANDOM.standard_normal(sizes).astype(dtype)
 
 
-def check(monkeypatch: pytest.MonkeyPatch, resident: int, function: Callable[..., object], *arrays: np.ndarray) -> None:
-    """A function of JAX gives what the CPU's program gives, but for the order of sums, and the same bits again."""
-    target = replace(OPENCL, matrix_units=MMA, resident=resident, shared_bytes=48 << 10)
+def check(
+    monkeypatch: pytest.MonkeyPatch,
+    resident: int,
+    function: Callable[..., object],
+    *arrays: np.ndarray,
+    units: tuple[str, ...] = MMA,
+    copies: bool = False,
+) -> str:
+    """A function of JAX gives what the CPU's program gives, but for the order of sums, and the same bits again. Returns
+    the kernels."""
+    target = replace(OPENCL, matrix_units=units, resident=resident, shared_bytes=96 << 10, copies=copies)
     monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
     text = jax.jit(function).lower(*arrays).as_text()
     executable = shlo.compile(text, target="opencl", options=OPTIONS)
-    assert "sub_group_shuffle" in executable.stages["kernels"]
+    assert units == WGMMA or "sub_group_shuffle" in executable.stages["kernels"]
     (wanted,) = shlo.compile(text, options=OPTIONS)(*arrays)
     (first,), (again,) = executable(*arrays), executable(*arrays)
     assert first.tobytes() == again.tobytes()
@@ -47,6 +56,7 @@ def check(monkeypatch: pytest.MonkeyPatch, resident: int, function: Callable[...
     np.testing.assert_allclose(
         first.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance * np.sqrt(arrays[0].size)
     )
+    return executable.stages["kernels"]
 
 
 @pytest.mark.usefixtures("real_device")
@@ -69,6 +79,33 @@ def test_products(monkeypatch: pytest.MonkeyPatch, layout: str, m: int, n: int, 
         check(monkeypatch, resident, lambda a, b: product(a, b.T), a, b.T.copy())
     else:
         check(monkeypatch, resident, lambda a, b: product(a.T, b), a.T.copy(), b)
+
+
+@pytest.mark.usefixtures("real_device")
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize(
+    ("layout", "m", "n", "k"), [("nn", 64, 64, 64), ("nt", 100, 72, 136), ("tn", 130, 64, 200), ("nn", 33, 65, 50)]
+)
+def test_warpgroups(monkeypatch: pytest.MonkeyPatch, layout: str, m: int, n: int, k: int, copies: bool) -> None:
+    a, b = (floats(*sizes, dtype="float16") for sizes in ((m, k), (k, n)))
+    turned = [layout[0] == "t", layout[1] == "t"]
+    arrays = [each.T.copy() if is_turned else each for each, is_turned in zip((a, b), turned, strict=True)]
+
+    def function(a: jax.Array, b: jax.Array) -> jax.Array:
+        return product(a.T if turned[0] else a, b.T if turned[1] else b)
+
+    check(monkeypatch, MANY, function, *arrays, units=WGMMA, copies=copies)
+
+
+@pytest.mark.usefixtures("real_device")
+@pytest.mark.parametrize(("units", "depth"), [(MMA, 8 * 32), (WGMMA, 2 * 8 * 64 + 8)])
+def test_few_tiles_are_split(monkeypatch: pytest.MonkeyPatch, units: tuple[str, ...], depth: int) -> None:
+    """Several blocks add up the sums of a tile, and the second kernel has the epilogue."""
+    a, b, c = floats(40, 2 * depth), floats(2 * depth, 72), floats(72, dtype="float32")
+    kernels = check(
+        monkeypatch, FEW, lambda a, b, c: jnp.tanh(product(a, b) / 64 + c), a, b, c, units=units, copies=True
+    )
+    assert "@fusion_0_total" in kernels
 
 
 @pytest.mark.usefixtures("real_device")
@@ -128,6 +165,7 @@ def kernels(target: GpuTarget, sizes: tuple[int, int, int], dtype: str, result: 
 @pytest.mark.parametrize(("target", "dtype", "name"), [
     (SM_90, "bfloat16", "llvm.nvvm.mma.m16n8k16.row.col.bf16"),
     (SM_90, "float16", "llvm.nvvm.mma.m16n8k16.row.col.f32.f32"),
+    (SM_90A, "bfloat16", "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"),
     (GFX942, "bfloat16", "llvm.amdgcn.mfma.f32.16x16x16bf16.1k"),
     (GFX942, "float16", "llvm.amdgcn.mfma.f32.16x16x16f16"),
 ])  # fmt: skip

@@ -83,8 +83,9 @@ def histogram(i: jax.Array, u: jax.Array) -> jax.Array:
 
 
 EXCHANGES = replace(OPENCL, exchanges=True, most_threads=1024)
-UNITS = tuple(name for name, unit in MATRIX_UNITS.items() if unit.architecture == "nvptx64")
-MATRIX_UNIT = replace(OPENCL, matrix_units=UNITS)
+MMA, WGMMA = (tuple(name for name in MATRIX_UNITS if name.startswith(unit)) for unit in ("mma", "wgmma"))
+MATRIX_UNIT = replace(OPENCL, matrix_units=MMA, copies=True, shared_bytes=48 << 10)
+WARPGROUPS = replace(OPENCL, matrix_units=WGMMA, shared_bytes=48 << 10)
 
 TEMPLATES = {
     "row": Case(lambda x: x - jnp.sum(x, axis=1, keepdims=True), [(3, 1000)]),
@@ -119,6 +120,8 @@ TEMPLATES = {
     "reduction in order": Case(lambda x: jnp.argmax(x, 1), [(2, 700)]),
     "scatter": Case(histogram, [(700,), (700,)]),
     "matrix units": Case(matrix_product, [(64, 64), (64, 64)], "bfloat16", MATRIX_UNIT),
+    "matrix units, split": Case(matrix_product, [(40, 576), (576, 40)], "bfloat16", MATRIX_UNIT),
+    "warpgroups": Case(matrix_product, [(40, 320), (320, 72)], "bfloat16", WARPGROUPS),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
