@@ -65,8 +65,11 @@ def generate(module: ir.Module, target: GpuTarget) -> Generated:
     """Kernels of a scheduled module. Raises UnsupportedError: naming every fusion without one."""
     kernels = _kernels(module, target)
     progress.at("machine code")
-    starts = any(kernel.launches for kernel in kernels.values())
-    return Generated(kernels, _device_code(module, kernels, target) if starts else DeviceCode(b""))
+    launches = [launch for kernel in kernels.values() for launch in kernel.launches]
+    code = _device_code(module, kernels, target) if launches else DeviceCode(b"")
+    given = {launch.symbol: launch.shared_bytes for launch in launches}
+    usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
+    return Generated(kernels, replace(code, usage=usage))
 
 
 def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: Options) -> CompiledProgram:

@@ -127,7 +127,7 @@ class MatrixProduct(TiledProduct):
         turned = not tile.operand.contracts_last
         for first in range(0, len(places), 4):
             origin, low, high, last = places[first : first + 4]
-            assert all(origin[d] + last[d] == low[d] + high[d] for d in range(2))
+            assert (origin[0] + last[0], origin[1] + last[1]) == (low[0] + high[0], low[1] + high[1])
             # Each eight threads say where the lines of one of the matrices are.
             row, k = (
                 f.iadd(
