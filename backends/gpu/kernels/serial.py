@@ -9,6 +9,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.backends.gpu.kernels import lapack
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, PTR, Function
@@ -46,9 +47,11 @@ def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     """The kernel of a fusion of any kind. Raises UnsupportedError: it waits for others, or calls functions of the
     host."""
     op = fused_op(function)
-    if op.name == "stablehlo.custom_call" and text(op, "call_target_name") not in custom_call.known_targets():
+    called = text(op, "call_target_name") if op.name == "stablehlo.custom_call" else None
+    if called is not None and called not in custom_call.known_targets():
         raise _unsupported(function, target, "functions of the host are not called there")
-    kernel = emit_kernel(function, _Thread.of(target))
+    thread = _Thread.of(target)
+    kernel = lapack.emit(Fusion.read(function), thread) if called in lapack.targets() else emit_kernel(function, thread)
     if kernel.communicates:
         raise _unsupported(function, target, "it would wait for other processes, or for the host")
     if kernel.may_fail or kernel.loops or kernel.externals:

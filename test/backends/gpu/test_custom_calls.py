@@ -1,5 +1,5 @@
-"""Custom calls that have a kernel of their own, or become ops, run on a device; those of LAPACK's routines do not
-(test_refusals.py)."""
+"""Custom calls that have a kernel of their own, or become ops, run on a device. Those of LAPACK's routines:
+test_lapack.py; those without a kernel: test_refusals.py."""
 
 from __future__ import annotations
 

@@ -27,15 +27,16 @@ CUSTOM_CALL = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.custom_call @mine(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }"""
-EIGENVALUES = """func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor<i32>) {
-  %0:3 = "stablehlo.custom_call"(%x) <{call_target_name = "lapack_ssyevd_ffi", api_version = 4 : i32, backend_config = {mode = 86 : ui8, uplo = 76 : ui8}}> : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor<i32>)
-  return %0#0, %0#1, %0#2 : tensor<4x4xf32>, tensor<4xf32>, tensor<i32>
-}"""  # noqa: E501
+HESSENBERG = """func.func @main(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<3xf32>, tensor<i32>) {
+  %0:3 = stablehlo.custom_call @lapack_sgehrd_ffi(%x) {mhlo.backend_config = {low = 1 : i32, high = 4 : i32}}
+    : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<3xf32>, tensor<i32>)
+  return %0#0, %0#1, %0#2 : tensor<4x4xf32>, tensor<3xf32>, tensor<i32>
+}"""
 CASES = {
     "all_reduce": (ALL_REDUCE, "hlo.exchange", "it would wait for other processes, or for the host", 2),
     "infeed": (INFEED, "hlo.infeed", "it would wait for other processes, or for the host", 1),
     "custom_call": (CUSTOM_CALL, "stablehlo.custom_call", "functions of the host are not called there", 1),
-    "lapack": (EIGENVALUES, "stablehlo.custom_call", "it calls functions of the host", 1),
+    "lapack": (HESSENBERG, "stablehlo.custom_call", "it calls functions of the host", 1),
 }
 
 
