@@ -252,13 +252,14 @@ def from_bits(f: Function, of: Element, bits: Value) -> Value:
     if of.kind != "float":
         return bits
     stored = f.cast("zext", bits, I8) if of.bits < 8 else bits
-    return _decoded(f, of, f.bitcast(stored, vector(bits.type.lanes, of.storage)))
+    return decoded(f, of, f.bitcast(stored, vector(bits.type.lanes, of.storage)))
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
-def _decoded(f: Function, of: Element, stored: Value) -> Value:
+def decoded(f: Function, of: Element, stored: Value) -> Value:
+    """Real lanes from what memory has of them."""
     return of.decode(f, stored) if of.decode else stored
 
 
@@ -295,10 +296,10 @@ def load(
         return _load_complex(f, of, base, offset, lanes, mask)
     type_ = vector(lanes, of.storage)
     if mask is None:
-        return _decoded(f, of, f.load(type_, base, offset, align=align))
+        return decoded(f, of, f.load(type_, base, offset, align=align))
     if not isinstance(type_, VectorType):
         raise ValueError("a masked load needs a vector: clamp the offset of a scalar instead")
-    return _decoded(f, of, f.masked_load(type_, base, offset, mask, f.const(0, type_)))
+    return decoded(f, of, f.masked_load(type_, base, offset, mask, f.const(0, type_)))
 
 
 def _load_complex(f: Function, of: Element, base: Value, offset: Index, lanes: int, mask: Value | None) -> Lanes:
@@ -348,7 +349,7 @@ def gather(f: Function, of: Element, base: Value, offsets: Value, mask: Value | 
         doubled = f.binary("shl", offsets, f.const(1, offsets.type))
         following = f.binary("or", doubled, f.const(1, offsets.type))
         return f.gather(type_, base, doubled, mask, zero), f.gather(type_, base, following, mask, zero)
-    return _decoded(f, of, f.gather(type_, base, offsets, mask, zero))
+    return decoded(f, of, f.gather(type_, base, offsets, mask, zero))
 
 
 def scatter(f: Function, of: Element, value: Lanes, base: Value, offset: Index, stride: Index) -> None:
