@@ -34,8 +34,10 @@ from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Delinearized, Variable, add, affine, affine_of, digits, linear_index
 from stablehlo_py.codegen.types import Lanes, element, select
+from stablehlo_py.dialect.ops import record_of
 from stablehlo_py.dialect.types import num_elements, shape
 from stablehlo_py.mlir import ir
+from stablehlo_py.passes.policy import flops_per_element
 
 FEW_ROWS, LONG_ROW = 64, 1 << 14  # more than one block for a row
 BLOCK = 256  # threads, where rows are not so long that they need more
@@ -43,7 +45,7 @@ ENOUGH_THREADS = 1 << 16  # that keep a machine busy
 ENOUGH_BLOCKS = 1 << 10
 LINE = 128  # bytes that a machine reads at once
 KEPT = 32  # registers of a thread for what several levels read
-MOST_OPS = 512  # that a thread computes in a row
+MOST_FLOPS = 384  # of a thread in a row, unless the row is too long for a block then: code takes time to compile
 AHEAD = 4  # vectors of a thread that are on their way at once, in a long row
 
 
@@ -113,12 +115,13 @@ class _Row:
 
     def _share(self, seen: Neighbours) -> int:
         """How many vectors of a row a thread has at most, where it keeps what it reads."""
-        own = {
-            source for source, offset in seen.loads if seen.variables[0] in dict(offset.terms) and not offset.uniform
-        }
-        registers = sum(max(1, element(source).bytes // 4) for source in own if isinstance(source, ir.Value))
-        share = min(KEPT // max(1, registers), MOST_OPS // len(self.fusion.ops)) // self.wide
-        return 1 << (max(1, share).bit_length() - 1)
+        own = {source for source, offset in seen.loads if isinstance(source, ir.Value) and seen.differs(offset)}
+        registers = sum(max(1, element(source).bytes // 4) for source in own)
+        most = max(1, KEPT // max(1, registers) // self.wide)
+        flops = sum(flops_per_element(record_of(op.operation.name)) for op in self.fusion.ops)
+        few = max(1, MOST_FLOPS // max(1, flops) // self.wide)
+        share = min(most, few if few * self.target.most_threads >= self.vectors else most)
+        return 1 << (share.bit_length() - 1)
 
     def emit(self) -> GpuKernel:
         """The kernel."""
