@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from stablehlo_py.backends.gpu.kernels import matrix_emulation
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup
 from stablehlo_py.backends.gpu.kernels.tile import Tile
 from stablehlo_py.backends.gpu.kernels.tiled import Put, TiledProduct, Tiling, packed
-from stablehlo_py.codegen.builder import F32, I16, Function, Index, ScalarType, Value, VectorType
-from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit, SharedMatrix
+from stablehlo_py.codegen.builder import F32, I16, Function, Index, Value, VectorType
+from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 
 LINE = 64  # elements of a line of shared memory that a warpgroup reads
 
@@ -74,101 +75,19 @@ class MatrixProduct(TiledProduct):
 
     def start(self, f: Function) -> list[Value]:
         unit = self.unit
-        subgroup = f.idiv(f.thread_number(), unit.threads)
-        self.thread = f.irem(f.thread_number(), unit.threads)
-        self.subgroup = subgroup
-        self.own_row = f.imul(f.idiv(subgroup, self.tiling.across), self.tiling.own_rows)
-        self.own_column = f.imul(f.irem(subgroup, self.tiling.across), self.tiling.own_columns)
+        self.subgroup = Subgroup(f, unit)
+        self.own_row = f.imul(f.idiv(self.subgroup.number, self.tiling.across), self.tiling.own_rows)
+        self.own_column = f.imul(f.irem(self.subgroup.number, self.tiling.across), self.tiling.own_columns)
         return [f.const(0.0, F32)] * (self._squares * len(unit.sums))
 
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
         unit, tiling, totals = self.unit, self.tiling, list(sums)
         for depth in range(0, tiling.depth, unit.depth):
-            left = self._registers(f, shared, begin, self.a, (self.own_row, tiling.own_rows, depth))
-            right = self._registers(
-                f, shared, f.iadd(begin, self.a.size), self.b, (self.own_column, tiling.own_columns, depth)
-            )
-            totals = self._multiplied(f, left, right, totals)
+            left = self.subgroup.left(shared, begin, self.a, self.own_row, tiling.own_rows, depth)
+            columns = f.iadd(begin, self.a.size)
+            right = self.subgroup.right(shared, columns, self.b, self.own_column, tiling.own_columns, depth)
+            totals = self.subgroup.multiplied(left, right, totals)
         return totals
-
-    def _multiplied(
-        self, f: Function, left: Sequence[Sequence[Value]], right: Sequence[Sequence[Value]], sums: Sequence[Value]
-    ) -> list[Value]:
-        """The sums of all squares of a subgroup with their products added."""
-        unit, results, count = self.unit, [], len(self.unit.sums)
-        parts = (sums[first : first + count] for first in range(0, len(sums), count))
-        for (a, b), part in zip(((a, b) for a in left for b in right), parts, strict=True):
-            if unit.architecture == f.architecture.name:
-                results += f.matrix_multiply(unit, a, b, part)
-            else:
-                results += matrix_emulation.multiply(f, unit, self.thread, a, b, part)
-        return results
-
-    # --- operands ----------------------------------------------------------------------------------------------------
-
-    def _registers(
-        self, f: Function, shared: Value, begin: Index, tile: Tile, part: tuple[Index, int, int]
-    ) -> list[list[Value]]:
-        """The registers of each of a subgroup's squares of an operand: from a row on so many, from some product on."""
-        own, count, depth = part
-        registers, size = (self.unit.a, self.unit.rows) if tile is self.a else (self.unit.b, self.unit.columns)
-        places = [(first + row, depth + k) for first in range(0, count, size) for row, k in registers]
-        if self.unit.moves and len(places) % 4 == 0:
-            found = self._moved(f, shared, begin, tile, own, places)
-        else:
-            found = [self._loaded(f, shared, begin, tile, own, place) for place in places]
-        return [found[first : first + len(registers)] for first in range(0, len(found), len(registers))]
-
-    def _moved(
-        self, f: Function, shared: Value, begin: Index, tile: Tile, own: Index, places: Sequence[tuple[int, int]]
-    ) -> list[Value]:
-        """Four matrices of 8 x 8 elements at a time."""
-        number, line, found = f.idiv(self.thread, 8), f.irem(self.thread, 8), list[Value]()
-        turned = not tile.operand.contracts_last
-        for first in range(0, len(places), 4):
-            origin, low, high, last = places[first : first + 4]
-            assert (origin[0] + last[0], origin[1] + last[1]) == (low[0] + high[0], low[1] + high[1])
-            # Each eight threads say where the lines of one of the matrices are.
-            row, k = (
-                f.iadd(
-                    origin[d],
-                    f.iadd(
-                        f.imul(f.irem(number, 2), low[d] - origin[d]), f.imul(f.idiv(number, 2), high[d] - origin[d])
-                    ),
-                )
-                for d in range(2)
-            )
-            row, k = (row, f.iadd(k, line)) if turned else (f.iadd(row, line), k)
-            at = f.iadd(begin, tile.at(f, f.iadd(own, row), k))
-            if self.unit.architecture == f.architecture.name:
-                found += f.load_matrices(shared, at, 4, transposed=turned)
-            else:
-                found += matrix_emulation.load_matrices(f, self.thread, shared, at, 4, transposed=turned)
-        return found
-
-    def _loaded(
-        self, f: Function, shared: Value, begin: Index, tile: Tile, own: Index, place: tuple[int, int]
-    ) -> Value:
-        """One register, element by element where these are no neighbours."""
-        outer, inner = self.parts_of_thread(f)
-        unit = self.unit
-        row, k = f.iadd(own, f.iadd(outer, place[0])), f.iadd(f.imul(inner, unit.pack), place[1])
-        whole = ScalarType(f"i{16 * unit.pack}", 16 * unit.pack)
-        if tile.operand.contracts_last:
-            at = f.iadd(begin, tile.at(f, row, k))
-            return f.load(whole, shared, f.idiv(at, unit.pack), align=2 * unit.pack)
-        value = f.poison(VectorType(unit.pack, I16))
-        for number in range(unit.pack):
-            at = f.iadd(begin, tile.at(f, row, f.iadd(k, number)))
-            value = f.insert(value, f.load(I16, shared, at), number)
-        return f.bitcast(value, whole)
-
-    def parts_of_thread(self, f: Function) -> tuple[Index, Index]:
-        """The outer and the inner part of the thread's number."""
-        if self.unit.outer_is_low:
-            outers = self.unit.threads // INNERS
-            return f.irem(self.thread, outers), f.idiv(self.thread, outers)
-        return f.idiv(self.thread, INNERS), f.irem(self.thread, INNERS)
 
     # --- results -----------------------------------------------------------------------------------------------------
 
@@ -188,8 +107,8 @@ class MatrixProduct(TiledProduct):
 
     def store(self, f: Function, shared: Value, sums: Sequence[Value], put: Put) -> None:
         """Some rows of a subgroup after the other."""
-        unit, width, begin = self.unit, self.tiling.own_columns, f.imul(self.subgroup, self._staged)
-        outer, inner = self.parts_of_thread(f)
+        unit, width, begin = self.unit, self.tiling.own_columns, f.imul(self.subgroup.number, self._staged)
+        outer, inner = self.subgroup.outer, self.subgroup.inner
         bands, wide = self.tiling.own_rows // unit.rows, self.p.neighbours()
         count = len(sums) // bands
         for band in range(bands):
@@ -218,7 +137,7 @@ class MatrixProduct(TiledProduct):
                 down = f.iadd(self.own_row, f.iadd(row, unit.rows * band))
                 put(down, f.iadd(self.own_column, column), totals)
 
-            f.loop(self.thread, unit.rows * width // wide, unit.threads, give)
+            f.loop(self.subgroup.thread, unit.rows * width // wide, unit.threads, give)
 
 
 class WarpgroupProduct(MatrixProduct):
@@ -229,7 +148,7 @@ class WarpgroupProduct(MatrixProduct):
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
         unit, totals = self.unit, list(sums)
         f.begin_warpgroup()
-        group = f.imul(f.idiv(self.subgroup, 4), 4 * unit.rows)
+        group = f.imul(f.idiv(self.subgroup.number, 4), 4 * unit.rows)
         for depth in range(0, self.tiling.depth, unit.depth):
             a = self._matrix(f, shared, begin, self.a, group, depth)
             b = self._matrix(f, shared, f.iadd(begin, self.a.size), self.b, 0, depth)

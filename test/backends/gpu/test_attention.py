@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,11 +13,16 @@ import pytest
 from flax import linen
 
 import stablehlo_py as shlo
-from stablehlo_py.options import Options
+from stablehlo_py.backends.gpu.backend import OpenClBackend
+from stablehlo_py.backends.gpu.compile import _kernels, _text
+from stablehlo_py.backends.gpu.target import OPENCL, SM_90
+from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
+from stablehlo_py.compiler import run_stages
 
-OPTIONS = Options(cache_dir=None, threads=1)
+OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
-TOLERANCES = {"float64": 1e-13, "float32": 2e-6, "bfloat16": 1e-2, "float16": 2e-3}  # of results of about 1
+# Of results of about 1: weights have the absolute errors of scores, of which some are about 10.
+TOLERANCES = {"float64": 1e-13, "float32": 5e-6, "bfloat16": 1e-2, "float16": 2e-3}
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +35,11 @@ def floats(*sizes: int, dtype: str = "float32") -> np.ndarray:
     return RANDOM.standard_normal(sizes).astype(jnp.dtype(dtype))
 
 
-def check(function: Callable[..., Any], *arrays: np.ndarray, others: int = 0, target: str = "opencl") -> None:
+def check(function: Callable[..., Any], *arrays: np.ndarray, others: int = 0) -> None:
     """A function of JAX becomes one kernel, attention, besides so many others, and gives what the CPU's program gives,
     the same bits in every call. NaN where that has NaN."""
     text = jax.jit(function).lower(*arrays).as_text()
-    executable = shlo.compile(text, target=target, options=OPTIONS)
+    executable = shlo.compile(text, target="opencl", options=OPTIONS)
     report = executable.report().splitlines()[0]
     assert f"{others + 1} distinct" in report and "1 attention" in report, report
     (first,), (again,), (wanted,) = (
@@ -44,6 +50,16 @@ def check(function: Callable[..., Any], *arrays: np.ndarray, others: int = 0, ta
     assert first.tobytes() == again.tobytes()
     tolerance = TOLERANCES[str(wanted.dtype)]
     np.testing.assert_allclose(first.astype("f8"), wanted.astype("f8"), rtol=tolerance, atol=tolerance)
+
+
+MMA = tuple(name for name in MATRIX_UNITS if name.startswith("mma"))
+
+
+@pytest.fixture
+def matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels for NVIDIA's units, which exchange registers instead."""
+    target = replace(OPENCL, matrix_units=MMA, shared_bytes=96 << 10)
+    monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
 
 
 def attend(q: jax.Array, k: jax.Array, v: jax.Array, **options: Any) -> jax.Array:
@@ -118,7 +134,7 @@ def test_work_on_scores(name: str) -> None:
 
 def divided_late(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array) -> jax.Array:
     """As those write it who know that rows may be empty."""
-    scores = jnp.where(mask, jnp.einsum("qhd,khd->hqk", q, k), -jnp.inf)
+    scores = jnp.where(mask, jnp.einsum("qhd,khd->hqk", q, k) / np.sqrt(q.shape[-1]), -jnp.inf)
     largest = jnp.max(scores, axis=-1, keepdims=True)
     weights = jnp.exp(scores - jnp.where(jnp.isfinite(largest), largest, 0))
     total = weights.sum(-1, keepdims=True)
@@ -170,6 +186,35 @@ def test_two_heads_of_one_size() -> None:
     check(lambda q, k, v: jnp.einsum("bqk,kbd->qbd", jax.nn.softmax(jnp.einsum("qbd,bkd->bqk", q, k)), v), q, k, v)
     check(lambda q, k, v: jnp.einsum("kbd,bkq->bdq", v, jax.nn.softmax(jnp.einsum("bkd,qbd->bkq", k, q), 1)), q, k, v)
     check(lambda q, k, v: jnp.einsum("bkq,kbd->bqd", jax.nn.softmax(jnp.einsum("qbd,bkd->bkq", q, k), 1), v), q, k, v)
+
+
+@pytest.mark.usefixtures("matrix_units")
+@pytest.mark.parametrize(("queries", "keys"), [(70, 130), (1, 500)])
+def test_matrix_units(queries: int, keys: int) -> None:
+    q, k, v = (floats(1, n, h, 16, dtype="bfloat16") for n, h in ((queries, 2), (keys, 1), (keys, 1)))
+    check(lambda q, k, v: attend(q, k, v, is_causal=queries == 70), q, k, v)
+
+
+@pytest.mark.usefixtures("matrix_units")
+def test_matrix_units_and_work_on_operands_and_scores() -> None:
+    q, k, v, bias = (floats(*sizes, dtype="float16") for sizes in ((70, 14), (64, 14), (64, 9), (1, 64)))
+
+    def function(q: jax.Array, k: jax.Array, v: jax.Array, bias: jax.Array) -> jax.Array:
+        return written_out(q * 2, jnp.abs(k), v, lambda x: jnp.where(bias > 0, jnp.tanh(x), -jnp.inf))
+
+    check(function, q, k, v, bias, others=3)
+
+
+def test_instructions_of_matrix_units() -> None:
+    """Four subgroups and more have 16 queries each: for 64 keys, 128 columns and products two times 8 x 8 products of
+    matrices, and weights that go through no memory."""
+    q = jax.ShapeDtypeStruct((4, 2048, 16, 128), jnp.bfloat16)
+    text = jax.jit(lambda q, k, v: attend(q, k, v, is_causal=True)).lower(q, q, q).as_text()
+    kernels = _text(_kernels(run_stages(shlo.load(text), "", "scheduled", target="cuda"), SM_90))
+    assert kernels.count("llvm.nvvm.mma.m16n8k16.row.col.bf16") == 128
+    assert kernels.count("nvvm.barrier.cta.sync.aligned.all") == 5
+    assert "llvm.nvvm.cp.async.cg.shared.global.16" in kernels
+    assert "llvm.store" not in kernels.partition("llvm.nvvm.mma")[2].partition("llvm.nvvm.shfl")[0]
 
 
 def weights_and_result(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:

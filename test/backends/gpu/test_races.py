@@ -128,6 +128,7 @@ TEMPLATES = {
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
+    "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
     "attention, parts of the keys": Case(attention, [(20, 20), (300, 20), (300, 24)]),
 }
 every_template = pytest.mark.parametrize("name", TEMPLATES)

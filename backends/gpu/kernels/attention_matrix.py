@@ -1,0 +1,222 @@
+"""Attention by matrix units (attention.py says what it is): queries, keys and values of 16 bits, sums and softmax in
+f32.
+
+Each subgroup of a block has as many queries as the unit has rows, and keeps them in registers. A tile of keys and one
+of values lie in shared memory; while the one is multiplied, the other one is on its way. The sums of the first product
+have the places that the unit wants of its left operand, so weights go from register to register (Dao,
+FlashAttention-2, 2023): threads exchange nothing but the largest scores of their rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
+from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup
+from stablehlo_py.backends.gpu.kernels.tile import Tile
+from stablehlo_py.codegen.builder import F32, I16, I32, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit
+from stablehlo_py.codegen.types import element, to_bits
+
+KEYS = 64  # of a tile
+MOST_DEPTH = 128  # of queries, and columns of values: they fill registers
+SUBGROUPS = (8, 4)  # of a block, the largest first
+
+
+def suits(p: Program, unit: MatrixUnit) -> bool:
+    """Whether the unit can take the sums of a product as its left operand, and registers hold a row."""
+    packs = unit.pack == unit.sum_pack and all(product % unit.columns == 0 for _, product in unit.a)
+    of = {element(value).name for value in (p.queries.value, p.keys.value, p.columns.value, p.weights)}
+    results = p.values.of.name in ("f32", unit.operand) and p.of.compute == F32
+    return packs and results and of == {unit.operand} and p.scores.depth <= MOST_DEPTH and p.width <= MOST_DEPTH
+
+
+class MatrixAttention:
+    """The kernel."""
+
+    def __init__(self, program: Program, unit: MatrixUnit) -> None:
+        self.p, self.unit = program, unit
+        self.subgroups = next((each for each in SUBGROUPS[:-1] if self._fills(each)), SUBGROUPS[-1])
+        self.threads, self.rows = self.subgroups * unit.threads, self.subgroups * unit.rows
+        least = max(unit.depth, unit.columns, 8 * self.threads // KEYS)  # a piece of a tile for each thread
+        depth, width = (max(least, 1 << (size - 1).bit_length()) for size in (program.scores.depth, program.width))
+        self.q = self._tile(program.scores, program.queries, self.rows, depth)
+        self.k = self._tile(program.scores, program.keys, KEYS, depth)
+        self.v = self._tile(program.values, program.columns, width, KEYS)
+        #: Rows of a thread, from the first of its subgroup and its outer part on.
+        self.own = sorted({row for row, _ in unit.sums})
+
+    def _fills(self, subgroups: int) -> bool:
+        """Whether such blocks are enough for the whole machine (two for a multiprocessor of 2048 threads), and their
+        threads few enough."""
+        threads, rows = subgroups * self.unit.threads, subgroups * self.unit.rows
+        blocks = self.p.batch * -(-self.p.rows // rows)
+        return threads <= 256 and blocks >= self.p.target.resident // 1024
+
+    def _tile(self, product: Product, operand: Operand, rows: int, depth: int) -> Tile:
+        copies = product.target.copies and product.lies_in_pieces(operand)
+        return Tile(product, operand, I16, partial(product.bits, operand), rows, depth, self.threads, copies)
+
+    def emit(self) -> GpuKernel:
+        """One kernel, or one for parts of the keys and one that puts them together."""
+        p, unit = self.p, self.unit
+        down, tiles = -(-p.rows // self.rows), -(-p.count // KEYS)
+        blocks = p.batch * down
+        parts = parts_of(p, blocks, self.threads, tiles)
+        f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, blocks * parts, self.threads)
+        p.begin(f)
+        part, number = f.idiv(f.block_number(), blocks), f.irem(f.block_number(), blocks)
+        self.batch, self.first = f.idiv(number, down), f.imul(f.irem(number, down), self.rows)
+        self.subgroup = Subgroup(f, unit)
+        self.mine = f.imul(self.subgroup.number, unit.rows)
+        self.at = [
+            f.imin(f.iadd(self.first, f.iadd(self.mine, f.iadd(self.subgroup.outer, row))), p.rows - 1)
+            for row in self.own
+        ]
+        self.shared = f.shared_memory(max(self.q.words, self.k.words + self.v.words), I32, align=1024)
+        begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), KEYS) for more in (0, 1))
+        self._come(self.q, 0, self.first, 0)()
+        f.barrier()
+        depths = range(0, self.k.depth, unit.depth)
+        self.queries = [self.subgroup.left(self.shared, 0, self.q, self.mine, unit.rows, depth)[0] for depth in depths]
+        f.barrier()
+        self._come(self.k, 0, begin, 0)()
+        f.barrier()
+        start = [f.const(-math.inf, F32)] * len(self.own) + [f.const(0.0, F32)] * len(self.own)
+        squares = self.v.rows // unit.columns
+        carried = f.loop(begin, end, KEYS, self._keys, [*start, *[f.const(0.0, F32)] * (squares * len(unit.sums))])
+        if parts == 1:
+            self._finish(carried, p.row)
+            f.ret()
+            return GpuKernel.of(f)
+        shared = Parts(p, parts)
+        self._finish(carried, partial(shared.row, part))
+        f.ret()
+        return GpuKernel.of(f, shared.total(), scratch_bytes=shared.bytes)
+
+    def _come(self, tile: Tile, begin: int, first: Index, start: Index) -> Callable[[], None]:
+        """Begin to bring a tile; what is returned ends that."""
+        f = self.f
+        put = tile.bring(f, self.shared, begin, self.batch, first, start)
+        if tile.copies:
+            f.commit_copies()
+
+        def come() -> None:
+            put()
+            if tile.copies:
+                f.await_copies(0)
+
+        return come
+
+    def _keys(self, begin: Value, *carried: Value) -> list[Value]:
+        """A tile of keys: the largest scores, the sums of weights of this thread's keys, and of values."""
+        f, p, unit, count = self.f, self.p, self.unit, len(self.own)
+        largest, totals, sums = carried[:count], list(carried[count : 2 * count]), list(carried[2 * count :])
+        come = self._come(self.v, self.k.size, 0, begin)
+        scores = [f.const(0.0, F32)] * (KEYS // unit.columns * len(unit.sums))
+        for number, left in enumerate(self.queries):
+            right = self.subgroup.right(self.shared, 0, self.k, 0, KEYS, number * unit.depth)
+            scores = self.subgroup.multiplied([left], right, scores)
+        come()
+        f.barrier()  # all have read the keys, and the values are there
+        last = (-(-p.count // KEYS) - 1) * KEYS
+        come = self._come(self.k, 0, f.imin(f.iadd(begin, KEYS), last), 0)
+        keys = [self._key(begin, number) for number in range(len(scores))]
+        scores = [self._score(number, key, total) for number, (key, total) in enumerate(zip(keys, scores, strict=True))]
+        tops = [self._top(row, scores, top) for row, top in enumerate(largest)]
+        references = [p.reference(top) for top in tops]
+        scales = [p.scale(old, new) for old, new in zip(largest, tops, strict=True)]
+        totals = [f.fmul(total, scale) for total, scale in zip(totals, scales, strict=True)]
+        weights = []
+        for number, (key, score) in enumerate(zip(keys, scores, strict=True)):
+            row = self._row(number)
+            safe = f.imin(key, p.count - 1) if p.count % KEYS else key
+            added, weight = p.weight(self.batch, self.at[row], safe, score, references[row])
+            totals[row] = f.fadd(totals[row], added)
+            weights.append(to_bits(f, element(p.weights), weight))
+        sums = [f.fmul(sum_, scales[self._row(number)]) for number, sum_ in enumerate(sums)]
+        for first in range(0, KEYS, unit.depth):
+            right = self.subgroup.right(self.shared, self.k.size, self.v, 0, self.v.rows, first)
+            sums = self.subgroup.multiplied([self._registers(weights, first)], right, sums)
+        come()
+        f.barrier()  # all have read the values, and the next keys are there
+        return [*tops, *totals, *sums]
+
+    def _row(self, number: int) -> int:
+        """Which of the thread's rows one of its sums is of."""
+        return self.own.index(self.unit.sums[number % len(self.unit.sums)][0])
+
+    def _column(self, number: int) -> Index:
+        """The column of one of the thread's sums."""
+        unit, f = self.unit, self.f
+        square, place = divmod(number, len(unit.sums))
+        return f.iadd(f.imul(self.subgroup.inner, unit.sum_pack), square * unit.columns + unit.sums[place][1])
+
+    def _key(self, begin: Index, number: int) -> Index:
+        return self.f.iadd(begin, self._column(number))
+
+    def _score(self, number: int, key: Index, total: Value) -> Value:
+        """-inf behind the last key."""
+        f, p = self.f, self.p
+        row = self.at[self._row(number)]
+        if p.count % KEYS == 0:
+            return p.score(self.batch, row, key, total)
+        score = p.score(self.batch, row, f.imin(key, p.count - 1), total)
+        return f.select(f.cmp("slt", f.index(key), f.const(p.count)), score, f.const(-math.inf, score.type))
+
+    def _top(self, row: int, scores: Sequence[Value], top: Value) -> Value:
+        """The largest score of a row, those of other threads included."""
+        for number, score in enumerate(scores):
+            if self._row(number) == row:
+                top = self.p.larger(top, score)
+        return self._over_threads(top, self.p.larger)
+
+    def _over_threads(self, a: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """What the threads with the same rows have, combined in a tree."""
+        step = self.unit.threads // INNERS if self.unit.outer_is_low else 1
+        distance = 1
+        while distance < INNERS:
+            a = combine(a, self.f.subgroup_shuffle(a, self.f.const(distance * step, I32)))
+            distance *= 2
+        return a
+
+    def _registers(self, weights: Sequence[Value], first: int) -> list[Value]:
+        """The left operand's registers for the keys from `first` on: weights where they are."""
+        f, unit, results = self.f, self.unit, []
+        for row, product in unit.a:
+            square = (first + product) // unit.columns * len(unit.sums)
+            value = f.poison(VectorType(unit.pack, I16))
+            for number in range(unit.pack):
+                value = f.insert(value, weights[square + unit.sums.index((row, number))], number)
+            results.append(f.bitcast(value, ScalarType(f"i{16 * unit.pack}", 16 * unit.pack)))
+        return results
+
+    def _finish(self, carried: Sequence[Value], row_of: Row) -> None:
+        """Add up the weights of the threads of each row, and store its results."""
+        f, p, count = self.f, self.p, len(self.own)
+        for row, total in enumerate(carried[count : 2 * count]):
+            total = self._over_threads(total, f.fadd)
+            mine = [each for each in enumerate(carried[2 * count :]) if self._row(each[0]) == row]
+            number = f.iadd(self.first, f.iadd(self.mine, f.iadd(self.subgroup.outer, self.own[row])))
+
+            def put(row: int = row, total: Value = total, mine: Sequence[tuple[int, Value]] = mine) -> None:
+                store = row_of(self.batch, self.at[row], carried[row], total)
+                for number, sum_ in mine:
+                    column = self._column(number)
+
+                    def put_one(column: Index = column, sum_: Value = sum_) -> None:
+                        store(column, sum_)
+
+                    if p.width == self.v.rows:
+                        put_one()
+                    else:
+                        f.if_(f.cmp("slt", f.index(column), f.const(p.width)), put_one)
+
+            if p.rows % self.rows:
+                f.if_(f.cmp("slt", f.index(number), f.const(p.rows)), put)
+            else:
+                put()
