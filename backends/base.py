@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from stablehlo_py.errors import LoadError, OptionError
-from stablehlo_py.mlir import ir
-from stablehlo_py.passes.policy import Blocking, Costs, FusionPolicy
 from stablehlo_py.targets import find_backend
 
 if TYPE_CHECKING:
+    from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
+    from stablehlo_py.passes.policy import Blocking, Costs, FusionPolicy
     from stablehlo_py.runtime.buffer import Event, MemorySpace
     from stablehlo_py.runtime.entry import Entry
     from stablehlo_py.runtime.program import CompiledProgram
@@ -123,11 +123,15 @@ class Backend(Protocol):
     @property
     def costs(self) -> Costs:
         """What work costs; passes and kernels decide by it."""
+        from stablehlo_py.passes.policy import Costs  # passes read IR, which a program that is loaded does without
+
         return Costs()
 
     @property
     def fusion(self) -> FusionPolicy:
         """What is fused, and what is written in place."""
+        from stablehlo_py.passes.policy import FusionPolicy
+
         return FusionPolicy()
 
     @property

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.cpu.objects import NativeCode
+from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.model import CompiledModel

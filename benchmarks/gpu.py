@@ -4,12 +4,13 @@ python benchmarks/gpu.py prepare FOLDER [case ...] [--target cuda] [--gpu sm_90]
 python benchmarks/gpu.py measure FOLDER [--rounds 11] [--json FILE]
 
 `prepare` needs no GPU: it writes every case as an artifact of this compiler and as one of jax.export, so `measure`
-compiles and builds no model; XLA is measured where JAX sees a GPU. Calls on buffers that stay on the device take
-turns with XLA's, as many in a round as take a fifth of a second, and the last one of them is waited for. The table
-has medians over the rounds. "of copy" is the memory traffic of a case (operands and results, each once) against that
-of the case `copy`; TFLOP/s counts a multiplication with an addition as two. "error" is the largest difference to
-XLA's result, in parts of the largest number, of 1 at least. Products of f32 are asked for with f32's precision on
-both sides. Without JAX on a GPU there is no peer, and nothing to compare results with.
+compiles and builds no model: it takes this package's files, NumPy, ml_dtypes and the driver. XLA is measured where JAX
+sees a GPU. Calls on buffers that stay on the device take turns with XLA's, as many in a round as take a fifth of a
+second, and the last one of them is waited for. The table has medians over the rounds. "of copy" is the memory traffic
+of a case (operands and results, each once) against that of the case `copy`; TFLOP/s counts a multiplication with an
+addition as two. "error" is the largest difference to XLA's result, in parts of the largest number, of 1 at least.
+Products of f32 are asked for with f32's precision on both sides. Without JAX on a GPU there is no peer, and nothing to
+compare results with.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+
+from stablehlo_py.markdown import table
 
 SECONDS = 0.2  # of calls in a round
 KEPT_BYTES = 1 << 20  # of a model's arguments that travel with it; larger ones are drawn where they are needed
@@ -256,14 +257,15 @@ def measure(arguments: argparse.Namespace) -> None:
     with_peer = has_peer()
     results: list[Result] = []
     paths = sorted(arguments.folder.glob("*.shloexe"), key=lambda path: (path.stem != "copy", path.stem))
-    table = Table("case", "us", "XLA, us", "ours / XLA", "GB/s", "of copy", "TFLOP/s", "error", "compile, s", "XLA, s")
+    columns = ("case", "us", "XLA, us", "ours / XLA", "GB/s", "of copy", "TFLOP/s", "error", "compile, s", "XLA, s")
+    rows: list[list[str]] = []
     for path in paths:
         if arguments.cases and path.stem not in arguments.cases:
             continue
         try:
             results.append(found := measured(path, arguments.rounds, with_peer))
         except ShloError as error:
-            table.add_row(path.stem, f"failed: {error}")
+            rows.append([path.stem, f"failed: {error.reason}", *[""] * (len(columns) - 2)])
             continue
         copied = next((each.bytes / each.ours for each in results if each.name == "copy"), 0.0)
         rate = found.bytes / found.ours
@@ -275,11 +277,11 @@ def measure(arguments: argparse.Namespace) -> None:
             f"{found.error:.1e}" if found.theirs else "",
         ]
         cells += [f"{found.compiled:.1f}", f"{found.compiled_by_xla:.1f}" if found.theirs else ""]
-        table.add_row(found.name, *cells)
+        rows.append([found.name, *cells])
         print(f"{found.name}: {1e6 * found.ours:.1f} us", flush=True)
         if arguments.json:
             arguments.json.write_text(json.dumps([asdict(each) for each in results], indent=1))
-    Console(width=140).print(table)
+    print(table(columns, rows))
     ratios = [each.ours / each.theirs for each in results if each.theirs]
     if ratios:
         print(f"geometric mean of ours / XLA: {statistics.geometric_mean(ratios):.3f}, largest {max(ratios):.3f}")

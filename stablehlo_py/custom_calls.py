@@ -12,7 +12,6 @@ from stablehlo_py.boundary import public
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.handlers import Handler
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.legalize.custom_call import legalized_targets
 from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.runtime.callbacks import python_handler
 
@@ -41,7 +40,7 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
     """
     get_backend(platform)
     _check_name(name)
-    if name in _built_in(platform):
+    if _is_built_in(platform, name):
         raise OptionError(
             f"the compiler answers the target '{name}' itself", remedy="register the function under another name"
         )
@@ -75,7 +74,16 @@ def _check_name(name: object) -> None:
 
 
 def _built_in(platform: str) -> frozenset[str]:
+    from stablehlo_py.legalize.custom_call import legalized_targets  # programs that are loaded do without
+
     return get_backend(platform).custom_calls() | legalized_targets()
+
+
+def _is_built_in(platform: str, name: str) -> bool:
+    try:
+        return name in _built_in(platform)
+    except ModuleNotFoundError:  # there is no compiler: what programs call, it did not answer
+        return False
 
 
 def _handler(name: str, function: Any) -> Handler:

@@ -76,8 +76,9 @@ class Options:
         dump_dir: directory into which the text of every stage is written.
         isolate: let a child process read bytes, text and files first, so that a damaged or hostile one cannot take this
             process down (docs/errors.md); False: for those that you trust. An `Exported` and a module are trusted.
-        cpu: what the CPU backend generates code for: "avx512vnni", "avx512", "avx2", "x86-64" or "generic"; None: the
-            best for this host. The backend itself is the argument `target` of `compile`.
+        cpu: what code for the processor is generated for: "avx512vnni", "avx512", "avx2", "x86-64" or "generic"; None:
+            the best for this host, or, of the host's part of a program for a GPU, any. The backend itself is the
+            argument `target` of `compile`.
         gpu: what the backends "cuda" ("sm_80", "sm_90", "sm_90a", "sm_100") and "rocm" ("gfx90a", "gfx942", "gfx1100")
             generate code for, on a machine with or without a GPU; None: the one that the driver finds here.
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",

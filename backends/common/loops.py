@@ -8,9 +8,9 @@ from typing import TypeVar
 from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
 from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.runtime.entry import ANSWER, ASKED
 
 T = TypeVar("T")
-ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops
 
 
 def nest(f: Function, bounds: Sequence[tuple[Index, Index]], body: Callable[[list[Index]], None]) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.base import Backend
-from stablehlo_py.backends.cpu.policy import BLOCKING, FUSION
-from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.interrupts import deferred
 
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from stablehlo_py.backends.cpu.target import CpuTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
+    from stablehlo_py.passes.policy import Blocking, Costs, FusionPolicy
     from stablehlo_py.runtime.program import CompiledProgram
 
 STAGES = {"kernels": "mlir", "llvm": "ll", "object": "s"}
@@ -28,20 +27,36 @@ class CpuBackend(Backend):
     name = "cpu"
     platform = "cpu"
     stages = STAGES
-    costs, fusion, blocking = COSTS, FUSION, BLOCKING
+
+    @property
+    def costs(self) -> Costs:
+        """Those of policy_costs.py."""
+        from stablehlo_py.backends.cpu.policy_costs import COSTS
+
+        return COSTS
+
+    @property
+    def fusion(self) -> FusionPolicy:
+        """That of policy.py."""
+        from stablehlo_py.backends.cpu.policy import FUSION
+
+        return FUSION
+
+    @property
+    def blocking(self) -> Blocking:
+        """That of policy.py."""
+        from stablehlo_py.backends.cpu.policy import BLOCKING
+
+        return BLOCKING
 
     def target(self, options: Options) -> CpuTarget:
         """The CPU description that options ask for."""
-        from stablehlo_py.backends.cpu.target import NAMED, host_target
+        from stablehlo_py.backends.cpu.target import host_target, named_target
 
         if options.gpu is not None:
             reason = f"the backend 'cpu' generates no code for GPUs, gpu is {shown(options.gpu)}"
             raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave it out")
-        if options.cpu is None:
-            return host_target()
-        if options.cpu not in NAMED:
-            raise OptionError(f"there is no CPU description '{options.cpu}'", remedy=f"use one of {', '.join(NAMED)}")
-        return NAMED[options.cpu]
+        return named_target(options.cpu, host_target())
 
     def describe(self, options: Options) -> str:
         """Name and features of the CPU description."""
@@ -68,16 +83,18 @@ class CpuBackend(Backend):
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """LLVM IR, where the kernels are kept, and machine code."""
-        from stablehlo_py.backends.common.llvm_ir import llvm_ir
         from stablehlo_py.backends.cpu import listing
-        from stablehlo_py.codegen.target import architecture_of
 
-        derived: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
         kernels = program.stages.get("kernels")
-        if isinstance(kernels, str):
-            architecture = architecture_of(program.machine.partition("-")[0])
-            derived = {"llvm": lambda: llvm_ir(kernels, architecture), **derived}
-        return derived
+
+        def llvm() -> str:
+            from stablehlo_py.backends.common.llvm_ir import llvm_ir
+            from stablehlo_py.codegen.target import architecture_of
+
+            return llvm_ir(str(kernels), architecture_of(program.machine.partition("-")[0]))
+
+        machine_code: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
+        return {"llvm": llvm, **machine_code} if isinstance(kernels, str) else machine_code
 
     def custom_calls(self) -> frozenset[str]:
         """Targets that have a kernel."""

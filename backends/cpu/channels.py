@@ -7,14 +7,12 @@ waits for, and the link that was written before it.
 
 from __future__ import annotations
 
-from stablehlo_py.backends.cpu.grid import HEADER, MISFIT, NO_MEMORY, RECORD, fail, field, has_failed, read
+from stablehlo_py.backends.cpu.grid import fail, field, has_failed, read
+from stablehlo_py.backends.cpu.layout import FIRST, HEAD, HEADER, MISFIT, NO_MEMORY, RECEIVED, RECORD, SENT, TAIL
 from stablehlo_py.backends.cpu.pool import WAKE, futex
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
-# A channel, in bytes: the sender's line, then the receiver's. FIRST is the link to the first node.
-SENT, TAIL, FIRST, RECEIVED, HEAD = 0, 8, 16, 64, 72
-CHANNEL_BYTES = 128
 # A node: the link to the next one, the size of what follows.
 _NEXT, _SIZE, _DATA = 0, 8, 16
 

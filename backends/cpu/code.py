@@ -8,13 +8,13 @@ import struct
 from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.base import Code
-from stablehlo_py.backends.cpu import host
-from stablehlo_py.backends.cpu import target as targets
+from stablehlo_py.backends.cpu import features as cpu_features
+from stablehlo_py.backends.cpu import helpers, host
 from stablehlo_py.backends.cpu.grid_memory import GridMemory
-from stablehlo_py.backends.cpu.objects import NativeCode
+from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.cpu.symbols import bound
-from stablehlo_py.backends.cpu.threads import ThreadPool, parallel_for, pool_for, register_grid_symbols
+from stablehlo_py.backends.cpu.threads import ThreadPool, parallel_for, pool_for
 from stablehlo_py.errors import LoadError, elided
 from stablehlo_py.runtime import program as programs
 from stablehlo_py.runtime.arguments import aligned_copy
@@ -68,12 +68,13 @@ class CpuCode(Code):
         require(program.arena_bytes, "a call of this model")
         self._program = program
         self._pool = None
-        if program.grid:
-            register_grid_symbols()
+        helpers.provide(program.helpers)
         if program.uses_pool and program.threads > 1:
             self._pool = pool_for(program.threads)
-        with bound(program.symbols) as self._bound:
-            self._code = NativeCode(program.objects)
+        symbols, self._bound = bound(program.symbols)
+        if program.grid:
+            symbols |= helpers.code(helpers.GRID).symbols
+        self._code = NativeCode(program.objects, symbols)
         self._entry_address = self._code.address("shlo_main")
         self._entry = _ENTRY(self._entry_address)
         calls_python = bool(program.grid and program.grid.ports) or any(
@@ -190,7 +191,7 @@ def require_host(program: CompiledProgram, features: Sequence[str]) -> None:
             f"this program was compiled for {program.machine}, this machine is {programs.this_machine()}",
             remedy="compile the model on the machine that runs it",
         )
-    missing = targets.missing_features(features)
+    missing = cpu_features.missing_features(features)
     if missing:
         raise LoadError(
             f"this program was compiled for the CPU '{program.target}'; this one lacks {elided(missing)}",

@@ -14,12 +14,14 @@ from stablehlo_py.backends.common.kernels import kernels_of, kinds_of
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY, arena_bytes
 from stablehlo_py.backends.common.sizes import emit_sizes, size_table
+from stablehlo_py.backends.cpu import helpers
+from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.program import CpuProgram
 from stablehlo_py.backends.cpu.signature import sign
-from stablehlo_py.backends.cpu.symbols import outside
+from stablehlo_py.backends.cpu.symbols import calls_registered, outside
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.symint import SPECIALIZE, IntLike
@@ -78,6 +80,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         made.uses_pool, made.loops, made.threads = program.uses_pool, program.loops, options.thread_count
         made.stages = {"kernels": render(units)}
         made.dynamic = layout
+        made.helpers = helper_objects(_helpers(made))
         entries[0] = replace(entries[0], text=f"{sign(made)}\n{entries[0].text}")
         for unit in entries:
             compiler.add(unit)
@@ -116,6 +119,18 @@ def _program_units(program: CpuProgram) -> list[Unit]:
 
 def _outside_symbols(units: list[Unit]) -> tuple[str, ...]:
     return tuple(sorted({name for unit in units for name, _ in unit.externals if outside(name)}))
+
+
+def _helpers(program: CompiledProgram) -> list[str]:
+    """What a program needs of the runtime's native code."""
+    calls = calls_registered(program.symbols)
+    needed = {
+        helpers.CALLS: calls or program.loops or program.grid is not None,
+        helpers.CLOSURE: calls,
+        helpers.POOL: program.uses_pool,
+        helpers.GRID: program.grid is not None,
+    }
+    return [kind for kind, is_needed in needed.items() if is_needed]
 
 
 def _report(module: ir.Module, program: CpuProgram, objects: list[bytes], options: Options) -> str:

@@ -12,34 +12,23 @@ ever go on (stablehlo_py/runtime/grid.py).
 
 from __future__ import annotations
 
-from stablehlo_py.backends.common.loops import ANSWER, ASKED
+from stablehlo_py.backends.cpu.layout import (
+    ARRIVED,
+    AT,
+    FAILED,
+    GENERATION,
+    HEADER,
+    NAP,
+    NUMBER,
+    RECORD,
+    WAIT_ADDRESS,
+    WAIT_VALUE,
+    WAITS,
+)
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex, spin_then
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value
 
-# The input `process`, in bytes.
-NUMBER, RECORD = 0, 8
-PROCESS_BYTES = 16
-
-# The header, a block as interrupt.py has it: FAILED is what went wrong (0: nothing), END the address of
-# `shlo_grid_end`. AT is the process that noticed; NAP a timespec; CALL the address of `shlo_call_python` (host.py),
-# TRANSFER the Python function for infeed and outfeed: of three i64, process, port, address.
-FAILED, END, AT, NAP, CALL, TRANSFER, RECORDS, BARRIERS, CHANNELS = ASKED, ANSWER, 16, 24, 40, 48, 56, 64, 72
-HEADER_BYTES = 128
-STOPPED, MISMATCH, MISFIT, NO_MEMORY = 1, 2, 3, 4  # values of FAILED
-
-# A record: the op that the process is at, its operand, the i32 that it waits for to change (address, 0 when it does not
-# wait, and value), how often it has waited, the header; the key of its random numbers, and the address of how often
-# each of its random sites has drawn.
-SITE, OPERAND, WAIT_ADDRESS, WAIT_VALUE, WAITS, HEADER, KEY, DRAWN = 0, 8, 16, 24, 32, 40, 48, 56
-RECORD_BYTES = 64
-COUNT_BYTES = 8  # of what a random site has drawn
-
-# A barrier of one group: what is counted and what is slept on lie on one line, which all members write anyway.
-ARRIVED, GENERATION = 0, 4
-BARRIER_BYTES = 64
-
-NAP_NANOSECONDS = 20_000_000
 EVERYBODY = 0x7FFFFFFF
 
 

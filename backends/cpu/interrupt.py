@@ -8,18 +8,12 @@ sets the i32 again a while after each answer, and only then: it sleeps where no 
 
 from __future__ import annotations
 
-from stablehlo_py.backends.common.loops import ASKED
+from stablehlo_py.backends.cpu.layout import NEVER, PERIOD, REQUESTS, STARTED
 from stablehlo_py.backends.cpu.pool import WAIT, WAKE, futex
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
+from stablehlo_py.runtime.entry import ASKED
 
-# The block of the main thread goes on behind ANSWER (`end_if_asked`): how often the thread was asked to set ASKED,
-# whether it is there, after which time it does so (a timespec), and a word that nobody changes. ASKED, which loops
-# read, has a cache line of its own.
-REQUESTS, STARTED, PERIOD, NEVER = 64, 68, 72, 88
-SIGNALS_BYTES = 128
-# Ctrl-C is answered within this time. Each answer takes 0.2 microseconds, or waits for the thread that has the GIL.
-PERIOD_NANOSECONDS = 100_000_000
 _SIG_SETMASK, _SIGNAL_WORDS = 2, 16
 
 

@@ -1,7 +1,7 @@
-"""From llvm-dialect text to machine code: compiled in shards over threads, loaded into this process.
+"""From llvm-dialect text to machine code: compiled in shards over threads.
 
 Text is parsed, translated and compiled through MLIR's C API, which releases the GIL; each thread has a context of its
-own. The ExecutionEngine is used as a compiler only: its object file is what is cached, saved, and loaded (by llvmlite),
+own. The ExecutionEngine is used as a compiler only: its object file is what is cached, saved, and loaded (native.py),
 so a program loaded from disk is loaded in the same way as one just compiled.
 """
 
@@ -11,23 +11,17 @@ import ctypes
 import os
 import queue
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
-import llvmlite.binding as llvm
-
-from stablehlo_py import forks
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
 from stablehlo_py.mlir import CApi, capi, ir
 from stablehlo_py.options import available_threads
 
-T = TypeVar("T")
 # An engine costs 5-6 ms whatever it holds: shards are filled up to this much text before the next one is begun.
 SHARD_CHARACTERS = 60_000
 
@@ -216,56 +210,3 @@ def _parse_error(text: str) -> str:
     except Exception as error:  # the bindings' own class; its text is what is wanted
         return str(error)
     return "unknown reason"
-
-
-def once(make: Callable[[], T]) -> Callable[[], T]:
-    """Make something at the first call, and give that ever after. Unlike with `functools.cache`, threads that call at
-    the same moment get the same: of machine code that others know by its address, a second one would be freed."""
-    lock = threading.RLock()
-    made: list[T] = []
-
-    def get() -> T:
-        with lock:
-            if not made:
-                made.append(make())
-            return made[0]
-
-    return get
-
-
-_native_ready = threading.Lock()
-_triple: str | None = None  # known once LLVM is initialized
-
-
-class NativeCode:
-    """Object files loaded into this process; `address(symbol)` until the object dies."""
-
-    def __init__(self, objects: Iterable[bytes]) -> None:
-        global _triple
-        with _native_ready:
-            if _triple is None:
-                llvm.initialize_native_target()
-                llvm.initialize_native_asmprinter()
-                llvm.load_library_permanently("libm.so.6")
-                _triple = llvm.get_process_triple()
-            machine = llvm.Target.from_triple(_triple).create_target_machine(codemodel="jitdefault", jit=True)
-            empty = llvm.parse_assembly("")
-            empty.triple = _triple
-            self._engine = llvm.create_mcjit_compiler(empty, machine)
-            for content in objects:
-                self._engine.add_object_file(llvm.ObjectFileRef.from_data(content))
-            self._engine.finalize_object()
-
-    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
-        engine = self.__dict__.get("_engine")
-        if engine is not None and at_exit():  # the code goes with the process; llvmlite's globals may be gone
-            engine.detach()
-        elif engine is not None:
-            forks.dispose(engine.close)
-
-    def address(self, symbol: str) -> int:
-        """Address of a function."""
-        address = self._engine.get_function_address(symbol)
-        if not address:
-            raise InternalError(f"the object files define no {symbol}")
-        return address

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stablehlo_py.backends.cpu.layout import POOL_BYTES
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
 
 # Layout of the pool in memory, in bytes. What different threads write lies on different cache lines.
 TICKET, SLEEPERS, COMPLETED, WAITING = 0, 64, 128, 192
 TASK, CONTEXT, ITERATIONS, CHUNK, CHUNKS, STARTED = 256, 264, 272, 280, 288, 296
-POOL_BYTES = 4096
 WORKER_SLOTS = 1024  # (pool, thread number) argument of every worker, 16 bytes each
 MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // 16
 

@@ -8,14 +8,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes, given, step_name
-from stablehlo_py.backends.cpu import grid
+from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.policy_costs import COSTS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
-from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike, is_known, largest, maximum, minimum
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.mlir import ir
@@ -93,11 +93,11 @@ class CpuProgram(NativeProgram):
     def _communicate(self, op: ir.OpView, name: str) -> None:
         """Say where this process is; run the kernel; return where the grid has failed."""
         f, arguments = self.f, self.main.regions[0].blocks[0].arguments
-        record = grid.read(f, self.pointer(arguments[len(arguments) - 1]), grid.RECORD, PTR)
-        f.store(f.const(len(self.sites)), grid.field(f, record, grid.SITE))
+        record = grid.read(f, self.pointer(arguments[len(arguments) - 1]), layout.RECORD, PTR)
+        f.store(f.const(len(self.sites)), grid.field(f, record, layout.SITE))
         self.sites.append(f"'{name}' at {user_location(op.location) or 'an unknown place'}")
         self.steps([op])
-        f.ret_if(grid.has_failed(f, grid.read(f, record, grid.HEADER, PTR)), f.const(ENDED, I32))
+        f.ret_if(grid.has_failed(f, grid.read(f, record, layout.HEADER, PTR)), f.const(ENDED, I32))
 
     # --- phases ------------------------------------------------------------------------------------------------------
 

@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-
-import llvmlite.binding as llvm
 
 from stablehlo_py.backends.cpu.host import Closure
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError
@@ -25,7 +21,6 @@ from stablehlo_py.handlers import handler_of
 
 PREFIX = "shlo."
 _SAFE = re.compile(r"[A-Za-z0-9_]")
-_lock = threading.Lock()
 
 
 def library_symbol(library: str, routine: str) -> str:
@@ -49,35 +44,43 @@ def outside(symbol: str) -> bool:
     return symbol.startswith(PREFIX)
 
 
-@contextmanager
-def bound(symbols: Iterable[str]) -> Iterator[list[object]]:
-    """Within it the loader knows the addresses of these symbols; gives what must live as long as code that has them.
+def calls_registered(symbols: Iterable[str]) -> bool:
+    """Is one of these symbols a custom call that a user registers, which may be a function of Python?"""
+    return any(symbol.startswith(call_symbol("")) for symbol in symbols)
+
+
+def bound(symbols: Iterable[str]) -> tuple[dict[str, int], list[object]]:
+    """The addresses of these symbols in this process, and what must live as long as code that has them.
 
     Raises:
-        LoadError: naming every one that does not exist in this process.
+        LoadError: naming every one that does not exist here.
     """
-    with _lock:
-        problems: list[Problem] = []
-        owners: list[object] = []
-        for symbol in symbols:
-            library, _, name = symbol.removeprefix(PREFIX).partition(".")
-            if library == "call":
-                handler = handler_of(_target_of(name))
-                if handler is None:
-                    problems.append(_unregistered(_target_of(name)))
-                    continue
-                closure = Closure(handler.owner) if handler.address is None else None
-                owners.append(closure or handler)
-                llvm.add_symbol(symbol, closure.address if closure else handler.address)
+    problems: list[Problem] = []
+    addresses: dict[str, int] = {}
+    owners: list[object] = []
+    for symbol in symbols:
+        library, _, name = symbol.removeprefix(PREFIX).partition(".")
+        if library == "call":
+            handler = handler_of(_target_of(name))
+            if handler is None:
+                problems.append(_unregistered(_target_of(name)))
                 continue
-            address = library_address(library, name)
-            if address is None:
-                problems.append(Problem(f"the program calls '{symbol}', which this process does not have"))
-                continue
-            llvm.add_symbol(symbol, address)
-        if problems:
-            raise LoadError("the program cannot be linked", problems=problems)
-        yield owners
+            if handler.address is None:
+                closure = Closure(handler.owner)
+                owners.append(closure)
+                addresses[symbol] = closure.address
+            else:
+                owners.append(handler)
+                addresses[symbol] = handler.address
+            continue
+        address = library_address(library, name)
+        if address is None:
+            problems.append(Problem(f"the program calls '{symbol}', which this process does not have"))
+            continue
+        addresses[symbol] = address
+    if problems:
+        raise LoadError("the program cannot be linked", problems=problems)
+    return addresses, owners
 
 
 def _unregistered(target: str) -> Problem:

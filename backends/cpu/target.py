@@ -3,15 +3,14 @@ sets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-import llvmlite.binding as llvm
-
+from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.target import X86_64, TargetDescription, host_architecture
+from stablehlo_py.errors import OptionError
 from stablehlo_py.options import CPUS
 
 
@@ -56,10 +55,18 @@ def required_features(target: CpuTarget) -> tuple[str, ...]:
     return tuple(name for name in names if not name.startswith("prefer-"))
 
 
-def missing_features(required: Iterable[str]) -> list[str]:
-    """Those of the features that this host lacks."""
-    present = llvm.get_host_cpu_features()
-    return [name for name in required if not present.get(name)]
+def baseline_target() -> CpuTarget:
+    """What every processor of this machine's architecture can run."""
+    return BASELINE if host_architecture() is X86_64 else GENERIC
+
+
+def named_target(name: str | None, default: CpuTarget) -> CpuTarget:
+    """The description of that name (`Options.cpu`), None: the default. Raises OptionError: there is none."""
+    if name is None:
+        return default
+    if name not in NAMED:
+        raise OptionError(f"there is no CPU description '{name}'", remedy=f"use one of {', '.join(NAMED)}")
+    return NAMED[name]
 
 
 @cache
@@ -68,4 +75,4 @@ def host_target() -> CpuTarget:
     for target in (AVX512_VNNI, AVX512, AVX2):
         if not missing_features(required_features(target)):
             return target
-    return BASELINE if host_architecture() is X86_64 else GENERIC
+    return baseline_target()

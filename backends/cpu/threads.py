@@ -1,4 +1,4 @@
-"""The thread pools of this process: one per thread count, shared by all executables; their code is compiled once."""
+"""The thread pools of this process: one per thread count, shared by all executables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import ctypes
 import os
 import signal
 
-import llvmlite.binding as llvm
-
 from stablehlo_py import forks
-from stablehlo_py.backends.cpu import channels
-from stablehlo_py.backends.cpu import grid as native_grid
-from stablehlo_py.backends.cpu import pool as native_pool
-from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units, once
-from stablehlo_py.backends.cpu.target import host_target
+from stablehlo_py.backends.cpu import helpers
+from stablehlo_py.backends.cpu.layout import POOL_BYTES
+from stablehlo_py.backends.cpu.native import NativeCode, once
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.memory import Block
 
@@ -21,25 +17,14 @@ _lock = forks.Lock()
 _pools: dict[int, ThreadPool] = {}
 
 
-@once
 def _code() -> NativeCode:
-    return NativeCode([compile_units([Unit.of(*native_pool.functions(host_target()))])])
+    return helpers.code(helpers.POOL)
 
 
 @once
 def parallel_for() -> int:
     """The address of `shlo_parallel_for` (include/shlo_call.h) of pools; its context is a pool's address."""
     return _code().address("shlo_pool_run")
-
-
-@once
-def register_grid_symbols() -> NativeCode:
-    """Make what processes of a grid meet by known to programs that are loaded later."""
-    functions = [*native_grid.functions(host_target()), *channels.functions(host_target())]
-    code = NativeCode([compile_units([Unit.of(*functions)])])
-    for function in functions:
-        llvm.add_symbol(function.name, code.address(function.name))
-    return code
 
 
 class ThreadPool:
@@ -50,14 +35,14 @@ class ThreadPool:
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._block = Block(native_pool.POOL_BYTES)
+        self._block = Block(POOL_BYTES)
         self._lock = forks.Lock()
         self.address = self._block.address
         self.reset()
 
     def reset(self) -> None:
         """Forget the threads. For a forked child, which has none of its parent's."""
-        ctypes.memset(self.address, 0, native_pool.POOL_BYTES)
+        ctypes.memset(self.address, 0, POOL_BYTES)
         self._started = False
 
     def acquire(self) -> bool:
@@ -99,10 +84,11 @@ def pool_for(threads: int) -> ThreadPool:
     """The pool of this many threads, the calling one included."""
     with _lock:
         if threads not in _pools:
-            _pools[threads] = ThreadPool(threads)
+            made, code = ThreadPool(threads), _code()
             # Never freed, not even at exit, when modules are torn down around sleeping threads.
-            for immortal in (_pools[threads], _code()):
+            for immortal in (made, code):
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
+            _pools[threads] = made
         return _pools[threads]
 
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from stablehlo_py.backends.base import Backend, Code
-from stablehlo_py.backends.gpu.policy import COSTS, FUSION
 from stablehlo_py.errors import OptionError, ResourceError, shown
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
+    from stablehlo_py.backends.cpu.target import CpuTarget
     from stablehlo_py.backends.gpu.opencl.memory import OpenClMemory
     from stablehlo_py.backends.gpu.target import GpuTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
+    from stablehlo_py.passes.policy import Costs, FusionPolicy
     from stablehlo_py.runtime.program import CompiledProgram
 
 
@@ -28,7 +29,20 @@ class GpuBackend(Backend):
 
     listing: ClassVar[str]
     gpus: ClassVar[str | None] = None
-    costs, fusion = COSTS, FUSION
+
+    @property
+    def costs(self) -> Costs:
+        """Those of all GPUs."""
+        from stablehlo_py.backends.gpu.policy import COSTS
+
+        return COSTS
+
+    @property
+    def fusion(self) -> FusionPolicy:
+        """That of all GPUs."""
+        from stablehlo_py.backends.gpu.policy import FUSION
+
+        return FUSION
 
     def target(self, options: Options) -> GpuTarget:
         """The description that options ask for. Raises OptionError: there is none of that name, or none is named and no
@@ -56,11 +70,16 @@ class GpuBackend(Backend):
         """The name, as `Options(gpu=...)` takes it, that suits the GPU of this machine best; None: there is none."""
         return None
 
+    def host(self, options: Options) -> CpuTarget:
+        """The processor that the host's part of a program is for: unless options name one, any of this architecture,
+        since it only starts kernels. Raises OptionError."""
+        from stablehlo_py.backends.cpu.target import baseline_target, named_target
+
+        return named_target(options.cpu, baseline_target())
+
     def describe(self, options: Options) -> str:
         """The descriptions of the GPU and of the host, and what assembles."""
-        from stablehlo_py.backends.cpu.target import host_target
-
-        return f"{self.target(options)!r} {host_target()!r}"
+        return f"{self.target(options)!r} {self.host(options)!r}"
 
     def lower(self, module: ir.Module, stop: str, options: Options) -> str:
         """Text of one of `stages`. Raises ResourceError: a tool that it takes is not installed."""
@@ -72,7 +91,7 @@ class GpuBackend(Backend):
         """Generate and compile everything that a call will run. Raises as `compile.compile_module`."""
         from stablehlo_py.backends.gpu.compile import compile_module
 
-        return compile_module(module, self.name, self.target(options), options)
+        return compile_module(module, self.name, self.target(options), self.host(options), options)
 
     def load(self, program: CompiledProgram) -> Code:
         """The program, on a device. Raises ResourceError: there is no driver."""
@@ -83,19 +102,26 @@ class GpuBackend(Backend):
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """What can be derived from the kernels, where they are kept."""
-        from stablehlo_py.backends.common.llvm_ir import llvm_ir
-        from stablehlo_py.backends.gpu.machine_code import assembly
-        from stablehlo_py.backends.gpu.target import NAMED, OPENCL
-
         kernels = program.stages.get("kernels")
         if not isinstance(kernels, str):
             return {}
-        target = NAMED.get(program.target, OPENCL)
+
+        def target() -> GpuTarget:
+            from stablehlo_py.backends.gpu.target import NAMED, OPENCL
+
+            return NAMED.get(program.target, OPENCL)
 
         def llvm() -> str:
-            return llvm_ir(kernels, target.architecture)
+            from stablehlo_py.backends.common.llvm_ir import llvm_ir
 
-        return {"llvm": llvm, self.listing: lambda: assembly(llvm(), target)}
+            return llvm_ir(kernels, target().architecture)
+
+        def listing() -> str:
+            from stablehlo_py.backends.gpu.machine_code import assembly
+
+            return assembly(llvm(), target())
+
+        return {"llvm": llvm, self.listing: listing}
 
     def custom_calls(self) -> frozenset[str]:
         """None."""

@@ -7,13 +7,13 @@ import ctypes
 from collections.abc import Iterable, Sequence
 
 from stablehlo_py.backends.base import Code
-from stablehlo_py.backends.cpu import host
+from stablehlo_py.backends.cpu import helpers, host
 from stablehlo_py.backends.cpu.code import require_host
-from stablehlo_py.backends.cpu.objects import NativeCode
+from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
-from stablehlo_py.backends.gpu.driver.calls import KERNELS, STARTED, STATUS
 from stablehlo_py.backends.gpu.driver.device import Built, Device
 from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
+from stablehlo_py.backends.gpu.driver.queue import KERNELS, STARTED, STATUS
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.buffer import Event
 from stablehlo_py.runtime.entry import Call
@@ -36,6 +36,7 @@ class GpuCode(Code):
         require_signature(program, devices=1)
         self._device = device
         self._queue = device.queue
+        helpers.provide(program.helpers)
         self._native = NativeCode(program.objects[:1])
         self._built = self._build(program.objects[1]) if program.objects[1] else None
         self._symbols = program.kernels
@@ -47,7 +48,7 @@ class GpuCode(Code):
             self._held.append(memory.allocate(constant.nbytes))
             memory.write(constant, self._held[-1])
         self._constants = _table(each.address for each in self._held)
-        fields = device.calls.fields
+        fields = self._queue.fields
         values = {KERNELS: self._kernels.buffer_info()[0], **self._queue.native()}
         self._driver = _table(values.get(field, 0) for field in fields)
         self._status, self._started = fields.index(STATUS), fields.index(STARTED)
@@ -111,7 +112,10 @@ def _arena(program: CompiledProgram, memory: GpuMemory) -> GpuAllocation:
     try:
         return memory.allocate(program.arena_bytes)
     except ResourceError as error:
-        entries = [str(entry) for entry in arena_entries(program, {})[:_LARGEST]]
+        try:
+            entries = [str(entry) for entry in arena_entries(program, {})[:_LARGEST]]
+        except ModuleNotFoundError:  # of MLIR, which reads the plan
+            entries = []
         listed = f"; the largest: {'; '.join(entries)}" if entries else ""
         raise ResourceError(
             f"the intermediate values of a call take {program.arena_bytes} bytes at their peak: {error.reason}{listed}",

@@ -12,9 +12,11 @@ from stablehlo_py.backends.common.kernels import kernels_of, kinds_of
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.common.sizes import size_table
+from stablehlo_py.backends.cpu import helpers
+from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.signature import sign
-from stablehlo_py.backends.cpu.target import host_target, required_features
+from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
 from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
 from stablehlo_py.backends.gpu.driver.calls import Calls
@@ -72,8 +74,10 @@ def generate(module: ir.Module, target: GpuTarget) -> Generated:
     return Generated(kernels, replace(code, usage=usage))
 
 
-def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: Options) -> CompiledProgram:
-    """Generate and compile everything that a call will run.
+def compile_module(
+    module: ir.Module, backend: str, target: GpuTarget, host: CpuTarget, options: Options
+) -> CompiledProgram:
+    """Generate and compile everything that a call will run, on a GPU and on the host that has it.
 
     Raises:
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
@@ -84,20 +88,21 @@ def compile_module(module: ir.Module, backend: str, target: GpuTarget, options: 
             f"the backend '{backend}' runs one process, which meets no other",
             remedy="compile for the processor: target='cpu'",
         )
-    return program_of(module, generated, backend, target, options)
+    return program_of(module, generated, backend, target, host, options)
 
 
 def program_of(
-    module: ir.Module, generated: Generated, backend: str, target: GpuTarget, options: Options
+    module: ir.Module, generated: Generated, backend: str, target: GpuTarget, host: CpuTarget, options: Options
 ) -> CompiledProgram:
     """The host's part and that of the device, of a module that is no grid."""
     calls = CALLS[target.architecture]
-    program = GpuProgram(module, generated.kernels, host_target().emitter, calls, target.parameters)
+    program = GpuProgram(module, generated.kernels, host.emitter, calls, target.parameters)
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
     made.stages = {"kernels": _text(generated.kernels)}
-    made.features = required_features(host_target()) + code.features
+    made.features = required_features(host) + code.features
+    made.helpers = helper_objects([helpers.CALLS])
     entry = f"{sign(made, [code.binary])}\n{program.text()}"
     made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), code.binary]
     made.report = _report(module, made, code.usage)

@@ -16,7 +16,7 @@ from stablehlo_py.backends.gpu.kernels import addresses
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
-from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.mlir import ir

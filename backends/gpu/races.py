@@ -99,7 +99,7 @@ class RaceCheckBackend(OpenClBackend):
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """As `OpenClBackend.compile`."""
         target = self.target(options)
-        program = compile_module(module, self.name, target, options)
+        program = compile_module(module, self.name, target, self.host(options), options)
         program.stages[CHECKS] = json.dumps(asdict(target.checks), indent=1)
         return program
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.symint import IntLike, always_at_most, is_known, size_hint
 from stablehlo_py.passes.buffers.arena import Interval, assign_offsets
 

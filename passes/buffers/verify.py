@@ -7,9 +7,10 @@ is what the next one reads; branches run one after the other on copies of memory
 
 from __future__ import annotations
 
+from stablehlo_py.dialect.alignment import ALIGNMENT
 from stablehlo_py.dialect.attributes import ARENA_BYTES, DONATIONS, INPLACE, SLICES
 from stablehlo_py.dialect.edit import terminator
-from stablehlo_py.dialect.memory import ALIGNMENT, ARENA, CONSTANT, INPUT, Slice, slices_of
+from stablehlo_py.dialect.memory import ARENA, CONSTANT, INPUT, Slice, slices_of
 from stablehlo_py.dialect.types import tensor_bytes, user_location
 from stablehlo_py.errors import InternalError, Problem
 from stablehlo_py.mlir import ir

@@ -1,16 +1,15 @@
-"""Memory as a scheduled program has it: spaces, slices, alignment (docs/architecture.md, Memory)."""
+"""Memory as a scheduled program has it: spaces and slices (docs/architecture.md, Memory)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.attributes import SLICES
-from stablehlo_py.dialect.symint import IntLike, IntT
+from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import symints
 from stablehlo_py.mlir import ir
 
 ARENA, INPUT, OUTPUT, CONSTANT = range(4)  # spaces
-ALIGNMENT = 64  # in bytes, of every buffer and of every slice in the arena
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,3 @@ def slices_of(op: ir.OpView | ir.Operation) -> list[Slice]:
         Slice(int(space), int(number), offset, size)
         for space, number, offset, size in zip(*(numbers[field::4] for field in range(4)), strict=True)
     ]
-
-
-def aligned(size: IntT) -> IntT:
-    """A number of bytes, rounded up to the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -6,7 +6,7 @@
     2 x 8 bytes  sizes of the next two
     description  JSON: what generated code relies on (`describe`)
     contents     JSON: the key of a cache entry, the report, sizes of the parts
-    parts        object files, constants, texts of stages
+    parts        object files, helpers of the runtime, constants, texts of stages
 
 The digest finds damage. It says nothing of who wrote the file (docs/security.md). So a description is checked before it
 is used, and a backend can find out whether its code was generated with that one (`CompiledProgram.digest`).
@@ -33,10 +33,10 @@ from stablehlo_py.runtime.program_checks import require_consistent
 from stablehlo_py.runtime.records import from_json, read_fields, to_json, write_fields
 
 MAGIC = b"\x89SHLOEXE"
-FORMAT = 11
+FORMAT = 12
 _HEAD = struct.Struct("<8sI32s")
 _SIZES = struct.Struct("<QQ")
-_PARTS = ("objects", "constants", "stages")
+_PARTS = ("objects", "helpers", "constants", "stages")
 _NOT_DESCRIBED = (*_PARTS, "report", "digest")  # fields of a program that code does not rely on
 _WRITE_AGAIN = "write it again with Executable.save or shlo-compile"
 _OTHER_FILE = "load what Executable.save or shlo-compile wrote; for a StableHLO module call stablehlo_py.compile"
@@ -65,12 +65,21 @@ class _Stage:
 
 
 @dataclass(frozen=True)
+class _Helper:
+    """An object file of the runtime's own among the parts, `size` bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
 class _Contents:
-    """What is in a file beside the description: sizes of object files in bytes, the stages."""
+    """What is in a file beside the description: sizes of object files in bytes, helpers, the stages."""
 
     key: str
     report: str
     objects: tuple[int, ...]
+    helpers: tuple[_Helper, ...]
     stages: tuple[_Stage, ...]
 
 
@@ -88,10 +97,11 @@ def serialize(program: CompiledProgram, key: str = "") -> bytes:
         _Stage(name, isinstance(text, bytes), len(encoded))
         for (name, text), encoded in zip(program.stages.items(), texts, strict=True)
     ]
-    contents = _Contents(key, program.report, tuple(map(len, program.objects)), tuple(stages))
+    helpers = tuple(_Helper(name, len(code)) for name, code in program.helpers.items())
+    contents = _Contents(key, program.report, tuple(map(len, program.objects)), helpers, tuple(stages))
     description, encoded = describe(program), json.dumps(to_json(contents)).encode()
     parts: list[bytes | memoryview] = [_SIZES.pack(len(description), len(encoded)), description, encoded]
-    parts += [*program.objects, *map(_bytes_of, program.constants), *texts]
+    parts += [*program.objects, *program.helpers.values(), *map(_bytes_of, program.constants), *texts]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -142,10 +152,11 @@ def _read(body: memoryview, key: str) -> CompiledProgram:
     if type(described) is not dict or described.keys() != {"program", "constants"}:
         raise ValueError("its description is none")
     arrays = from_json(tuple[_Constant, ...], described["constants"])
-    sizes = [*contents.objects, *(array.size for array in arrays), *(stage.size for stage in contents.stages)]
+    sizes = [*contents.objects, *(part.size for part in (*contents.helpers, *arrays, *contents.stages))]
     parts = _parts(body[after + contents_size :], sizes)
     return CompiledProgram(
         objects=[bytes(next(parts)) for _ in contents.objects],
+        helpers={helper.name: bytes(next(parts)) for helper in contents.helpers},
         constants=[np.frombuffer(next(parts), array.dtype).reshape(array.shape) for array in arrays],
         stages={stage.name: _decoded(next(parts), stage.binary) for stage in contents.stages},
         report=contents.report,

@@ -9,6 +9,7 @@ from stablehlo_py.errors import UnsupportedError
 
 # What the entry returns.
 OK, FAILED, ENDED, OLD_CALL = range(4)
+ASKED, ANSWER = 0, 8  # in bytes, in the block that may end loops (`shlo_call.interrupt`)
 
 
 class Call(ctypes.Structure):

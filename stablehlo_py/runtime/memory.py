@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stablehlo_py.dialect.memory import ALIGNMENT, aligned
+from stablehlo_py.dialect.alignment import ALIGNMENT, aligned
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.foreign import memory_at
 

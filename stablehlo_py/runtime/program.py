@@ -202,6 +202,7 @@ class CompiledProgram:
             "sm_90", "compute_90", "gfx942").
         inputs, outputs: specs in call order.
         objects: object files that define `shlo_main`.
+        helpers: object files of the runtime that the program brings along, by what its backend calls them.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".
         kernels: of a program for a device, which the last object is for, the names of what the host starts.
         constants: the arrays behind slices of the constant space.
@@ -237,6 +238,7 @@ class CompiledProgram:
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False
+    helpers: dict[str, bytes] = field(default_factory=dict)
     digest: bytes = b""
 
     def __repr__(self) -> str:

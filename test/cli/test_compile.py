@@ -14,7 +14,7 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.base import get_backend
-from stablehlo_py.backends.cpu import target as targets
+from stablehlo_py.backends.cpu import features
 from stablehlo_py.cli import compile as tool_module
 from stablehlo_py.compiler import module_stages
 
@@ -107,7 +107,7 @@ def test_options(tool: Tool, options: str) -> None:
 
 
 def test_code_for_a_cpu_that_this_one_is_not(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "missing_features", lambda required: list(required))
+    monkeypatch.setattr(features, "missing_features", lambda required: list(required))
     assert tool("model.mlir", "--quiet", "--cpu", "avx2") == (0, "", "")
     with pytest.raises(shlo.LoadError, match="lacks avx2, fma"):
         shlo.load_executable("model.shloexe")

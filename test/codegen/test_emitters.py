@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from c99 import PRELUDE, C99Emitter
 
-from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units
+from stablehlo_py.backends.cpu.native import NativeCode
+from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.codegen import conversions, types
 from stablehlo_py.codegen import math as real_math

@@ -17,8 +17,8 @@ from stablehlo_py.codegen.target import AARCH64, ARCHITECTURES, RISCV64, X86_64,
 from stablehlo_py.errors import InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
-# Code for the process that compiles: what it loads, and which of the descriptions is its own.
-ASKING = ("stablehlo_py/codegen/target.py", "backends/cpu/target.py", "backends/cpu/objects.py")
+# Code for the process that compiles, and what it loads.
+ASKING = ("stablehlo_py/codegen/target.py", "backends/cpu/native.py")
 # What makes or reads whole modules of LLVM, and names of LLVM's own instructions.
 OF_LLVM = (
     "stablehlo_py/codegen/emitters/llvm.py",

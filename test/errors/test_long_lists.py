@@ -25,7 +25,7 @@ def recursion(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def missing_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code.targets, "missing_features", lambda features: MANY)
+    monkeypatch.setattr(code.cpu_features, "missing_features", lambda features: MANY)
     shlo.compile(f"func.func @main(%0: {T}) -> {T} {{ return %0 : {T} }}")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.cpu import target as targets
+from stablehlo_py.backends.cpu import features
 from stablehlo_py.errors import EXIT_BAD_INPUT
 from stablehlo_py.runtime import memory, program
 
@@ -145,7 +145,7 @@ def test_memory_that_the_system_refuses() -> None:
 def test_an_artifact_for_a_cpu_with_more_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.shloexe"
     shlo.compile(TEXT, options=shlo.Options(cpu="avx2")).save(path)
-    monkeypatch.setattr(targets, "missing_features", lambda required: [name for name in required if name == "fma"])
+    monkeypatch.setattr(features, "missing_features", lambda required: [name for name in required if name == "fma"])
     with pytest.raises(shlo.LoadError, match="lacks fma") as caught:
         shlo.load_executable(path)
     assert "haswell" in str(caught.value)

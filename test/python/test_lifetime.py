@@ -18,7 +18,8 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py import suite
-from stablehlo_py.backends.cpu import host, threads
+from stablehlo_py.backends.cpu import helpers, host, threads
+from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.runtime import memory
 
 ROOT = Path(shlo.__file__).resolve().parent.parent
@@ -40,10 +41,10 @@ bench = _benchmark()
 @pytest.fixture(scope="module", autouse=True)
 def _what_is_made_once() -> None:
     """Code and threads that live as long as the process."""
-    host.call_python()
+    helpers.provide(helper_objects())
     host.interrupts()
     threads.parallel_for()
-    threads.register_grid_symbols()
+    helpers.code(helpers.GRID)
     threads.pool_for(2)
 
 

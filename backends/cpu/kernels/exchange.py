@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu import grid
+from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -39,14 +39,14 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     table = f"{fusion.name}.rows"
     f = phase_function(fusion, target)
     process = operand(f, fusion, op.operands[0])
-    record = grid.read(f, process, grid.RECORD, PTR)
-    header = grid.read(f, record, grid.HEADER, PTR)
-    row = f.gep(f.address_of(table), f.imul(grid.read(f, process, grid.NUMBER), rows.shape[1]), I64)
+    record = grid.read(f, process, layout.RECORD, PTR)
+    header = grid.read(f, record, layout.HEADER, PTR)
+    row = f.gep(f.address_of(table), f.imul(grid.read(f, process, layout.NUMBER), rows.shape[1]), I64)
     count = f.load(I64, row, COUNT)
 
     def together() -> None:
-        f.store(operand(f, fusion, op.operands[1]), grid.field(f, record, grid.OPERAND))
-        barrier = f.gep(grid.read(f, header, grid.BARRIERS, PTR), f.load(I64, row, BARRIER), I8)
+        f.store(operand(f, fusion, op.operands[1]), grid.field(f, record, layout.OPERAND))
+        barrier = f.gep(grid.read(f, header, layout.BARRIERS, PTR), f.load(I64, row, BARRIER), I8)
         failed = grid.meet(f, record, barrier, count)
 
         def copy_and_leave() -> None:
@@ -79,7 +79,7 @@ def _table(op: ir.OpView, blocks: int, size: IntLike) -> np.ndarray:
     for group in groups_of(op):
         for member in group:
             # A barrier is a row of one cell per process; a group uses the cell of its first member.
-            rows[member, BARRIER] = grid.BARRIER_BYTES * (i64(op, "barrier") * processes + min(group))
+            rows[member, BARRIER] = layout.BARRIER_BYTES * (i64(op, "barrier") * processes + min(group))
             rows[member, COUNT] = len(group)
             for number, (process, block) in enumerate(sources(group, member)):
                 rows[member, BLOCKS + 2 * number :][:2] = process, block * size
@@ -88,18 +88,18 @@ def _table(op: ir.OpView, blocks: int, size: IntLike) -> np.ndarray:
 
 def _copy(f: Function, process: Value, entry: Value, block: Value, size: IntLike) -> None:
     """Block `block` of the result, which the table's `entry` describes."""
-    record = grid.read(f, process, grid.RECORD, PTR)
-    records = grid.read(f, grid.read(f, record, grid.HEADER, PTR), grid.RECORDS, PTR)
+    record = grid.read(f, process, layout.RECORD, PTR)
+    records = grid.read(f, grid.read(f, record, layout.HEADER, PTR), layout.RECORDS, PTR)
     source, offset = f.load(I64, entry), f.load(I64, entry, 1)
     to = f.gep(f.out0, f.imul(block, size), I8)
 
     def from_other() -> None:
-        other = f.gep(records, f.imul(source, grid.RECORD_BYTES), I8)
-        same = f.cmp("eq", grid.read(f, other, grid.SITE), grid.read(f, record, grid.SITE))
+        other = f.gep(records, f.imul(source, layout.RECORD_BYTES), I8)
+        same = f.cmp("eq", grid.read(f, other, layout.SITE), grid.read(f, record, layout.SITE))
 
         def copy() -> None:
-            f.copy_memory(to, f.gep(grid.read(f, other, grid.OPERAND, PTR), offset, I8), size)
+            f.copy_memory(to, f.gep(grid.read(f, other, layout.OPERAND, PTR), offset, I8), size)
 
-        f.if_(same, copy, lambda: grid.fail(f, process, grid.MISMATCH))
+        f.if_(same, copy, lambda: grid.fail(f, process, layout.MISMATCH))
 
     f.if_(f.cmp("eq", source, f.const(NOBODY)), lambda: f.set_memory(to, 0, size), from_other)

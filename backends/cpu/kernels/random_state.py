@@ -1,7 +1,7 @@
 """hlo.random_state: a Philox state that no other draw of the process has."""
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu import grid
+from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -16,11 +16,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     op = fusion.op("hlo.random_state")
     site = i64(op, "site")
     f = phase_function(fusion, target)
-    record = grid.read(f, operand(f, fusion, op.operands[0]), grid.RECORD, PTR)
-    counts = grid.read(f, record, grid.DRAWN, PTR)
+    record = grid.read(f, operand(f, fusion, op.operands[0]), layout.RECORD, PTR)
+    counts = grid.read(f, record, layout.DRAWN, PTR)
     count = f.load(I64, counts, site)
     f.store(f.binary("add", count, f.const(1)), counts, site)
-    words = [grid.read(f, record, grid.KEY), f.const(0), f.binary("add", count, f.const(site << SITE_SHIFT))]
+    words = [grid.read(f, record, layout.KEY), f.const(0), f.binary("add", count, f.const(site << SITE_SHIFT))]
     for number, word in enumerate(words):
         f.store(word, f.out0, number)
     return Kernel.of(finished(f))

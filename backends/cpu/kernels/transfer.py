@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.cpu import channels, grid
+from stablehlo_py.backends.cpu import grid, layout
 from stablehlo_py.backends.cpu.kernels.base import Kernel, finished, phase_function
 from stablehlo_py.backends.cpu.kernels.common import operand
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -44,16 +44,16 @@ def _at_port(fusion: Fusion, target: CpuTarget) -> Kernel:
     port = i64(fusion.ops[0], "port")
 
     def body(f: Function, process: Value, data: Value) -> None:
-        header = grid.read(f, grid.read(f, process, grid.RECORD, PTR), grid.HEADER, PTR)
+        header = grid.read(f, grid.read(f, process, layout.RECORD, PTR), layout.HEADER, PTR)
         words = f.alloca(3, I64)
         for position, word in enumerate(
-            (grid.read(f, process, grid.NUMBER), f.const(port), f.cast("ptrtoint", data, I64))
+            (grid.read(f, process, layout.NUMBER), f.const(port), f.cast("ptrtoint", data, I64))
         ):
             f.store(word, words, position)
         status = f.call_pointer(
-            grid.read(f, header, grid.CALL, PTR), [grid.read(f, header, grid.TRANSFER, PTR), words], I32
+            grid.read(f, header, layout.CALL, PTR), [grid.read(f, header, layout.TRANSFER, PTR), words], I32
         )
-        f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: grid.fail(f, process, grid.STOPPED))
+        f.if_(f.cmp("ne", status, f.const(0, I32)), lambda: grid.fail(f, process, layout.STOPPED))
 
     return _transfer(fusion, target, body)
 
@@ -66,16 +66,16 @@ def _through_channel(fusion: Fusion, target: CpuTarget, others: str, function: s
     processes, number = len(numbers), i64(op, "channel")
     sends = others == "targets"
     receivers = numbers if sends else np.where(numbers == NOBODY, NOBODY, np.arange(processes))
-    offsets = np.where(receivers == NOBODY, NOBODY, channels.CHANNEL_BYTES * (number * processes + receivers))
+    offsets = np.where(receivers == NOBODY, NOBODY, layout.CHANNEL_BYTES * (number * processes + receivers))
     table = f"{fusion.name}.channels"
     size = tensor_bytes(op.operands[2] if sends else op.results[0])
 
     def body(f: Function, process: Value, data: Value) -> None:
-        header = grid.read(f, grid.read(f, process, grid.RECORD, PTR), grid.HEADER, PTR)
-        offset = f.load(I64, f.address_of(table), grid.read(f, process, grid.NUMBER))
+        header = grid.read(f, grid.read(f, process, layout.RECORD, PTR), layout.HEADER, PTR)
+        offset = f.load(I64, f.address_of(table), grid.read(f, process, layout.NUMBER))
 
         def call() -> None:
-            channel = f.gep(grid.read(f, header, grid.CHANNELS, PTR), offset, I8)
+            channel = f.gep(grid.read(f, header, layout.CHANNELS, PTR), offset, I8)
             f.call(function, [process, channel, data, f.const(size)], external=True)
 
         def nothing() -> None:

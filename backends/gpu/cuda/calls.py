@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stablehlo_py.backends.gpu.driver.calls import COMMON, Calls
+from stablehlo_py.backends.gpu.cuda.stream import CudaStream
+from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
 _END, _BUFFER, _SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE
@@ -11,7 +12,7 @@ _END, _BUFFER, _SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_
 class CudaCalls(Calls):
     """A stream is in order, and a kernel that fails takes its context with it: everything after fails, too."""
 
-    fields = (*COMMON, "stream", "launch", "copy", "synchronize")
+    fields = CudaStream.fields
 
     def launch(self, f: Function, kernel: Value) -> None:
         """cuLaunchKernel. Operands are pointers, so their array is what the driver takes as a packed buffer."""

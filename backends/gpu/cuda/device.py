@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.capability import needs, require_capability
-from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
 from stablehlo_py.backends.gpu.cuda.description import DeviceDescription, describe
 from stablehlo_py.backends.gpu.cuda.library import (
     INVALID_IMAGE,
@@ -44,14 +43,12 @@ class Device:
 
     Attributes:
         description: what it is like.
-        queue: what it is asked for; memory: where arrays are; calls: how native code asks it.
+        queue: what it is asked for; memory: where arrays are.
 
     Raises:
         ResourceError: there is no such device, or it cannot be had.
         UnsupportedError: programs cannot run on it.
     """
-
-    calls = CudaCalls()
 
     def __init__(self, number: int = 0, cuda: CudaLibrary | None = None) -> None:
         cuda = cuda or library()

@@ -8,7 +8,7 @@ from stablehlo_py.backends.gpu.cuda.description import DeviceDescription
 from stablehlo_py.backends.gpu.cuda.library import OUT_OF_MEMORY
 from stablehlo_py.backends.gpu.cuda.stream import CudaEvent, CudaStream
 from stablehlo_py.backends.gpu.driver.memory import KEPT_SHARE, GpuMemory
-from stablehlo_py.codegen.emitters.gpu import ALIGNMENT
+from stablehlo_py.dialect.alignment import ACCESS_ALIGNMENT
 from stablehlo_py.runtime.buffer import Allocation, SharedSpace
 
 _PINNED, _ON_DEVICE = 1, 1  # CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
@@ -35,7 +35,7 @@ class PoolProperties(ctypes.Structure):
 class CudaMemory(GpuMemory, SharedSpace):
     """The memory of a device. Thread-safe."""
 
-    alignment = ALIGNMENT  # of what the driver allocates, 256 bytes are sure
+    alignment = ACCESS_ALIGNMENT  # of what the driver allocates, 256 bytes are sure
     _queue: CudaStream
     _pool = 0
 

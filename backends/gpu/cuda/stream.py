@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stablehlo_py.backends.gpu.cuda.library import NOT_READY, CudaLibrary
-from stablehlo_py.backends.gpu.driver.queue import Queue
+from stablehlo_py.backends.gpu.driver.queue import COMMON, Queue
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: not ordered with the default stream
 _DISABLE_TIMING = 2  # CU_EVENT_DISABLE_TIMING
@@ -28,6 +28,7 @@ class CudaStream(Queue):
         ResourceError: the device cannot be had.
     """
 
+    fields = (*COMMON, "stream", "launch", "copy", "synchronize")
     library: CudaLibrary
     context = handle = 0
     _ended = 0  # the status of the fault

@@ -7,20 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from stablehlo_py.backends.common.program import given
+from stablehlo_py.backends.gpu.driver.queue import KERNELS, STARTED, STATUS
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
 
 LAUNCH, COPY = "shlo_launch", "shlo_copy"
-#: What every driver's structure begins with: the first error, 0 as long as there is none; the number of the last kernel
-#: that was started, or could not be, plus 1; the handles of the kernels.
-STATUS, STARTED, KERNELS = COMMON = ("status", "started", "kernels")
 
 
 class Calls(ABC):
     """One driver's.
 
     Attributes:
-        fields: of the structure, 64 bits each.
+        fields: of the structure, as the driver's queue has them (`Queue.fields`).
     """
 
     fields: ClassVar[tuple[str, ...]]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from stablehlo_py import forks
-from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.driver.library import Library
 from stablehlo_py.backends.gpu.driver.memory import GpuMemory
 from stablehlo_py.backends.gpu.driver.queue import Queue
@@ -22,10 +21,6 @@ class Built(Protocol):
 
 class Device(Protocol):
     """A device, ready for work."""
-
-    @property
-    def calls(self) -> Calls:
-        """How native code asks it for work."""
 
     @property
     def queue(self) -> Queue:

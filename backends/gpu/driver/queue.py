@@ -6,21 +6,29 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 from stablehlo_py.backends.gpu.driver.library import Library
 from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.buffer import Event
+
+#: What every driver's structure for native code begins with: the first error, 0 as long as there is none; the number of
+#: the last kernel that was started, or could not be, plus 1; the handles of the kernels.
+STATUS, STARTED, KERNELS = COMMON = ("status", "started", "kernels")
 
 
 class Queue(ABC):
     """A device's work in order: what is asked for begins when what was asked for before has ended. Thread-safe.
 
     Attributes:
+        fields: of the structure by which native code asks for work (`shlo_call.stream`), 64 bits each: `COMMON`, then
+            what `native` gives.
         library: of the driver. device: the device's name, e.g. "opencl:0".
         is_lost: whether the device has said that it is not there any more, or what was made on it is not.
         lock: held while a program asks for its work.
     """
+
+    fields: ClassVar[tuple[str, ...]]
 
     def __init__(self, library: Library, device: str) -> None:
         self.library = library
@@ -63,4 +71,4 @@ class Queue(ABC):
 
     @abstractmethod
     def native(self) -> Mapping[str, int]:
-        """Addresses and handles for native code, by the names of its fields (`calls.Calls.fields`)."""
+        """Addresses and handles for native code, by the names of its fields."""

@@ -22,8 +22,8 @@ from stablehlo_py.backends.gpu.kernels.matrices import Matrix, Numbers, Reals
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.builder import I8, I32, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, Lanes, element
+from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.custom_call import CustomCall, read_call
-from stablehlo_py.dialect.memory import aligned
 
 TOGETHER = 64 << 20  # bytes: scratch memory of so many matrices is one piece; else each thread has its own
 NS_PER_FLOP = 1.0

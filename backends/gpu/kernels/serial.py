@@ -14,7 +14,7 @@ from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, 
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, PTR, Function
 from stablehlo_py.codegen.emitter import Emitter
-from stablehlo_py.dialect.memory import aligned
+from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.backends.gpu.driver.calls import COMMON, Calls
+from stablehlo_py.backends.gpu.driver.calls import Calls
+from stablehlo_py.backends.gpu.opencl.queue import OpenClQueue
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
 _SVM_POINTERS = 0x11B6  # CL_KERNEL_EXEC_INFO_SVM_PTRS
@@ -17,7 +18,7 @@ class OpenClCalls(Calls):
     `last` is the address of that event (`Queue.last`), which every command takes the place of.
     """
 
-    fields = (*COMMON, "queue", "last", "set_argument", "set_reached", "enqueue", "copy", "release")
+    fields = OpenClQueue.fields
 
     def launch(self, f: Function, kernel: Value) -> None:
         """clSetKernelArgSVMPointer for each operand, clSetKernelExecInfo for what it finds by itself,

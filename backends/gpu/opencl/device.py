@@ -8,7 +8,6 @@ import threading
 from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.driver.device import Opened, no_device
-from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
 from stablehlo_py.backends.gpu.opencl.description import DeviceDescription, describe
 from stablehlo_py.backends.gpu.opencl.library import (
     BUILD_PROGRAM_FAILURE,
@@ -45,14 +44,12 @@ class Device:
 
     Attributes:
         description: what it is like.
-        queue: what it is asked for; memory: where arrays are; calls: how native code asks it.
+        queue: what it is asked for; memory: where arrays are.
 
     Raises:
         ResourceError: there is no such device, or it cannot be had.
         UnsupportedError: programs cannot run on it.
     """
-
-    calls = OpenClCalls()
 
     def __init__(self, number: int = 0, opencl: OpenClLibrary | None = None) -> None:
         opencl = opencl or library()

@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-from stablehlo_py.backends.gpu.driver.queue import Queue
+from stablehlo_py.backends.gpu.driver.queue import COMMON, Queue
 from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
 
 _EXECUTION_STATUS = 0x11D3  # CL_EVENT_COMMAND_EXECUTION_STATUS: CL_COMPLETE is 0, errors are negative
@@ -26,6 +26,7 @@ class OpenClQueue(Queue):
         ResourceError: the device cannot be had.
     """
 
+    fields = (*COMMON, "queue", "last", "set_argument", "set_reached", "enqueue", "copy", "release")
     library: OpenClLibrary
     context = handle = 0
 

@@ -31,10 +31,10 @@ from stablehlo_py.codegen.values import (
     VectorType,
     pointer,
 )
+from stablehlo_py.dialect.alignment import ACCESS_ALIGNMENT
 
 LONGEST_ROW = 1 << 14  # numbers of a table that are one constant of SPIR-V
 SUBGROUP = 32  # threads of a subgroup of OpenCL, where a kernel uses them
-ALIGNMENT = 16  # bytes to which the buffers of kernels are aligned: what a thread can access at once
 GLOBAL, SHARED = 1, 3  # numbers of address spaces, the same on all machines
 _OF_PREDICATES = {"umax": "or", "umin": "and", "smax": "and", "smin": "or"}  # true is -1 where it has a sign
 _MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
@@ -71,7 +71,7 @@ class GpuEmitter(LlvmEmitter):
     def __init__(self, target: TargetDescription | None = None, threads: int = 0, blocks: int = 0) -> None:
         super().__init__(target)
         self.threads, self.blocks = threads, blocks
-        self.array_alignment = ALIGNMENT if threads else 0  # pointers of functions may point into arrays
+        self.array_alignment = ACCESS_ALIGNMENT if threads else 0  # pointers of functions may point into arrays
         self._shared: list[tuple[str, int, ScalarType, int]] = []  # name, number and type of elements, alignment
 
     def __init_subclass__(cls) -> None:
@@ -163,10 +163,10 @@ class GpuEmitter(LlvmEmitter):
     def copy_async(self, to: Value, source: Value, exists: Value | None) -> None:
         """At once, where the machine has no other way."""
         words = VectorType(4, I32)
-        value = Value(self.load(words, source, ALIGNMENT), words)
+        value = Value(self.load(words, source, ACCESS_ALIGNMENT), words)
         if exists is not None:
             value = Value(self.select(exists, value, Value(self.constant(0, words), words)), words)
-        self.store(value, to, ALIGNMENT)
+        self.store(value, to, ACCESS_ALIGNMENT)
 
     def commit_copies(self) -> None:
         """Nothing is left to come."""

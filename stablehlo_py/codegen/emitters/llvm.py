@@ -32,10 +32,10 @@ _GENERIC_INTRINSICS = {"ctlz": "is_zero_poison = false"}
 
 @cache
 def _attributes(target: TargetDescription) -> str:
-    """Every function says for which processor it is: code does not depend on the machine that compiles it."""
+    """Every function says for which processor it is: code does not depend on the machine that compiles it. A list of
+    features that is empty says so, too: without one the compiling machine's would be taken."""
     features = ", ".join(f'"{feature}"' for feature in target.features.split(",") if feature)
-    listed = f", target_features = #llvm.target_features<[{features}]>" if features else ""
-    return f'target_cpu = "{target.name}"{listed}'
+    return f'target_cpu = "{target.name}", target_features = #llvm.target_features<[{features}]>'
 
 
 def llvm_module(text: str, architecture: Architecture) -> str:

@@ -11,8 +11,9 @@ import pytest
 import scipy.fft
 
 import stablehlo_py
+from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.kernels.fourier import prime_factors, radices, roots
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, missing_features, required_features
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE, required_features
 
 TARGETS = {"avx512": AVX512, "avx2": AVX2, "x86-64": BASELINE}
 PRESENT = [name for name, target in TARGETS.items() if not missing_features(required_features(target))]

@@ -486,8 +486,8 @@ def test_a_program_with_a_routine_that_is_not_there(monkeypatch: pytest.MonkeyPa
     with pytest.raises(LoadError, match=r"calls 'shlo\.lapack\.sgetrf', which this process does not have"):
         Executable(program)
     missing = ("shlo.lapack.sgetrx", "shlo.lapacke.x")
-    with pytest.raises(LoadError) as caught, symbols.bound(missing):
-        pass
+    with pytest.raises(LoadError) as caught:
+        symbols.bound(missing)
     assert [problem.reason for problem in caught.value.problems] == [
         f"the program calls '{symbol}', which this process does not have" for symbol in missing
     ]

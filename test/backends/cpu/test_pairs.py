@@ -11,16 +11,8 @@ import numpy as np
 import pytest
 from one_kernel import build_fusion, compile_kernel, run_kernel
 
-from stablehlo_py.backends.cpu.target import (
-    AVX2,
-    AVX512,
-    AVX512_VNNI,
-    BASELINE,
-    GENERIC,
-    CpuTarget,
-    missing_features,
-    required_features,
-)
+from stablehlo_py.backends.cpu.features import missing_features
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, AVX512_VNNI, BASELINE, GENERIC, CpuTarget, required_features
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 

@@ -14,15 +14,22 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from stablehlo_py.backends.cpu import helpers, threads
 from stablehlo_py.backends.cpu import pool as native
-from stablehlo_py.backends.cpu import threads
-from stablehlo_py.backends.cpu.objects import NativeCode, Unit, compile_units
+from stablehlo_py.backends.cpu.helper_objects import helper_objects
+from stablehlo_py.backends.cpu.native import NativeCode
+from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import host_target
 from stablehlo_py.backends.cpu.threads import ThreadPool, pool_for
 from stablehlo_py.codegen.builder import I64, PTR, Function, Value
 
 # A task is native: a ctypes callback would run Python in the workers.
 TASK = "count_task"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _code_of_pools() -> None:
+    helpers.provide(helper_objects())
 
 
 @pytest.fixture(scope="module")

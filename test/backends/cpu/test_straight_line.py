@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from one_kernel import run_kernel
 
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target, missing_features, required_features
+from stablehlo_py.backends.cpu.features import missing_features
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target, required_features
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_type_of
 from stablehlo_py.dialect.context import make_context

@@ -12,7 +12,8 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py import suite
-from stablehlo_py.backends.cpu.target import NAMED, missing_features, required_features
+from stablehlo_py.backends.cpu.features import missing_features
+from stablehlo_py.backends.cpu.target import NAMED, required_features
 from stablehlo_py.compiler import toggles
 from stablehlo_py.debug.compare import difference_of
 

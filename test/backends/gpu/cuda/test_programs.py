@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from driver_programs import CONSTANT, COUNT, LOOP, STEP, TWO, X, stepped, with_fake_kernels
+from without_compiler import alone
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
-from stablehlo_py.errors import ArgumentError, InternalError, LoadError, ResourceError
+from stablehlo_py.errors import ArgumentError, InternalError, LoadError, OptionError, ResourceError
 from stablehlo_py.options import Options
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.program import CompiledProgram
 
@@ -243,3 +245,41 @@ def test_the_interpreter_ends_with_everything_alive(cuda) -> None:
     environment = {**os.environ, "SHLO_CUDA_LIBRARY": str(Path(cuda.path))}
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+WITHOUT_COMPILER = """
+import ctypes, os
+fake = ctypes.CDLL(os.environ["SHLO_CUDA_LIBRARY"])
+x = np.arange(256, dtype=np.int32)
+step, loop, constant = (shlo.load_executable(path) for path in sys.argv[1:])
+buffer = step.put(x, 0)
+for _ in range(3):
+    (buffer,) = step.call([buffer])
+print((np.asarray(buffer) == x + 3).all(), loop(np.bool_(False), x)[0].shape, constant(x)[0].shape)
+fake.fake_fail(b"cuLaunchKernel", 1, 2)
+try:
+    constant(x)
+except shlo.ResourceError as error:
+    print(error.reason)
+assert not compiling(), compiling()
+"""
+
+
+def test_programs_run_without_a_compiler(cuda_device, tmp_path) -> None:
+    """With loops, constants and an error of the driver."""
+    paths = []
+    for name, text in (("step", STEP), ("loop", LOOP), ("constant", CONSTANT)):
+        paths.append(tmp_path / f"{name}.shloexe")
+        artifact.save(fake_program(text), paths[-1])
+    first, second = alone(WITHOUT_COMPILER, *paths, SHLO_CUDA_LIBRARY=cuda_device.path).splitlines()
+    assert first == "True (256,) (256,)"
+    assert "CUDA_ERROR_OUT_OF_MEMORY" in second
+
+
+def test_the_hosts_part_is_for_every_processor() -> None:
+    """Unless options name one."""
+    assert fake_program(STEP).features == ("sm_90",) or fake_program(STEP).features == ("compute_90",)
+    named = compile_program(STEP, target="cuda", options=Options(gpu="sm_90", cpu="avx2"))
+    assert {"avx2", "fma"} < set(named.features)
+    with pytest.raises(OptionError, match="there is no CPU description 'vax'"):
+        compile_program(STEP, target="cuda", options=Options(gpu="sm_90", cpu="vax"))
