@@ -59,7 +59,7 @@ class MatrixAttention:
 
     def _tile(self, product: Product, operand: Operand, rows: int, depth: int) -> Tile:
         copies = product.target.copies and product.lies_in_pieces(operand)
-        return Tile(product, operand, I16, partial(product.bits, operand), rows, depth, self.threads, copies)
+        return Tile(product, operand, I16, partial(product.bits, operand), rows, depth, self.threads, True, copies)
 
     def emit(self) -> GpuKernel:
         """One kernel, or one for parts of the keys and one that puts them together."""

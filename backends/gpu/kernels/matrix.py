@@ -15,8 +15,8 @@ from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
 from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup
 from stablehlo_py.backends.gpu.kernels.tile import Tile
-from stablehlo_py.backends.gpu.kernels.tiled import Put, TiledProduct, Tiling, packed
-from stablehlo_py.codegen.builder import F32, I16, Function, Index, Value, VectorType
+from stablehlo_py.backends.gpu.kernels.tiled import Put, TiledProduct, Tiling, give, packed
+from stablehlo_py.codegen.builder import F32, I16, Function, Index, Value
 from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 
 LINE = 64  # elements of a line of shared memory that a warpgroup reads
@@ -66,6 +66,9 @@ class MatrixProduct(TiledProduct):
         self.unit = unit
         super().__init__(product, tiling)
 
+    def as_stored(self, operand: Operand) -> bool:
+        return True
+
     def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
         return self.p.bits(operand, batch, row, k)
 
@@ -109,8 +112,9 @@ class MatrixProduct(TiledProduct):
         """Some rows of a subgroup after the other."""
         unit, width, begin = self.unit, self.tiling.own_columns, f.imul(self.subgroup.number, self._staged)
         outer, inner = self.subgroup.outer, self.subgroup.inner
-        bands, wide = self.tiling.own_rows // unit.rows, self.p.neighbours()
+        bands = self.tiling.own_rows // unit.rows
         count = len(sums) // bands
+        self.free(f)
         for band in range(bands):
             if band:
                 f.barrier()
@@ -123,21 +127,12 @@ class MatrixProduct(TiledProduct):
                     f.store(pack, shared, f.iadd(begin, at), align=4 * unit.sum_pack)
             f.barrier()
 
-            def give(number: Index, band: int = band) -> None:
-                row, column = f.idiv(number, width // wide), f.imul(f.irem(number, width // wide), wide)
-                at = f.iadd(begin, f.iadd(f.imul(row, self._line), column))
-                parts = min(wide, 4)
-                found = [
-                    f.load(VectorType(parts, F32), shared, f.iadd(at, first), align=4 * parts)
-                    if parts > 1
-                    else f.load(F32, shared, at)
-                    for first in range(0, wide, parts)
-                ]
-                totals = [f.extract(each, lane) for each in found for lane in range(parts)] if parts > 1 else found
+            def put_own(row: Index, column: Index, found: Sequence[Value], band: int = band) -> None:
                 down = f.iadd(self.own_row, f.iadd(row, unit.rows * band))
-                put(down, f.iadd(self.own_column, column), totals)
+                put(down, f.iadd(self.own_column, column), found)
 
-            f.loop(self.subgroup.thread, unit.rows * width // wide, unit.threads, give)
+            sizes = (unit.rows, width, self._line)
+            give(self, f, shared, begin, sizes, (self.subgroup.thread, unit.threads), put_own)
 
 
 class WarpgroupProduct(MatrixProduct):

@@ -229,15 +229,11 @@ class Product(ABC):
         assert isinstance(found, Value)
         return found
 
-    def bits_of(self, operand: Operand) -> int:
-        """Of an element in memory."""
-        return element(operand.value).bits
-
     def piece(self, operand: Operand, batch: Index, row: Index, k: Index) -> Piece | None:
         """PIECE_BITS of neighbours as they lie in memory; None: they do not lie there so, or are computed. Along them,
         row or product is a multiple of their number; both are at most what lets them be inside."""
         f, last = self.e.f, operand.contracts_last
-        wide = PIECE_BITS // self.bits_of(operand)
+        wide = PIECE_BITS // element(operand.value).bits
         if not self.e.is_stored(operand.value) or (operand.depth if last else operand.rows) % wide:
             return None
         places = []

@@ -23,7 +23,8 @@ class Tile:
 
     Attributes:
         held: integers as wide as an element; rows, depth: of the tile; threads: that bring it.
-        bits: of one element, by its batch, row and product.
+        bits: of one element, by its batch, row and product; as_stored: whether these are the bits in memory; copies:
+            whether they may be copied asynchronously.
     """
 
     product: Product
@@ -33,7 +34,8 @@ class Tile:
     rows: int
     depth: int
     threads: int
-    copies: bool  # asynchronously
+    as_stored: bool
+    copies: bool
 
     @property
     def size(self) -> int:
@@ -95,7 +97,7 @@ class Tile:
         for row, k in self._places(f):
             at = f.idiv(f.imul(f.iadd(begin, self.at(f, row, k)), self.held.bits), 32)
             row, k = f.iadd(first, row), f.iadd(start, k)
-            piece = self._piece(f, batch, row, k) if self.wide > 1 else None
+            piece = self._piece(f, batch, row, k) if self.as_stored else None
             if piece is not None and self.copies:
                 f.copy_async(shared, at, piece.base, piece.start, piece.exists)
             else:
@@ -111,8 +113,6 @@ class Tile:
         """A piece that lies in memory as it is; None: it does not."""
         operand, last, wide = self.operand, self.operand.contracts_last, self.wide
         rows, depth = operand.rows, operand.depth
-        if self.held.bits != self.product.bits_of(operand):
-            return None
         piece = self.product.piece(
             operand,
             batch,

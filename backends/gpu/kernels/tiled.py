@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number
-from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.product import PIECE_BITS, Operand, Product
 from stablehlo_py.backends.gpu.kernels.tile import Tile
 from stablehlo_py.codegen.builder import F32, I32, Function, Index, ScalarType, Value, VectorType
 
@@ -85,13 +85,31 @@ class TiledProduct(ABC):
 
     def __init__(self, product: Product, tiling: Tiling) -> None:
         self.p, self.tiling, self.parts = product, tiling, tiling.parts(product)
-        copied = [product.target.copies and product.lies_in_pieces(operand) for operand in (product.a, product.b)]
+        sides = ((product.a, tiling.rows), (product.b, tiling.columns))
+        copied = [
+            product.target.copies and self.as_stored(operand) and product.lies_in_pieces(operand)
+            for operand, _ in sides
+        ]
         self.copies = any(copied)
         self.stages = tiling.stages if self.copies else 2 + self.lag
         self.a, self.b = (
-            Tile(product, operand, self.held, partial(self.bits, operand), rows, tiling.depth, tiling.threads, copies)
-            for operand, rows, copies in zip((product.a, product.b), (tiling.rows, tiling.columns), copied, strict=True)
+            Tile(
+                product,
+                operand,
+                self.held,
+                partial(self.bits, operand),
+                rows,
+                tiling.depth,
+                tiling.threads,
+                self.as_stored(operand),
+                is_copied,
+            )
+            for (operand, rows), is_copied in zip(sides, copied, strict=True)
         )
+
+    @abstractmethod
+    def as_stored(self, operand: Operand) -> bool:
+        """Whether an operand's elements lie in shared memory as in memory."""
 
     @abstractmethod
     def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
@@ -104,6 +122,12 @@ class TiledProduct(ABC):
     @abstractmethod
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
         """The sums with the products of a step added, whose tiles begin at that element."""
+
+    def free(self, f: Function) -> None:
+        """Behind the last product, shared memory is free for other things."""
+        if self.copies:
+            f.await_copies(0)
+        f.barrier()
 
     def finished(self, f: Function, sums: Sequence[Value]) -> list[Value]:
         """The sums when all multiplications have ended."""
@@ -172,9 +196,6 @@ class TiledProduct(ABC):
             return list(sums)
 
         sums = self.finished(f, f.loop(first, last, 1, step, self.start(f), nonempty=True))
-        if self.copies:
-            f.await_copies(0)
-        f.barrier()
         self.store(f, shared, sums, partial(self._put, f, part, batch, row, column))
         f.ret()
         if self.parts == 1:
@@ -269,3 +290,37 @@ def packed(f: Function, values: Sequence[Value]) -> Value:
     for number, value in enumerate(values):
         vector = f.insert(vector, value, number)
     return vector
+
+
+def give(
+    product: TiledProduct,
+    f: Function,
+    shared: Value,
+    begin: Index,
+    sizes: tuple[int, int, int],
+    threads: tuple[Index, int],
+    put: Put,
+) -> None:
+    """Give sums that lie in shared memory to `put`, neighbours to neighbouring threads.
+
+    Args:
+        sizes: rows, columns, and elements from row to row, the first at `begin`.
+        threads: the number of this one of those that share the work, and how many they are.
+    """
+    (rows, columns, line), (thread, count), of = sizes, threads, product.sum_type
+    wide = min(product.p.neighbours(), columns)
+    lanes = min(wide, PIECE_BITS // of.bits)
+
+    def some(number: Index) -> None:
+        row, column = f.idiv(number, columns // wide), f.imul(f.irem(number, columns // wide), wide)
+        at = f.iadd(begin, f.iadd(f.imul(row, line), column))
+        found = list[Value]()
+        for first in range(0, wide, lanes):
+            if lanes == 1:
+                found.append(f.load(of, shared, f.iadd(at, first)))
+                continue
+            loaded = f.load(VectorType(lanes, of), shared, f.iadd(at, first), align=lanes * of.bits // 8)
+            found += [f.extract(loaded, lane) for lane in range(lanes)]
+        put(row, column, found)
+
+    f.loop(thread, rows * columns // wide, count, some)

@@ -1,5 +1,5 @@
-"""Products by matrix units: executed on an OpenCL device, which exchanges registers instead, and as text for machines
-that have them."""
+"""Products in tiles, by matrix units and without: executed on an OpenCL device, which exchanges registers instead, and
+as text for machines that have matrix units."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def check(
     the kernels."""
     target = replace(OPENCL, matrix_units=units, resident=resident, shared_bytes=96 << 10, copies=copies)
     monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
-    text = jax.jit(function).lower(*arrays).as_text()
+    with jax.enable_x64(True):
+        text = jax.jit(function).lower(*arrays).as_text()
     executable = shlo.compile(text, target="opencl", options=OPTIONS)
-    assert units == WGMMA or "sub_group_shuffle" in executable.stages["kernels"]
+    assert units != MMA or "sub_group_shuffle" in executable.stages["kernels"]
     (wanted,) = shlo.compile(text, options=OPTIONS)(*arrays)
     (first,), (again,) = executable(*arrays), executable(*arrays)
     assert first.tobytes() == again.tobytes()
@@ -95,6 +96,22 @@ def test_warpgroups(monkeypatch: pytest.MonkeyPatch, layout: str, m: int, n: int
         return product(a.T if turned[0] else a, b.T if turned[1] else b)
 
     check(monkeypatch, MANY, function, *arrays, units=WGMMA, copies=copies)
+
+
+@pytest.mark.usefixtures("real_device")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(128, 132, 64), (33, 65, 50), (40, 64, 600)])
+def test_without_matrix_units(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int, int], dtype: str) -> None:
+    """Operands in all layouts, copied asynchronously where they are stored."""
+    m, n, k = sizes
+    a, b = floats(m, k, dtype=dtype), floats(k, n, dtype=dtype)
+    for turned in ("", "a", "b"):
+        x, y = a.T.copy() if turned == "a" else a, b.T.copy() if turned == "b" else b
+
+        def function(x: jax.Array, y: jax.Array, turned: str = turned) -> jax.Array:
+            return jnp.tanh((x.T if turned == "a" else x) @ (y.T if turned == "b" else y) / 8)
+
+        check(monkeypatch, MANY if k == 64 else FEW, function, x, y, units=(), copies=True)
 
 
 @pytest.mark.usefixtures("real_device")

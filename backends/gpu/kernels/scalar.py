@@ -1,0 +1,140 @@
+"""Products in tiles without matrix units: a thread multiplies a square of the tile in registers.
+
+Of the operand that lies in memory along rows, a thread reads neighbouring rows from shared memory at once; of one that
+lies along the products, neighbouring products of rows that are SIDE apart. Products and sums are rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.tile import Tile
+from stablehlo_py.backends.gpu.kernels.tiled import Put, TiledProduct, Tiling, give, packed
+from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.types import element
+
+SIDE = 16  # threads along each side of a tile
+# Rows and columns of a thread, products between two barriers, and how fast that is next to matrix units.
+SQUARES = ((8, 16, 0.07), (4, 16, 0.045), (2, 32, 0.02))
+MOST_OPS = 128  # on all sums of a thread, for them to be stored from registers
+PADDING = 16  # elements between rows of sums in shared memory
+
+
+def emit(product: Product) -> GpuKernel:
+    """The kernel of a product of floats."""
+    tilings = [
+        Tiling(SIDE * square, SIDE * square, depth, SIDE**2, 4, speed)
+        for square, depth, speed in SQUARES
+        if square**2 * product.of.compute.bits <= 64 * 32  # registers of the sums
+    ]
+    return ScalarProduct(product, min(tilings, key=lambda tiling: tiling.cost(product))).emit()
+
+
+class ScalarProduct(TiledProduct):
+    """By multiplications and additions of a thread."""
+
+    def __init__(self, product: Product, tiling: Tiling) -> None:
+        self.sum_type = product.of.compute
+        self.held = ScalarType(f"i{self.sum_type.bits}", self.sum_type.bits)
+        self.square = tiling.rows // SIDE
+        super().__init__(product, tiling)
+
+    def as_stored(self, operand: Operand) -> bool:
+        of = element(operand.value)
+        return of.compute == self.sum_type and of.bits == self.held.bits
+
+    def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
+        return self.p.e.f.bitcast(self.p.element(operand, batch, row, k), self.held)
+
+    def start(self, f: Function) -> list[Value]:
+        self.places = (f.idiv(f.thread_number(), SIDE), f.irem(f.thread_number(), SIDE))
+        return [f.const(0.0, self.sum_type)] * self.square**2
+
+    def _row(self, f: Function, tile: Tile, thread: Index, number: int) -> Index:
+        """The row of the tile that is the number-th one of a thread."""
+        if tile.operand.contracts_last:
+            return f.iadd(thread, SIDE * number)
+        together = min(tile.wide, self.square)
+        part, within = divmod(number, together)
+        return f.iadd(f.imul(thread, together), SIDE * together * part + within)
+
+    def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
+        wide = self.a.wide
+
+        def some(k: Index, *totals: Value) -> list[Value]:
+            left = self._registers(f, shared, begin, self.a, self.places[0], k)
+            right = self._registers(f, shared, f.iadd(begin, self.a.size), self.b, self.places[1], k)
+            results = list(totals)
+            for number in range(wide):
+                for i, p in enumerate(left[number]):
+                    for j, q in enumerate(right[number]):
+                        place = self.square * i + j
+                        results[place] = f.fma(p, q, results[place])
+            return results
+
+        return f.loop(0, self.tiling.depth, wide, some, sums)
+
+    def _registers(
+        self, f: Function, shared: Value, begin: Index, tile: Tile, thread: Index, k: Index
+    ) -> list[list[Value]]:
+        """A thread's rows of an operand, for each of some products from k on."""
+        wide, square = tile.wide, self.square
+
+        def load(row: Index, k: Index, count: int) -> list[Value]:
+            bits = count * self.held.bits
+            found = f.load(VectorType(count, self.sum_type), shared, f.iadd(begin, tile.at(f, row, k)), align=bits // 8)
+            return [f.extract(found, lane) for lane in range(count)]
+
+        if tile.operand.contracts_last:
+            rows = [load(self._row(f, tile, thread, number), k, wide) for number in range(square)]
+            return [[row[number] for row in rows] for number in range(wide)]
+        together = min(wide, square)
+        return [
+            [
+                each
+                for first in range(0, square, together)
+                for each in load(self._row(f, tile, thread, first), f.iadd(k, number), together)
+            ]
+            for number in range(wide)
+        ]
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _line(self) -> int:
+        return self.tiling.columns + PADDING
+
+    @property
+    def staged(self) -> int:
+        return SIDE * self._line * self.held.bits // 32
+
+    def store(self, f: Function, shared: Value, sums: Sequence[Value], put: Put) -> None:
+        """A row of every thread after the other, by way of shared memory: neighbours write neighbours. At once, where
+        threads have neighbours and little is left to do."""
+        y, x = self.places
+        together = 1 if self.b.operand.contracts_last else min(self.b.wide, self.square)
+        wide = self.p.neighbours()
+        is_short = len(sums) * len(self.p.fusion.ops) <= MOST_OPS or self.square == together == wide
+        if together % wide == 0 and is_short:
+            for number in range(0, len(sums), wide):
+                i, j = divmod(number, self.square)
+                put(self._row(f, self.a, y, i), self._row(f, self.b, x, j), sums[number : number + wide])
+            return
+        self.free(f)
+        for band in range(self.square):
+            if band:
+                f.barrier()
+            mine = sums[self.square * band : self.square * (band + 1)]
+            for first in range(0, self.square, together):
+                at = f.iadd(f.imul(y, self._line), self._row(f, self.b, x, first))
+                size = together * self.held.bits // 8
+                f.store(packed(f, mine[first : first + together]), shared, at, align=size)
+            f.barrier()
+
+            def put_row(row: Index, column: Index, found: Sequence[Value], band: int = band) -> None:
+                put(self._row(f, self.a, row, band), column, found)
+
+            sizes = (SIDE, self.tiling.columns, self._line)
+            give(self, f, shared, 0, sizes, (f.thread_number(), self.tiling.threads), put_row)
