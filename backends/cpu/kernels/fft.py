@@ -17,9 +17,16 @@ from stablehlo_py.dialect.types import i64s, num_elements, shape, tensor_bytes, 
 
 def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """The phases of `hlo.fft`."""
+    plan = Transforms(fusion, target)
+    transform(plan)
+    return plan.kernel()
+
+
+def transform(plan: Transforms) -> None:
+    """Makes the phases of a plan."""
+    fusion = plan.fusion
     op = fusion.op("hlo.fft")
     kind, length, sizes = text(op, "kind"), i64s(op, "length"), shape(op.operands[0])
-    plan = Transforms(fusion, target)
     result = op.results[0]
     source, out = Array(f"in{fusion.number(op.operands[0])}"), Array("out0")
     if num_elements(result) == 0:
@@ -41,4 +48,3 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             spectra = plan.room(num_elements(op.operands[0]))
             plan.axes(source, spectra, sizes, len(length), True, 1.0, skip=1)
         spectrum.inverse(plan, spectra, out, rows, n, 1.0 / math.prod(length))
-    return plan.kernel()

@@ -27,9 +27,12 @@ class Phases:
     """The phases of a kernel under construction.
 
     Attributes:
+        chunk: elements of a row that are an iteration.
         of: the complex element type.
         lanes: lanes of a full vector of its parts.
     """
+
+    chunk = CHUNK
 
     def __init__(self, fusion: Fusion, target: CpuTarget) -> None:
         self.fusion, self.target = fusion, target
@@ -75,13 +78,13 @@ def sweep(
 ) -> None:
     """A phase that does elements low <= k < high of every row, `lanes` at a time, the last ones under a mask."""
     lanes = lanes or plan.lanes
-    chunks = max(1, -(-(high - low) // CHUNK))
+    chunks = max(1, -(-(high - low) // plan.chunk))
 
     def emit(f: Function) -> None:
         def chunk(number: Value) -> None:
             row = f.idiv(number, chunks)
-            first = f.iadd(f.imul(f.irem(number, chunks), CHUNK), low)
-            last = f.imin(f.iadd(first, CHUNK), high)
+            first = f.iadd(f.imul(f.irem(number, chunks), plan.chunk), low)
+            last = f.imin(f.iadd(first, plan.chunk), high)
             full = f.isub(last, f.irem(f.isub(last, first), lanes))
             f.loop(first, full, lanes, lambda k: body(f, row, k, lanes, None))
             if lanes > 1:
@@ -90,7 +93,7 @@ def sweep(
 
         f.loop(f.begin, f.end, 1, chunk)
 
-    plan.phase(suffix, rows * chunks, min(size_hint(high) - low, CHUNK) * 0.5, emit)
+    plan.phase(suffix, rows * chunks, min(size_hint(high) - low, plan.chunk) * 0.5, emit)
 
 
 def table_load(f: Function, plan: Phases, base: Value, count: int, k: Index, lanes: int, mask: Value | None) -> Pair:

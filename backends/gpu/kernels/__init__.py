@@ -15,7 +15,9 @@ from stablehlo_py.mlir import ir
 KINDS = {
     **{
         kind: kind
-        for kind in "attention column dot loop reduce_general reduce_window row scatter sort select_and_scatter".split()
+        for kind in (
+            "attention column dot fft loop reduce_general reduce_window row scatter sort select_and_scatter"
+        ).split()
     },
     "convolution": "dot",
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own

@@ -21,6 +21,11 @@ class Launch:
     threads: int
     shared_bytes: int = 0
 
+    @classmethod
+    def of(cls, f: Function) -> Launch:
+        """Of a finished kernel."""
+        return cls(f.name, f.emit.blocks, f.emit.threads, f.emit.dynamic_shared_bytes)
+
 
 @dataclass(frozen=True)
 class GpuKernel:
@@ -38,7 +43,7 @@ class GpuKernel:
     def of(cls, *kernels: Function, scratch_bytes: int = 0) -> GpuKernel:
         """Of finished kernels."""
         return cls(
-            tuple(Launch(f.name, f.emit.blocks, f.emit.threads, f.emit.dynamic_shared_bytes) for f in kernels),
+            tuple(map(Launch.of, kernels)),
             {f.name: f.text() for f in kernels},
             {name: text for f in kernels for name, text in f.externals.items()},
             scratch_bytes=scratch_bytes,

@@ -3,11 +3,12 @@ vectors, their iterations shared out among threads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
-from stablehlo_py.backends.cpu.kernels.base import Phase
+from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.gpu.kernels import lapack
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, kernel_name, pointers_of
@@ -24,13 +25,13 @@ PRIVATE_BYTES = 64 << 20  # for the scratch memory of all threads together
 
 
 @dataclass(frozen=True)
-class _Thread(CpuTarget):
+class Thread(CpuTarget):
     """One thread of a GPU, as a CPU's template sees it: a processor without vectors."""
 
     gpu: GpuTarget = field(kw_only=True)
 
     @classmethod
-    def of(cls, gpu: GpuTarget) -> _Thread:
+    def of(cls, gpu: GpuTarget) -> Thread:
         """Of a GPU."""
         return cls(gpu.name, gpu.features, gpu.vector_bits, gpu.registers, gpu.architecture, gpu=gpu)
 
@@ -50,18 +51,31 @@ def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     called = text(op, "call_target_name") if op.name == "stablehlo.custom_call" else None
     if called is not None and called not in custom_call.known_targets():
         raise _unsupported(function, target, "functions of the host are not called there")
-    thread = _Thread.of(target)
+    thread = Thread.of(target)
     kernel = lapack.emit(Fusion.read(function), thread) if called in lapack.targets() else emit_kernel(function, thread)
     if kernel.communicates:
         raise _unsupported(function, target, "it would wait for other processes, or for the host")
     if kernel.may_fail or kernel.loops or kernel.externals:
         raise _unsupported(function, target, "it calls functions of the host")
+    return of_phases(kernel, Fusion.read(function), target)
+
+
+def of_phases(
+    kernel: Kernel, fusion: Fusion, target: GpuTarget, kernels: Mapping[str, Function] | None = None
+) -> GpuKernel:
+    """A launch for each phase, whose iterations threads share out; those of the phases that are among `kernels`, by
+    their symbols, are launched as they are."""
     shared, private = aligned(int(kernel.shared_bytes)), aligned(int(kernel.private_bytes))
-    pointers = pointers_of(Fusion.read(function))
+    pointers = pointers_of(fusion)
     functions, launches, most = dict(kernel.functions), [], 0
     externals: dict[str, str] = {}
     for phase in kernel.phases:
         if phase.iterations == 0:
+            continue
+        if kernels and phase.symbol in kernels:
+            f = kernels[phase.symbol]
+            launches.append(Launch.of(f))
+            externals |= f.externals
             continue
         threads = _threads(int(phase.iterations), private, target)
         most = max(most, threads)

@@ -130,6 +130,9 @@ TEMPLATES = {
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
     "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
     "attention, parts of the keys": Case(attention, [(20, 20), (300, 20), (300, 24)]),
+    "transform": Case(lambda x: jnp.fft.fft(x), [(3, 60)], "complex64"),
+    "transform, two stages": Case(lambda x: jnp.fft.fft(x), [(3, 32)], "complex64"),
+    "transform of columns": Case(lambda x: jnp.fft.fft(x, axis=0), [(512, 3)], "complex64"),
 }
 every_template = pytest.mark.parametrize("name", TEMPLATES)
 
