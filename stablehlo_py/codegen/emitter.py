@@ -55,12 +55,14 @@ class Emitter:
         target: the machine that runs the function; None where any will do.
         index_bits: of integers that indices are computed in where they are known to fit; 64 where that gains nothing.
         array_alignment: bytes to which arrays are aligned, where accesses to several elements need that; else 0.
+        estimate_exp2: the instruction, as LLVM calls it, that estimates 2^x of an f32 to 2^-22; "": there is none.
         threads, blocks: of a kernel, how many a block has, and a launch; 0: it is not known.
     """
 
     static_offsets = 1 << 62
     index_bits = 64
     array_alignment = threads = blocks = 0
+    estimate_exp2 = ""
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         self.target = target

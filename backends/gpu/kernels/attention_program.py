@@ -12,7 +12,7 @@ from stablehlo_py.backends.gpu.kernels.base import global_number, kernel_functio
 from stablehlo_py.backends.gpu.kernels.product import DotProduct, Side, split
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
-from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.builder import F32, Function, Index, Value
 from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.index import Affine, Delinearized, affine_of, digits
@@ -158,7 +158,7 @@ class Program:
         for the whole row."""
         e, f, found = self.e, self.f, self.found
         difference = e.elementwise(self._op(found.shifted), [score, reference])
-        exponential = e.elementwise(self._op(found.exponential), [difference])
+        exponential = self._exponential(difference)
         e.bind(self._value(found.exponential), lambda e, place: exponential)
         bound = [self._op(node).operands[position] for node, position in found.factors]
         one = f.const(1.0, self.of.compute)
@@ -178,6 +178,16 @@ class Program:
         weight = convert(f, element(self.weights), self.values.of, weight)
         assert isinstance(added, Value) and isinstance(weight, Value)
         return added, weight
+
+    def _exponential(self, difference: Lanes) -> Lanes:
+        """Of a score below the largest one. For weights of 16 bits the machine's estimate will do: what it lacks is
+        2^-22, and 2^-24 for each unit of the difference, which is far below their rounding."""
+        f, op = self.f, self._op(self.found.exponential)
+        if element(self.weights).bits > 16 or not f.emit.estimate_exp2 or not isinstance(difference, Value):
+            return self.e.elementwise(op, [difference])
+        scaled = f.fmul(difference, f.const(math.log2(math.e), F32))
+        found = f.target_intrinsic(f.emit.estimate_exp2, scaled, result=F32)
+        return arith.rounded(f, element(op.results[0]), found)
 
     @property
     def sums(self) -> Element:

@@ -290,6 +290,7 @@ class NvptxEmitter(GpuEmitter):
     """PTX, by way of LLVM."""
 
     kernel_convention = "ptx_kernelcc "
+    estimate_exp2 = "llvm.nvvm.ex2.approx.ftz.f"
     named_shared_bytes = 48 << 10
 
     def kernel_attributes(self) -> str:
@@ -414,6 +415,7 @@ class AmdgpuEmitter(GpuEmitter):
 
     private = 5
     kernel_convention = "amdgpu_kernelcc "
+    estimate_exp2 = "llvm.amdgcn.exp2.f32"
 
     def kernel_attributes(self) -> str:
         return f'passthrough = [["amdgpu-flat-work-group-size", "{self.threads},{self.threads}"]], rocdl.kernel'
