@@ -38,8 +38,12 @@ def once(make: Callable[[], T]) -> Callable[[], T]:
 
 @once
 def _libraries() -> list[ctypes.CDLL]:
-    """Where functions are that code calls by name: Python's, the system's, those of mathematics."""
-    return [ctypes.CDLL(None, use_errno=True), ctypes.CDLL("libm.so.6")]
+    """Where functions are that code calls by name: Python's, the system's, those of mathematics, those for what a
+    processor lacks."""
+    libraries = [ctypes.CDLL(None, use_errno=True), ctypes.CDLL("libm.so.6")]
+    with suppress(OSError):  # few programs need it, and not every system has it
+        libraries.append(ctypes.CDLL("libgcc_s.so.1"))
+    return libraries
 
 
 @cache

@@ -183,7 +183,7 @@ def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
         raise InternalError("LLVM refused the generated code", remedy="report it with the model's StableHLO")
     try:
         defined = {symbol for unit in units for symbol in unit.symbols}
-        for name in {name for unit in units for name, _ in unit.externals} - defined:
+        for name in {*_COMPILERS_OWN, *(name for unit in units for name, _ in unit.externals)} - defined:
             # Only the object file is wanted: any address will do for what other objects define.
             if not hasattr(_PROCESS, name):
                 encoded = name.encode()
@@ -201,6 +201,8 @@ def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
 
 
 _PROCESS = ctypes.CDLL(None)
+# What LLVM calls for conversions that a processor lacks: functions of libgcc, between f16 and f32 or f64.
+_COMPILERS_OWN = ("__extendhfsf2", "__truncdfhf2", "__truncsfhf2")
 
 
 def _parse_error(text: str) -> str:
