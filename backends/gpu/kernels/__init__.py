@@ -13,12 +13,10 @@ from stablehlo_py.mlir import ir
 
 #: Kinds that have a template of their own; what others compute, each thread does for some iterations (serial.py).
 KINDS = {
-    **{
-        kind: kind
-        for kind in (
-            "attention column dot fft loop reduce_general reduce_window row scatter sort select_and_scatter"
-        ).split()
-    },
+    kind: kind
+    for kind in """attention column dot fft in_place_update loop reduce_general reduce_window row
+    scatter select_and_scatter sort""".split()
+} | {
     "convolution": "dot",
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
 }

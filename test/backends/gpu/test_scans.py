@@ -254,6 +254,29 @@ def test_gradients_of_embeddings() -> None:
     check(jax.grad(loss), numbers("float32", 50, 64), tokens)
 
 
+# --- updates in place ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("device")
+def test_updates_in_place() -> None:
+    """Of what is computed elsewhere, of what is read from the operand itself, of another place in it."""
+    x, u = numbers("float32", 4, 30, 16), numbers("float32", 4, 1, 16)
+
+    def cache(x: jax.Array, u: jax.Array, n: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, n, lambda i, x: lax.dynamic_update_slice(x, u * i + x[:, :1], (0, i, 0)), x)
+
+    def turned(x: jax.Array, n: jax.Array) -> jax.Array:
+        def step(i: jax.Array, x: jax.Array) -> jax.Array:
+            return lax.dynamic_update_slice(x, lax.dynamic_slice(x, (0, i, 0), (4, 3, 16))[:, ::-1], (0, i, 0))
+
+        return lax.fori_loop(0, n, step, x)
+
+    check(lambda x, u, i: lax.dynamic_update_slice(x, u * 2, (0, i, 0)), x, u, np.int32(40))
+    check(cache, x, u, np.int32(7))
+    check(turned, x, np.int32(20))
+    check(lambda x: lax.scan(lambda total, y: (total + y, total * y), x[0], x), x)
+
+
 # --- what makes them fast --------------------------------------------------------------------------------------------
 
 
@@ -262,6 +285,14 @@ def ptx(function: Callable[..., object], *specs: jax.ShapeDtypeStruct) -> dict[s
     module = run_stages(shlo.load(jax.jit(function).lower(*specs).as_text()), "", "scheduled", target="opencl")
     text = lower(module, "ptx", SM_90)
     return {part.split("(")[0].strip(): part for part in text.split(".visible .entry ")[1:]}
+
+
+def launched(function: Callable[..., object], *specs: jax.ShapeDtypeStruct) -> dict[str, int]:
+    """The threads of each launch of the kernels for a GPU."""
+    text = jax.jit(function).lower(*specs).as_text()
+    module = run_stages(shlo.load(text), "", "scheduled", target="opencl")
+    kernels = _kernels(module, SM_90).values()
+    return {each.symbol: each.blocks * each.threads for kernel in kernels for each in kernel.launches}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -275,6 +306,18 @@ def test_scans_access_sixteen_bytes(reverse: bool) -> None:
 def test_long_scans_are_three_kernels() -> None:
     kernels = ptx(lambda x: lax.cumsum(x, 0), jax.ShapeDtypeStruct((1 << 20,), "float32"))
     assert sorted(kernels) == ["fusion_0", "fusion_0_prefixes", "fusion_0_totals"]
+
+
+def test_rows_of_a_cache_are_for_many_threads() -> None:
+    """A key of 8 heads of 128 numbers: a thread for each."""
+    sizes = ((8, 2048, 128), "float32"), ((8, 1, 128), "float32"), ((), "int32")
+    specs = [jax.ShapeDtypeStruct(*each) for each in sizes]
+
+    def step(x: jax.Array, u: jax.Array, i: jax.Array) -> jax.Array:
+        return lax.dynamic_update_slice(x, u, (0, i, 0))
+
+    launches = launched(step, *specs)
+    assert launches["fusion_1_write0"] == 8 * 128
 
 
 def test_unique_updates_are_not_sorted() -> None:
@@ -292,8 +335,6 @@ def test_many_updates_are_for_many_threads() -> None:
     """The gradient of an embedding of 1024 numbers: 64 chunks of the tokens, not a thread for each number alone."""
     sizes = (((32_000, 1024), "float32"), ((8192,), "int32"), ((8192, 1024), "float32"))
     specs = [jax.ShapeDtypeStruct(*each) for each in sizes]
-    text = jax.jit(lambda x, i, u: x.at[i].add(u)).lower(*specs).as_text()
-    module = run_stages(shlo.load(text), "", "scheduled", target="opencl")
-    launches = {each.symbol: each for kernel in _kernels(module, SM_90).values() for each in kernel.launches}
+    launches = launched(lambda x, i, u: x.at[i].add(u), *specs)
     for name in ("fusion_1_totals", "fusion_1"):
-        assert launches[name].blocks * launches[name].threads == 64 * 1024
+        assert launches[name] == 64 * 1024

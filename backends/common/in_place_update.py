@@ -1,0 +1,110 @@
+"""The steps of a kernel of kind `in_place_update`: `hlo.dynamic_update_slice` written in place.
+
+Only the elements of the update are written. Where the result does not share memory with the operand, a first step
+copies the operand. Where the update is computed from the operand that it overwrites, a step before the last computes it
+into scratch memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.common.iteration import cone
+from stablehlo_py.codegen.builder import I8, Function, Value
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.elemental.shape import start_indices
+from stablehlo_py.codegen.index import Delinearized, add, delinearize
+from stablehlo_py.dialect.symint import IntLike
+from stablehlo_py.dialect.types import num_elements, shape, tensor_bytes
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import ir
+
+Destination = Callable[[Function, Elemental, Delinearized], tuple[Value, Delinearized]]
+
+
+class InPlaceUpdate(ABC):
+    """What the templates of all machines do. Every result is a `dynamic_update_slice`, or a reshape of one.
+
+    Attributes:
+        scratch_bytes: for updates that are computed before they are written."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.fusion = fusion
+        self.scratch_bytes: IntLike = 0
+
+    @abstractmethod
+    def _walk(
+        self,
+        suffix: str,
+        value: ir.Value,
+        destination: Destination,
+        scratch: IntLike | None = None,
+        split: Sequence[IntLike] = (),
+    ) -> None:
+        """A step that evaluates a value everywhere and stores it where `destination` says; `scratch`: where it lies
+        already.
+
+        `split`: the loops to begin with, where the destination needs an index per dimension."""
+
+    @abstractmethod
+    def _scratch(self, f: Function) -> Value:
+        """Scratch memory that all threads see."""
+
+    def emit_steps(self) -> None:
+        """All steps of all results."""
+        pairs = self.fusion.inplace
+        for output in range(len(self.fusion.outputs)):
+            self._output(output, {source for source, result in pairs if result == output})
+
+    def _output(self, number: int, shared_inputs: set[int]) -> None:
+        """The steps of one result."""
+        root = self.fusion.outputs[number]
+        while root.owner.name == "hlo.reshape":
+            root = root.owner.operands[0]
+        if root.owner.name != "hlo.dynamic_update_slice":
+            raise InternalError(f"result {number} of in-place update {self.fusion.name} is no dynamic_update_slice")
+        operand, update, *starts = root.owner.operands
+        source = operand
+        while not isinstance(source.owner, ir.Block) and source.owner.name == "hlo.reshape":
+            source = source.owner.operands[0]
+        in_place = source in self.fusion.inputs and self.fusion.inputs.index(source) in shared_inputs
+        if not in_place:
+            self._walk(f".copy{number}", operand, lambda f, e, place: (self._target(f, number), place))
+        if num_elements(update) == 0:
+            return
+        if in_place and self._reads(update, source):
+            scratch = self.scratch_bytes
+            self.scratch_bytes += -(-tensor_bytes(update) // 64) * 64
+            self._walk(f".stage{number}", update, lambda f, e, place: (f.gep(self._scratch(f), scratch, I8), place))
+            self._write(number, root, starts, scratch)
+        else:
+            self._write(number, root, starts, None)
+
+    def _target(self, f: Function, number: int) -> Value:
+        return f.parameters[f"out{number}"]
+
+    def _reads(self, value: ir.Value, source: ir.Value) -> bool:
+        """Whether computing a value reads the tensor that is overwritten."""
+        if value == source:
+            return True
+        return any(operand == source for one in cone([value]) for operand in one.owner.operands)
+
+    def _write(self, number: int, root: ir.Value, starts: Sequence[ir.Value], scratch: IntLike | None) -> None:
+        """Write the update to its place in the result."""
+        op = root.owner
+        sizes, update = shape(root), op.operands[1]
+        window = shape(update)
+
+        def destination(f: Function, e: Elemental, place: Delinearized) -> tuple[Value, Delinearized]:
+            moved = []
+            origin = start_indices(e, starts, sizes, window)
+            for size, part, first, index in zip(
+                sizes, window, origin, delinearize(f, place, window, e.lanes), strict=True
+            ):
+                del part
+                if size != 1:
+                    moved.append((size, add(f, index, first)))
+            return self._target(f, number), tuple(moved)
+
+        self._walk(f".write{number}", update, destination, scratch, split=window)
