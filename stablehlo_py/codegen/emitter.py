@@ -241,8 +241,8 @@ class Emitter:
         """Atomic store."""
         raise self.lacks("atomic_store")
 
-    def atomic_add(self, address: Value, a: Value) -> str:
-        """Fetch and add: the old value."""
+    def atomic_add(self, address: Value, a: Value, ordering: str) -> str:
+        """Fetch and add: the old value; `ordering` is seq_cst or monotonic."""
         raise self.lacks("atomic_add")
 
     def atomic_exchange(self, address: Value, a: Value) -> str:

@@ -352,9 +352,9 @@ class Operations(Assembly):
         """Atomic store."""
         self.emit.atomic_store(a, address)
 
-    def atomic_add(self, address: Value, a: Value) -> Value:
+    def atomic_add(self, address: Value, a: Value, ordering: str = "seq_cst") -> Value:
         """Fetch and add; returns the old value."""
-        return self._value(self.emit.atomic_add(address, a), a.type)
+        return self._value(self.emit.atomic_add(address, a, ordering), a.type)
 
     def atomic_exchange(self, address: Value, a: Value) -> Value:
         """Replace what is there by `a`; returns the old value."""

@@ -294,7 +294,7 @@ class C99Emitter(Emitter):
     def atomic_store(self, a: Value, address: Value) -> None:
         self.lines.append(f"__atomic_store_n(({self._type(a.type)} *){address.ref}, {a.ref}, __ATOMIC_SEQ_CST);")
 
-    def atomic_add(self, address: Value, a: Value) -> str:
+    def atomic_add(self, address: Value, a: Value, ordering: str) -> str:
         where = f"({self._type(a.type)} *){address.ref}"
         return self._define(a.type, f"__atomic_fetch_add({where}, {a.ref}, __ATOMIC_SEQ_CST)")
 

@@ -47,6 +47,11 @@ def passes(size: int, tile: int) -> int:
     return (-(-size // tile) - 1).bit_length()
 
 
+def moves(ordering: Ordering) -> int:
+    """How often each record is read or written."""
+    return 2 * (1 + passes(ordering.size, tile_of(ordering)))
+
+
 def emit(ordering: Ordering) -> GpuKernel:
     """The kernels that sort rows; tiles of them fit in shared memory (`tile_of`)."""
     tile = tile_of(ordering)
@@ -348,10 +353,10 @@ class _Passes:
         is_end = f.cmp("sge", f.index(beyond), f.index(f.iadd(left, right)))
         following = split(f.imin(f.iadd(at, 1), ordering.rows * self.tiles - 1))
         a_end = _bounds(f, f.select(is_end, f.index(left), following), size)
-        of_left = f.bounded(f.isub(a_end, a), 0, self.tile)
+        # Of a comparator that is no order the splits may be anything: what is read lies in the runs all the same.
+        of_left = f.imin(f.imax(f.isub(a_end, a), 0), count)
         start = f.iadd(f.imul(row, size), begin)
-        from_left = f.iadd(start, a)
-        from_right = f.isub(f.iadd(f.iadd(start, left), f.isub(diagonal, a)), of_left)  # less what stands before
+        from_right = f.isub(f.iadd(left, f.isub(diagonal, a)), of_left)  # less what stands before
         records = Records.shared(f, ordering.columns, self.tile)
 
         def every(act: Callable[[Index], None]) -> None:
@@ -362,8 +367,10 @@ class _Passes:
             f.loop(0, each, 1, one)
 
         def read(place: Index) -> None:
-            base = f.select(f.cmp("slt", f.index(place), f.index(of_left)), f.index(from_left), f.index(from_right))
-            records.store(place, source.load(f.iadd(base, place)))
+            is_left = f.cmp("slt", f.index(place), f.index(of_left))
+            base = f.bounded(f.select(is_left, f.index(a), f.index(from_right)), -size, size)
+            inside = f.imin(f.imax(f.iadd(base, place), 0), f.isub(f.iadd(left, right), 1))
+            records.store(place, source.load(f.iadd(start, inside)))
 
         def write(place: Index) -> None:
             record, there = records.load(place), f.iadd(first, place)

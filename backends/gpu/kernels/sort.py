@@ -6,9 +6,9 @@ by merging (merge.py). Records too large for shared memory are left to one threa
 
 from __future__ import annotations
 
+from stablehlo_py.backends.common.comparators import key_values, precedes, sort_keys
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.ordering import key_values, sort_keys
-from stablehlo_py.backends.gpu.kernels import merge, serial
+from stablehlo_py.backends.gpu.kernels import merge, radix, serial
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.records import PLACE, Before, Column, Ordering, Output, Record, rows_of
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -33,7 +33,14 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     ordering = _ordering(fusion, target, op, sizes)
     if ordering.size > LONGEST_ROW or merge.tile_of(ordering) < LEAST_TILE:
         return serial.emit(op.operation.parent.opview, target)
-    return merge.emit(ordering)
+    return in_order(ordering)
+
+
+def in_order(ordering: Ordering) -> GpuKernel:
+    """The kernels that sort rows, the way that moves fewer bytes."""
+    by_digits = radix.moves(ordering)
+    merged = merge.moves(ordering)
+    return radix.emit(ordering) if by_digits is not None and by_digits <= merged else merge.emit(ordering)
 
 
 def _ordering(fusion: Fusion, target: GpuTarget, op: ir.OpView, sizes: list[int]) -> Ordering:
@@ -64,7 +71,12 @@ def _ordering(fusion: Fusion, target: GpuTarget, op: ir.OpView, sizes: list[int]
             whole[number] = part
         return whole
 
+    def key(f: Function, record: Record) -> list[Value]:
+        return key_values(f, op, keys or (), operands(f, record))
+
     def before(f: Function) -> Before:
+        if keys is not None:
+            return lambda a, b: precedes(f, key(f, a), key(f, b))
         compare = combiner(f, op)
 
         def is_before(a: Record, b: Record) -> Value:
@@ -85,8 +97,8 @@ def _ordering(fusion: Fusion, target: GpuTarget, op: ir.OpView, sizes: list[int]
         tuple(columns),
         tuple(outputs),
         before,
-        None if keys is None else lambda f, record: key_values(f, op, keys, operands(f, record)),
-        tuple(key.bits for key in keys or ()),
+        None if keys is None else key,
+        tuple(each.bits for each in keys or ()),
     )
 
 

@@ -284,15 +284,15 @@ class LlvmEmitter(Emitter):
         alignment = f"{{alignment = {self.alignment(a.type)} : i64}}"
         self.lines.append(f"llvm.store {a.ref}, {address.ref} atomic seq_cst {alignment} : {types}")
 
-    def atomic_add(self, address: Value, a: Value) -> str:
-        return self._atomic("add", address, a)
+    def atomic_add(self, address: Value, a: Value, ordering: str) -> str:
+        return self._atomic("add", address, a, ordering)
 
     def atomic_exchange(self, address: Value, a: Value) -> str:
         return self._atomic("xchg", address, a)
 
-    def _atomic(self, name: str, address: Value, a: Value) -> str:
+    def _atomic(self, name: str, address: Value, a: Value, ordering: str = "seq_cst") -> str:
         types = f"{self.types[address.type.text]}, {a.type.text}"
-        return self._define(f"llvm.atomicrmw {name} {address.ref}, {a.ref} seq_cst : {types}")
+        return self._define(f"llvm.atomicrmw {name} {address.ref}, {a.ref} {ordering} : {types}")
 
     def compare_exchange(self, address: Value, expected: Value, desired: Value) -> str:
         type_ = self.types[expected.type.text]

@@ -190,9 +190,9 @@ class RaceCheckEmitter(SpirvEmitter):
         self._check("atomic", address, a.type)
         super().atomic_store(a, address)
 
-    def _atomic(self, name: str, address: Value, a: Value) -> str:
+    def _atomic(self, name: str, address: Value, a: Value, ordering: str = "seq_cst") -> str:
         self._check("atomic", address, a.type)
-        return super()._atomic(name, address, a)
+        return super()._atomic(name, address, a, ordering)
 
     def compare_exchange(self, address: Value, expected: Value, desired: Value) -> str:
         self._check("atomic", address, desired.type)

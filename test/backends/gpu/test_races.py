@@ -99,6 +99,7 @@ TEMPLATES = {
     "row, many subgroups": Case(softmax, [(2, 17_000)], target=EXCHANGES),
     "sort of a tile": Case(jnp.sort, [(3, 40)]),
     "sort, several tiles": Case(jnp.sort, [(2100,)]),
+    "radix sort": Case(jnp.sort, [(2100,)], "int8", replace(OPENCL, shared_bytes=14 << 10)),
     "column": Case(sums(0), [(300, 33)]),
     "column, few rows": Case(sums(0), [(3, 40)]),
     "column, several results": Case(extremes, [(129, 7)]),

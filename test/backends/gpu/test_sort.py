@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import stablehlo_py as shlo
+from stablehlo_py.backends.gpu.kernels import merge
 
 OPTIONS = shlo.Options(cache_dir=None, threads=1)
 Array = np.ndarray
@@ -109,6 +111,38 @@ def test_what_jax_makes_of_sorts() -> None:
     is_same_jax(lambda x: jnp.unique(x, size=20, return_inverse=True, return_counts=True), numbers("int32", (300,)))
 
 
+@pytest.mark.parametrize(("dtype", "size"), [("float16", (2, 5000)), ("float32", (1, 70_000)), ("uint16", (3, 4097))])
+def test_long_rows(dtype: str, size: tuple[int, ...]) -> None:
+    places = np.arange(int(np.prod(size)), dtype=np.int32).reshape(size)
+    is_same_jax(lambda *all: jax.lax.sort(all, num_keys=1), numbers(dtype, size), places)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_digits_of_every_width(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By digits, though the rows are short."""
+    monkeypatch.setattr(merge, "moves", lambda _: 1 << 30)
+    is_same_jax(lambda x: jax.lax.sort((-x, x), num_keys=1), numbers(dtype, (2, 2500)))
+    a, b = numbers("int4", (2, 2500)), numbers("bool", (2, 2500), 1)
+    is_same_jax(lambda *all: jax.lax.sort(all, num_keys=2), b, a, np.arange(5000.0).reshape(2, 2500) * 1j)
+
+
+def kernels(function: Callable[..., object], *arguments: Array) -> set[str]:
+    """The kinds of kernels of a program, by their names' ends."""
+    text = jax.jit(function).lower(*arguments).as_text()
+    stage = shlo.compile(text, target="opencl", options=OPTIONS).stages["kernels"]
+    return set(re.findall(r"@fusion_0_(\w+?)\d*\(", stage))
+
+
+def test_which_way_rows_are_sorted() -> None:
+    """By what moves fewer bytes: 32 bits take 12 accesses of a record by digits."""
+    assert kernels(jnp.sort, np.zeros(2048, np.float32)) == set()
+    assert kernels(jnp.sort, np.zeros(4096, np.float32)) == {"tiles", "search"}
+    assert kernels(jnp.sort, np.zeros(30_000, np.float32)) == {"tiles", "search", "merge"}
+    assert kernels(jnp.sort, np.zeros(70_000, np.float32)) == {"sums", "count", "move"}
+    assert kernels(lambda x: jax.lax.sort((x, x), num_keys=2), np.zeros(4096, np.int8)) == {"tiles", "search"}
+    assert kernels(jnp.sort, np.zeros(4096, np.int8)) == {"sums", "count"}
+
+
 SORT = """
 func.func @main(%x: {type}, %y: {type}) -> ({type}, {type}) {{
   %0:2 = "stablehlo.sort"(%x, %y) <{{dimension = 0 : i64, is_stable = false}}> ({{
@@ -118,6 +152,19 @@ func.func @main(%x: {type}, %y: {type}) -> ({type}, {type}) {{
   }}) : ({type}, {type}) -> ({type}, {type})
   return %0#0, %0#1 : {type}, {type}
 }}"""
+
+
+def test_a_comparator_that_has_no_place_for_nan() -> None:
+    """All records are there afterwards, NaN last."""
+    one, type_ = "tensor<f32>", "tensor<5000xf32>"
+    text = SORT.format(type=type_, one=one, body=COMPARATORS["not a total order"].format(one=one))
+    x, places = numbers("float32", (5000,)), np.arange(5000, dtype=np.float32)
+    found, moved = shlo.compile(text, target="opencl", options=OPTIONS)(x, places)
+    wanted = np.argsort(x, kind="stable")
+    assert moved.tobytes() == places[wanted].tobytes()
+    assert found.tobytes() == x[wanted].tobytes()
+
+
 COMPARATORS = {
     "not a total order": "%p = stablehlo.compare LT, %a, %b, FLOAT : ({one}, {one}) -> tensor<i1>",
     "not strict": "%p = stablehlo.compare GE, %a, %b, FLOAT : ({one}, {one}) -> tensor<i1>",

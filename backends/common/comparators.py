@@ -5,12 +5,13 @@ one before is EQ:
 
     or(compare(X0, Y0, LT), and(compare(X0, Y0, EQ), compare(X1, Y1, GT) ...))
 
-Y is X with the right side's elements instead of the left side's. Floats must be compared in total order: any other has
-no place for NaN, so no key can stand for it.
+Y is X with the right side's elements instead of the left side's. Floats that are not compared in total order have no
+place for NaN, so any will do: they come last, as the greatest, and the zeros are equal.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,11 +28,12 @@ IEEE = frozenset(("bf16", "f16", "f32", "f64"))  # floats whose bits, but for th
 @dataclass(frozen=True)
 class Key:
     """One expression of a comparator: its value for the left side, in the body; its element type; whether greater ones
-    come first."""
+    come first; whether floats are in total order."""
 
     value: ir.Value
     of: Element
     descending: bool
+    total_order: bool
 
     @property
     def bits(self) -> int:
@@ -53,7 +55,7 @@ def _keys(value: ir.Value) -> list[Key] | None:
         first = _compared(less, ("LT", "GT"))
         for equal, rest in _commuted(equal_and_rest, "hlo.and"):
             same = _compared(equal, ("EQ",))
-            if first is None or same is None or same.value != first.value:
+            if first is None or same is None or (same.value, same.total_order) != (first.value, first.total_order):
                 continue
             further = _keys(rest)
             if further is not None:
@@ -77,12 +79,12 @@ def _compared(value: ir.Value, directions: Sequence[str]) -> Key | None:
         return None
     a, b = op.operands
     of = element(a)
-    if of.is_complex or (of.is_float and ("total_order" not in op.attributes or of.name not in IEEE)):
+    if of.is_complex or (of.is_float and of.name not in IEEE):
         return None
-    greater = text(op, "direction") == "GT"
+    greater, total_order = text(op, "direction") == "GT", "total_order" in op.attributes
     if _mirrored(a, b):
-        return Key(a, of, greater)
-    return Key(b, of, not greater) if _mirrored(b, a) else None
+        return Key(a, of, greater, total_order)
+    return Key(b, of, not greater, total_order) if _mirrored(b, a) else None
 
 
 def _mirrored(left: ir.Value, right: ir.Value) -> bool:
@@ -97,10 +99,14 @@ def _mirrored(left: ir.Value, right: ir.Value) -> bool:
         a.name == b.name
         and len(a.regions) == 0
         and ir.OpResult(left).result_number == ir.OpResult(right).result_number
-        and a.attributes == b.attributes
+        and _attributes(a) == _attributes(b)
         and len(a.operands) == len(b.operands)
         and all(_mirrored(x, y) for x, y in zip(a.operands, b.operands, strict=True))
     )
+
+
+def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
+    return {name: op.attributes[name] for name in op.attributes}
 
 
 def key_values(f: Function, op: ir.OpView, keys: Sequence[Key], record: Sequence[Lanes]) -> list[Value]:
@@ -108,7 +114,24 @@ def key_values(f: Function, op: ir.OpView, keys: Sequence[Key], record: Sequence
     bits."""
     both_sides = [each for each in record for _ in range(2)]
     found = combiner(f, op, results=[key.value for key in keys])(both_sides)
-    return [ordered(f, key.of, value, descending=key.descending) for key, value in zip(keys, found, strict=True)]
+    return [_ordered(f, key, value) for key, value in zip(keys, found, strict=True)]
+
+
+def _ordered(f: Function, key: Key, value: Lanes) -> Value:
+    if key.of.is_float and not key.total_order:
+        assert isinstance(value, Value)
+        zero, nan = (f.const(number, value.type) for number in (0.0, math.nan))
+        value = f.select(f.cmp("oeq", value, zero), zero, f.select(f.cmp("uno", value, value), nan, value))
+    return ordered(f, key.of, value, descending=key.descending)
+
+
+def precedes(f: Function, a: Sequence[Value], b: Sequence[Value]) -> Value:
+    """Whether the keys of one record come before those of another."""
+    *first, (x, y) = zip(a, b, strict=True)
+    found = f.cmp("ult", x, y)
+    for x, y in reversed(first):
+        found = f.binary("or", f.cmp("ult", x, y), f.binary("and", f.cmp("eq", x, y), found))
+    return found
 
 
 def ordered(f: Function, of: Element, value: Lanes, *, descending: bool) -> Value:
