@@ -15,7 +15,7 @@ from stablehlo_py.mlir import ir
 KINDS = {
     kind: kind
     for kind in """attention column dot fft in_place_update loop reduce_general reduce_window row
-    scatter select_and_scatter sort""".split()
+    scatter select_and_scatter sort top_k""".split()
 } | {
     "convolution": "dot",
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own

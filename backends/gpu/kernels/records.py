@@ -98,11 +98,14 @@ class Ordering:
         ]
 
     def put(self, f: Function, row: Index, place: Index, record: Record) -> None:
-        """Write the results of one place of a row."""
+        """Write the results of one place of a row, if there are any."""
         if self.keep == self.size:
-            at = self._place(f, row, place)
-        else:
-            at = f.iadd(f.imul(f.bounded(row, 0, self.rows - 1), self.keep), f.bounded(place, 0, self.keep - 1))
+            self._write(f, row, record, self._place(f, row, place))
+            return
+        at = f.iadd(f.imul(f.bounded(row, 0, self.rows - 1), self.keep), f.index(place))
+        f.if_(f.cmp("slt", f.index(place), f.const(self.keep)), lambda: self._write(f, row, record, at))
+
+    def _write(self, f: Function, row: Index, record: Record, at: Index) -> None:
         for output in self.outputs:
             part = record[output.column]
             if output.gathered is not None:

@@ -126,6 +126,24 @@ def test_digits_of_every_width(dtype: str, monkeypatch: pytest.MonkeyPatch) -> N
     is_same_jax(lambda *all: jax.lax.sort(all, num_keys=2), b, a, np.arange(5000.0).reshape(2, 2500) * 1j)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "size", "k"),
+    [
+        ("float32", (3, 7), 3),
+        ("float16", (2, 2048), 2048),
+        ("bfloat16", (3, 5000), 10),
+        ("float32", (2, 3000), 1000),
+        ("int8", (2, 5000), 2900),
+        ("uint64", (1, 3000), 2000),
+        ("float8_e4m3fn", (3, 2100), 4),
+        ("float32", (1, 70_000), 40),
+    ],
+)
+def test_top_k(dtype: str, size: tuple[int, ...], k: int) -> None:
+    """Of one tile, of several, twice over, and as a sort; equal ones by their places."""
+    is_same_jax(lambda x: jax.lax.top_k(x, k), numbers(dtype, size))
+
+
 def kernels(function: Callable[..., object], *arguments: Array) -> set[str]:
     """The kinds of kernels of a program, by their names' ends."""
     text = jax.jit(function).lower(*arguments).as_text()
