@@ -9,7 +9,6 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu import code
-from stablehlo_py.frontend import platform
 from stablehlo_py.runtime.grid import GridExecutable
 
 MANY = [f"name{number}" for number in range(1000)]
@@ -29,17 +28,11 @@ def missing_features(monkeypatch: pytest.MonkeyPatch) -> None:
     shlo.compile(f"func.func @main(%0: {T}) -> {T} {{ return %0 : {T} }}")
 
 
-def platforms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "platforms_of", lambda module: MANY)
-    monkeypatch.setattr(platform, "_platform_arguments", lambda function: [0])
-    shlo.compile(f"func.func @main(%0: {T}) -> {T} {{ return %0 : {T} }}")
-
-
 def channels(monkeypatch: pytest.MonkeyPatch) -> None:
     GridExecutable.channel(SimpleNamespace(_channels=dict.fromkeys(range(1000))), 1000)  # type: ignore[arg-type]
 
 
-PLACES: list[Callable[[pytest.MonkeyPatch], None]] = [recursion, missing_features, platforms, channels]
+PLACES: list[Callable[[pytest.MonkeyPatch], None]] = [recursion, missing_features, channels]
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
