@@ -55,6 +55,8 @@ class Emitter:
         target: the machine that runs the function; None where any will do.
         index_bits: of integers that indices are computed in where they are known to fit; 64 where that gains nothing.
         array_alignment: bytes to which arrays are aligned, where accesses to several elements need that; else 0.
+        pack_bf16: the instruction, as LLVM calls it, that rounds two f32 to bf16 in the upper and the lower half of a
+            word; "": there is none.
         estimate_exp2: the instruction, as LLVM calls it, that estimates 2^x of an f32 to 2^-22; "": there is none.
         threads, blocks: of a kernel, how many a block has, and a launch; 0: it is not known.
     """
@@ -62,7 +64,7 @@ class Emitter:
     static_offsets = 1 << 62
     index_bits = 64
     array_alignment = threads = blocks = 0
-    estimate_exp2 = ""
+    pack_bf16 = estimate_exp2 = ""
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         self.target = target

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from stablehlo_py.codegen import narrow_floats
 from stablehlo_py.codegen.builder import (
+    BF16,
     F16,
     F32,
     F64,
@@ -81,6 +82,9 @@ class Element:
 
 
 def _round_bf16(f: Function, a: Value) -> Value:
+    if f.emit.pack_bf16 and a.type.lanes == 1:
+        pair = f.target_intrinsic(f.emit.pack_bf16, a, f.const(0.0, F32), result=VectorType(2, BF16))
+        return f.bitcast(pair, F32)
     # Round to nearest even on the bits; LLVM's own fptrunc calls a library function per lane where the CPU lacks the
     # instruction.
     integer = vector(a.type.lanes, I32)

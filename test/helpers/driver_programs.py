@@ -16,12 +16,17 @@ STEP = f"""func.func @main(%x: tensor<{COUNT}xi32> {DONATED}) -> tensor<{COUNT}x
   %0 = stablehlo.add %x, %x : tensor<{COUNT}xi32>
   return %0 : tensor<{COUNT}xi32>
 }}"""
-# Two kernels, the second of which cannot be fused with the first.
 SQUARE = f"tensor<{COUNT}x{COUNT}xf32>"
+# Two kernels, the second of which cannot be fused with the first, nor write over what it reads.
 TWO = f"""func.func @main(%x: {SQUARE}, %y: {SQUARE}) -> {SQUARE} {{
-  %0 = stablehlo.dot %x, %y : ({SQUARE}, {SQUARE}) -> {SQUARE}
-  %1 = stablehlo.dot %0, %0 : ({SQUARE}, {SQUARE}) -> {SQUARE}
-  return %1 : {SQUARE}
+  %0 = "stablehlo.sort"(%x) ({{
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %2 = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %2 : tensor<i1>
+  }}) {{dimension = 1 : i64}} : ({SQUARE}) -> {SQUARE}
+  %1 = stablehlo.transpose %0, dims = [1, 0] : ({SQUARE}) -> {SQUARE}
+  %2 = stablehlo.add %1, %y : {SQUARE}
+  return %2 : {SQUARE}
 }}"""
 # It ends where %p is not set.
 LOOP = f"""func.func @main(%p: tensor<i1>, %x: tensor<{COUNT}xi32>) -> tensor<{COUNT}xi32> {{

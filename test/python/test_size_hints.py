@@ -40,6 +40,7 @@ ESTIMATES = {
     "backends/cpu/kernels/lapack_routines.py": "flops of a routine",
     "backends/cpu/kernels/padding.py": "cost of a phase",
     "backends/cpu/kernels/pairs.py": "cost of a phase; whether pairs pay; order of a copy in scratch",
+    "backends/cpu/kernels/pivots.py": "cost of a phase",
     "backends/cpu/kernels/product.py": "cost of a phase",
     "backends/cpu/kernels/reduce_general.py": "cost of a phase",
     "backends/cpu/kernels/reduce_window.py": "cost of a phase",

@@ -290,6 +290,7 @@ class NvptxEmitter(GpuEmitter):
     """PTX, by way of LLVM."""
 
     kernel_convention = "ptx_kernelcc "
+    pack_bf16 = "llvm.nvvm.ff2bf16x2.rn"
     estimate_exp2 = "llvm.nvvm.ex2.approx.ftz.f"
     named_shared_bytes = 48 << 10
 

@@ -117,7 +117,7 @@ def test_the_kernel_that_has_no_code_is_named(monkeypatch, alone) -> None:
     """With its line; or, where each has code without the others, that all together have none."""
 
     def without_one(ir: str, target: GpuTarget) -> bytes:
-        is_refused = "@fusion_1_kernel(" in ir and (alone or "@fusion_0(" in ir)
+        is_refused = "@fusion_1(" in ir and (alone or "@fusion_0(" in ir)
         return machine_code(FATAL if is_refused else ir, target)
 
     monkeypatch.setattr(device_code_module, "machine_code", without_one)

@@ -58,6 +58,7 @@ def _bits(state: jax.Array) -> object:
     return lax.rng_bit_generator(state, (5, 7), algorithm=lax.RandomAlgorithm.RNG_PHILOX)
 
 
+HALF = (200, 64), (64, 300)
 F, SQUARE = ((12, 40), "f4"), ((3, 9, 9), "f4")
 CASES: dict[str, Case] = {
     "loop": (lambda x, y: jnp.tanh(x) + y.T[::-1], F, ((40, 12), "f4")),
@@ -81,6 +82,12 @@ CASES: dict[str, Case] = {
     "column-f16": (lambda x: x.max(0), ((70, 5), "f2")),
     "dot": (lambda x, y: jax.nn.relu(x @ y), F, ((40, 6), "f4")),
     "dot-bf16": (lambda x, y: x.astype(jnp.bfloat16) @ y.astype(jnp.bfloat16), F, ((40, 6), "f4")),
+    "dot-tiles": (lambda x, y: jax.nn.relu(x @ y), ((70, 40), "f4"), ((40, 52), "f4")),
+    "dot-tiles-f64": (lambda x, y: x @ y.T, ((70, 40), "f8"), ((52, 40), "f8")),
+    "dot-tiles-bf16": (lambda x, y: jnp.tanh(x @ y), (HALF[0], jnp.bfloat16), (HALF[1], jnp.bfloat16)),
+    "dot-tiles-f16": (lambda x, y: x.T @ y.T, ((64, 200), "f2"), ((72, 64), "f2")),
+    "dot-split": (lambda x, y: jax.nn.relu(x @ y), ((40, 1030), "f4"), ((1030, 40), "f4")),
+    "dot-split-bf16": (lambda x, y: x @ y, ((40, 2048), jnp.bfloat16), ((2048, 72), jnp.bfloat16)),
     "dot-i8": (lambda x, y: lax.dot(x, y, preferred_element_type=jnp.int32), ((4, 9), "i1"), ((9, 5), "i1")),
     "dot-c64": (jnp.matmul, ((4, 9), "c8"), ((9, 5), "c8")),
     "convolution": (
@@ -105,6 +112,12 @@ CASES: dict[str, Case] = {
     "cholesky": (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), SQUARE),
     "triangular_solve": (lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), SQUARE, SQUARE),
 }
+
+
+def test_roundings_to_bf16_are_an_instruction() -> None:
+    ptx = made("loop-bf16", NAMED["sm_90"])[1].decode()
+    assert "cvt.rn.bf16x2.f32" in ptx
+    assert "0x7FFF" not in ptx and "32767" not in ptx
 
 
 @cache

@@ -366,14 +366,14 @@ def test_what_cannot_be_checked_is_said() -> None:
 
 
 def test_the_message_names_both_places() -> None:
-    executable = compiled("product in tiles", 1)
-    arguments = source("product in tiles")[1]
+    executable = compiled("column", 0)
+    arguments = source("column")[1]
     for _ in range(2):  # it can be called again
         with pytest.raises(RaceError) as caught:
             executable(*arguments)
         message = str(caught.value)
-        assert "fusion_0: a thread reads shared array 0 (f32 x 1040) at dot.py:" in message
-        assert "another one writes shared array 0 (f32 x 1040) at dot.py:" in message
+        assert "fusion_0: a thread writes shared array 0 (f32 x 256) at combining.py:" in message
+        assert "another one reads shared array 0 (f32 x 256) at combining.py:" in message
         assert "help: a barrier is missing" in message
 
 
