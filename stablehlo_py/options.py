@@ -44,6 +44,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "isolate": _FLAG,
     "cpu": ((str, NoneType), f"one of {', '.join(CPUS)}, or None for this one"),
     "gpu": ((str, NoneType), f"one of {', '.join(GPUS)}, or None for the one of this machine"),
+    "tf32": _FLAG,
     "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
     "verify": _FLAG,
     "num_replicas": _PROCESSES,
@@ -81,6 +82,8 @@ class Options:
             argument `target` of `compile`.
         gpu: what the backends "cuda" ("sm_80", "sm_90", "sm_90a", "sm_100") and "rocm" ("gfx90a", "gfx942", "gfx1100")
             generate code for, on a machine with or without a GPU; None: the one that the driver finds here.
+        tf32: whether products of f32 may round their operands to TF32 (11 bits of significand, three decimal digits)
+            on GPUs that have units for it; else they are as exact as f32 is.
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).
@@ -105,6 +108,7 @@ class Options:
     isolate: bool = field(default=True, compare=False)
     cpu: str | None = None
     gpu: str | None = None
+    tf32: bool = False
     disable: tuple[str, ...] = ()
     verify: bool = False
     num_replicas: int | None = None
@@ -179,7 +183,7 @@ class Options:
     def key(self) -> str:
         """Everything here that decides what code is generated, but for the machine: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
-        semantics = f"{grid} scatter_windows={self.scatter_windows}"
+        semantics = f"{grid} scatter_windows={self.scatter_windows} tf32={self.tf32}"
         return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {semantics}"
 
     def __repr__(self) -> str:

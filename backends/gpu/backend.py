@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from stablehlo_py.backends.base import Backend, Code
@@ -64,7 +65,7 @@ class GpuBackend(Backend):
         if name not in known:
             reason = f"the backend '{self.name}' generates no code for gpu={shown(name)}"
             raise OptionError(reason, remedy=f"use one of {', '.join(known)}")
-        return NAMED[name]
+        return replace(NAMED[name], tf32=options.tf32)
 
     def present(self) -> str | None:
         """The name, as `Options(gpu=...)` takes it, that suits the GPU of this machine best; None: there is none."""

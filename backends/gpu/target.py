@@ -8,6 +8,7 @@ from functools import cached_property
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit
 from stablehlo_py.codegen.target import Architecture, TargetDescription
+from stablehlo_py.dialect.formats import FORMATS
 
 _SPIRV_LAYOUT = "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-n8:16:32:64-G1"
 _NVPTX_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -50,6 +51,8 @@ class GpuTarget(TargetDescription):
         resident: threads that keep the machine busy: those that all its units hold at once.
         shared_bytes: shared memory that a block may have.
         copies: whether threads can copy from global to shared memory while they do other work.
+        splits_f32: whether three products of TF32 take less time than one of f32 without matrix units.
+        tf32: whether products of f32 may round their operands to TF32: to 11 bits of significand.
         rates: what it can do in a second.
     """
 
@@ -60,6 +63,8 @@ class GpuTarget(TargetDescription):
     resident: int = 1 << 16
     shared_bytes: int = 32 << 10
     copies: bool = False
+    splits_f32: bool = False
+    tf32: bool = False
     rates: Rates = field(default=Rates(), repr=False)  # no code depends on them
 
     @cached_property
@@ -81,14 +86,29 @@ class GpuTarget(TargetDescription):
         return 1
 
     def units_for(self, operands: set[str], result: str) -> list[MatrixUnit]:
-        """The matrix units for a product of these element types, the best one first."""
+        """The matrix units for a product of these element types, the best one first: they have all numbers of the
+        operands, and sums of the result's type, or of f32 where that is the operands'."""
         units = (MATRIX_UNITS[name] for name in self.matrix_units)
-        return [unit for unit in units if operands == {unit.operand} and result in ("f32", unit.operand)]
+        return [
+            unit
+            for unit in units
+            if (result == unit.total or (result == unit.operand and unit.total == "f32"))
+            and all(each == unit.operand or _holds(unit.operand, each) for each in operands)
+            and (self.tf32 or unit.rounded_to != "tf32")
+        ]
 
 
-_MMA = ("mma.m16n8k16.bf16", "mma.m16n8k16.f16")
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether a float type has all numbers of another one."""
+    if wide not in FORMATS or narrow not in FORMATS:
+        return False
+    a, b = FORMATS[wide], FORMATS[narrow]
+    return a.mantissa_bits >= b.mantissa_bits and a.smallest <= b.smallest and a.largest >= b.largest
+
+
+_MMA = ("mma.m16n8k16.bf16", "mma.m16n8k16.f16", "mma.m16n8k8.tf32", "mma.m16n8k32.i8", "mma.m8n8k4.f64")
 _WGMMA = ("wgmma.m64k16.bf16", "wgmma.m64k16.f16")
-_MFMA = ("mfma.16x16x16.bf16", "mfma.16x16x16.f16")
+_MFMA = ("mfma.16x16x16.bf16", "mfma.16x16x16.f16", "mfma.16x16x4.f32", "mfma.16x16x4.f64")
 
 
 def _nvidia(name: str, ptx: str, units: int, rates: Rates) -> GpuTarget:
@@ -100,7 +120,7 @@ def _nvidia(name: str, ptx: str, units: int, rates: Rates) -> GpuTarget:
     )
 
 
-def _amd(name: str, resident: int, rates: Rates, units: tuple[str, ...] = _MFMA, subgroup: int = 64) -> GpuTarget:
+def _amd(name: str, resident: int, rates: Rates, units: tuple[str, ...], subgroup: int = 64) -> GpuTarget:
     shared = 64 << 10
     return GpuTarget(
         name, "", 32, 256, AMDGCN, units, subgroup=subgroup, resident=resident, shared_bytes=shared, rates=rates
@@ -110,12 +130,15 @@ def _amd(name: str, resident: int, rates: Rates, units: tuple[str, ...] = _MFMA,
 OPENCL = GpuTarget("opencl", "", 32, 64, SPIRV64, most_threads=256, exchanges=False)
 # A100, H100 and B200 with SXM; a part of an MI250X, an MI300X, an RX 7900 XTX: the vendors' data sheets.
 _H100 = Rates(bandwidth=3.35, f64=67, f32=67, f16=989, f8=1979, i8=1979)
-SM_80 = _nvidia("sm_80", "ptx83", 108, Rates(bandwidth=2.04, f64=19.5, f32=19.5, f16=312, i8=624))
+_A100 = Rates(bandwidth=2.04, f64=19.5, f32=19.5, f16=312, i8=624)
+SM_80 = replace(_nvidia("sm_80", "ptx83", 108, _A100), splits_f32=True)
 SM_90 = _nvidia("sm_90", "ptx83", 132, _H100)
 # With what later machines do not have.
 SM_90A = replace(_nvidia("sm_90a", "ptx83", 132, _H100), matrix_units=_WGMMA + _MMA, shared_bytes=227 << 10)
 SM_100 = _nvidia("sm_100", "ptx86", 148, Rates(bandwidth=8.0, f64=37, f32=75, f16=2250, f8=4500, i8=4500))
-GFX90A = _amd("gfx90a", 110 * 2048, Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5))
-GFX942 = _amd("gfx942", 304 * 2048, Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615))
+_MI250X = Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5)
+_MI300X = Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615)
+GFX90A = _amd("gfx90a", 110 * 2048, _MI250X, (*_MFMA, "mfma.16x16x16.i8"))
+GFX942 = _amd("gfx942", 304 * 2048, _MI300X, (*_MFMA, "mfma.16x16x32.i8"))
 GFX1100 = _amd("gfx1100", 96 * 1024, Rates(bandwidth=0.96, f64=1.9, f32=61.4, f16=123, i8=123), (), 32)
 NAMED = {target.name: target for target in (SM_80, SM_90, SM_90A, SM_100, GFX90A, GFX942, GFX1100)}

@@ -176,6 +176,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "GPU",
         "help": f"generate code for {', '.join(GPUS[:-1])} or {GPUS[-1]} (default: the GPU of this machine)",
     },
+    "--tf32": {"action": "store_true", "help": "products of f32 on GPUs may have operands of 11 bits (TF32)"},
     "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
     "--replicas": _COUNT
     | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
@@ -196,7 +197,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "seconds after which an engine counts as hanging (default: %(default)g)",
     },
 }
-_OF_COMPILER = ("threads", "opt_level", "cpu", "gpu", "isolate", "num_replicas", "num_partitions")
+_OF_COMPILER = ("threads", "opt_level", "cpu", "gpu", "tf32", "isolate", "num_replicas", "num_partitions")
 
 
 def add_options(parser: argparse._ActionsContainer, *names: str, **changes: Any) -> None:

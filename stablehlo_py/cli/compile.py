@@ -29,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="where to write the artifact (default: MODULE with .shloexe)"
     )
-    add_options(parser, "--target", "--cpu", "--gpu", "--entry", "--threads", "--replicas", "--partitions")
+    add_options(parser, "--target", "--cpu", "--gpu", "--tf32", "--entry", "--threads", "--replicas", "--partitions")
     add_options(parser, "--opt-level", "--disable", "--isolate")
     parser.add_argument(
         "--cache-dir",

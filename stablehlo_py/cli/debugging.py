@@ -30,7 +30,7 @@ def tool_parser(prog: str, description: str, epilog: str) -> argparse.ArgumentPa
 def add_case_options(parser: argparse.ArgumentParser) -> None:
     """Where a module's inputs come from, and how it is compiled."""
     group = parser.add_argument_group("inputs and compilation")
-    add_options(group, "--input", "--seed", "--dim", "--entry", "--target", "--cpu", "--gpu", "--isolate")
+    add_options(group, "--input", "--seed", "--dim", "--entry", "--target", "--cpu", "--gpu", "--tf32", "--isolate")
     add_options(group, "--opt-level", "--disable", "--load-pass", "--timeout")
 
 

@@ -41,12 +41,14 @@ class MatrixUnit:
         name: what target descriptions call it.
         architecture: that has it.
         instruction: as LLVM calls it.
-        operand: element type of both operands. The sums are f32.
+        operand: element type of both operands; rounded_to: the type that it cuts them to before it multiplies, where
+            that is another one; total: that of the sums.
+        bits: of an operand's element.
         threads: of a subgroup.
         outer_is_low: whether the outer part varies faster along the subgroup.
         a: (row, product) of each register of `a`, where both parts are 0; b: (column, product), likewise.
         sums: (row, column) of each sum, likewise; sum_pack: how many neighbouring columns a thread has.
-        moves: whether threads can load 8 x 8 elements together (`Function.load_matrices`).
+        moves: whether threads can load eight lines of 16 bytes together (`Function.load_matrices`).
         is_warpgroup: whether four subgroups together multiply what lies in shared memory (`SharedMatrix`), 4 * `rows`
             rows and as many columns as there are sums; then no thread holds operands.
     """
@@ -55,6 +57,7 @@ class MatrixUnit:
     architecture: str
     instruction: str
     operand: str
+    bits: int
     rows: int
     columns: int
     depth: int
@@ -66,6 +69,8 @@ class MatrixUnit:
     sums: Places
     sum_pack: int
     moves: bool
+    total: str = "f32"
+    rounded_to: str = ""
     is_warpgroup: bool = False
 
 
@@ -76,6 +81,7 @@ def _mma(operand: str, suffix: str) -> MatrixUnit:
         architecture="nvptx64",
         instruction=f"llvm.nvvm.mma.m16n8k16.row.col.{suffix}",
         operand=operand,
+        bits=16,
         rows=16,
         columns=8,
         depth=16,
@@ -90,11 +96,53 @@ def _mma(operand: str, suffix: str) -> MatrixUnit:
     )
 
 
+_MMA = _mma("bf16", "bf16")
+# The same with operands of other widths: registers of 32 bits, whose rows and columns are the same.
+_MMA_TF32 = replace(
+    _MMA,
+    name="mma.m16n8k8.tf32",
+    instruction="llvm.nvvm.mma.m16n8k8.row.col.tf32",
+    operand="f32",
+    rounded_to="tf32",
+    bits=32,
+    depth=8,
+    pack=1,
+    a=((0, 0), (8, 0), (0, 4), (8, 4)),
+    b=((0, 0), (0, 4)),
+)
+_MMA_I8 = replace(
+    _MMA,
+    name="mma.m16n8k32.i8",
+    instruction="llvm.nvvm.mma.m16n8k32.row.col.s8",
+    operand="i8",
+    total="i32",
+    bits=8,
+    depth=32,
+    pack=4,
+    a=((0, 0), (8, 0), (0, 16), (8, 16)),
+    b=((0, 0), (0, 16)),
+)
+_MMA_F64 = replace(
+    _MMA,
+    name="mma.m8n8k4.f64",
+    instruction="llvm.nvvm.mma.m8n8k4.row.col.f64",
+    operand="f64",
+    total="f64",
+    bits=64,
+    rows=8,
+    depth=4,
+    pack=1,
+    a=((0, 0),),
+    b=((0, 0),),
+    sums=((0, 0), (0, 1)),
+    moves=False,
+)
+
+
 def _wgmma(operand: str) -> MatrixUnit:
     """PTX ISA 9.7.15.5: wgmma.m64nNk16 with operands of 16 bits, both in shared memory."""
-    sums = _mma(operand, "")
     return replace(
-        sums,
+        _mma(operand, ""),
         name=f"wgmma.m64k16.{operand}",
         instruction=f"wgmma.mma_async.sync.aligned.m64n{{columns}}k16.f32.{operand}.{operand}",
         a=(),
@@ -104,25 +152,28 @@ def _wgmma(operand: str) -> MatrixUnit:
     )
 
 
-def _mfma(operand: str, suffix: str) -> MatrixUnit:
-    """AMD CDNA3 ISA, 7: v_mfma_f32_16x16x16 with operands of 16 bits. The instruction has the columns of its result
-    where this record has rows, so it gets the operands in the other order."""
+def _mfma(operand: str, instruction: str, bits: int, pack: int, total: str = "f32") -> MatrixUnit:
+    """AMD CDNA3 ISA, 7: v_mfma with results of 16 x 16. The instruction has the columns of its result where this record
+    has rows, so it gets the operands in the other order."""
+    depth = 4 * pack
     return MatrixUnit(
-        name=f"mfma.16x16x16.{operand}",
+        name=f"mfma.16x16x{depth}.{operand}",
         architecture="amdgcn",
-        instruction=f"llvm.amdgcn.mfma.f32.16x16x16{suffix}",
+        instruction=instruction,
         operand=operand,
+        bits=bits,
         rows=16,
         columns=16,
-        depth=16,
+        depth=depth,
         threads=64,
         outer_is_low=True,
-        pack=4,
+        pack=pack,
         a=((0, 0),),
         b=((0, 0),),
         sums=((0, 0), (0, 1), (0, 2), (0, 3)),
         sum_pack=4,
         moves=False,
+        total=total,
     )
 
 
@@ -131,9 +182,21 @@ MATRIX_UNITS = {
     for unit in (
         _mma("bf16", "bf16"),
         _mma("f16", "f32.f32"),
+        _MMA_TF32,
+        _MMA_I8,
+        _MMA_F64,
         _wgmma("bf16"),
         _wgmma("f16"),
-        _mfma("bf16", "bf16.1k"),
-        _mfma("f16", "f16"),
+        _mfma("bf16", "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", 16, 4),
+        _mfma("f16", "llvm.amdgcn.mfma.f32.16x16x16f16", 16, 4),
+        _mfma("f32", "llvm.amdgcn.mfma.f32.16x16x4f32", 32, 1),
+        # Of this one the registers of sums lie four columns apart.
+        replace(
+            _mfma("f64", "llvm.amdgcn.mfma.f64.16x16x4f64", 64, 1, "f64"),
+            sums=((0, 0), (0, 4), (0, 8), (0, 12)),
+            sum_pack=1,
+        ),
+        _mfma("i8", "llvm.amdgcn.mfma.i32.16x16x16i8", 8, 4, "i32"),
+        _mfma("i8", "llvm.amdgcn.mfma.i32.16x16x32.i8", 8, 8, "i32"),
     )
 }

@@ -424,8 +424,11 @@ class Operations(Assembly):
     def matrix_multiply(
         self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
     ) -> list[Value]:
-        """The sums of a subgroup with the product added: registers are integers of `unit.pack` elements, sums f32."""
-        return [self._value(ref, F32) for ref in self.emit.matrix_multiply(unit, a, b, sums)]
+        """The sums of a subgroup with the product added: registers are integers of `unit.pack` elements."""
+        return [
+            self._value(ref, each.type)
+            for ref, each in zip(self.emit.matrix_multiply(unit, a, b, sums), sums, strict=True)
+        ]
 
     def warpgroup_multiply(
         self, unit: MatrixUnit, a: SharedMatrix, b: SharedMatrix, sums: Sequence[Value]
@@ -456,8 +459,8 @@ class Operations(Assembly):
 
     def load_matrices(self, base: Value, offset: Index, count: int, *, transposed: bool) -> list[Value]:
         """`count` matrices of 8 x 8 elements of 16 bits, which a subgroup of 32 loads from shared memory together. The
-        thread 8 m + r says where row r of matrix m begins: at `base` + `offset` elements, a multiple of 16 bytes. It
+        thread 8 m + r says where row r of matrix m begins: at `base` + `offset` words of 32 bits, a multiple of 4. It
         gets of every matrix the elements 2 (n % 4) and 2 (n % 4) + 1 of row n / 4, n being its number, as one i32; of
         the transposed matrix where that is asked for."""
-        address = self.gep(base, offset, I16)
+        address = self.gep(base, offset, I32)
         return [self._value(ref, I32) for ref in self.emit.load_matrices(address, count, transposed=transposed)]

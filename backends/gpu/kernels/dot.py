@@ -1,10 +1,11 @@
-"""Fusions of kind `dot` and `convolution`: one product of floats (product.py), whatever its operands are made of, and
-an elementwise epilogue on its result.
+"""Fusions of kind `dot` and `convolution`: one product (product.py), whatever its operands are made of, and an
+elementwise epilogue on its result.
 
 Where there are many rows and columns, blocks of threads compute tiles of the result (tiled.py), by matrix units
 (matrix.py) or without them (scalar.py). Where there are few, a block computes one result, or some neighbours: every
-thread adds up a part of the products, and these sums are combined in a tree. Operands are evaluated where they are
-read, so transposes, slices and conversions cost no copy. The order of a sum depends on shapes and the machine alone.
+thread adds up a part of the products, and these sums are combined in a tree. Of integers that no matrix unit takes, a
+thread computes one result. Operands are evaluated where they are read, so transposes, slices and conversions cost no
+copy. The order of a sum depends on shapes and the machine alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from stablehlo_py.backends.gpu.kernels import loop, matrix, scalar
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.product import ConvolutionProduct, DotProduct, Product
+from stablehlo_py.backends.gpu.kernels.tiled import TiledProduct, fastest
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.types import element
@@ -29,14 +31,26 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     """The kernel of a `dot` or `convolution` fusion."""
     product = (DotProduct if fusion.kind == "dot" else ConvolutionProduct)(fusion, target)
     rows, columns, depth = product.rows, product.columns, product.depth
-    if not product.of.is_float or not num_elements(product.result) or depth < LEAST_DEPTH:
+    if not num_elements(product.result) or depth < LEAST_DEPTH:
         return loop.emit(fusion, target)
-    if rows * columns < LEAST_ELEMENTS or min(rows, columns) < LEAST_SIDE:
-        return _Summed(product).emit() if depth >= LONG_SUM else loop.emit(fusion, target)
-    units = target.units_for({element(operand.value).name for operand in (product.a, product.b)}, product.of.name)
-    if fitting := [unit for unit in units if depth >= unit.depth]:
-        return matrix.emit(product, fitting)
-    return scalar.emit(product)
+    if rows * columns >= LEAST_ELEMENTS and min(rows, columns) >= LEAST_SIDE:
+        if kernels := _tiled(product):
+            return fastest(kernels).emit()
+    elif product.of.is_float and depth >= LONG_SUM:
+        return _Summed(product).emit()
+    return loop.emit(fusion, target)
+
+
+def _tiled(product: Product) -> list[TiledProduct]:
+    """The kernels in tiles that a product may have."""
+    target, operands = product.target, {element(operand.value).name for operand in (product.a, product.b)}
+    fitting = [unit for unit in target.units_for(operands, product.of.name) if product.depth >= unit.depth]
+    if fitting:
+        return matrix.kernels(product, [unit for unit in fitting if unit.operand == fitting[0].operand])
+    if not product.of.is_float:
+        return []
+    splits = target.splits_f32 and operands == {product.of.name} == {"f32"}
+    return scalar.kernels(product) + (matrix.split_kernels(product) if splits else [])
 
 
 class _Summed:

@@ -1,4 +1,4 @@
-"""Products of two matrices of 16-bit floats by matrix units, which keep their sums in f32.
+"""Products of two matrices by matrix units.
 
 Each subgroup of a block computes a part of its tile (tiled.py), in squares that the unit multiplies: its threads read
 registers of both operands from shared memory. Units that read shared memory themselves (`wgmma`) multiply while the
@@ -7,19 +7,24 @@ threads bring the next tiles. The sums go through shared memory once more, that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
 
 from stablehlo_py.backends.gpu.kernels import matrix_emulation
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
 from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup
-from stablehlo_py.backends.gpu.kernels.tile import Tile
+from stablehlo_py.backends.gpu.kernels.tile import LINE_BITS, Tile
 from stablehlo_py.backends.gpu.kernels.tiled import Put, TiledProduct, Tiling, give, packed
-from stablehlo_py.codegen.builder import F32, I16, Function, Index, Value
-from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
+from stablehlo_py.codegen.builder import F32, I32, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.index import Affine
+from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit, SharedMatrix
+from stablehlo_py.codegen.types import ELEMENTS, element
 
-LINE = 64  # elements of a line of shared memory that a warpgroup reads
+Squares: TypeAlias = Sequence[Sequence[Value]]  # registers of each
+MOST_ROUNDED = (2 - 2.0**-11) * 2.0**127  # f32 below it have a nearest finite number of 11 bits
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,12 @@ class Shares(Tiling):
     @classmethod
     def of(cls, unit: MatrixUnit, down: int, across: int, own: tuple[int, int], speed: float) -> Shares:
         """For a unit: so many subgroups down and across."""
-        depth, threads = LINE if unit.is_warpgroup else LINE // 2, down * across * unit.threads
+        line, threads = LINE_BITS // unit.bits, down * across * unit.threads
+        depth = line if unit.is_warpgroup else line // 2
         return cls(down * own[0], across * own[1], depth, threads, 4, speed, across, *own)
 
 
-def tilings(unit: MatrixUnit) -> list[Shares]:
+def _tilings(unit: MatrixUnit) -> list[Shares]:
     """All that a unit's products may have."""
     if unit.is_warpgroup:
         shapes = ((8, 256, 1.0), (8, 128, 0.8), (4, 128, 0.7), (4, 64, 0.5))
@@ -45,32 +51,39 @@ def tilings(unit: MatrixUnit) -> list[Shares]:
     return [Shares.of(unit, 2, 4, (64, 32), 0.6), Shares.of(unit, 2, 2, (32, 32), 0.4)]
 
 
-def emit(product: Product, units: Sequence[MatrixUnit]) -> GpuKernel:
-    """The kernel of a product whose operands' elements these units take."""
-    kernels = [
-        (WarpgroupProduct if unit.is_warpgroup else MatrixProduct)(product, tiling, unit)
-        for unit in units
-        for tiling in tilings(unit)
-    ]
-    fitting = [kernel for kernel in kernels if kernel.shared_bytes <= product.target.shared_bytes]
-    return min(fitting, key=lambda kernel: kernel.tiling.cost(product)).emit()
+def kernels(product: Product, units: Sequence[MatrixUnit]) -> list[TiledProduct]:
+    """All that a product whose operands' elements these units take may have."""
+    return [_road(unit)(product, tiling, unit) for unit in units for tiling in _tilings(unit)]
+
+
+def _road(unit: MatrixUnit) -> type[MatrixProduct]:
+    if unit.is_warpgroup:
+        return WarpgroupProduct
+    return RoundedProduct if unit.rounded_to else MatrixProduct
+
+
+def split_kernels(product: Product) -> list[TiledProduct]:
+    """Those of a product of f32 in three of TF32."""
+    unit = MATRIX_UNITS["mma.m16n8k8.tf32"]
+    # A sixth of the products of 16 bits.
+    return [SplitProduct(product, replace(tiling, speed=tiling.speed / 6), unit) for tiling in _tilings(unit)]
 
 
 class MatrixProduct(TiledProduct):
     """By a unit that takes registers."""
 
-    held = I16
     tiling: Shares
 
     def __init__(self, product: Product, tiling: Shares, unit: MatrixUnit) -> None:
-        self.unit = unit
+        self.unit, self.of = unit, ELEMENTS[unit.operand]
+        self.held, self.sum_type = ScalarType(f"i{unit.bits}", unit.bits), ELEMENTS[unit.total].compute
         super().__init__(product, tiling)
 
     def as_stored(self, operand: Operand) -> bool:
-        return True
+        return element(operand.value).name == self.unit.operand
 
-    def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
-        return self.p.bits(operand, batch, row, k)
+    def bits(self, operand: Operand, batch: Index, row: Affine, k: Affine) -> Value:
+        return self.p.bits(operand, batch, row, k, self.of)
 
     @property
     def _squares(self) -> int:
@@ -81,7 +94,7 @@ class MatrixProduct(TiledProduct):
         self.subgroup = Subgroup(f, unit)
         self.own_row = f.imul(f.idiv(self.subgroup.number, self.tiling.across), self.tiling.own_rows)
         self.own_column = f.imul(f.irem(self.subgroup.number, self.tiling.across), self.tiling.own_columns)
-        return [f.const(0.0, F32)] * (self._squares * len(unit.sums))
+        return [f.const(0, self.sum_type)] * (self._squares * len(unit.sums))
 
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
         unit, tiling, totals = self.unit, self.tiling, list(sums)
@@ -89,24 +102,28 @@ class MatrixProduct(TiledProduct):
             left = self.subgroup.left(shared, begin, self.a, self.own_row, tiling.own_rows, depth)
             columns = f.iadd(begin, self.a.size)
             right = self.subgroup.right(shared, columns, self.b, self.own_column, tiling.own_columns, depth)
-            totals = self.subgroup.multiplied(left, right, totals)
+            totals = self.added(f, left, right, totals)
         return totals
+
+    def added(self, f: Function, left: Squares, right: Squares, sums: Sequence[Value]) -> list[Value]:
+        """The sums with the products of some registers added."""
+        return self.subgroup.multiplied(left, right, sums)
 
     # --- results -----------------------------------------------------------------------------------------------------
 
     @property
     def _line(self) -> int:
-        """Words of a row of sums in shared memory: threads that store pairs find different banks."""
+        """Elements of a row of sums in shared memory: threads that store pairs find different banks."""
         return self.tiling.own_columns + 8
 
     @property
     def _staged(self) -> int:
-        """Words for the sums of some rows of a subgroup."""
+        """Elements for the sums of some rows of a subgroup."""
         return self.unit.rows * self._line
 
     @property
     def staged(self) -> int:
-        return self.tiling.threads // self.unit.threads * self._staged
+        return self.tiling.threads // self.unit.threads * self._staged * self.sum_type.bits // 32
 
     def store(self, f: Function, shared: Value, sums: Sequence[Value], put: Put) -> None:
         """Some rows of a subgroup after the other."""
@@ -124,7 +141,7 @@ class MatrixProduct(TiledProduct):
                     pack = packed(f, [next(mine) for _ in range(unit.sum_pack)])
                     across = f.iadd(f.imul(inner, unit.sum_pack), first + column)
                     at = f.iadd(f.imul(f.iadd(outer, row), self._line), across)
-                    f.store(pack, shared, f.iadd(begin, at), align=4 * unit.sum_pack)
+                    f.store(pack, shared, f.iadd(begin, at), align=self.sum_type.bits // 8 * unit.sum_pack)
             f.barrier()
 
             def put_own(row: Index, column: Index, found: Sequence[Value], band: int = band) -> None:
@@ -133,6 +150,65 @@ class MatrixProduct(TiledProduct):
 
             sizes = (unit.rows, width, self._line)
             give(self, f, shared, begin, sizes, (self.subgroup.thread, unit.threads), put_own)
+
+
+class RoundedProduct(MatrixProduct):
+    """Of f32 by a unit that cuts operands to 11 bits (TF32): they are rounded before."""
+
+    def added(self, f: Function, left: Squares, right: Squares, sums: Sequence[Value]) -> list[Value]:
+        a, b = (_each(partial(_rounded, f), side) for side in (left, right))
+        return self.subgroup.multiplied(a, b, sums)
+
+
+class SplitProduct(MatrixProduct):
+    """Of f32 by the same unit, as exact as without one: x = high + low, each of 11 bits, and x * y is low * high +
+    high * low + high * high. What is left out is 2^-22 of a product. The unit rounds sums towards zero, so it adds up
+    those of a step only. (H. Ootomo and R. Yokota, "Recovering single precision accuracy from Tensor Cores while
+    surpassing the FP32 theoretical peak performance", 2022.) Infinities are in high * high alone: with a low part of
+    zero they would be NaN. Results that round to the largest finite numbers may be infinite, and the products of
+    infinities with numbers below 2^-137 NaN."""
+
+    def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
+        products = super().multiply(f, shared, begin, [f.const(0.0, F32)] * len(sums))
+        return [f.fadd(sum_, more) for sum_, more in zip(sums, products, strict=True)]
+
+    def added(self, f: Function, left: Squares, right: Squares, sums: Sequence[Value]) -> list[Value]:
+        (a, a_finite, a_low), (b, b_finite, b_low) = (
+            [_each(partial(part, f), side) for part in (_rounded, _finite, _rest)] for side in (left, right)
+        )
+        total = list(sums)
+        for x, y in ((a_low, b_finite), (a_finite, b_low), (a, b)):
+            total = self.subgroup.multiplied(x, y, total)
+        return total
+
+
+def _each(function: Callable[[Value], Value], squares: Squares) -> Squares:
+    return [[function(register) for register in square] for square in squares]
+
+
+def _rounded(f: Function, register: Value) -> Value:
+    """The nearest number of 11 bits; of what has none, that is finite, the next one towards zero."""
+    has_one = f.cmp("olt", f.intrinsic("fabs", f.bitcast(register, F32)), f.const(MOST_ROUNDED, F32))
+    nearest = f.select(has_one, f.binary("add", register, f.const(1 << 12, I32)), register)
+    return f.binary("and", nearest, f.const(-1 << 13, I32))
+
+
+def _finite(f: Function, register: Value) -> Value:
+    """The rounded number; zero, where it is infinite."""
+    return f.select(_is_infinite(f, register), f.const(0, I32), _rounded(f, register))
+
+
+def _rest(f: Function, register: Value) -> Value:
+    """What a number has more than the rounded one, rounded; zero, where it is infinite."""
+    rest = f.fsub(f.bitcast(register, F32), f.bitcast(_rounded(f, register), F32))
+    nearest = f.binary(
+        "add", f.bitcast(rest, I32), f.const(1 << 12, I32)
+    )  # NaN may become a number: the other part is NaN
+    return f.select(_is_infinite(f, register), f.const(0, I32), nearest)
+
+
+def _is_infinite(f: Function, register: Value) -> Value:
+    return f.cmp("oeq", f.intrinsic("fabs", f.bitcast(register, F32)), f.const(math.inf, F32))
 
 
 class WarpgroupProduct(MatrixProduct):
@@ -159,8 +235,9 @@ class WarpgroupProduct(MatrixProduct):
         """An operand from a row and a product on, whose lines begin at a multiple of eight."""
         turned = not tile.operand.contracts_last
         line, along = (depth, row) if turned else (row, depth)
-        part = tile.lines * LINE
-        offset = f.iadd(f.imul(f.idiv(along, LINE), part), f.iadd(f.imul(line, LINE), f.irem(along, LINE)))
+        size = tile.line
+        part = tile.lines * size
+        offset = f.iadd(f.imul(f.idiv(along, size), part), f.iadd(f.imul(line, size), f.irem(along, size)))
         return SharedMatrix(shared, f.iadd(begin, offset), turned, 2 * part)
 
     def finished(self, f: Function, sums: Sequence[Value]) -> list[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.codegen.builder import F32, I16, I32, I64, Function, Index, Value
+from stablehlo_py.codegen.builder import I16, I32, I64, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.types import ELEMENTS, from_bits
 
@@ -30,7 +30,7 @@ def multiply(
                     _elements(f, unit, _read(f, register, number)) for register, number in ((left, of_a), (right, of_b))
                 )
                 for p, q in zip(*pairs, strict=True):
-                    total = f.fma(p, q, total)
+                    total = f.binary("add", f.binary("mul", p, q), total) if p.type == I32 else f.fma(p, q, total)
             results.append(total)
         return results
 
@@ -82,19 +82,32 @@ def load_matrices(
         for half in range(2):
             row = f.iadd(columns, half) if transposed else rows
             column = rows if transposed else f.iadd(columns, half)
-            begin = f.cast("sext", _read(f, narrow, f.iadd(row, 8 * number)), I64)
+            begin = f.imul(f.cast("sext", _read(f, narrow, f.iadd(row, 8 * number)), I64), 2)
             halves.append(f.cast("zext", f.load(I16, base, f.iadd(begin, column)), I32))
         results.append(f.binary("or", halves[0], f.binary("shl", halves[1], f.const(16, I32))))
     return results
 
 
 def _read(f: Function, a: Value, number: Index) -> Value:
-    return f.subgroup_read(a, f.cast("trunc", f.index(number), I32))
+    """`a` of the thread with that number."""
+    at = f.cast("trunc", f.index(number), I32)
+    if a.type.bits == 32:
+        return f.subgroup_read(a, at)
+    halves = [f.cast("trunc", f.binary("lshr", a, f.const(32 * half, a.type)), I32) for half in range(2)]
+    low, high = (f.cast("zext", f.subgroup_read(half, at), I64) for half in halves)
+    return f.binary("or", low, f.binary("shl", high, f.const(32, I64)))
 
 
 def _elements(f: Function, unit: MatrixUnit, register: Value) -> list[Value]:
-    """The elements of a register as f32."""
-    halves = [f.cast("trunc", f.binary("lshr", register, f.const(16 * place, I32)), I16) for place in range(unit.pack)]
-    found = [from_bits(f, ELEMENTS[unit.operand], half) for half in halves]
-    assert all(isinstance(each, Value) and each.type == F32 for each in found)
+    """The elements of a register, in the type of the sums."""
+    part = ScalarType(f"i{unit.bits}", unit.bits)
+    if unit.rounded_to == "tf32":
+        register = f.binary("and", register, f.const(-1 << 13, I32))
+    found = list[Value]()
+    for place in range(unit.pack):
+        bits = f.binary("lshr", register, f.const(unit.bits * place, register.type)) if place else register
+        bits = f.cast("trunc", bits, part) if unit.pack > 1 else bits
+        value = f.cast("sext", bits, I32) if unit.total == "i32" else from_bits(f, ELEMENTS[unit.operand], bits)
+        assert isinstance(value, Value)
+        found.append(value)
     return found

@@ -31,7 +31,7 @@ from stablehlo_py.codegen.index import (
     scalar,
     scale,
 )
-from stablehlo_py.codegen.types import Lanes, constant, element, select, to_bits
+from stablehlo_py.codegen.types import Element, Lanes, constant, element, select, to_bits
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import spatial_windows
 from stablehlo_py.mlir import ir
@@ -208,21 +208,28 @@ class Product(ABC):
         self.e = Elemental(f, self.fusion, self.target, 1)
         return f
 
-    def element(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
-        """An element of an operand, in the type of the sums."""
-        value = convert(self.e.f, element(operand.value), self.of, self._value(operand, batch, row, k))
+    def element(
+        self, operand: Operand, batch: Index, row: Index | Affine, k: Index | Affine, of: Element | None = None
+    ) -> Value:
+        """An element of an operand, in the type of the sums or in a given one."""
+        value = convert(self.e.f, element(operand.value), of or self.of, self._value(operand, batch, row, k))
         assert isinstance(value, Value)
         return value
 
-    def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
-        """The bits of an element of an operand."""
-        return to_bits(self.e.f, element(operand.value), self._value(operand, batch, row, k))
+    def bits(
+        self, operand: Operand, batch: Index, row: Index | Affine, k: Index | Affine, of: Element | None = None
+    ) -> Value:
+        """The bits of an element of an operand, in its own type or in a given one."""
+        of = of or element(operand.value)
+        return to_bits(self.e.f, of, self.element(operand, batch, row, k, of))
 
-    def _value(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
+    def _value(self, operand: Operand, batch: Index, row: Index | Affine, k: Index | Affine) -> Value:
         f = self.e.f
-        indices, condition = operand.at(
-            self.e, batch, affine_of(row, operand.rows - 1), affine_of(k, operand.depth - 1), 1
+        at_row, at_k = (
+            number if isinstance(number, Affine) else affine_of(number, size - 1)
+            for number, size in ((row, operand.rows), (k, operand.depth))
         )
+        indices, condition = operand.at(self.e, batch, at_row, at_k, 1)
         found = self.e.value(operand.value, operand.place(indices))
         if condition is not None:
             found = select(f, condition, found, constant(f, element(operand.value), 0.0))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
 from stablehlo_py.backends.gpu.kernels.tile import Tile
 from stablehlo_py.backends.gpu.kernels.tiled import Put, TiledProduct, Tiling, give, packed
 from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.index import Affine
 from stablehlo_py.codegen.types import element
 
 SIDE = 16  # threads along each side of a tile
@@ -22,14 +22,13 @@ MOST_OPS = 128  # on all sums of a thread, for them to be stored from registers
 PADDING = 16  # elements between rows of sums in shared memory
 
 
-def emit(product: Product) -> GpuKernel:
-    """The kernel of a product of floats."""
-    tilings = [
-        Tiling(SIDE * square, SIDE * square, depth, SIDE**2, 4, speed)
+def kernels(product: Product) -> list[TiledProduct]:
+    """All that a product of floats may have."""
+    return [
+        ScalarProduct(product, Tiling(SIDE * square, SIDE * square, depth, SIDE**2, 4, speed))
         for square, depth, speed in SQUARES
         if square**2 * product.of.compute.bits <= 64 * 32  # registers of the sums
     ]
-    return ScalarProduct(product, min(tilings, key=lambda tiling: tiling.cost(product))).emit()
 
 
 class ScalarProduct(TiledProduct):
@@ -45,7 +44,7 @@ class ScalarProduct(TiledProduct):
         of = element(operand.value)
         return of.compute == self.sum_type and of.bits == self.held.bits
 
-    def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
+    def bits(self, operand: Operand, batch: Index, row: Affine, k: Affine) -> Value:
         return self.p.e.f.bitcast(self.p.element(operand, batch, row, k), self.held)
 
     def start(self, f: Function) -> list[Value]:

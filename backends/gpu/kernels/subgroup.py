@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.kernels import matrix_emulation
 from stablehlo_py.backends.gpu.kernels.tile import Tile
-from stablehlo_py.codegen.builder import I16, Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, VectorType
 from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit, Places
 
 
@@ -56,7 +56,8 @@ class Subgroup:
         size: int,
     ) -> list[list[Value]]:
         places = [(first + row, k) for first in range(0, count, size) for row, k in registers]
-        if self.unit.moves and len(places) % 4 == 0:
+        turned = not tile.operand.contracts_last
+        if self.unit.moves and len(places) % 4 == 0 and (self.unit.bits == 16 or not turned):
             found = self._moved(shared, begin, tile, corner, places)
         else:
             found = [self._loaded(shared, begin, tile, corner, place) for place in places]
@@ -70,7 +71,7 @@ class Subgroup:
         corner: tuple[Index, Index],
         places: Sequence[tuple[int, int]],
     ) -> list[Value]:
-        """Four matrices of 8 x 8 elements at a time."""
+        """Four matrices of eight lines of 16 bytes at a time."""
         f, found = self.f, list[Value]()
         number, line = f.idiv(self.thread, 8), f.irem(self.thread, 8)
         turned = not tile.operand.contracts_last
@@ -89,6 +90,7 @@ class Subgroup:
             )
             row, k = (row, f.iadd(k, line)) if turned else (f.iadd(row, line), k)
             at = f.iadd(begin, tile.at(f, f.iadd(corner[0], row), f.iadd(corner[1], k)))
+            at = f.idiv(f.imul(at, self.unit.bits), 32)
             if self.unit.architecture == f.architecture.name:
                 found += f.load_matrices(shared, at, 4, transposed=turned)
             else:
@@ -102,12 +104,13 @@ class Subgroup:
         f, unit = self.f, self.unit
         row = f.iadd(corner[0], f.iadd(self.outer, place[0]))
         k = f.iadd(corner[1], f.iadd(f.imul(self.inner, unit.pack), place[1]))
-        whole = ScalarType(f"i{16 * unit.pack}", 16 * unit.pack)
-        if tile.operand.contracts_last:
+        size = unit.bits * unit.pack
+        whole, part = ScalarType(f"i{size}", size), ScalarType(f"i{unit.bits}", unit.bits)
+        if tile.operand.contracts_last or unit.pack == 1:
             at = f.iadd(begin, tile.at(f, row, k))
-            return f.load(whole, shared, f.idiv(at, unit.pack), align=2 * unit.pack)
-        value = f.poison(VectorType(unit.pack, I16))
+            return f.load(whole, shared, f.idiv(at, unit.pack), align=size // 8)
+        value = f.poison(VectorType(unit.pack, part))
         for number in range(unit.pack):
             at = f.iadd(begin, tile.at(f, row, f.iadd(k, number)))
-            value = f.insert(value, f.load(I16, shared, at), number)
+            value = f.insert(value, f.load(part, shared, at), number)
         return f.bitcast(value, whole)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stablehlo_py.backends.gpu.kernels.product import FOUR, PIECE_BITS, Operand, Piece, Product
-from stablehlo_py.codegen.builder import I32, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.index import Affine, add, affine_of
 
 LINE_BITS = 1024
 
@@ -30,7 +31,7 @@ class Tile:
     product: Product
     operand: Operand
     held: ScalarType
-    bits: Callable[[Index, Index, Index], Value]
+    bits: Callable[[Index, Affine, Affine], Value]
     rows: int
     depth: int
     threads: int
@@ -124,26 +125,22 @@ class Tile:
         return piece.only_if(f, f.cmp("slt", f.index(k), f.const(depth)))
 
     def _gathered(self, f: Function, batch: Index, row: Index, k: Index) -> Value:
-        """A piece, element by element; zeros behind the last product."""
-        operand, value = self.operand, f.poison(FOUR)
-        word, of_word = f.const(0, I32), max(1, 32 // self.held.bits)
-        for number in range(self.wide):
-            at, place = (f.iadd(k, number), row) if operand.contracts_last else (k, f.iadd(row, number))
-            bits = self.bits(batch, f.imin(place, operand.rows - 1), f.imin(at, operand.depth - 1))
-            if operand.depth % self.depth:
-                bits = f.select(f.cmp("slt", f.index(at), f.const(operand.depth)), bits, f.const(0, bits.type.element))
-            if self.held.bits > 32:
-                for half in range(2):
-                    part = f.cast("trunc", f.binary("lshr", bits, f.const(32 * half, self.held)), I32)
-                    value = f.insert(value, part, 2 * number + half)
-                continue
-            bits = f.cast("zext", bits, I32) if self.held.bits < 32 else bits
-            place_in_word = number % of_word
-            word = (
-                f.binary("or", word, f.binary("shl", bits, f.const(self.held.bits * place_in_word, I32)))
-                if place_in_word
-                else bits
-            )
-            if place_in_word == of_word - 1:
-                value = f.insert(value, word, number // of_word)
-        return value
+        """A piece, element by element; zeros behind the last product. Neighbours of which all are there or none are
+        read side by side."""
+        operand, wide, last = self.operand, self.wide, self.operand.contracts_last
+        rows, depth = operand.rows, operand.depth
+        (first, size), (other, others) = ((k, depth), (row, rows)) if last else ((row, rows), (k, depth))
+        across = affine_of(f.imin(other, others - 1), others - 1)
+        is_whole = size % wide == 0
+        value = f.poison(VectorType(wide, self.held))
+        for number in range(wide):
+            if is_whole:
+                along = add(f, affine_of(f.imin(first, size - wide), size - wide, wide), number)
+            else:
+                along = affine_of(f.imin(f.iadd(first, number), size - 1), size - 1)
+            bits = self.bits(batch, across, along) if last else self.bits(batch, along, across)
+            if depth % self.depth:
+                at = k if is_whole or not last else f.iadd(k, number)
+                bits = f.select(f.cmp("slt", f.index(at), f.const(depth)), bits, f.const(0, self.held))
+            value = f.insert(value, bits, number)
+        return f.bitcast(value, FOUR)

@@ -18,6 +18,7 @@ from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number
 from stablehlo_py.backends.gpu.kernels.product import PIECE_BITS, Operand, Product
 from stablehlo_py.backends.gpu.kernels.tile import Tile
 from stablehlo_py.codegen.builder import F32, I32, Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.index import Affine
 
 NEIGHBOURS = 8  # tiles of a column that follow one another
 LEAST_STEPS, MOST_PARTS = 8, 32  # of a part of a split product; parts
@@ -112,7 +113,7 @@ class TiledProduct(ABC):
         """Whether an operand's elements lie in shared memory as in memory."""
 
     @abstractmethod
-    def bits(self, operand: Operand, batch: Index, row: Index, k: Index) -> Value:
+    def bits(self, operand: Operand, batch: Index, row: Affine, k: Affine) -> Value:
         """An element of an operand as it lies in shared memory."""
 
     @abstractmethod
@@ -262,6 +263,7 @@ class TiledProduct(ABC):
         p, results = self.p, self._results
         f = p.begin(-(-results // BLOCK), BLOCK, f"{p.fusion.name}_total")
         number = global_number(f)
+        add = f.fadd if self.sum_type.is_float else partial(f.binary, "add")
 
         def store() -> None:
             first = f.load(self.sum_type, f.scratch, number)
@@ -269,9 +271,7 @@ class TiledProduct(ABC):
                 1,
                 self.parts,
                 1,
-                lambda part, sum_: [
-                    f.fadd(sum_, f.load(self.sum_type, f.scratch, f.iadd(f.imul(part, results), number)))
-                ],
+                lambda part, sum_: [add(sum_, f.load(self.sum_type, f.scratch, f.iadd(f.imul(part, results), number)))],
                 [first],
             )
             inside, column = f.idiv(number, p.columns), f.irem(number, p.columns)
@@ -280,6 +280,12 @@ class TiledProduct(ABC):
         f.if_(f.cmp("slt", number, f.const(results)), store)
         f.ret()
         return f
+
+
+def fastest(kernels: Sequence[TiledProduct]) -> TiledProduct:
+    """Of those that there is shared memory for, the one that takes the least time, as estimated."""
+    fitting = [kernel for kernel in kernels if kernel.shared_bytes <= kernel.p.target.shared_bytes]
+    return min(fitting, key=lambda kernel: kernel.tiling.cost(kernel.p))
 
 
 def packed(f: Function, values: Sequence[Value]) -> Value:

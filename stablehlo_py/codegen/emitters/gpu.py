@@ -19,6 +19,7 @@ from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import (
     F16,
     F32,
+    F64,
     I1,
     I16,
     I32,
@@ -319,9 +320,9 @@ class NvptxEmitter(GpuEmitter):
     def matrix_multiply(
         self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
     ) -> list[str]:
-        held = VectorType(unit.pack, F16)
         registers = [*a, *b]
-        if unit.operand == "f16":
+        if unit.operand in ("f16", "f64"):
+            held: Type = F64 if unit.operand == "f64" else VectorType(unit.pack, F16)
             registers = [Value(self.bitcast(register, held), held) for register in registers]
         return self._several(unit.instruction, [*registers, *sums], [each.type for each in sums])
 
@@ -449,7 +450,14 @@ class AmdgpuEmitter(GpuEmitter):
     def matrix_multiply(
         self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
     ) -> list[str]:
-        held, together = VectorType(unit.pack, F16 if unit.operand == "f16" else I16), VectorType(len(sums), F32)
+        taken: dict[str, Type] = {
+            "f16": VectorType(unit.pack, F16),
+            "bf16": VectorType(unit.pack, I16),
+            "f32": F32,
+            "f64": F64,
+        }
+        held = taken.get(unit.operand, a[0].type)
+        together = VectorType(len(sums), sums[0].type.element)
         (left,), (right,) = ([Value(self.bitcast(each, held), held) for each in side] for side in (a, b))
         total = Value(self.poison(together), together)
         places = [Value(self.constant(number, I64), I64) for number in range(len(sums))]
