@@ -10,27 +10,28 @@ import numpy as np
 
 from stablehlo_py.errors import LoadError
 
-_HEADER = np.dtype(
-    {
-        "names": ["magic", "type", "machine", "sections", "width", "count", "names"],
-        "formats": ["S6", "<u2", "<u2", "<u8", "<u2", "<u2", "<u2"],
-        "offsets": [0, 16, 18, 40, 58, 60, 62],
-        "itemsize": 64,
-    }
+HEADER = np.dtype(
+    [("magic", "V16"), ("type", "<u2"), ("machine", "<u2"), ("version", "<u4"), ("entry", "<u8")]
+    + [("segments", "<u8"), ("sections", "<u8"), ("flags", "<u4")]
+    + [(name, "<u2") for name in ("header_width", "segment_width", "segment_count", "width", "count", "names")]
 )
-_SECTION = np.dtype(
+SEGMENT = np.dtype(
+    [("type", "<u4"), ("flags", "<u4")]
+    + [(name, "<u8") for name in ("offset", "address", "physical", "file_size", "size", "alignment")]
+)
+SECTION = np.dtype(
     [(name, "<u4") for name in ("name", "type")]
     + [(name, "<u8") for name in ("flags", "address", "offset", "size")]
     + [(name, "<u4") for name in ("link", "info")]
     + [(name, "<u8") for name in ("alignment", "width")]
 )
-_SYMBOL = np.dtype(
+SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 RELOCATION = np.dtype([("place", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _MAGIC, _RELOCATABLE = b"\x7fELF\x02\x01", 1  # 64 bits, little-endian; ET_REL
-_CONTENT, _SYMBOLS, RELOCATIONS = 1, 2, 4  # SHT_PROGBITS, SHT_SYMTAB, SHT_RELA
-_WRITE, _ALLOCATE, _EXECUTE = 1, 2, 4  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR
+CONTENT, SYMBOLS, RELOCATIONS, NOTES = 1, 2, 4, 7  # SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOTE
+WRITE, ALLOCATE, EXECUTE = 1, 2, 4  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR
 UNDEFINED, RESERVED = 0, 0xFF00  # SHN_UNDEF, SHN_LORESERVE
 LOCAL = 0  # STB_LOCAL
 _FRAMES = ".eh_frame"
@@ -50,14 +51,14 @@ def reading() -> Iterator[None]:
 
 
 class ObjectFile:
-    """A relocatable file. Raises LoadError: it is none, or ends too early."""
+    """A relocatable file; `header` and `sections` are its records. Raises LoadError: it is none, or ends too early."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self._header = self._records(_HEADER, 0, 1)[0]
-        if not content.startswith(_MAGIC) or self._header["type"] != _RELOCATABLE:
+        self.header = self._records(HEADER, 0, 1)[0]
+        if not content.startswith(_MAGIC) or self.header["type"] != _RELOCATABLE:
             raise damaged("is damaged: it is no object file")
-        self.sections = self._records(_SECTION, int(self._header["sections"]), int(self._header["count"]))
+        self.sections = self._records(SECTION, int(self.header["sections"]), int(self.header["count"]))
 
     def _records(self, kind: np.dtype, offset: int, count: int) -> np.ndarray:
         if offset + count * kind.itemsize > len(self._content):
@@ -67,7 +68,7 @@ class ObjectFile:
     @property
     def machine(self) -> int:
         """The number of its processor in ELF."""
-        return int(self._header["machine"])
+        return int(self.header["machine"])
 
     def data(self, number: int) -> memoryview:
         """The content of a section."""
@@ -82,7 +83,7 @@ class ObjectFile:
     @cached_property
     def names(self) -> list[str]:
         """Of the sections."""
-        return [self._text(int(self._header["names"]), int(place)) for place in self.sections["name"]]
+        return [self._text(int(self.header["names"]), int(place)) for place in self.sections["name"]]
 
     def table(self, number: int, kind: np.dtype) -> np.ndarray:
         """The records of a section."""
@@ -96,10 +97,10 @@ class ObjectFile:
     @cached_property
     def symbols(self) -> tuple[np.ndarray, list[str]]:
         """All symbols, and their names."""
-        for number in self.numbers(_SYMBOLS):
-            records, texts = self.table(number, _SYMBOL), int(self.sections[number]["link"])
+        for number in self.numbers(SYMBOLS):
+            records, texts = self.table(number, SYMBOL), int(self.sections[number]["link"])
             return records, [self._text(texts, int(place)) for place in records["name"]]
-        return np.empty(0, _SYMBOL), []
+        return np.empty(0, SYMBOL), []
 
     @cached_property
     def exchanged(self) -> list[int]:
@@ -111,8 +112,8 @@ class ObjectFile:
         """The sections that code needs while it runs, each with whether it is code."""
         for number, (section, name) in enumerate(zip(self.sections, self.names, strict=True)):
             flags = int(section["flags"])
-            if not flags & _ALLOCATE or name == _FRAMES or not section["size"]:
+            if not flags & ALLOCATE or name == _FRAMES or section["type"] == NOTES or not section["size"]:
                 continue
-            if section["type"] != _CONTENT or flags & _WRITE:
+            if section["type"] != CONTENT or flags & WRITE:
                 raise damaged(f"has a section {name}, which is not only read")
-            yield number, bool(flags & _EXECUTE)
+            yield number, bool(flags & EXECUTE)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stablehlo_py.backends.gpu.capability import MACHINE_CODE, PTX
+from stablehlo_py.backends.gpu.code_object import code_object
 from stablehlo_py.backends.gpu.machine_code import extensions, machine_code
 from stablehlo_py.backends.gpu.ptx import assemble, find_tool
 from stablehlo_py.backends.gpu.target import AMDGCN, SPIRV64, GpuTarget
-from stablehlo_py.backends.gpu.usage import Usage, of_code_object, of_ptxas
+from stablehlo_py.backends.gpu.usage import Usage, of_object, of_ptxas
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class DeviceCode:
 
 
 def device_code(ir: str, target: GpuTarget) -> DeviceCode:
-    """SPIR-V; for NVIDIA machine code where ptxas is installed, else PTX; for AMD an ELF file, not linked yet.
+    """SPIR-V; for NVIDIA machine code where ptxas is installed, else PTX; for AMD a code object.
 
     Raises:
         UnsupportedError, InternalError, ResourceError: as `machine_code` and `ptx.assemble`.
@@ -36,7 +37,7 @@ def device_code(ir: str, target: GpuTarget) -> DeviceCode:
     if target.architecture is SPIRV64:
         return DeviceCode(made, extensions(made))
     if target.architecture is AMDGCN:
-        return DeviceCode(made, (target.name,), of_code_object(made))
+        return DeviceCode(code_object(made), (target.name,), of_object(made))
     if find_tool("ptxas") is None:
         return DeviceCode(made, (target.name.replace(MACHINE_CODE, PTX),))
     binary, report = assemble(made, target.name)

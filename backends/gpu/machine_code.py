@@ -32,12 +32,13 @@ SPIRV_EXTENSIONS = (
     "SPV_KHR_expect_assume",
     "SPV_INTEL_subgroups",
 )
+CODE_OBJECT_VERSION = 5  # of AMD's: the one that all drivers from ROCm 6.0 on take; LLVM's own may be later
 ATTEMPTS = 4
 _LAST_WORDS = 1 << 12  # bytes of what a process says before LLVM ends it
 
 
 def machine_code(ir: str, target: GpuTarget) -> bytes:
-    """SPIR-V, the text of PTX, or an ELF file for AMD, which is not linked yet. Thread-safe.
+    """SPIR-V, the text of PTX, or an object file for AMD (`code_object`). Thread-safe.
 
     Raises:
         UnsupportedError: LLVM has no code for something in it; the message is LLVM's own.
@@ -140,6 +141,7 @@ def serve() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.set_option("", "--spirv-ext=" + ",".join(f"+{name}" for name in SPIRV_EXTENSIONS))
+    llvm.set_option("", f"--amdhsa-code-object-version={CODE_OBJECT_VERSION}")
     with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as written:
         while (request := _receive(requests)) is not None:
             said = "it gives two things one number"

@@ -4,9 +4,10 @@ code objects hold it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from stablehlo_py.backends.cpu.elf import NOTES, ObjectFile
 
 _KERNEL = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores")
@@ -44,14 +45,16 @@ def of_ptxas(report: str) -> dict[str, Usage]:
     return found
 
 
-_NOTE = 7  # a section's type (ELF, SHT_NOTE)
-_SECTIONS_AT, _SECTION_BYTES = 0x28, 64
-_AMD = b"AMDGPU\0\0"
+_NAME_AT, _AMD = 12, b"AMDGPU\0\0"  # in a note: behind the sizes of its name and of what it says, and a type
 
 
-def of_code_object(elf: bytes) -> dict[str, Usage]:
-    """By kernel, what the metadata of an ELF file for AMD say (LLVM, User Guide for AMDGPU Backend, Code Object V5)."""
-    kernels = [kernel for note in _notes(elf) for kernel in note.get("amdhsa.kernels", ())]
+def of_object(elf: bytes) -> dict[str, Usage]:
+    """By kernel, what the metadata of an object file for AMD say (LLVM, User Guide for AMDGPU Backend, Code Object
+    V5)."""
+    file = ObjectFile(elf)
+    notes = [bytes(file.data(number)) for number in file.numbers(NOTES)]
+    said = [_unpacked(note, _NAME_AT + len(_AMD))[0] for note in notes if note.startswith(_AMD, _NAME_AT)]
+    kernels = [kernel for note in said for kernel in note.get("amdhsa.kernels", ())]
     return {
         kernel[".name"]: Usage(
             kernel[".vgpr_count"],
@@ -62,18 +65,6 @@ def of_code_object(elf: bytes) -> dict[str, Usage]:
         )
         for kernel in kernels
     }
-
-
-def _notes(elf: bytes) -> Iterator[dict[str, Any]]:
-    def number(at: int, size: int) -> int:
-        return int.from_bytes(elf[at : at + size], "little")
-
-    table, count = number(_SECTIONS_AT, 8), number(0x3C, 2)
-    for section in range(table, table + count * _SECTION_BYTES, _SECTION_BYTES):
-        if number(section + 4, 4) == _NOTE:
-            at = number(section + 0x18, 8) + 12  # behind the sizes of the name and of what it says, and a type
-            if elf.startswith(_AMD, at):
-                yield _unpacked(elf, at + len(_AMD))[0]
 
 
 def _unpacked(data: bytes, at: int) -> tuple[Any, int]:

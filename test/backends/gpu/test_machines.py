@@ -19,7 +19,7 @@ from stablehlo_py.backends.gpu.compile import _kernels, _text
 from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.ptx import assemble, find_tool
 from stablehlo_py.backends.gpu.target import AMDGCN, NAMED, NVPTX64, OPENCL, GpuTarget
-from stablehlo_py.backends.gpu.usage import of_code_object, of_ptxas
+from stablehlo_py.backends.gpu.usage import of_object, of_ptxas
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.dialect.attributes import FUSION
 from stablehlo_py.dialect.ops.grid import TRANSFERS
@@ -146,7 +146,7 @@ def test_machine_code(name: str, target: GpuTarget) -> None:
     symbols, code = made(name, target)
     assert all(symbol.encode() in code for symbol in symbols)
     if target.architecture is AMDGCN:
-        usage = of_code_object(code)
+        usage = of_object(code)
         assert sorted(usage) == sorted(symbols)
         assert all(0 < each.registers <= 512 and 0 < each.scalars <= 128 for each in usage.values())
         assert all(each.shared <= target.shared_bytes for each in usage.values())
