@@ -140,5 +140,6 @@ _MI250X = Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5)
 _MI300X = Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615)
 GFX90A = _amd("gfx90a", 110 * 2048, _MI250X, (*_MFMA, "mfma.16x16x16.i8"))
 GFX942 = _amd("gfx942", 304 * 2048, _MI300X, (*_MFMA, "mfma.16x16x32.i8"))
-GFX1100 = _amd("gfx1100", 96 * 1024, Rates(bandwidth=0.96, f64=1.9, f32=61.4, f16=123, i8=123), (), 32)
+_RX_7900 = Rates(bandwidth=0.96, f64=1.9, f32=61.4, f16=123, i8=123)
+GFX1100 = _amd("gfx1100", 96 * 1024, _RX_7900, ("wmma.16x16x16.bf16", "wmma.16x16x16.f16", "wmma.16x16x16.i8"), 32)
 NAMED = {target.name: target for target in (SM_80, SM_90, SM_90A, SM_100, GFX90A, GFX942, GFX1100)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from stablehlo_py.codegen.values import Index, Value
 
 Places = tuple[tuple[int, int], ...]
-INNERS = 4  # values of the inner part of a thread's number
+INNERS = 4
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class MatrixUnit:
     sums[rows, columns] += a[rows, depth] * b[depth, columns].
 
     Every thread holds some registers of each. Its number in the subgroup has an outer part, which says the row of `a`,
-    the column of `b` and the row of the sums, and an inner one of INNERS values, which says the products and the
+    the column of `b` and the row of the sums, and an inner one of `inners` values, which says the products and the
     columns of the sums. A register of an operand has `pack` neighbours along the products.
 
     Attributes:
@@ -48,6 +48,7 @@ class MatrixUnit:
         outer_is_low: whether the outer part varies faster along the subgroup.
         a: (row, product) of each register of `a`, where both parts are 0; b: (column, product), likewise.
         sums: (row, column) of each sum, likewise; sum_pack: how many neighbouring columns a thread has.
+        repeats: whether threads that differ in the inner part hold the same elements of operands.
         moves: whether threads can load eight lines of 16 bytes together (`Function.load_matrices`).
         is_warpgroup: whether four subgroups together multiply what lies in shared memory (`SharedMatrix`), 4 * `rows`
             rows and as many columns as there are sums; then no thread holds operands.
@@ -69,6 +70,8 @@ class MatrixUnit:
     sums: Places
     sum_pack: int
     moves: bool
+    inners: int = INNERS
+    repeats: bool = False
     total: str = "f32"
     rounded_to: str = ""
     is_warpgroup: bool = False
@@ -177,6 +180,34 @@ def _mfma(operand: str, instruction: str, bits: int, pack: int, total: str = "f3
     )
 
 
+def _wmma(operand: str, instruction: str, bits: int, total: str = "f32") -> MatrixUnit:
+    """AMD RDNA3 ISA, 7.9: v_wmma_16x16x16, in subgroups of 32. Both halves of a subgroup hold all of the operands; the
+    columns of sums alternate between them. The operands are in the other order, too."""
+    pack = 32 // bits
+    registers = tuple((0, product) for product in range(0, 16, pack))
+    return MatrixUnit(
+        name=f"wmma.16x16x16.{operand}",
+        architecture="amdgcn",
+        instruction=instruction,
+        operand=operand,
+        bits=bits,
+        rows=16,
+        columns=16,
+        depth=16,
+        threads=32,
+        outer_is_low=True,
+        pack=pack,
+        a=registers,
+        b=registers,
+        sums=tuple((0, column) for column in range(0, 16, 2)),
+        sum_pack=1,
+        moves=False,
+        inners=2,
+        repeats=True,
+        total=total,
+    )
+
+
 MATRIX_UNITS = {
     unit.name: unit
     for unit in (
@@ -198,5 +229,8 @@ MATRIX_UNITS = {
         ),
         _mfma("i8", "llvm.amdgcn.mfma.i32.16x16x16i8", 8, 4, "i32"),
         _mfma("i8", "llvm.amdgcn.mfma.i32.16x16x32.i8", 8, 8, "i32"),
+        _wmma("bf16", "llvm.amdgcn.wmma.f32.16x16x16.bf16", 16),
+        _wmma("f16", "llvm.amdgcn.wmma.f32.16x16x16.f16", 16),
+        _wmma("i8", "llvm.amdgcn.wmma.i32.16x16x16.iu8", 8, "i32"),
     )
 }

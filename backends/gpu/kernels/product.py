@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
@@ -256,10 +256,16 @@ class Product(ABC):
         return Piece(self.e.base(operand.value), words, condition)
 
     def lies_in_pieces(self, operand: Operand) -> bool:
-        """Whether `piece` finds the operand's elements: asked of a kernel that is thrown away."""
+        """Whether `piece` finds the operand's elements."""
+        return self._in_pieces[operand is self.b]
+
+    @cached_property
+    def _in_pieces(self) -> tuple[bool, bool]:
+        """Of both operands: asked of a kernel that is thrown away."""
         f = self.begin(1, 1)
         number = f.block_size()
-        return self.piece(operand, number, number, number) is not None
+        a, b = (self.piece(operand, number, number, number) is not None for operand in (self.a, self.b))
+        return a, b
 
     @abstractmethod
     def place_of(self, batch: Index, row: Index, column: Affine) -> Delinearized:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stablehlo_py.backends.gpu.kernels import matrix_emulation
 from stablehlo_py.backends.gpu.kernels.tile import Tile
 from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, VectorType
-from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit, Places
+from stablehlo_py.codegen.matrix_units import MatrixUnit, Places
 
 
 class Subgroup:
@@ -20,7 +20,7 @@ class Subgroup:
     def __init__(self, f: Function, unit: MatrixUnit) -> None:
         self.f, self.unit = f, unit
         self.number, self.thread = f.idiv(f.thread_number(), unit.threads), f.irem(f.thread_number(), unit.threads)
-        low = unit.threads // INNERS if unit.outer_is_low else INNERS
+        low = unit.threads // unit.inners if unit.outer_is_low else unit.inners
         parts = f.irem(self.thread, low), f.idiv(self.thread, low)
         self.outer, self.inner = parts if unit.outer_is_low else parts[::-1]
 
@@ -103,7 +103,7 @@ class Subgroup:
         """One register, element by element where these are no neighbours."""
         f, unit = self.f, self.unit
         row = f.iadd(corner[0], f.iadd(self.outer, place[0]))
-        k = f.iadd(corner[1], f.iadd(f.imul(self.inner, unit.pack), place[1]))
+        k = f.iadd(corner[1], f.iadd(0 if unit.repeats else f.imul(self.inner, unit.pack), place[1]))
         size = unit.bits * unit.pack
         whole, part = ScalarType(f"i{size}", size), ScalarType(f"i{unit.bits}", unit.bits)
         if tile.operand.contracts_last or unit.pack == 1:

@@ -450,22 +450,34 @@ class AmdgpuEmitter(GpuEmitter):
     def matrix_multiply(
         self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
     ) -> list[str]:
-        taken: dict[str, Type] = {
-            "f16": VectorType(unit.pack, F16),
-            "bf16": VectorType(unit.pack, I16),
-            "f32": F32,
-            "f64": F64,
-        }
-        held = taken.get(unit.operand, a[0].type)
-        together = VectorType(len(sums), sums[0].type.element)
-        (left,), (right,) = ([Value(self.bitcast(each, held), held) for each in side] for side in (a, b))
-        total = Value(self.poison(together), together)
-        places = [Value(self.constant(number, I64), I64) for number in range(len(sums))]
-        for place, each in zip(places, sums, strict=True):
-            total = Value(self.insert(total, each, place), together)
-        zero = Value(self.constant(0, I32), I32)
-        whole = self.target_intrinsic(unit.instruction, [right, left, total, zero, zero, zero], together)
-        return [self.extract(Value(whole, together), place) for place in places]
+        left, right = (self._operand(unit, self._joined(side)) for side in (a, b))
+        total = self._joined(sums)
+        zero, yes, no = (Value(self.constant(*each), each[1]) for each in ((0, I32), (1, I1), (0, I1)))
+        if not unit.repeats:
+            operands = [right, left, total, zero, zero, zero]
+        elif total.type.element.is_float:
+            operands = [right, left, total]
+        else:  # whether operands are signed, and whether sums are kept in range
+            operands = [yes, right, yes, left, total, no]
+        whole = Value(self.target_intrinsic(unit.instruction, operands, total.type), total.type)
+        return [self.extract(whole, Value(self.constant(number, I64), I64)) for number in range(len(sums))]
+
+    def _joined(self, values: Sequence[Value]) -> Value:
+        """A vector of scalars; of one, the scalar."""
+        if len(values) == 1:
+            return values[0]
+        of = VectorType(len(values), values[0].type.element)
+        whole = Value(self.poison(of), of)
+        for number, each in enumerate(values):
+            whole = Value(self.insert(whole, each, Value(self.constant(number, I64), I64)), of)
+        return whole
+
+    def _operand(self, unit: MatrixUnit, registers: Value) -> Value:
+        """Registers in the type that the instruction takes."""
+        count = unit.pack * registers.type.lanes
+        taken: dict[str, Type] = {"f16": VectorType(count, F16), "bf16": VectorType(count, I16), "f32": F32, "f64": F64}
+        held = taken.get(unit.operand, registers.type)
+        return Value(self.bitcast(registers, held), held)
 
     def _widened(self, name: str) -> str:
         return self.cast("zext", Value(self.target_intrinsic(name, [], I32), I32), I64)

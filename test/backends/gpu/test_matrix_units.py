@@ -16,7 +16,7 @@ import stablehlo_py as shlo
 from stablehlo_py.backends.gpu.backend import OpenClBackend
 from stablehlo_py.backends.gpu.compile import _kernels, _text
 from stablehlo_py.backends.gpu.kernels import dot as dot_module
-from stablehlo_py.backends.gpu.target import GFX90A, GFX942, OPENCL, SM_90, SM_90A, GpuTarget
+from stablehlo_py.backends.gpu.target import GFX90A, GFX942, GFX1100, OPENCL, SM_90, SM_90A, GpuTarget
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
 from stablehlo_py.compiler import run_stages
 
@@ -273,6 +273,9 @@ def kernels(target: GpuTarget, sizes: tuple[int, int, int], dtype: str, result: 
     (GFX942, "float64", "llvm.amdgcn.mfma.f64.16x16x4f64"),
     (GFX942, "int8", "llvm.amdgcn.mfma.i32.16x16x32.i8"),
     (GFX90A, "int8", "llvm.amdgcn.mfma.i32.16x16x16i8"),
+    (GFX1100, "bfloat16", "llvm.amdgcn.wmma.f32.16x16x16.bf16"),
+    (GFX1100, "float16", "llvm.amdgcn.wmma.f32.16x16x16.f16"),
+    (GFX1100, "int8", "llvm.amdgcn.wmma.i32.16x16x16.iu8"),
     (SM_90, "float64", "llvm.nvvm.mma.m8n8k4.row.col.f64"),
     (SM_90, "int8", "llvm.nvvm.mma.m16n8k32.row.col.s8"),
     (replace(SM_90, tf32=True), "float32", "llvm.nvvm.mma.m16n8k8.row.col.tf32"),
