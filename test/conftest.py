@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from stablehlo_py.backends.gpu.opencl.device import Device
+    from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 
 # A shell without job control starts background commands with SIGINT ignored, and children inherit that: tests of Ctrl-C
 # need what a terminal gives.
@@ -25,13 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def real_device(request: pytest.FixtureRequest) -> Device:
+def real_device(request: pytest.FixtureRequest) -> OpenClDevice:
     """A device that is there: OpenCL's first."""
-    from stablehlo_py.backends.gpu.opencl.device import Device
+    from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
     from stablehlo_py.errors import ResourceError
 
     try:
-        return Device()
+        return OpenClDevice()
     except ResourceError as error:
         if request.config.getoption("gpu"):
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stablehlo_py.backends.base import Backend, Code
 from stablehlo_py.errors import OptionError, ResourceError, shown
@@ -12,7 +12,8 @@ from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
     from stablehlo_py.backends.cpu.target import CpuTarget
-    from stablehlo_py.backends.gpu.opencl.memory import OpenClMemory
+    from stablehlo_py.backends.gpu.driver.device import Opened
+    from stablehlo_py.backends.gpu.driver.memory import GpuMemory
     from stablehlo_py.backends.gpu.target import GpuTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
@@ -94,12 +95,24 @@ class GpuBackend(Backend):
 
         return compile_module(module, self.name, self.target(options), self.host(options), options)
 
-    def load(self, program: CompiledProgram) -> Code:
-        """The program, on a device. Raises ResourceError: there is no driver."""
+    def opened(self) -> Opened[Any]:
+        """The devices of its driver. Raises ResourceError: there is no driver."""
         raise ResourceError(
             f"programs of the backend '{self.name}' cannot run here: there is no driver for its devices yet",
             remedy="compile for target='opencl' or 'cpu', or save the program for later",
         )
+
+    @deferred()
+    def memory(self) -> GpuMemory:
+        """That of the first device. Raises ResourceError, UnsupportedError."""
+        return self.opened().get().memory
+
+    @deferred()
+    def load(self, program: CompiledProgram) -> Code:
+        """The program, on the first device. Raises ResourceError, LoadError."""
+        from stablehlo_py.backends.gpu.code import GpuCode
+
+        return GpuCode(program, self.opened().get())
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """What can be derived from the kernels, where they are kept."""
@@ -137,20 +150,11 @@ class OpenClBackend(GpuBackend):
     listing = "spirv"
     stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "spirv": "spvasm"}
 
-    @deferred()
-    def memory(self) -> OpenClMemory:
-        """That of the first device. Raises ResourceError, UnsupportedError."""
-        from stablehlo_py.backends.gpu.opencl.device import device
+    def opened(self) -> Opened[Any]:
+        """Devices of OpenCL."""
+        from stablehlo_py.backends.gpu.opencl.device import DEVICES
 
-        return device().memory
-
-    @deferred()
-    def load(self, program: CompiledProgram) -> Code:
-        """The program, on the first device. Raises ResourceError, LoadError."""
-        from stablehlo_py.backends.gpu.code import GpuCode
-        from stablehlo_py.backends.gpu.opencl.device import device
-
-        return GpuCode(program, device())
+        return DEVICES
 
 
 class CudaBackend(GpuBackend):
@@ -163,21 +167,18 @@ class CudaBackend(GpuBackend):
     def present(self) -> str | None:
         """That of the first device."""
         from stablehlo_py.backends.gpu.capability import best_gpu
-        from stablehlo_py.backends.gpu.cuda.device import devices
 
         try:
-            found = devices()
+            found = self.opened().descriptions()
         except ResourceError:
             return None
         return best_gpu(found[0].capability) if found else None
 
-    @deferred()
-    def load(self, program: CompiledProgram) -> Code:
-        """The program, on the first device. Raises ResourceError, LoadError."""
-        from stablehlo_py.backends.gpu.code import GpuCode
-        from stablehlo_py.backends.gpu.cuda.device import device
+    def opened(self) -> Opened[Any]:
+        """Devices of CUDA."""
+        from stablehlo_py.backends.gpu.cuda.device import DEVICES
 
-        return GpuCode(program, device())
+        return DEVICES
 
     def describe(self, options: Options) -> str:
         """With the version of the assembler: without one, a program holds PTX."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.cpu import helpers, host
@@ -31,7 +32,7 @@ class GpuCode(Code):
         ResourceError: there is no memory for a call.
     """
 
-    def __init__(self, program: CompiledProgram, device: Device) -> None:
+    def __init__(self, program: CompiledProgram, device: Device[Any, Any]) -> None:
         require_host(program, device.require(program.features))
         require_signature(program, devices=1)
         self._device = device

@@ -17,7 +17,7 @@ from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.gpu.backend import OpenClBackend
 from stablehlo_py.backends.gpu.code import GpuCode
 from stablehlo_py.backends.gpu.compile import compile_module
-from stablehlo_py.backends.gpu.opencl.device import Built, Device, device
+from stablehlo_py.backends.gpu.opencl.device import Built, OpenClDevice
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.emitters.gpu import GpuEmitter
 from stablehlo_py.codegen.emitters.race_check import MOST_SITES, READER, RaceCheckEmitter, RaceChecks
@@ -105,16 +105,16 @@ class RaceCheckBackend(OpenClBackend):
 
     def load(self, program: CompiledProgram) -> Code:
         """The program, on the first device. Raises ResourceError, LoadError."""
-        return RaceCheckCode(program, device())
+        return RaceCheckCode(program, self.opened().get())
 
 
 class RaceCheckCode(GpuCode):
     """A program that finds its own races, on a device of OpenCL."""
 
-    _device: Device
+    _device: OpenClDevice
     _built: Built | None
 
-    def __init__(self, program: CompiledProgram, on: Device) -> None:
+    def __init__(self, program: CompiledProgram, on: OpenClDevice) -> None:
         super().__init__(program, on)
         self._checks = checks_of(program)
 
@@ -140,7 +140,7 @@ def checks_of(program: CompiledProgram) -> RaceChecks:
     return RaceChecks(**json.loads(text))
 
 
-def races(on: Device, built: Built, sites: Mapping[str, Sequence[str]]) -> list[Race]:
+def races(on: OpenClDevice, built: Built, sites: Mapping[str, Sequence[str]]) -> list[Race]:
     """The races since this was asked the last time, in kernels whose places are `sites`."""
     found = []
     counts = np.zeros((MOST_SITES, MOST_SITES), np.int32)

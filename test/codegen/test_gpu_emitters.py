@@ -10,7 +10,7 @@ import pytest
 
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
-from stablehlo_py.backends.gpu.opencl.device import Device
+from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
 from stablehlo_py.codegen.builder import F16, F32, F64, I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitters.gpu import GpuEmitter, SpirvEmitter
@@ -76,14 +76,14 @@ every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: tar
 
 
 @pytest.fixture(scope="module")
-def device() -> Device:
+def device() -> OpenClDevice:
     try:
-        return Device()
+        return OpenClDevice()
     except ResourceError as error:
         pytest.skip(error.reason)
 
 
-def run(device: Device, made: bytes, x: np.ndarray, y: np.ndarray, blocks: int = 1) -> np.ndarray:
+def run(device: OpenClDevice, made: bytes, x: np.ndarray, y: np.ndarray, blocks: int = 1) -> np.ndarray:
     """What a kernel of (x, y) makes of y."""
     kernel = (built := device.build(made)).kernel("kernel")
     arrays = [x, y.copy()]

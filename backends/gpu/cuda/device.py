@@ -20,7 +20,7 @@ from stablehlo_py.backends.gpu.cuda.library import (
 )
 from stablehlo_py.backends.gpu.cuda.memory import CudaMemory
 from stablehlo_py.backends.gpu.cuda.stream import CudaStream
-from stablehlo_py.backends.gpu.driver.device import Opened, no_device
+from stablehlo_py.backends.gpu.driver.device import Device, Opened
 from stablehlo_py.errors import LoadError
 
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
@@ -28,36 +28,22 @@ _LOG_BYTES = 16 << 10
 _SHARED_BYTES, _DYNAMIC_SHARED_BYTES = 1, 8  # CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, _MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
-def devices(cuda: CudaLibrary | None = None) -> list[DeviceDescription]:
-    """All devices, in the driver's order (which CUDA_VISIBLE_DEVICES sets). Their places are their numbers.
+class CudaDevice(Device[CudaLibrary, DeviceDescription]):
+    """A device of CUDA, in the driver's order, which CUDA_VISIBLE_DEVICES sets. Its context lives as long as what was
+    made of it."""
 
-    Raises:
-        ResourceError: there is no library, or it has no device.
-    """
-    cuda = cuda or library()
-    return [describe(cuda, number) for number in range(cuda.number("cuDeviceGetCount"))]
+    kind = "cuda"
+    queue: CudaStream
+    memory: CudaMemory
+    library = staticmethod(library)
 
+    @staticmethod
+    def descriptions(library: CudaLibrary) -> list[DeviceDescription]:
+        """As `Device.descriptions`."""
+        return [describe(library, number) for number in range(library.number("cuDeviceGetCount"))]
 
-class Device:
-    """A device of a library (None: of this process), ready for work. Its context lives as long as what was made of it.
-
-    Attributes:
-        description: what it is like.
-        queue: what it is asked for; memory: where arrays are.
-
-    Raises:
-        ResourceError: there is no such device, or it cannot be had.
-        UnsupportedError: programs cannot run on it.
-    """
-
-    def __init__(self, number: int = 0, cuda: CudaLibrary | None = None) -> None:
-        cuda = cuda or library()
-        found = devices(cuda)
-        if not 0 <= number < len(found):
-            raise no_device(number, "cuda", [each.name for each in found], cuda)
-        self.description = found[number]
-        self.description.require()
-        self.queue = CudaStream(cuda, self.description.handle, f"cuda:{number}")
+    def _open(self, library: CudaLibrary) -> None:
+        self.queue = CudaStream(library, self.description.handle, self.name)
         self.memory = CudaMemory(self.queue, self.description)
 
     def require(self, features: Sequence[str]) -> list[str]:
@@ -126,16 +112,4 @@ class Built:
         return place.value or 0
 
 
-_devices: Opened[Device] = Opened()
-
-
-def device(number: int = 0) -> Device:
-    """A device of this process: the same for all, a new one after it was lost.
-
-    Raises:
-        ResourceError: there is no such device, it cannot be had, or this process was forked from one that used it.
-        UnsupportedError: programs cannot run on it.
-    """
-    cuda = library()
-    cuda.require()
-    return _devices.get(number, lambda: Device(number, cuda))
+DEVICES = Opened(CudaDevice)

@@ -1,15 +1,20 @@
-"""Devices of this process, by number."""
+"""Devices of this process, by number.
+
+A driver is: its library with the names of its statuses (a `Library`), what native code calls (`Calls`), a queue
+(`Queue`), a memory (`GpuMemory`), what a device is like (a `Description`), and a `Device` that has all of these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from stablehlo_py import forks
 from stablehlo_py.backends.gpu.driver.library import Library
 from stablehlo_py.backends.gpu.driver.memory import GpuMemory
 from stablehlo_py.backends.gpu.driver.queue import Queue
-from stablehlo_py.errors import ResourceError, elided
+from stablehlo_py.errors import ArgumentError, ResourceError, elided
 
 
 class Built(Protocol):
@@ -19,54 +24,113 @@ class Built(Protocol):
         """The handle of a kernel. Raises LoadError: there is none of this name."""
 
 
-class Device(Protocol):
-    """A device, ready for work."""
+class Description(Protocol):
+    """What a device is like, as its driver says."""
 
     @property
-    def queue(self) -> Queue:
-        """What it is asked for."""
+    def name(self) -> str:
+        """As the driver calls it."""
 
-    @property
-    def memory(self) -> GpuMemory:
-        """Where arrays are."""
+    def require(self) -> None:
+        """Refuse a device on which programs cannot run. Raises UnsupportedError: it names all that the device lacks."""
 
+
+L = TypeVar("L", bound=Library)
+T = TypeVar("T", bound=Description)
+
+
+class Device(ABC, Generic[L, T]):
+    """A device of a library (None: of this process), ready for work. What was made of it may outlive it.
+
+    Attributes:
+        kind: what its names begin with, e.g. "cuda"; name: e.g. "cuda:0".
+        description: what it is like.
+        queue: what it is asked for; memory: where arrays are.
+
+    Raises:
+        ArgumentError: there is no device of this number.
+        ResourceError: there is none at all, or it cannot be had.
+        UnsupportedError: programs cannot run on it.
+    """
+
+    kind: ClassVar[str]
+    queue: Queue
+    memory: GpuMemory
+
+    def __init__(self, number: int = 0, library: L | None = None) -> None:
+        library = library or self.library()
+        found = self.descriptions(library)
+        if not 0 <= number < len(found):
+            raise _no_device(number, self.kind, [each.name for each in found], library)
+        self.name = f"{self.kind}:{number}"
+        self.description = found[number]
+        self.description.require()
+        self._open(library)
+
+    @staticmethod
+    @abstractmethod
+    def library() -> Any:
+        """That of this process, an `L`. Raises ResourceError: there is none."""
+
+    @staticmethod
+    @abstractmethod
+    def descriptions(library: Any) -> Sequence[Any]:
+        """All devices of a library, as a `T` each: their places are their numbers. Raises ResourceError."""
+
+    @abstractmethod
+    def _open(self, library: L) -> None:
+        """Make `queue` and `memory`, by the name and the description."""
+
+    @abstractmethod
     def require(self, features: Sequence[str]) -> list[str]:
         """Those of a program's features that are not this device's, but the processor's. Raises LoadError: the device
         lacks one of its own."""
 
+    @abstractmethod
     def build(self, binary: bytes) -> Built:
         """The kernels of a program. Raises LoadError: the device does not take it; ResourceError."""
 
 
-D = TypeVar("D", bound=Device)
+D = TypeVar("D", bound=Device[Any, Any])
 
 
 class Opened(Generic[D]):
-    """The devices that this process uses."""
+    """The devices of one kind that this process uses: one for all who ask for a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: type[D]) -> None:
+        self._device = device
         self._devices: dict[int, D] = {}
         self._lock = forks.Lock()
 
-    def get(self, number: int, open_: Callable[[], D]) -> D:
-        """The device of a number: the same for all, a new one after it was lost."""
+    def get(self, number: int = 0) -> D:
+        """The device of a number, a new one after it was lost.
+
+        Raises:
+            ResourceError: this process was forked from one that uses the driver; else as `Device`.
+        """
+        library = self._device.library()
+        library.require()
         with self._lock:
             made = self._devices.get(number)
             if made is None or made.queue.is_lost:
                 if made is not None:
                     made.queue.abandon()
-                made = self._devices[number] = open_()
+                made = self._devices[number] = self._device(number, library)
             return made
+
+    def descriptions(self) -> Sequence[Any]:
+        """What all devices that there are are like, in the order of their numbers. Raises ResourceError."""
+        return self._device.descriptions(self._device.library())
 
     def clear(self) -> None:
         """Forget them all."""
         self._devices.clear()
 
 
-def no_device(number: int, kind: str, names: Sequence[str], library: Library) -> ResourceError:
+def _no_device(number: int, kind: str, names: Sequence[str], library: Library) -> ArgumentError | ResourceError:
     """The error of a number that no device has; `names` are those of the devices that there are."""
     listed = [f"{kind}:{place} {name}" for place, name in enumerate(names)]
-    return ResourceError(
-        f"there is no device {kind}:{number}: {library.path} finds {elided(listed) or 'none'}",
-        remedy="choose one of them" if listed else "install the driver of a device",
-    )
+    reason = f"there is no device {kind}:{number}: {library.path} finds {elided(listed) or 'none'}"
+    if not listed:
+        return ResourceError(reason, remedy="install the driver of a device")
+    return ArgumentError(reason, remedy="choose one of them by its number")

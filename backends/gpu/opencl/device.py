@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Sequence
 
-from stablehlo_py.backends.gpu.driver.device import Opened, no_device
+from stablehlo_py.backends.gpu.driver.device import Device, Opened
 from stablehlo_py.backends.gpu.opencl.description import DeviceDescription, describe
 from stablehlo_py.backends.gpu.opencl.library import (
     BUILD_PROGRAM_FAILURE,
@@ -28,37 +28,22 @@ _FAULT = re.compile("error|exception|fail|undefined|unresolved|not found", re.IG
 _KINDS = ("gpu", "accelerator", "cpu")  # the order of devices
 
 
-def devices(opencl: OpenClLibrary | None = None) -> list[DeviceDescription]:
-    """All devices of a library (None: of this process), GPUs first. Their places are their numbers.
+class OpenClDevice(Device[OpenClLibrary, DeviceDescription]):
+    """A device of OpenCL, of all platforms, GPUs first. Its context lives as long as what was made of it."""
 
-    Raises:
-        ResourceError: there is no library, or no platform.
-    """
-    opencl = opencl or library()
-    found = [describe(opencl, handle) for platform in opencl.platforms() for handle in opencl.devices(platform)]
-    return sorted(found, key=lambda each: _KINDS.index(each.kind))
+    kind = "opencl"
+    queue: OpenClQueue
+    memory: OpenClMemory
+    library = staticmethod(library)
 
+    @staticmethod
+    def descriptions(library: OpenClLibrary) -> list[DeviceDescription]:
+        """As `Device.descriptions`. Raises ResourceError: there is no platform."""
+        found = [describe(library, handle) for platform in library.platforms() for handle in library.devices(platform)]
+        return sorted(found, key=lambda each: _KINDS.index(each.kind))
 
-class Device:
-    """A device of a library (None: of this process), ready for work. Its context lives as long as what was made of it.
-
-    Attributes:
-        description: what it is like.
-        queue: what it is asked for; memory: where arrays are.
-
-    Raises:
-        ResourceError: there is no such device, or it cannot be had.
-        UnsupportedError: programs cannot run on it.
-    """
-
-    def __init__(self, number: int = 0, opencl: OpenClLibrary | None = None) -> None:
-        opencl = opencl or library()
-        found = devices(opencl)
-        if not 0 <= number < len(found):
-            raise no_device(number, "opencl", [each.name for each in found], opencl)
-        self.description = found[number]
-        self.description.require()
-        self.queue = OpenClQueue(opencl, self.description.handle, f"opencl:{number}")
+    def _open(self, library: OpenClLibrary) -> None:
+        self.queue = OpenClQueue(library, self.description.handle, self.name)
         self.memory = OpenClMemory(self.queue, self.description)
 
     def require(self, features: Sequence[str]) -> list[str]:
@@ -127,16 +112,4 @@ class Built:
             return self._kernels[name]
 
 
-_devices: Opened[Device] = Opened()
-
-
-def device(number: int = 0) -> Device:
-    """A device of this process: the same for all, a new one after it was lost.
-
-    Raises:
-        ResourceError: there is no such device, it cannot be had, or this process was forked from one that used it.
-        UnsupportedError: programs cannot run on it.
-    """
-    opencl = library()
-    opencl.require()
-    return _devices.get(number, lambda: Device(number, opencl))
+DEVICES = Opened(OpenClDevice)

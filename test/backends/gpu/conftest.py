@@ -16,13 +16,13 @@ import pytest
 
 from stablehlo_py.backends.gpu.cuda import device as cuda_device_module
 from stablehlo_py.backends.gpu.cuda import library as cuda_library_module
-from stablehlo_py.backends.gpu.cuda.device import Device as CudaDevice
+from stablehlo_py.backends.gpu.cuda.device import CudaDevice
 from stablehlo_py.backends.gpu.cuda.library import CudaLibrary
 from stablehlo_py.backends.gpu.driver.device import Opened
 from stablehlo_py.backends.gpu.driver.library import Library
 from stablehlo_py.backends.gpu.opencl import device as device_module
 from stablehlo_py.backends.gpu.opencl import library as library_module
-from stablehlo_py.backends.gpu.opencl.device import Device
+from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
 
 GCC = shutil.which("gcc") or shutil.which("cc")
@@ -99,7 +99,7 @@ def _built(folder: str, to: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def built_driver(tmp_path_factory: pytest.TempPathFactory) -> FakeDriver:
-    return FakeDriver(_built("opencl", tmp_path_factory.mktemp("opencl")), OpenClLibrary, Device)
+    return FakeDriver(_built("opencl", tmp_path_factory.mktemp("opencl")), OpenClLibrary, OpenClDevice)
 
 
 @pytest.fixture
@@ -113,10 +113,10 @@ def driver(built_driver: FakeDriver) -> Iterator[FakeDriver]:
 @pytest.fixture
 def fake_device(driver: FakeDriver, no_library: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """The fake driver, which is that of this process."""
-    no_library.setattr(device_module, "_devices", Opened())
+    no_library.setattr(device_module, "DEVICES", Opened(OpenClDevice))
     no_library.setenv(library_module.VARIABLE, driver.path)
     yield driver
-    device_module._devices.clear()
+    device_module.DEVICES.clear()
 
 
 @pytest.fixture(scope="session")
@@ -137,10 +137,10 @@ def cuda(built_cuda: FakeCuda) -> Iterator[FakeCuda]:
 @pytest.fixture
 def cuda_device(cuda: FakeCuda, no_cuda_library: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     """The fake driver of CUDA, which is that of this process."""
-    no_cuda_library.setattr(cuda_device_module, "_devices", Opened())
+    no_cuda_library.setattr(cuda_device_module, "DEVICES", Opened(CudaDevice))
     no_cuda_library.setenv(cuda_library_module.VARIABLE, cuda.path)
     yield cuda
-    cuda_device_module._devices.clear()
+    cuda_device_module.DEVICES.clear()
 
 
 @pytest.fixture

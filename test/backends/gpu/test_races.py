@@ -23,7 +23,7 @@ import stablehlo_py as shlo
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.gpu import kernels
 from stablehlo_py.backends.gpu.machine_code import machine_code
-from stablehlo_py.backends.gpu.opencl.device import Device
+from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.races import CheckedTarget, RaceCheckBackend, RaceError, races
 from stablehlo_py.backends.gpu.target import OPENCL, GpuTarget
 from stablehlo_py.codegen.builder import F32, I8, I32, I64, PTR, Function, Value, vector
@@ -215,7 +215,7 @@ READ_WRITE = "0 read, 0 write"
 Body = Callable[[Function], None]
 
 
-def found_in(device: Device, body: Body, blocks: int = 2) -> set[str]:
+def found_in(device: OpenClDevice, body: Body, blocks: int = 2) -> set[str]:
     """The races of a kernel of (x, y): what two threads do, in any order, as "0 read, 0 write" of shared array 0."""
     target = CheckedTarget.of(OPENCL, RaceChecks())
     f = Function("kernel", [("x", PTR), ("y", PTR)], target.emitter(THREADS))
@@ -257,21 +257,21 @@ def mirrored(f: Function, *, first: bool = True, second: bool = True, distance: 
     f.store(value, f.y, element(f))
 
 
-def test_what_is_right_has_no_race(real_device: Device) -> None:
+def test_what_is_right_has_no_race(real_device: OpenClDevice) -> None:
     assert found_in(real_device, mirrored) == set()
 
 
-def test_missing_barriers_are_found(real_device: Device) -> None:
+def test_missing_barriers_are_found(real_device: OpenClDevice) -> None:
     assert found_in(real_device, lambda f: mirrored(f, first=False)) == {READ_WRITE}
     assert found_in(real_device, lambda f: mirrored(f, second=False)) == {READ_WRITE}
 
 
-def test_threads_of_a_subgroup_need_a_barrier(real_device: Device) -> None:
+def test_threads_of_a_subgroup_need_a_barrier(real_device: OpenClDevice) -> None:
     assert found_in(real_device, lambda f: mirrored(f, first=False, distance=1))
 
 
 @pytest.mark.parametrize("are_equal", [True, False])
-def test_two_writers_are_found(real_device: Device, are_equal: bool) -> None:
+def test_two_writers_are_found(real_device: OpenClDevice, are_equal: bool) -> None:
     def body(f: Function) -> None:
         place = f.shared_memory(1, I64)
         f.store(f.const(7) if are_equal else f.thread_number(), place)
@@ -281,7 +281,7 @@ def test_two_writers_are_found(real_device: Device, are_equal: bool) -> None:
     assert found_in(real_device, body) == {"0 write, 0 write"}
 
 
-def test_a_value_that_one_thread_writes_and_all_read(real_device: Device) -> None:
+def test_a_value_that_one_thread_writes_and_all_read(real_device: OpenClDevice) -> None:
     def body(f: Function, barrier: bool) -> None:
         other, place = f.shared_memory(3, I8), f.shared_memory(1, I64)
         f.if_(f.cmp("eq", f.thread_number(), f.const(0)), lambda: f.store(f.const(7), place))
@@ -294,7 +294,7 @@ def test_a_value_that_one_thread_writes_and_all_read(real_device: Device) -> Non
     assert found_in(real_device, lambda f: body(f, False)) == {"1 read, 1 write"}
 
 
-def test_neighbours_in_one_word_are_no_race_and_vectors_over_them_are(real_device: Device) -> None:
+def test_neighbours_in_one_word_are_no_race_and_vectors_over_them_are(real_device: OpenClDevice) -> None:
     def body(f: Function, wide: bool) -> None:
         place, thread = f.shared_memory(THREADS, I8), f.thread_number()
         f.store(f.cast("trunc", thread, I8), place, thread)
@@ -305,7 +305,7 @@ def test_neighbours_in_one_word_are_no_race_and_vectors_over_them_are(real_devic
     assert found_in(real_device, lambda f: body(f, True)) == {READ_WRITE}
 
 
-def test_elements_of_several_types(real_device: Device) -> None:
+def test_elements_of_several_types(real_device: OpenClDevice) -> None:
     """Halves of an element are of that element, by whatever pointer."""
 
     def body(f: Function, half: int) -> None:
@@ -319,7 +319,7 @@ def test_elements_of_several_types(real_device: Device) -> None:
     assert found_in(real_device, lambda f: body(f, 1)) == set()
 
 
-def test_atomic_updates_race_with_others_only(real_device: Device) -> None:
+def test_atomic_updates_race_with_others_only(real_device: OpenClDevice) -> None:
     def body(f: Function, barriers: int) -> None:
         place, thread = f.shared_memory(1, I32), f.thread_number()
         f.if_(f.cmp("eq", thread, f.const(0)), lambda: f.store(f.const(0, I32), place))
@@ -335,7 +335,7 @@ def test_atomic_updates_race_with_others_only(real_device: Device) -> None:
     assert "0 update, 0 write" in found_in(real_device, lambda f: body(f, 0))
 
 
-def test_more_barriers_than_a_token_counts(real_device: Device) -> None:
+def test_more_barriers_than_a_token_counts(real_device: OpenClDevice) -> None:
     def body(f: Function, barrier: bool) -> None:
         place, thread = f.shared_memory(THREADS, I64), f.thread_number()
         last = f.const(THREADS - 1)

@@ -4,11 +4,17 @@
  * thread; one that is called `sum`, ... to 32-bit floats: third = first + second.
  *
  * Compiled with `-include cuda.h`, where that is, the compiler compares all functions with it. */
-#include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#define KINDS_OF_OBJECTS \
+  X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks")
+#define SETTINGS \
+  X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("pools", 1) X("unified", 1) X("held", 0) \
+  X("unavailable", 0) X("bytes", 1 << 28)
+#define OBJECT \
+  int status;         /* of an event */ \
+  const void *stream; /* that an event was recorded in */ \
+  char *text;         /* of a module; the name of a kernel */ \
+  struct object *kernels;
+#include "../fake.h"
 
 #ifndef CUDA_VERSION
 typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
@@ -31,23 +37,8 @@ typedef struct {
 } CUmemPoolProps;
 #endif
 
-#define EXPORT __attribute__((visibility("default")))
 enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, NO_CONTEXT = 201, BAD_IMAGE = 200, BAD_PTX = 218, BAD_HANDLE = 400 };
 enum { UNKNOWN_NAME = 500, RUNNING = 600 };
-
-typedef enum { STREAM, EVENT, MODULE, POOL, BLOCK, KINDS } kind;
-static const char *const kinds[] = {"streams", "events", "modules", "pools", "blocks"};
-
-/* Objects, and what blocks hold, stay for ever: so a use after the end is seen, and harms nothing. */
-typedef struct object {
-  kind kind;
-  int is_live, status; /* status: of an event */
-  const void *stream;  /* that an event was recorded in */
-  char *text;          /* of a module; the name of a kernel */
-  unsigned char *data; /* of a block */
-  size_t size;
-  struct object *before, *kernels;
-} object;
 
 typedef struct command {
   enum { COPY, FREE, RUN, MARK } kind;
@@ -58,61 +49,19 @@ typedef struct command {
   struct command *next;
 } command;
 
-typedef struct { const char *name; int64_t value, usual; } setting;
-static setting settings[] = {{"devices", 1, 1},     {"version", 12040, 12040}, {"major", 9, 9},
-                             {"minor", 0, 0},       {"pools", 1, 1},           {"unified", 1, 1},
-                             {"held", 0, 0},        {"unavailable", 0, 0},     {"bytes", 1 << 28, 1 << 28}};
-static struct { char name[64]; int nth, status; } faults[16];
-static struct { char name[64]; int64_t count; } calls[64];
 static struct { char name[64]; int64_t numbers[6]; } launches[256];
-static int64_t live[KINDS], misuses, launched, waits[2];
-static object *objects;
+static int64_t launched, waits[2];
 static command *first;
 static int retained, corrupt, is_begun;
 static int contexts[4]; /* addresses */
 static __thread void *stack[16];
 static __thread int depth;
-static pthread_mutex_t mutex;
-__attribute__((constructor)) static void make_mutex(void) {
-  pthread_mutexattr_t recursive;
-  pthread_mutexattr_init(&recursive);
-  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-  pthread_mutex_init(&mutex, &recursive);
-}
-
-/* What a test says and asks. */
-
-EXPORT int64_t *fake_setting(const char *name) {
-  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-    if (!strcmp(settings[i].name, name)) return &settings[i].value;
-  return 0;
-}
-
-/* The nth call of a function from now on ends with a status; that of "execute", the nth command. */
-EXPORT void fake_fail(const char *name, int nth, int status) {
-  int i = 0;
-  while (faults[i].nth) i++;
-  strcpy(faults[i].name, name);
-  faults[i].nth = nth;
-  faults[i].status = status;
-}
-
-EXPORT void fake_forgive(void) { memset(faults, 0, sizeof faults); }
 
 EXPORT int64_t fake_live(const char *name) {
-  if (!strcmp(name, "contexts")) return retained;
-  for (int i = 0; i < KINDS; i++)
-    if (!strcmp(kinds[i], name)) return live[i];
-  return -1;
+  return strcmp(name, "contexts") ? living(name) : retained;
 }
 
 EXPORT int64_t fake_misuses(void) { return misuses + depth; }
-
-EXPORT int64_t fake_calls(const char *name) {
-  for (int i = 0; calls[i].name[0]; i++)
-    if (!strcmp(calls[i].name, name)) return calls[i].count;
-  return 0;
-}
 
 /* The nth launch, from 0: blocks, threads, bytes of shared memory, stream, bytes of parameters. */
 EXPORT const char *fake_launch(int64_t nth, int64_t *numbers) {
@@ -125,27 +74,10 @@ EXPORT const char *fake_launch(int64_t nth, int64_t *numbers) {
 EXPORT int64_t *fake_waits(void) { return waits; }
 
 EXPORT void fake_reset(void) {
-  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) settings[i].value = settings[i].usual;
-  memset(faults, 0, sizeof faults);
-  memset(calls, 0, sizeof calls);
-  memset(live, 0, sizeof live);
+  forget();
   memset(waits, 0, sizeof waits);
-  objects = 0;
   first = 0;
-  misuses = launched = retained = corrupt = is_begun = depth = 0;
-}
-
-/* Faults and objects. */
-
-static int begun(const char *name) {
-  pthread_mutex_lock(&mutex);
-  int i = 0, status = 0;
-  while (calls[i].name[0] && strcmp(calls[i].name, name)) i++;
-  strcpy(calls[i].name, name);
-  calls[i].count++;
-  for (i = 0; i < 16; i++)
-    if (faults[i].nth && !strcmp(faults[i].name, name) && !--faults[i].nth) status = faults[i].status;
-  return status;
+  launched = retained = corrupt = is_begun = depth = 0;
 }
 
 static int is_sticky(int status) {
@@ -165,58 +97,7 @@ static int entered(const char *name) {
   return corrupt ? corrupt : status;
 }
 
-static int ended(int status) {
-  pthread_mutex_unlock(&mutex);
-  return status;
-}
-
-static int holds(const void *handle, kind expected) {
-  const object *it = handle;
-  if (it && it->kind == expected && it->is_live) return 1;
-  misuses++;
-  return 0;
-}
-
-static object *made(kind kind) {
-  object *it = calloc(1, sizeof *it);
-  it->kind = kind;
-  it->is_live = 1;
-  it->before = objects;
-  objects = it;
-  live[kind]++;
-  return it;
-}
-
-static int released(void *handle, kind kind) {
-  if (!holds(handle, kind)) return BAD_HANDLE;
-  ((object *)handle)->is_live = 0;
-  live[kind]--;
-  return 0;
-}
-
-static object *block_of(const void *address) {
-  for (object *it = objects; it; it = it->before)
-    if (it->kind == BLOCK && it->data <= (unsigned char *)address && (unsigned char *)address < it->data + it->size)
-      return it;
-  return 0; /* the host's */
-}
-
-static int fits(const void *address, size_t size) {
-  object *block = block_of(address);
-  if (!block || (block->is_live && (unsigned char *)address + size <= block->data + block->size)) return 1;
-  misuses++;
-  return 0;
-}
-
-static int end_block(const void *address) {
-  object *block = block_of(address);
-  if (!block || !block->is_live || block->data != address) {
-    misuses++;
-    return INVALID;
-  }
-  memset(block->data, 0xDD, block->size);
-  return released(block, BLOCK);
-}
+static int released_handle(void *handle, kind kind) { return released(handle, kind) ? 0 : BAD_HANDLE; }
 
 static int64_t used(void) {
   int64_t bytes = 0;
@@ -225,14 +106,10 @@ static int64_t used(void) {
   return bytes;
 }
 
-static int new_block(size_t size, CUdeviceptr *address) {
+static int allocated(size_t size, CUdeviceptr *address) {
   if (!size) return INVALID;
   if (used() + (int64_t)size > *fake_setting("bytes")) return NO_MEMORY;
-  object *it = made(BLOCK);
-  it->data = aligned_alloc(256, (size + 255) / 256 * 256);
-  it->size = size;
-  memset(it->data, 0xCC, size);
-  *address = (CUdeviceptr)(uintptr_t)it->data;
+  *address = (CUdeviceptr)(uintptr_t)new_block(size)->data;
   return 0;
 }
 
@@ -440,7 +317,7 @@ EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
   int status = entered("cuStreamDestroy");
   drain();
-  return ended(status ? status : released(stream, STREAM));
+  return ended(status ? status : released_handle(stream, STREAM));
 }
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream) {
@@ -493,20 +370,20 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
   int status = entered("cuEventDestroy");
-  return ended(status ? status : released(event, EVENT));
+  return ended(status ? status : released_handle(event, EVENT));
 }
 
 /* Memory. */
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size) {
   int status = entered("cuMemAlloc");
-  return ended(status ? status : new_block(size, address));
+  return ended(status ? status : allocated(size, address));
 }
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   int status = entered("cuMemFree");
   if (first) misuses++; /* somebody might still use it */
-  return ended(status ? status : end_block((void *)(uintptr_t)address));
+  return ended(status ? status : end_block((void *)(uintptr_t)address) ? 0 : INVALID);
 }
 
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
@@ -522,7 +399,7 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *proper
 
 EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   int status = entered("cuMemPoolDestroy");
-  return ended(status ? status : released(pool, POOL));
+  return ended(status ? status : released_handle(pool, POOL));
 }
 
 EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which, void *value) {
@@ -540,7 +417,7 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream) {
   int status = entered("cuMemAllocFromPoolAsync");
   if (!status && (!holds(pool, POOL) || !holds(stream, STREAM))) status = BAD_HANDLE;
-  return ended(status ? status : new_block(size, address));
+  return ended(status ? status : allocated(size, address));
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
@@ -585,7 +462,7 @@ EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned
 
 EXPORT CUresult cuModuleUnload(CUmodule module) {
   int status = entered("cuModuleUnload");
-  return ended(status ? status : released(module, MODULE));
+  return ended(status ? status : released_handle(module, MODULE));
 }
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {

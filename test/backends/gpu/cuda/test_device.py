@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from stablehlo_py.backends.gpu.cuda import device as module
-from stablehlo_py.backends.gpu.cuda.device import device, devices
+from stablehlo_py.backends.gpu.cuda.device import CudaDevice
 from stablehlo_py.backends.gpu.cuda.library import VARIABLE, CudaLibrary, library
 from stablehlo_py.backends.gpu.driver.device import Opened
-from stablehlo_py.errors import InternalError, LoadError, ResourceError, UnsupportedError
+from stablehlo_py.errors import ArgumentError, InternalError, LoadError, ResourceError, UnsupportedError
 
 HEADERS = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include", Path("/usr/include")]
 
 
 def test_what_a_device_says(cuda) -> None:
-    (found,) = devices(cuda.library)
+    (found,) = CudaDevice.descriptions(cuda.library)
     assert (found.name, found.bus, found.capability, found.architecture) == ("Fake 0", "0000:01:00.0", (9, 0), "sm_90")
     assert (found.driver_version, found.multiprocessors, found.threads, found.warp) == (12040, 132, 1024, 32)
     assert (found.shared_bytes, found.shared_opt_in_bytes, found.global_bytes) == (49152, 232448, 1 << 28)
@@ -47,7 +47,7 @@ def test_numbers_of_devices(cuda) -> None:
     cuda.set(devices=2)
     assert cuda.device(1).memory.device == "cuda:1"
     for number in (2, -1):
-        with pytest.raises(ResourceError, match=rf"no device cuda:{number}: .* finds cuda:0 Fake 0, cuda:1 Fake 1\n"):
+        with pytest.raises(ArgumentError, match=rf"no device cuda:{number}: .* finds cuda:0 Fake 0, cuda:1 Fake 1\n"):
             cuda.device(number)
 
 
@@ -149,10 +149,10 @@ def test_a_module_that_is_refused(cuda) -> None:
 
 
 def test_the_device_of_the_process(cuda, no_cuda_library, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_devices", Opened())
+    monkeypatch.setattr(module, "DEVICES", Opened(CudaDevice))
     no_cuda_library.setenv(VARIABLE, cuda.path)
-    made = device()
-    assert device(0) is made
+    made = module.DEVICES.get()
+    assert module.DEVICES.get(0) is made
     cuda.fail("cuStreamSynchronize", 719)
     with pytest.raises(InternalError, match=r"cuStreamSynchronize on cuda:0 ended with CUDA_ERROR_LAUNCH_FAILED"):
         made.queue.finish()
@@ -160,25 +160,25 @@ def test_the_device_of_the_process(cuda, no_cuda_library, monkeypatch) -> None:
     with pytest.raises(InternalError, match="CUDA_ERROR_LAUNCH_FAILED"):
         made.queue.finish()
     assert made.queue.is_lost and cuda.calls("cuStreamSynchronize") == calls  # without the driver
-    assert device() is not made and device() is device()
-    device().queue.finish()
-    module._devices.clear()
+    assert module.DEVICES.get() is not made and module.DEVICES.get() is module.DEVICES.get()
+    module.DEVICES.get().queue.finish()
+    module.DEVICES.clear()
 
 
 def test_a_fault_stays_while_others_hold_the_context(cuda, no_cuda_library, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_devices", Opened())
+    monkeypatch.setattr(module, "DEVICES", Opened(CudaDevice))
     no_cuda_library.setenv(VARIABLE, cuda.path)
     cuda.set(held=1)
-    made = device()
+    made = module.DEVICES.get()
     cuda.fail("cuStreamSynchronize", 999)
     with pytest.raises(ResourceError, match=r"CUDA_ERROR_UNKNOWN(.|\n)*start the process anew"):
         made.queue.finish()
     for _ in range(2):
         with pytest.raises(ResourceError, match=r"CUDA_ERROR_UNKNOWN(.|\n)*start the process anew"):
-            device()
+            module.DEVICES.get()
     cuda.set(held=0)
     del made
-    module._devices.clear()
+    module.DEVICES.clear()
     cuda.itself.fake_reset()
 
 

@@ -173,9 +173,9 @@ def test_programs_that_are_dropped_leave_nothing(cuda_device) -> None:
     program = fake_program(CONSTANT)
     for _ in range(20):
         Executable(program)(X)
-    from stablehlo_py.backends.gpu.cuda.device import device
+    from stablehlo_py.backends.gpu.cuda.device import DEVICES
 
-    device().queue.finish()
+    DEVICES.get().queue.finish()
     assert cuda_device.live() == {"contexts": 1, "streams": 1, "pools": 1}
 
 
@@ -189,7 +189,7 @@ def whole_day() -> None:
 
 def test_whatever_fails_is_an_error_of_ours_and_leaks_nothing(cuda_device, monkeypatch) -> None:
     """Every call of every function fails once: what was there is freed, and the next time all is well."""
-    from stablehlo_py.backends.gpu.cuda.device import _devices
+    from stablehlo_py.backends.gpu.cuda.device import DEVICES
     from stablehlo_py.backends.gpu.cuda.library import FUNCTIONS
 
     program = fake_program(STEP)
@@ -198,7 +198,7 @@ def test_whatever_fails_is_an_error_of_ours_and_leaks_nothing(cuda_device, monke
     ending = {"cuStreamDestroy", "cuEventDestroy", "cuMemFreeAsync", "cuMemPoolDestroy", "cuModuleUnload"}
     ending |= {"cuCtxPopCurrent", "cuDevicePrimaryCtxRelease", "cuInit"}
     whole_day()
-    _devices.clear()
+    DEVICES.clear()
     before = {name: cuda_device.calls(name) for name in [*sorted(names - ending), "execute"]}
     whole_day()
     counts = {name: cuda_device.calls(name) - count for name, count in before.items()}
@@ -206,7 +206,7 @@ def test_whatever_fails_is_an_error_of_ours_and_leaks_nothing(cuda_device, monke
     for name, count in counts.items():
         for nth in range(1, min(count, 12) + 1):
             for status in (2, 400, 700):
-                _devices.clear()
+                DEVICES.clear()
                 cuda_device.fail(name, status, nth)
                 try:
                     whole_day()
@@ -214,7 +214,7 @@ def test_whatever_fails_is_an_error_of_ours_and_leaks_nothing(cuda_device, monke
                     failed += 1
                 cuda_device.itself.fake_forgive()
                 whole_day()
-                _devices.clear()
+                DEVICES.clear()
                 assert cuda_device.live() == {}, (name, nth, status)
     assert failed > 100
 
@@ -222,21 +222,21 @@ def test_whatever_fails_is_an_error_of_ours_and_leaks_nothing(cuda_device, monke
 SCRIPT = """
 import os, sys
 import numpy as np
-from stablehlo_py.backends.gpu.cuda.device import device
+from stablehlo_py.backends.gpu.cuda.device import DEVICES
 from stablehlo_py.errors import ResourceError
 
-block = device().memory.allocate(4000)
-event = device().memory.write(np.zeros(1000, np.int32), block)
+block = DEVICES.get().memory.allocate(4000)
+event = DEVICES.get().memory.write(np.zeros(1000, np.int32), block)
 child = os.fork()
 if not child:
     try:
-        device()
+        DEVICES.get()
     except ResourceError:
         sys.exit(7)
     sys.exit(1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-device().memory.allocate(100)
-kept = [device().memory.allocate(8), device().queue.last_event(), block, event, device().build(b"names")]
+DEVICES.get().memory.allocate(100)
+kept = [DEVICES.get().memory.allocate(8), DEVICES.get().queue.last_event(), block, event, DEVICES.get().build(b"names")]
 kept.append(kept)  # the garbage collector's
 """
 

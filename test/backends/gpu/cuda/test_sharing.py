@@ -14,7 +14,7 @@ from driver_programs import STEP, X, with_fake_kernels
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
-from stablehlo_py.backends.gpu.cuda.device import device
+from stablehlo_py.backends.gpu.cuda import device as module
 from stablehlo_py.errors import ArgumentError
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.buffer import Buffer
@@ -33,7 +33,7 @@ class Foreign:
     """An array of another library: the memory is the device's, the streams are its own."""
 
     def __init__(self, array: np.ndarray, at: tuple[int, int] = CUDA) -> None:
-        self.memory = device().memory
+        self.memory = module.DEVICES.get().memory
         self.block = self.memory.allocate(array.nbytes)
         self.memory.write(array, self.block)
         self.array = placed(self.block, self.block.address, array.shape, array.dtype)
@@ -59,7 +59,7 @@ class Described:
 
 
 def stream() -> int:
-    return device().queue.handle
+    return module.DEVICES.get().queue.handle
 
 
 def test_a_buffer_in_other_hands(cuda_device) -> None:
@@ -69,7 +69,7 @@ def test_a_buffer_in_other_hands(cuda_device) -> None:
     array = imported(buffer, CUDA, stream=2)
     assert cuda_device.waits() == (2, stream())  # the consumer's stream works behind what computes it
     assert address_of(array) == buffer.address and array.shape == X.shape and array.dtype == X.dtype
-    device().queue.finish()
+    module.DEVICES.get().queue.finish()
     assert np.array_equal(array, X + 1)
     del buffer
     assert np.array_equal(array, X + 1)  # it keeps the memory
@@ -119,7 +119,7 @@ def test_types(cuda_device, dtype) -> None:
     executable = Executable(with_fake_kernels(compile_program(text, target="cuda", options=Options(gpu="sm_90"))))
     array = np.arange(6).reshape(2, 3).astype(dtype)
     given = imported(executable.put(array), CUDA, stream=1)
-    device().queue.finish()
+    module.DEVICES.get().queue.finish()
     assert given.dtype == array.dtype and np.array_equal(given, array)
     taken = executable.put(Foreign(array), copy=False)
     assert np.array_equal(np.asarray(taken), array)
@@ -151,9 +151,9 @@ def test_memory_is_given_back_when_nothing_here_uses_it(cuda_device) -> None:
     executable = loaded()
     foreign = Foreign(X)
     buffer = executable.put(foreign, 0, copy=False)
-    assert not device().queue.last_event().is_ready()
+    assert not module.DEVICES.get().queue.last_event().is_ready()
     del buffer
-    assert device().queue.last_event().wait() is None
+    assert module.DEVICES.get().queue.last_event().wait() is None
     buffer = executable.put(foreign, 0, copy=False)
     finished = cuda_device.calls("cuStreamSynchronize")
     executable.call([buffer])  # it is spent
@@ -203,7 +203,7 @@ def test_the_cuda_array_interface_of_a_buffer(cuda_device) -> None:
     (result,) = executable.call([buffer])  # donated, and copied
     assert result.address != buffer.address
     del buffer
-    device().queue.finish()
+    module.DEVICES.get().queue.finish()
     assert cuda_device.calls("cuCtxSynchronize") == synchronized + 1
 
 
@@ -220,7 +220,7 @@ def test_a_lost_device(cuda_device) -> None:
     array = imported(buffer, CUDA, stream=1)
     cuda_device.fail("cuStreamSynchronize", 700)
     with pytest.raises(shlo.ShloError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
-        device().queue.finish()
+        module.DEVICES.get().queue.finish()
     with pytest.raises(shlo.ShloError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
         buffer.__dlpack__()
     del array, buffer

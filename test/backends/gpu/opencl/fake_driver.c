@@ -1,30 +1,22 @@
 /* A driver of OpenCL without a device, for tests. It works in the host's memory, and not before somebody waits for it;
  * it counts what lives, notices what is used after its end, and fails where it is told to. Its "SPIR-V" is the names of
  * kernels, between blanks. Every kernel adds 1 to the 32-bit integers at its first argument, one a work-item. */
-#include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#define KINDS_OF_OBJECTS \
+  X(CONTEXT, "contexts") X(QUEUE, "queues") X(PROGRAM, "programs") X(KERNEL, "kernels") X(EVENT, "events") \
+  X(BLOCK, "blocks")
+#define SETTINGS \
+  X("platforms", 1) X("devices", 1) X("version", 30) X("spirv", 1) X("svm", 1) X("kind", 4) X("kind1", 4) X("lost", 0) \
+  X("global_bytes", 1 << 30) X("largest", 1 << 28) X("f16", 1) X("f64", 0) X("parameters", 1024)
+#define OBJECT \
+  int status;        /* of an event */ \
+  char *text;        /* of a program */ \
+  int32_t *argument; /* of a kernel: the first */
+#include "../fake.h"
+
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
 enum { QUEUED = 3, NO_DEVICE = -1, LOST = -2, NO_BUILD = -11, FAILED_EVENT = -14, INVALID = -30, NO_KERNEL = -46 };
 enum { NO_PLATFORM = -1001 };
-
-typedef enum { CONTEXT, QUEUE, PROGRAM, KERNEL, EVENT, BLOCK, KINDS } kind;
-static const char *const kinds[] = {"contexts", "queues", "programs", "kernels", "events", "blocks"};
-
-/* Objects, and what blocks hold, stay for ever: so a use after the end is seen, and harms nothing. */
-typedef struct object {
-  kind kind;
-  int is_live;         /* references */
-  int status;          /* of an event */
-  char *text;          /* of a program */
-  int32_t *argument;   /* of a kernel: the first */
-  unsigned char *data; /* of a block */
-  size_t size;
-  struct object *before;
-} object;
 
 typedef struct command {
   enum { COPY, FREE, RUN, FILL, MARK } kind;
@@ -35,137 +27,22 @@ typedef struct command {
   struct command *next;
 } command;
 
-typedef struct { const char *name; int64_t value, usual; } setting;
-static setting settings[] = {
-    {"platforms", 1, 1},   {"devices", 1, 1}, {"version", 30, 30}, {"spirv", 1, 1},          {"svm", 1, 1},
-    {"kind", 4, 4},        {"kind1", 4, 4},   {"lost", 0, 0},      {"global_bytes", 1 << 30, 1 << 30},
-    {"largest", 1 << 28, 1 << 28}, {"f16", 1, 1},      {"f64", 0, 0},
-    {"parameters", 1024, 1024}};
-static struct { char name[64]; int nth, status; } faults[16];
-static struct { char name[64]; int64_t count; } calls[64];
-static object *objects;
 static command *first;
-static int64_t live[KINDS], misuses;
 static int platform, devices[2];
-static pthread_mutex_t mutex;
-__attribute__((constructor)) static void make_mutex(void) {
-  pthread_mutexattr_t recursive;
-  pthread_mutexattr_init(&recursive);
-  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-  pthread_mutex_init(&mutex, &recursive);
-}
 
-/* What a test says and asks. */
-
-EXPORT int64_t *fake_setting(const char *name) {
-  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-    if (!strcmp(settings[i].name, name)) return &settings[i].value;
-  return 0;
-}
-
-/* The nth call of a function from now on ends with a status; that of "execute", the nth command. */
-EXPORT void fake_fail(const char *name, int nth, int status) {
-  int i = 0;
-  while (faults[i].nth) i++;
-  strcpy(faults[i].name, name);
-  faults[i].nth = nth;
-  faults[i].status = status;
-}
-
-EXPORT int64_t fake_live(const char *name) {
-  for (int i = 0; i < KINDS; i++)
-    if (!strcmp(kinds[i], name)) return live[i];
-  return -1;
-}
+EXPORT int64_t fake_live(const char *name) { return living(name); }
 
 EXPORT int64_t fake_misuses(void) { return misuses; }
 
-EXPORT int64_t fake_calls(const char *name) {
-  for (int i = 0; calls[i].name[0]; i++)
-    if (!strcmp(calls[i].name, name)) return calls[i].count;
-  return 0;
-}
-
 EXPORT void fake_reset(void) {
-  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) settings[i].value = settings[i].usual;
-  memset(faults, 0, sizeof faults);
-  memset(calls, 0, sizeof calls);
-  memset(live, 0, sizeof live);
-  objects = 0;
+  forget();
   first = 0;
-  misuses = 0;
-}
-
-/* Faults and objects. */
-
-static int begun(const char *name) {
-  pthread_mutex_lock(&mutex);
-  int i = 0, status = 0;
-  while (calls[i].name[0] && strcmp(calls[i].name, name)) i++;
-  strcpy(calls[i].name, name);
-  calls[i].count++;
-  for (i = 0; i < 16; i++)
-    if (faults[i].nth && !strcmp(faults[i].name, name) && !--faults[i].nth) status = faults[i].status;
-  return status;
-}
-
-static int ended(int status) {
-  pthread_mutex_unlock(&mutex);
-  return status;
-}
-
-/* Only where nothing was used after its end. */
-static int holds(const void *handle, kind expected) {
-  const object *it = handle;
-  if (it && it->kind == expected && it->is_live) return 1;
-  misuses++;
-  return 0;
-}
-
-static object *made(kind kind) {
-  object *it = calloc(1, sizeof *it);
-  it->kind = kind;
-  it->is_live = 1;
-  it->before = objects;
-  objects = it;
-  live[kind]++;
-  return it;
-}
-
-static int released(void *handle, kind kind) {
-  if (!holds(handle, kind)) return INVALID;
-  if (!--((object *)handle)->is_live) live[kind]--;
-  return 0;
 }
 
 static void *result(void *handle, int status, int *status_out) {
   if (status_out) *status_out = status;
   ended(status);
   return status ? 0 : handle;
-}
-
-static object *block_of(const void *address) {
-  for (object *it = objects; it; it = it->before)
-    if (it->kind == BLOCK && it->data <= (unsigned char *)address && (unsigned char *)address < it->data + it->size)
-      return it;
-  return 0; /* the host's */
-}
-
-static int fits(const void *address, size_t size) {
-  object *block = block_of(address);
-  if (!block || (block->is_live && (unsigned char *)address + size <= block->data + block->size)) return 1;
-  misuses++;
-  return 0;
-}
-
-static void end_block(const void *address) {
-  object *block = block_of(address);
-  if (!block || !block->is_live || block->data != address) {
-    misuses++;
-    return;
-  }
-  memset(block->data, 0xDD, block->size);
-  released(block, BLOCK);
 }
 
 static int answer(const void *value, size_t size, size_t room, void *target, size_t *size_out) {
@@ -365,8 +242,7 @@ EXPORT void *clSVMAlloc(void *context, uint64_t flags, size_t size, uint32_t ali
   (void)flags, (void)alignment;
   int status = begun("clSVMAlloc");
   if (!status && (!holds(context, CONTEXT) || *fake_setting("lost"))) status = INVALID;
-  object *it = status ? 0 : made(BLOCK);
-  if (it) it->data = aligned_alloc(128, (size + 127) / 128 * 128), it->size = size, memset(it->data, 0xCC, size);
+  object *it = status ? 0 : new_block(size);
   return result(it ? it->data : 0, status, 0);
 }
 
@@ -447,7 +323,7 @@ EXPORT int clRetainEvent(object *event) {
   EXPORT int name(void *handle) { \
     begun(#name); \
     if (kind == QUEUE) drain(); \
-    return ended(released(handle, kind)); \
+    return ended(released(handle, kind) ? 0 : INVALID); \
   }
 RELEASE(clReleaseContext, CONTEXT)
 RELEASE(clReleaseCommandQueue, QUEUE)

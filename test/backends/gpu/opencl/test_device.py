@@ -9,13 +9,13 @@ import pytest
 from stablehlo_py.backends.gpu.driver.device import Opened
 from stablehlo_py.backends.gpu.opencl import device as module
 from stablehlo_py.backends.gpu.opencl.description import Svm
-from stablehlo_py.backends.gpu.opencl.device import device, devices
+from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.opencl.library import VARIABLE
-from stablehlo_py.errors import InternalError, LoadError, ResourceError, UnsupportedError
+from stablehlo_py.errors import ArgumentError, InternalError, LoadError, ResourceError, UnsupportedError
 
 
 def test_what_a_device_says(driver) -> None:
-    (found,) = devices(driver.library)
+    (found,) = OpenClDevice.descriptions(driver.library)
     assert (found.name, found.vendor, found.driver_version, found.kind) == ("Fake 0", "Nobody", "1.2.3", "gpu")
     assert (found.version, found.spirv_versions) == ((3, 0), ("1.0", "1.2"))
     assert (found.compute_units, found.work_group_size, found.alignment) == (3, 256, 128)
@@ -27,7 +27,10 @@ def test_what_a_device_says(driver) -> None:
 
 def test_gpus_come_first(driver) -> None:
     driver.set(devices=2, kind=2, kind1=4)
-    assert [(each.name, each.kind) for each in devices(driver.library)] == [("Fake 1", "gpu"), ("Fake 0", "cpu")]
+    assert [(each.name, each.kind) for each in OpenClDevice.descriptions(driver.library)] == [
+        ("Fake 1", "gpu"),
+        ("Fake 0", "cpu"),
+    ]
     assert driver.device(1).memory.device == "opencl:1"
 
 
@@ -50,7 +53,7 @@ def test_numbers_of_devices(driver) -> None:
     driver.set(devices=2)
     for number in (2, -1):
         with pytest.raises(
-            ResourceError, match=rf"no device opencl:{number}: .* finds opencl:0 Fake 0, opencl:1 Fake 1\n"
+            ArgumentError, match=rf"no device opencl:{number}: .* finds opencl:0 Fake 0, opencl:1 Fake 1\n"
         ):
             driver.device(number)
     driver.set(devices=0)
@@ -113,16 +116,16 @@ def test_a_device_that_cannot_be_had(driver, function, status, kind) -> None:
 
 
 def test_the_device_of_the_process(driver, no_library, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_devices", Opened())
+    monkeypatch.setattr(module, "DEVICES", Opened(OpenClDevice))
     no_library.setenv(VARIABLE, driver.path)
-    made = device()
-    assert device(0) is made
+    made = module.DEVICES.get()
+    assert module.DEVICES.get(0) is made
     driver.set(lost=1)
     with pytest.raises(ResourceError, match=r"clFinish on opencl:0 ended with CL_DEVICE_NOT_AVAILABLE"):
         made.queue.finish()
     assert made.queue.is_lost
     with pytest.raises(ResourceError, match="clCreateContext ended with CL_DEVICE_NOT_AVAILABLE"):
-        device()
+        module.DEVICES.get()
     driver.set(lost=0)
-    assert device() is not made and device() is device()
-    module._devices.clear()
+    assert module.DEVICES.get() is not made and module.DEVICES.get() is module.DEVICES.get()
+    module.DEVICES.clear()

@@ -10,14 +10,14 @@ import pytest
 
 from stablehlo_py.backends.gpu.driver.memory import GRANULE, STAGED_BYTES
 from stablehlo_py.backends.gpu.opencl import memory as module
-from stablehlo_py.backends.gpu.opencl.device import Device
+from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.opencl.library import FUNCTIONS
 from stablehlo_py.errors import InternalError, ResourceError, ShloError
 
 X = np.arange(1000, dtype=np.int32)
 
 
-def launch(device: Device, built, block, count: int) -> None:
+def launch(device: OpenClDevice, built, block, count: int) -> None:
     """Ask for the kernel that adds 1."""
     kernel = built.kernel("increment")
     device.queue.library.call("clSetKernelArgSVMPointer", kernel, 0, block.address)
@@ -25,7 +25,7 @@ def launch(device: Device, built, block, count: int) -> None:
     device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, None, 0, None, None)
 
 
-def read(device: Device, block) -> np.ndarray:
+def read(device: OpenClDevice, block) -> np.ndarray:
     result = np.empty_like(X)
     device.memory.read(block, result)
     return result

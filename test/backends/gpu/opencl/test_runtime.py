@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from stablehlo_py.backends.gpu.opencl.device import Device, device, devices
+from stablehlo_py.backends.gpu.opencl.device import DEVICES, OpenClDevice
 from stablehlo_py.errors import LoadError, ResourceError
 from stablehlo_py.runtime.buffer import Placement
 from stablehlo_py.runtime.memory import ArrayMemory
@@ -19,19 +19,19 @@ from stablehlo_py.runtime.program import Spec
 RNG = np.random.default_rng(0)
 
 
-def launch(device: Device, kernel: int, address: int, count: int) -> None:
+def launch(device: OpenClDevice, kernel: int, address: int, count: int) -> None:
     device.queue.library.call("clSetKernelArgSVMPointer", kernel, 0, address)
     sizes = np.array([count], np.uintp)
     device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, None, 0, None, None)
 
 
 def test_descriptions(real_device) -> None:
-    found = devices()
+    found = DEVICES.descriptions()
     description = found[0]
     assert description == real_device.description and description.name and description.vendor
     assert description.compute_units and description.local_bytes >= 1024 and description.alignment >= 64
     assert description.global_bytes >= description.largest_allocation > 0
-    assert device() is device() and device().memory.device == "opencl:0"
+    assert DEVICES.get() is DEVICES.get() and DEVICES.get().memory.device == "opencl:0"
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 1000, 1 << 20, 5_000_000])
@@ -128,21 +128,21 @@ def test_threads(real_device) -> None:
 SCRIPT = """
 import os
 import numpy as np
-from stablehlo_py.backends.gpu.opencl.device import device
+from stablehlo_py.backends.gpu.opencl.device import DEVICES
 from stablehlo_py.errors import ResourceError
 
-block = device().memory.allocate(4000)
-event = device().memory.write(np.zeros(1000, np.int32), block)
+block = DEVICES.get().memory.allocate(4000)
+event = DEVICES.get().memory.write(np.zeros(1000, np.int32), block)
 child = os.fork()
 if not child:
     try:
-        device()
+        DEVICES.get()
     except ResourceError:
         os._exit(7)  # not by an end of the interpreter: the driver waits there for its threads
     os._exit(1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-device().memory.allocate(100)  # kept for the next one
-kept = [device().memory.allocate(8), device().queue.marker(), block, event]
+DEVICES.get().memory.allocate(100)  # kept for the next one
+kept = [DEVICES.get().memory.allocate(8), DEVICES.get().queue.marker(), block, event]
 """
 
 
