@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stablehlo_py.errors import LoadError, OptionError
+from stablehlo_py.errors import ArgumentError, LoadError, OptionError
 from stablehlo_py.targets import find_backend
 
 if TYPE_CHECKING:
@@ -161,17 +161,23 @@ class Backend(Protocol):
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Code of a module at the last of `module_stages`, ready to be loaded or saved."""
 
-    def memory(self) -> MemorySpace | None:
-        """Where inputs and results of its programs are, as `Code.memory` of those that it loads now says. Raises
-        ResourceError."""
+    def memory(self, device: int = 0) -> MemorySpace | None:
+        """Where inputs and results of its programs are, as `Code.memory` of those that it loads now for a device says.
+
+        Raises:
+            ArgumentError: there is no device of this number; those that there are are listed.
+            ResourceError: it cannot be had.
+        """
+        require_only_device(self.name, device)
         return None
 
-    def load(self, program: CompiledProgram) -> Code:
+    def load(self, program: CompiledProgram, device: int = 0) -> Code:
         """A program of this backend, in this process: a SizedCode if it has dynamic dimensions, a GridCode if it is a
         grid.
 
         Raises:
             LoadError: it is for another machine, or calls what this process does not have.
+            ArgumentError, ResourceError: as `memory`.
         """
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
@@ -197,6 +203,12 @@ def usual_pipeline(stage: str, options: Options, target: str) -> list[str]:
         "fused": ["drop-shardings", f"decompose-collectives{{target={target}}}", *loops, fusion],
         "scheduled": [schedule, buffers] if optimizing else [buffers],
     }[stage]
+
+
+def require_only_device(name: str, number: int) -> None:
+    """Refuse a device of a backend that has but one. Raises ArgumentError."""
+    if number:
+        raise ArgumentError(f"there is no device {name}:{number}: there is {name}:0", remedy="choose that one")
 
 
 def get_backend(name: str) -> Backend:

@@ -52,12 +52,15 @@ def compile(
         LoadError: the source is not a StableHLO module (VersionError: written by a newer StableHLO).
         UnsupportedError: it holds ops that are not implemented; all of them are named.
         OptionError: target, entry or an option does not exist.
+        ArgumentError: the backend has no device of the number that options ask for.
         ResourceError: a file or directory cannot be used, or the model needs more memory than there is.
     """
     options = Options.of(options)
+    if options.device:
+        get_backend(target).memory(options.device)  # refuses one that is not there before there is work to lose
     found = _program_or_module(source, target, entry, options)
     if isinstance(found, CompiledProgram):
-        return executable(found)
+        return executable(found, options.device)
     return symbolic_executable(found, target, options)
 
 

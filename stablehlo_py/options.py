@@ -45,6 +45,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "cpu": ((str, NoneType), f"one of {', '.join(CPUS)}, or None for this one"),
     "gpu": ((str, NoneType), f"one of {', '.join(GPUS)}, or None for the one of this machine"),
     "tf32": _FLAG,
+    "device": ((Integral,), "the number of a device, from 0 on"),
     "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
     "verify": _FLAG,
     "num_replicas": _PROCESSES,
@@ -84,6 +85,7 @@ class Options:
             generate code for, on a machine with or without a GPU; None: the one that the driver finds here.
         tf32: whether products of f32 may round their operands to TF32 (11 bits of significand, three decimal digits)
             on GPUs that have units for it; else they are as exact as f32 is.
+        device: which of the backend's devices runs the program, by number (docs/gpu.md).
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).
@@ -109,6 +111,7 @@ class Options:
     cpu: str | None = None
     gpu: str | None = None
     tf32: bool = False
+    device: int = 0
     disable: tuple[str, ...] = ()
     verify: bool = False
     num_replicas: int | None = None
@@ -137,6 +140,8 @@ class Options:
     def _check_values(self) -> None:
         allowed = {"threads": range(1, MAX_THREADS + 1), "opt_level": range(2), "dynamic": DYNAMIC}
         allowed["scatter_windows"] = SCATTER_WINDOWS
+        if self.device < 0:
+            raise OptionError(f"device is {self.device}", remedy=f"use {_WANTED['device'][1]}")
         grid = {name: range(1, MAX_PROCESSES + 1) for name in ("num_replicas", "num_partitions")}
         for name, values in (allowed | grid).items():
             value = getattr(self, name)

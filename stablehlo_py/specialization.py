@@ -49,7 +49,7 @@ def symbolic_executable(module: ir.Module, target: str, options: Options) -> Sym
                 raise
             reason = str(error)
     specializations = Specializations(source, target, options)
-    return SymbolicExecutable(*_specs(module), program, specializations, reason, leaves_of(module))
+    return SymbolicExecutable(*_specs(module), program, specializations, reason, leaves_of(module), options.device)
 
 
 def compile_once(source: bytes, target: str, options: Options) -> CompiledProgram:
@@ -116,13 +116,13 @@ class Specializations:
         with self._lock:
             if key not in self._known:
                 program = _compile(self._source, self._target, self._options, repr(key), key)
-                self._known[key] = executable(program)
+                self._known[key] = executable(program, self._options.device)
                 self._known[key].random_keys = self.random_keys
             return self._known[key]
 
     def memory(self) -> MemorySpace | None:
         """Where their inputs and results are, None: in the host's memory. Raises ResourceError."""
-        return get_backend(self._target).memory()
+        return get_backend(self._target).memory(self._options.device)
 
     def for_call(self, arrays: Sequence[np.ndarray | Buffer]) -> Executable:
         """The executable for a call with these arguments, of which only integer scalars are read. Raises as `of`."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from stablehlo_py.backends.base import Backend
+from stablehlo_py.backends.base import Backend, require_only_device
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.interrupts import deferred
 
@@ -75,9 +75,11 @@ class CpuBackend(Backend):
         return compile_module(module, self.name, self.target(options), options)
 
     @deferred()
-    def load(self, program: CompiledProgram) -> CpuCode:
-        """Its machine code, in this process. Raises LoadError, ResourceError."""
+    def load(self, program: CompiledProgram, device: int = 0) -> CpuCode:
+        """Its machine code, in this process. Raises LoadError, ResourceError; ArgumentError: as `Backend.memory`."""
         from stablehlo_py.backends.cpu.code import CpuCode
+
+        require_only_device(self.name, device)
 
         return CpuCode(program)
 

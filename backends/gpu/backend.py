@@ -56,7 +56,7 @@ class GpuBackend(Backend):
                 reason = f"code of the backend '{self.name}' is for all devices, gpu is {shown(options.gpu)}"
                 raise OptionError(reason, remedy="leave it out")
             return OPENCL
-        name = self.present() if options.gpu is None else options.gpu
+        name = self.present(options.device) if options.gpu is None else options.gpu
         known = [each for each in NAMED if each.startswith(self.gpus)]
         if name is None:
             raise OptionError(
@@ -68,8 +68,9 @@ class GpuBackend(Backend):
             raise OptionError(reason, remedy=f"use one of {', '.join(known)}")
         return replace(NAMED[name], tf32=options.tf32)
 
-    def present(self) -> str | None:
-        """The name, as `Options(gpu=...)` takes it, that suits the GPU of this machine best; None: there is none."""
+    def present(self, device: int) -> str | None:
+        """The name, as `Options(gpu=...)` takes it, that suits a GPU of this machine best; None: there is none. Raises
+        ArgumentError: there are others."""
         return None
 
     def host(self, options: Options) -> CpuTarget:
@@ -103,16 +104,16 @@ class GpuBackend(Backend):
         )
 
     @deferred()
-    def memory(self) -> GpuMemory:
-        """That of the first device. Raises ResourceError, UnsupportedError."""
-        return self.opened().get().memory
+    def memory(self, device: int = 0) -> GpuMemory:
+        """That of a device. Raises ArgumentError, ResourceError, UnsupportedError."""
+        return self.opened().get(device).memory
 
     @deferred()
-    def load(self, program: CompiledProgram) -> Code:
-        """The program, on the first device. Raises ResourceError, LoadError."""
+    def load(self, program: CompiledProgram, device: int = 0) -> Code:
+        """The program, on a device. Raises LoadError; else as `memory`."""
         from stablehlo_py.backends.gpu.code import GpuCode
 
-        return GpuCode(program, self.opened().get())
+        return GpuCode(program, self.opened().get(device))
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """What can be derived from the kernels, where they are kept."""
@@ -164,15 +165,14 @@ class CudaBackend(GpuBackend):
     listing, gpus = "ptx", "sm_"
     stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}
 
-    def present(self) -> str | None:
-        """That of the first device."""
+    def present(self, device: int) -> str | None:
+        """As `GpuBackend.present`."""
         from stablehlo_py.backends.gpu.capability import best_gpu
 
         try:
-            found = self.opened().descriptions()
+            return best_gpu(self.opened().description(device).capability)
         except ResourceError:
             return None
-        return best_gpu(found[0].capability) if found else None
 
     def opened(self) -> Opened[Any]:
         """Devices of CUDA."""

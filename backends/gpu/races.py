@@ -103,9 +103,9 @@ class RaceCheckBackend(OpenClBackend):
         program.stages[CHECKS] = json.dumps(asdict(target.checks), indent=1)
         return program
 
-    def load(self, program: CompiledProgram) -> Code:
-        """The program, on the first device. Raises ResourceError, LoadError."""
-        return RaceCheckCode(program, self.opened().get())
+    def load(self, program: CompiledProgram, device: int = 0) -> Code:
+        """The program, on a device. Raises as `GpuBackend.load`."""
+        return RaceCheckCode(program, self.opened().get(device))
 
 
 class RaceCheckCode(GpuCode):

@@ -34,7 +34,7 @@ def measurements(models: Sequence[str], threads: int, options: argparse.Namespac
     model, and is replaced."""
     waiting = list(models)
     while waiting:
-        asked = ("size", "weights", "rounds", "target", "cpu")
+        asked = ("size", "weights", "rounds", "target", "cpu", "device")
         request = {"models": waiting, "threads": threads, **{name: getattr(options, name) for name in asked}}
         command = [sys.executable, "-m", "stablehlo_py.suite.measure"]
         ready = False
@@ -153,7 +153,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--weights", choices=("argument", "constant"), default="argument")
     result.add_argument("--threads", default="1,2", help="numbers of threads, separated by commas (default: 1,2)")
     result.add_argument("--rounds", type=int, default=11, help="interleaved rounds; 0 checks results only")
-    add_options(result, "--target", "--cpu")
+    add_options(result, "--target", "--cpu", "--device")
     result.add_argument("--wide", action="store_true", help="every column (lines of up to 180 characters)")
     result.add_argument("--write", type=Path, metavar="FILE", help="put the table into this Markdown file")
     result.add_argument("--json", type=Path, metavar="FILE", help="write the measurements as JSON")

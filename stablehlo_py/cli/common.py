@@ -177,6 +177,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": f"generate code for {', '.join(GPUS[:-1])} or {GPUS[-1]} (default: the GPU of this machine)",
     },
     "--tf32": {"action": "store_true", "help": "products of f32 on GPUs may have operands of 11 bits (TF32)"},
+    "--device": _COUNT | {"default": 0, "help": "run on this one of the backend's devices (default: %(default)s)"},
     "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
     "--replicas": _COUNT
     | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
@@ -197,7 +198,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "seconds after which an engine counts as hanging (default: %(default)g)",
     },
 }
-_OF_COMPILER = ("threads", "opt_level", "cpu", "gpu", "tf32", "isolate", "num_replicas", "num_partitions")
+_OF_COMPILER = ("threads", "opt_level", "cpu", "gpu", "tf32", "device", "isolate", "num_replicas", "num_partitions")
 
 
 def add_options(parser: argparse._ActionsContainer, *names: str, **changes: Any) -> None:

@@ -43,18 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
-    add_options(
-        parser,
-        "--entry",
-        "--threads",
-        "--replicas",
-        "--partitions",
-        "--target",
-        "--cpu",
-        "--gpu",
-        "--tf32",
-        "--isolate",
-    )
+    add_options(parser, "--entry", "--threads", "--replicas", "--partitions", "--target", "--cpu", "--gpu")
+    add_options(parser, "--tf32", "--device", "--isolate")
     add("--sha256", metavar="HEX", help="run an artifact only if its file has this digest, which shlo-compile prints")
     inputs = parser.add_argument_group("inputs")
     add_options(inputs, "--input", "--seed", "--dim")
@@ -131,7 +121,7 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
         if arguments.cpu or arguments.gpu or arguments.target != DEFAULT_TARGET:
             reason = "--target, --cpu and --gpu are for a module: an artifact is compiled already"
             raise OptionError(reason, remedy="run the module that it was made from")
-        return shlo.load_executable(source, sha256=arguments.sha256)
+        return shlo.load_executable(source, sha256=arguments.sha256, device=arguments.device)
     if arguments.sha256:
         raise OptionError("--sha256 is the digest of an artifact, and the module is none", remedy="leave it out")
     with shown_progress():

@@ -437,7 +437,7 @@ class Placement:
                 )
             raise ArgumentError(
                 f"the buffer of {buffer.spec.name} is in {buffer._place()}, where the program does not run",
-                remedy="put() the array with this executable",
+                remedy="put() it with this executable, which copies it",
             )
         if buffer.dtype != spec.dtype or not fits(buffer.shape, spec):
             described = Spec(buffer.spec.name, buffer.shape, buffer.dtype)

@@ -33,11 +33,11 @@ class NotServed(UnsupportedError):
 class DynamicProgram:
     """The machine code and what a call of it needs. Calls are thread-safe."""
 
-    def __init__(self, program: CompiledProgram) -> None:
+    def __init__(self, program: CompiledProgram, device: int = 0) -> None:
         assert program.dynamic is not None
         self.program = program
         self._layout = program.dynamic
-        self._loaded = LoadedProgram(program, SIZES_KEPT)
+        self._loaded = LoadedProgram(program, SIZES_KEPT, device)
         self._code = cast(SizedCode, self._loaded.code)
         self.placement = self._loaded.placement
         self._symbols = [(each.of_shape, each.argument, each.position, each.divisor) for each in self._layout.symbols]

@@ -30,10 +30,10 @@ class Executable(CompiledModel):
 
     num_replicas = num_partitions = 1
 
-    def __init__(self, program: CompiledProgram) -> None:
+    def __init__(self, program: CompiledProgram, device: int = 0) -> None:
         self._program = program
         self.inputs, self.outputs = program.inputs, program.outputs
-        self._loaded = LoadedProgram(program)
+        self._loaded = LoadedProgram(program, device=device)
         self._stages = stage_texts(program)
         self._leaves = program.leaves
         self._layouts = [_layout_of(spec) for spec in program.outputs]
@@ -77,7 +77,10 @@ class Executable(CompiledModel):
             raise as_shlo_error(error, "Executable.__call__ failed") from error
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._program,)  # a copy, in this process or another, with machine code of its own
+        return type(self), (
+            self._program,
+            self._loaded.device,
+        )  # a copy, in this process or another, with machine code of its own
 
     @guards_itself
     def call(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:

@@ -32,8 +32,8 @@ class GridExecutable(Executable):
         infeed, outfeed: streams that the program takes from and gives to while it runs.
     """
 
-    def __init__(self, program: CompiledProgram) -> None:
-        super().__init__(program)
+    def __init__(self, program: CompiledProgram, device: int = 0) -> None:
+        super().__init__(program, device)
         assert program.grid is not None
         self._plan = program.grid
         self.num_replicas, self.num_partitions = self._plan.replicas, self._plan.partitions

@@ -18,10 +18,12 @@ class LoadedProgram:
 
     Args:
         sizes: of how many sizes of each argument and result memory is kept for the next call.
+        device: the number of the one that runs it.
     """
 
-    def __init__(self, program: CompiledProgram, sizes: int = 1) -> None:
+    def __init__(self, program: CompiledProgram, sizes: int = 1, device: int = 0) -> None:
         self.program = program
+        self.device = device
         self._memory = ArrayMemory(sizes * (len(program.inputs) + len(program.outputs)))
         self._load()
         self._donations = sorted(program.donations)
@@ -30,7 +32,7 @@ class LoadedProgram:
         self._made_specs = [program.outputs[number] for number in self._made]
 
     def _load(self) -> None:
-        self.code = code = backend_of(self.program).load(self.program)
+        self.code = code = backend_of(self.program).load(self.program, self.device)
         # One object, so that a call which has begun goes on with what belongs together.
         self._bound: tuple[Callable[..., Event | None], Placement] = code.run, Placement(code.memory, self._memory)
 

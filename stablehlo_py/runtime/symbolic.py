@@ -67,12 +67,14 @@ class SymbolicExecutable(CompiledModel):
         specializations: Specializer | None,
         reason: str = "",
         leaves: Leaves | None = None,
+        device: int = 0,
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
-        self._once = DynamicProgram(program) if program is not None else None
+        self._once = DynamicProgram(program, device) if program is not None else None
         self._memory = ArrayMemory(SIZES_KEPT * len(inputs))
         self._specializations = specializations
         self._leaves = leaves
+        self._device = device
         self._reason = reason  # why there is no program for all shapes
 
     @property
@@ -84,13 +86,13 @@ class SymbolicExecutable(CompiledModel):
 
     @staticmethod
     @public
-    def of_program(program: CompiledProgram) -> SymbolicExecutable:
+    def of_program(program: CompiledProgram, device: int = 0) -> SymbolicExecutable:
         """A program for all shapes, without the module that it was made from."""
-        return SymbolicExecutable(program.inputs, program.outputs, program, None, leaves=program.leaves)
+        return SymbolicExecutable(program.inputs, program.outputs, program, None, "", program.leaves, device)
 
     def __reduce__(self) -> tuple[object, ...]:
         program = self._once.program if self._once is not None else None
-        parts = (self.inputs, self.outputs, program, self._specializations, self._reason, self._leaves)
+        parts = (self.inputs, self.outputs, program, self._specializations, self._reason, self._leaves, self._device)
         return SymbolicExecutable, parts
 
     @property

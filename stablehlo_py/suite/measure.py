@@ -110,7 +110,9 @@ def measure(name: str, request: Mapping[str, Any]) -> Measurement:
     result = Measurement(name, size, weights, request["threads"], model.tolerance)
 
     def ours(cache_dir: str | None) -> Any:
-        options = shlo.Options(threads=request["threads"], cache_dir=cache_dir, cpu=request["cpu"])
+        options = shlo.Options(
+            threads=request["threads"], cache_dir=cache_dir, cpu=request["cpu"], device=request["device"]
+        )
         return shlo.compile(exported, target=request["target"], options=options)
 
     exported = suite.export(model).mlir_module_serialized

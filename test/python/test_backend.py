@@ -46,7 +46,7 @@ class ToyBackend(Backend):
         program.objects, program.report = [bytecode(module)], "a toy"
         return program
 
-    def load(self, program):
+    def load(self, program, device=0):
         return ToyCode(program)
 
     def listings(self, program):

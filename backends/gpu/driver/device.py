@@ -59,13 +59,22 @@ class Device(ABC, Generic[L, T]):
 
     def __init__(self, number: int = 0, library: L | None = None) -> None:
         library = library or self.library()
-        found = self.descriptions(library)
-        if not 0 <= number < len(found):
-            raise _no_device(number, self.kind, [each.name for each in found], library)
         self.name = f"{self.kind}:{number}"
-        self.description = found[number]
+        self.description = self.describe(number, library)
         self.description.require()
         self._open(library)
+
+    @classmethod
+    def describe(cls, number: int, library: L) -> T:
+        """What the device of a number is like. Raises as the class."""
+        found: Sequence[T] = cls.descriptions(library)
+        if 0 <= number < len(found):
+            return found[number]
+        listed = [f"{cls.kind}:{place} {each.name}" for place, each in enumerate(found)]
+        reason = f"there is no device {cls.kind}:{number}: {library.path} finds {elided(listed) or 'none'}"
+        if not listed:
+            raise ResourceError(reason, remedy="install the driver of a device")
+        raise ArgumentError(reason, remedy="choose one of them by its number")
 
     @staticmethod
     @abstractmethod
@@ -118,19 +127,10 @@ class Opened(Generic[D]):
                 made = self._devices[number] = self._device(number, library)
             return made
 
-    def descriptions(self) -> Sequence[Any]:
-        """What all devices that there are are like, in the order of their numbers. Raises ResourceError."""
-        return self._device.descriptions(self._device.library())
+    def description(self, number: int) -> Any:
+        """What the device of a number is like. Raises as `Device`."""
+        return self._device.describe(number, self._device.library())
 
     def clear(self) -> None:
         """Forget them all."""
         self._devices.clear()
-
-
-def _no_device(number: int, kind: str, names: Sequence[str], library: Library) -> ArgumentError | ResourceError:
-    """The error of a number that no device has; `names` are those of the devices that there are."""
-    listed = [f"{kind}:{place} {name}" for place, name in enumerate(names)]
-    reason = f"there is no device {kind}:{number}: {library.path} finds {elided(listed) or 'none'}"
-    if not listed:
-        return ResourceError(reason, remedy="install the driver of a device")
-    return ArgumentError(reason, remedy="choose one of them by its number")

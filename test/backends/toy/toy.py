@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from stablehlo_py.backends.base import Backend, Code
+from stablehlo_py.backends.base import Backend, Code, require_only_device
 from stablehlo_py.backends.common.description import describe
 from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.dialect.calls import main_function
@@ -96,12 +96,13 @@ class ToyBackend(Backend):
         program.report = f"kernels: {dict(sorted(kinds.items()))}"
         return program
 
-    def memory(self) -> ToyMemory:
+    def memory(self, device: int = 0) -> ToyMemory:
         """The machine's."""
         return MEMORY
 
-    def load(self, program: CompiledProgram) -> ToyCode:
+    def load(self, program: CompiledProgram, device: int = 0) -> ToyCode:
         """The program in this process."""
+        require_only_device(self.name, device)
         return ToyCode(program)
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:

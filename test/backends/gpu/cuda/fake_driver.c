@@ -7,9 +7,10 @@
 #define KINDS_OF_OBJECTS \
   X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks")
 #define SETTINGS \
-  X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("pools", 1) X("unified", 1) X("held", 0) \
+  X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("major1", 9) X("minor1", 0) X("pools", 1) X("unified", 1) X("held", 0) \
   X("unavailable", 0) X("bytes", 1 << 28)
 #define OBJECT \
+  int device; \
   int status;         /* of an event */ \
   const void *stream; /* that an event was recorded in */ \
   char *text;         /* of a module; the name of a kernel */ \
@@ -46,19 +47,22 @@ typedef struct command {
   const void *source;
   size_t size;
   object *it; /* an event, a kernel */
+  int device;
   struct command *next;
 } command;
 
 static struct { char name[64]; int64_t numbers[6]; } launches[256];
 static int64_t launched, waits[2];
 static command *first;
-static int retained, corrupt, is_begun;
-static int contexts[4]; /* addresses */
+enum { DEVICES = 4 };
+static int retained[DEVICES], corrupt[DEVICES], is_begun;
+static int contexts[DEVICES]; /* addresses */
 static __thread void *stack[16];
 static __thread int depth;
 
 EXPORT int64_t fake_live(const char *name) {
-  return strcmp(name, "contexts") ? living(name) : retained;
+  if (strcmp(name, "contexts")) return living(name);
+  return retained[0] + retained[1] + retained[2] + retained[3];
 }
 
 EXPORT int64_t fake_misuses(void) { return misuses + depth; }
@@ -77,7 +81,9 @@ EXPORT void fake_reset(void) {
   forget();
   memset(waits, 0, sizeof waits);
   first = 0;
-  launched = retained = corrupt = is_begun = depth = 0;
+  memset(retained, 0, sizeof retained);
+  memset(corrupt, 0, sizeof corrupt);
+  launched = is_begun = depth = 0;
 }
 
 static int is_sticky(int status) {
@@ -86,30 +92,56 @@ static int is_sticky(int status) {
           !(status >= 711 && status <= 713) && status != 720);
 }
 
+/* The device whose context the thread has. */
+static int here(void) { return depth ? (int)((int *)stack[depth - 1] - contexts) : 0; }
+
 /* A function that works in the context: the thread has to have it, and a fault stays. */
 static int entered(const char *name) {
   int status = begun(name);
-  if (!is_begun || !depth || !retained) {
+  if (!is_begun || !depth || !retained[here()]) {
     misuses++;
     return NO_CONTEXT;
   }
-  if (is_sticky(status)) corrupt = status;
-  return corrupt ? corrupt : status;
+  if (is_sticky(status)) corrupt[here()] = status;
+  return corrupt[here()] ? corrupt[here()] : status;
+}
+
+static object *made_here(kind kind) {
+  object *it = made(kind);
+  it->device = here();
+  return it;
+}
+
+/* Whether it is there, and made in the context that the thread has. */
+static int holds_here(const void *handle, kind expected) {
+  if (!holds(handle, expected)) return 0;
+  if (((const object *)handle)->device == here()) return 1;
+  misuses++;
+  return 0;
 }
 
 static int released_handle(void *handle, kind kind) { return released(handle, kind) ? 0 : BAD_HANDLE; }
 
+/* As `fits`, and not on another device. */
+static int fits_on(int device, const void *address, size_t size) {
+  object *block = block_of(address);
+  if (block && block->device != device) misuses++;
+  return fits(address, size) && (!block || block->device == device);
+}
+
 static int64_t used(void) {
   int64_t bytes = 0;
   for (object *it = objects; it; it = it->before)
-    if (it->kind == BLOCK && it->is_live) bytes += it->size;
+    if (it->kind == BLOCK && it->is_live && it->device == here()) bytes += it->size;
   return bytes;
 }
 
 static int allocated(size_t size, CUdeviceptr *address) {
   if (!size) return INVALID;
   if (used() + (int64_t)size > *fake_setting("bytes")) return NO_MEMORY;
-  *address = (CUdeviceptr)(uintptr_t)new_block(size)->data;
+  object *it = new_block(size);
+  it->device = here();
+  *address = (CUdeviceptr)(uintptr_t)it->data;
   return 0;
 }
 
@@ -118,21 +150,23 @@ static int allocated(size_t size, CUdeviceptr *address) {
 static void run(command *it) {
   if (!strncmp(it->it->text, "sum", 3)) {
     const float *a = it->operands[0], *b = it->operands[1];
-    if (fits(a, 4 * it->size) && fits(b, 4 * it->size) && fits(it->operands[2], 4 * it->size))
+    int all = fits_on(it->device, a, 4 * it->size) && fits_on(it->device, b, 4 * it->size);
+    if (all && fits_on(it->device, it->operands[2], 4 * it->size))
       for (size_t i = 0; i < it->size; i++) ((float *)it->operands[2])[i] = a[i] + b[i];
-  } else if (fits(it->operands[0], 4 * it->size)) {
+  } else if (fits_on(it->device, it->operands[0], 4 * it->size)) {
     for (size_t i = 0; i < it->size; i++) ((int32_t *)it->operands[0])[i]++;
   }
 }
 
 static void execute(command *it) {
-  int status = begun("execute");
-  if (is_sticky(status)) corrupt = status;
-  if (it->kind == MARK) it->it->status = corrupt;
-  else if (!corrupt && it->kind == FREE) end_block(it->target);
-  else if (!corrupt && it->kind == COPY && fits(it->target, it->size) && fits(it->source, it->size))
+  int status = begun("execute"), *fault = &corrupt[it->device];
+  if (is_sticky(status)) *fault = status;
+  if (it->kind == MARK) it->it->status = *fault;
+  else if (!*fault && it->kind == FREE) end_block(it->target);
+  else if (!*fault && it->kind == COPY && fits_on(it->device, it->target, it->size) &&
+           fits_on(it->device, it->source, it->size))
     memmove(it->target, it->source, it->size);
-  else if (!corrupt && it->kind == RUN) run(it);
+  else if (!*fault && it->kind == RUN) run(it);
   ended(0);
 }
 
@@ -143,14 +177,15 @@ static int drain(void) {
     execute(it);
     free(it);
   }
-  return corrupt;
+  return corrupt[here()];
 }
 
 static int enqueued(int status, const void *stream, command it) {
-  if (!status && (uintptr_t)stream > 2 && !holds(stream, STREAM)) status = BAD_HANDLE;
+  if (!status && (uintptr_t)stream > 2 && !holds_here(stream, STREAM)) status = BAD_HANDLE;
   if (!status) {
     command **last = &first;
     while (*last) last = &(*last)->next;
+    it.device = here();
     *last = memcpy(malloc(sizeof it), &it, sizeof it);
   }
   return ended(status);
@@ -240,7 +275,6 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device) {
-  (void)device;
   int status = begun("cuDeviceGetAttribute");
   switch ((int)which) {
   case 1: *value = 1024; break;
@@ -248,8 +282,8 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdev
   case 10: *value = 32; break;
   case 16: *value = 132; break;
   case 41: *value = *fake_setting("unified"); break;
-  case 75: *value = *fake_setting("major"); break;
-  case 76: *value = *fake_setting("minor"); break;
+  case 75: *value = *fake_setting(device ? "major1" : "major"); break;
+  case 76: *value = *fake_setting(device ? "minor1" : "minor"); break;
   case 97: *value = 232448; break;
   case 115: *value = *fake_setting("pools"); break;
   default: status = INVALID;
@@ -263,32 +297,31 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   int status = begun("cuDevicePrimaryCtxRetain");
   if (!status && *fake_setting("unavailable")) status = 46;
   if (!status) {
-    retained++;
+    retained[device]++;
     *context = (CUcontext)&contexts[device];
   }
   return ended(status);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  (void)device;
   int status = begun("cuDevicePrimaryCtxRelease");
-  if (!retained) misuses++, status = NO_CONTEXT;
-  else if (!--retained && !*fake_setting("held")) {
-    for (object *it = objects; it; it = it->before) it->is_live = 0;
-    memset(live, 0, sizeof live);
-    while (first) {
-      command *it = first;
-      first = it->next;
-      free(it);
+  if (!retained[device]) misuses++, status = NO_CONTEXT;
+  else if (!--retained[device] && !*fake_setting("held")) {
+    for (object *it = objects; it; it = it->before)
+      if (it->is_live && it->device == device) it->is_live = 0, live[it->kind]--;
+    for (command **place = &first; *place;) {
+      command *it = *place;
+      if (it->device == device) *place = it->next, free(it);
+      else place = &it->next;
     }
-    corrupt = 0;
+    corrupt[device] = 0;
   }
   return ended(status);
 }
 
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
   int status = begun("cuCtxPushCurrent");
-  if (!status && !retained) misuses++, status = NO_CONTEXT;
+  if (!status && !retained[(int *)context - contexts]) misuses++, status = NO_CONTEXT;
   if (!status) stack[depth++] = context;
   return ended(status);
 }
@@ -310,7 +343,7 @@ EXPORT CUresult cuCtxSynchronize(void) {
 EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
   int status = entered("cuStreamCreate");
   if (!status && flags != 1) status = INVALID;
-  if (!status) *stream = (CUstream)made(STREAM);
+  if (!status) *stream = (CUstream)made_here(STREAM);
   return ended(status);
 }
 
@@ -322,7 +355,7 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   int status = entered("cuStreamSynchronize");
-  if (!status && (uintptr_t)stream > 2 && !holds(stream, STREAM)) status = BAD_HANDLE;
+  if (!status && (uintptr_t)stream > 2 && !holds_here(stream, STREAM)) status = BAD_HANDLE;
   int fault = drain(); /* where it ends with an error, nothing is under way either */
   return ended(status ? status : fault);
 }
@@ -330,7 +363,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream) {
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
   (void)flags;
   int status = entered("cuStreamWaitEvent");
-  if (!status && (!holds(event, EVENT) || ((uintptr_t)stream > 2 && !holds(stream, STREAM)))) status = BAD_HANDLE;
+  if (!status && (!holds(event, EVENT) || ((uintptr_t)stream > 2 && !holds_here(stream, STREAM)))) status = BAD_HANDLE;
   if (!status) {
     waits[0] = (intptr_t)stream;
     waits[1] = (intptr_t)((object *)event)->stream;
@@ -341,7 +374,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int f
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags) {
   (void)flags;
   int status = entered("cuEventCreate");
-  if (!status) *event = (CUevent)made(EVENT);
+  if (!status) *event = (CUevent)made_here(EVENT);
   return ended(status);
 }
 
@@ -393,7 +426,7 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *proper
                   properties->win32SecurityAttributes || properties->maxSize ||
                   memcmp(properties->reserved, nothing, 54)))
     status = INVALID;
-  if (!status) *pool = (CUmemoryPool)made(POOL);
+  if (!status) *pool = (CUmemoryPool)made_here(POOL);
   return ended(status);
 }
 
@@ -416,7 +449,7 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream) {
   int status = entered("cuMemAllocFromPoolAsync");
-  if (!status && (!holds(pool, POOL) || !holds(stream, STREAM))) status = BAD_HANDLE;
+  if (!status && (!holds_here(pool, POOL) || !holds_here(stream, STREAM))) status = BAD_HANDLE;
   return ended(status ? status : allocated(size, address));
 }
 
@@ -434,7 +467,7 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t siz
 EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute which, CUdeviceptr address) {
   int status = entered("cuPointerGetAttribute");
   if (!status && ((int)which != 9 || !block_of((void *)(uintptr_t)address))) status = INVALID;
-  if (!status) *(int *)value = 0;
+  if (!status) *(int *)value = block_of((void *)(uintptr_t)address)->device;
   return ended(status);
 }
 
@@ -453,7 +486,7 @@ EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned
         memcpy(values[i], log, sizeof log);
   }
   if (!status) {
-    object *it = made(MODULE);
+    object *it = made_here(MODULE);
     it->text = strdup(text);
     *module = (CUmodule)it;
   }
@@ -496,7 +529,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigne
                                CUstream stream, void **parameters, void **extra) {
   int status = entered("cuLaunchKernel");
   object *kernel = (object *)function;
-  if (!status && (!kernel || !holds(kernel->kernels, MODULE))) status = BAD_HANDLE;
+  if (!status && (!kernel || !holds_here(kernel->kernels, MODULE))) status = BAD_HANDLE;
   if (!status && (parameters || !extra || y != 1 || z != 1 || v != 1 || w != 1 || !blocks || !threads || threads > 1024))
     status = INVALID;
   /* CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END */

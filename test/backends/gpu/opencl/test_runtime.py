@@ -26,7 +26,7 @@ def launch(device: OpenClDevice, kernel: int, address: int, count: int) -> None:
 
 
 def test_descriptions(real_device) -> None:
-    found = DEVICES.descriptions()
+    found = OpenClDevice.descriptions(OpenClDevice.library())
     description = found[0]
     assert description == real_device.description and description.name and description.vendor
     assert description.compute_units and description.local_bytes >= 1024 and description.alignment >= 64
