@@ -46,6 +46,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "gpu": ((str, NoneType), f"one of {', '.join(GPUS)}, or None for the one of this machine"),
     "tf32": _FLAG,
     "device": ((Integral,), "the number of a device, from 0 on"),
+    "graphs": _FLAG,
     "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
     "verify": _FLAG,
     "num_replicas": _PROCESSES,
@@ -86,6 +87,7 @@ class Options:
         tf32: whether products of f32 may round their operands to TF32 (11 bits of significand, three decimal digits)
             on GPUs that have units for it; else they are as exact as f32 is.
         device: which of the backend's devices runs the program, by number (docs/gpu.md).
+        graphs: ask a GPU for all kernels of a call in one go, where its driver has graphs (docs/gpu.md).
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).
@@ -112,6 +114,7 @@ class Options:
     gpu: str | None = None
     tf32: bool = False
     device: int = 0
+    graphs: bool = True
     disable: tuple[str, ...] = ()
     verify: bool = False
     num_replicas: int | None = None
@@ -189,7 +192,8 @@ class Options:
         """Everything here that decides what code is generated, but for the machine: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
         semantics = f"{grid} scatter_windows={self.scatter_windows} tf32={self.tf32}"
-        return f"threads={self.thread_count} opt_level={self.opt_level} disable={sorted(self.disable)} {semantics}"
+        effort = f"threads={self.thread_count} opt_level={self.opt_level} graphs={self.graphs}"
+        return f"{effort} disable={sorted(self.disable)} {semantics}"
 
     def __repr__(self) -> str:
         """Only what differs from the defaults."""

@@ -15,6 +15,7 @@ from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.gpu.driver.device import Built, Device
 from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
 from stablehlo_py.backends.gpu.driver.queue import KERNELS, STARTED, STATUS
+from stablehlo_py.backends.gpu.replay import Replay
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.buffer import Event
 from stablehlo_py.runtime.entry import Call
@@ -65,6 +66,7 @@ class GpuCode(Code):
         entry = self._native.address("shlo_main")
         self._interrupts = host.interrupts() if program.loops else None
         self._guarded = host.Guarded(entry, ctypes.addressof(self._call))
+        self._replay = Replay(device, self._driver, self._kernels) if program.graphs else None
 
     def _build(self, binary: bytes) -> Built:
         """The kernels, on the device."""
@@ -89,18 +91,25 @@ class GpuCode(Code):
             self._outputs[: len(outputs)] = array.array("q", outputs)
             if self._interrupts is not None:
                 self._call.interrupt = self._interrupts.of_this_thread()
-            self._driver[self._started] = 0
-            _, error = self._guarded.run()
-            status, self._driver[self._status] = self._driver[self._status], 0
-            if error is not None:
-                try:
-                    raise error
-                finally:
-                    del error  # its traceback has this frame
+            status = self._replay.run(self._ask) if self._replay is not None else None
+            if status is None:
+                status = self._ask()
             if status:
                 started = self._driver[self._started]
                 queue.check(status, f"a call, at kernel '{self._symbols[started - 1]}'," if started else "a call")
             return queue.last_event()
+
+    def _ask(self) -> int:
+        """Run the host's part. The driver's first error; 0: none. Raises what ended it."""
+        self._driver[self._started] = 0
+        _, error = self._guarded.run()
+        status, self._driver[self._status] = self._driver[self._status], 0
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback has this frame
+        return status
 
 
 def _table(numbers: Iterable[int]) -> array.array[int]:

@@ -100,6 +100,7 @@ def program_of(
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
+    made.graphs = options.graphs and calls.has_graphs and not (program.waits or program.loops)
     made.stages = {"kernels": _text(generated.kernels)}
     made.features = required_features(host) + code.features
     made.helpers = helper_objects([helpers.CALLS])

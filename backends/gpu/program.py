@@ -33,6 +33,7 @@ class GpuProgram(NativeProgram):
     Attributes:
         symbols: of the kernels, in the order of `kernels` in the driver's structure.
         arena_bytes: device memory for a call.
+        waits: whether the host reads what kernels compute.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class GpuProgram(NativeProgram):
         launched = (launch.symbol for kernel in kernels.values() for launch in kernel.launches)
         self.symbols = list(dict.fromkeys(launched))  # a kernel may start one of them several times
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+        self.waits = False
         self._places: dict[str, Value] = {}  # of operands, by function
         most = max((max(kernel.pointers, 1 + self._table_slots(kernel)) for kernel in kernels.values()), default=1)
         self._most_places = most
@@ -106,10 +108,13 @@ class GpuProgram(NativeProgram):
 
     def copy(self, f: Function, target: Value, source: Value, size: IntLike) -> None:
         """Emit a copy in the device's memory."""
+        if size == 0:
+            return
         f.call(COPY, [f.caller, target, source, f.index(size), f.const(0, I32)])
 
     def element(self, value: ir.Value) -> Value:
         """Wait for a scalar, and read it."""
+        self.waits = True
         type_, f = element_type(value), self.f
         size = byte_size(type_)
         stored = ScalarType(f"i{8 * size}", 8 * size)

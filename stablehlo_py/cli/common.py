@@ -178,6 +178,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--tf32": {"action": "store_true", "help": "products of f32 on GPUs may have operands of 11 bits (TF32)"},
     "--device": _COUNT | {"default": 0, "help": "run on this one of the backend's devices (default: %(default)s)"},
+    "--graphs": {
+        "action": argparse.BooleanOptionalAction,
+        "default": True,
+        "help": "ask a GPU for all kernels of a call in one go (default: on)",
+    },
     "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
     "--replicas": _COUNT
     | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
@@ -198,7 +203,18 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "seconds after which an engine counts as hanging (default: %(default)g)",
     },
 }
-_OF_COMPILER = ("threads", "opt_level", "cpu", "gpu", "tf32", "device", "isolate", "num_replicas", "num_partitions")
+_OF_COMPILER = (
+    "threads",
+    "opt_level",
+    "cpu",
+    "gpu",
+    "tf32",
+    "device",
+    "graphs",
+    "isolate",
+    "num_replicas",
+    "num_partitions",
+)
 
 
 def add_options(parser: argparse._ActionsContainer, *names: str, **changes: Any) -> None:

@@ -30,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="PATH", help="where to write the artifact (default: MODULE with .shloexe)"
     )
     add_options(parser, "--target", "--cpu", "--gpu", "--tf32", "--entry", "--threads", "--replicas", "--partitions")
-    add_options(parser, "--opt-level", "--disable", "--isolate")
+    add_options(parser, "--opt-level", "--disable", "--graphs", "--isolate")
     parser.add_argument(
         "--cache-dir",
         metavar="DIR",

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
     add_options(parser, "--entry", "--threads", "--replicas", "--partitions", "--target", "--cpu", "--gpu")
-    add_options(parser, "--tf32", "--device", "--isolate")
+    add_options(parser, "--tf32", "--device", "--graphs", "--isolate")
     add("--sha256", metavar="HEX", help="run an artifact only if its file has this digest, which shlo-compile prints")
     inputs = parser.add_argument_group("inputs")
     add_options(inputs, "--input", "--seed", "--dim")

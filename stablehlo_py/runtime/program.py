@@ -209,6 +209,7 @@ class CompiledProgram:
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
         loops: whether it has loops, which may have to be ended.
+        graphs: whether a device may be asked for all kernels in one go.
         threads: threads a call may use.
         stages: text of stages (or MLIR bytecode, rendered when asked for).
         grid: for a program that runs as several processes, or exchanges data with the host while it runs.
@@ -238,6 +239,7 @@ class CompiledProgram:
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False
+    graphs: bool = False
     helpers: dict[str, bytes] = field(default_factory=dict)
     digest: bytes = b""
 

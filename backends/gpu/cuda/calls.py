@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from stablehlo_py.backends.gpu.cuda.graph import BUFFER, END, SIZE, SOURCE_AT, TARGET_AT
 from stablehlo_py.backends.gpu.cuda.stream import CudaStream
-from stablehlo_py.backends.gpu.driver.calls import Calls
-from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
-
-_END, _BUFFER, _SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE
+from stablehlo_py.backends.gpu.driver.calls import LAUNCH, Calls
+from stablehlo_py.backends.gpu.driver.queue import GRAPH
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, Value
 
 
 class CudaCalls(Calls):
     """A stream is in order, and a kernel that fails takes its context with it: everything after fails, too."""
 
-    fields = CudaStream.fields
+    fields, has_graphs = CudaStream.fields, True
 
     def launch(self, f: Function, kernel: Value) -> None:
         """cuLaunchKernel. Operands are pointers, so their array is what the driver takes as a packed buffer."""
         size, extra = f.alloca(1, I64), f.alloca(5, PTR)
         f.store(f.index(f.imul(f.count, 8)), size)
-        numbers = {0: _BUFFER, 2: _SIZE, 4: _END}
+        numbers = {0: BUFFER, 2: SIZE, 4: END}
         for place, number in numbers.items():
             f.store(f.cast("inttoptr", f.const(number), PTR), extra, place)
         f.store(f.operands, extra, 1)
@@ -34,3 +34,13 @@ class CudaCalls(Calls):
         self.call(f, "copy", [f.target, f.source, f.bytes, stream])
         f.ret_if(f.cmp("eq", f.waits, f.const(0, I32)))
         self.call(f, "synchronize", [stream])
+
+    def change(self, f: Function, node: Value, parameters: Value) -> None:
+        """cuGraphExecKernelNodeSetParams, whose parameters point to the operands; cuGraphExecMemcpyNodeSetParams."""
+        graph = self.field(f, GRAPH)
+        if f.name == LAUNCH:
+            self.call(f, "change_launch", [graph, node, parameters])
+            return
+        f.store(f.source, f.gep(parameters, SOURCE_AT, I8))
+        f.store(f.target, f.gep(parameters, TARGET_AT, I8))
+        self.call(f, "change_copy", [graph, node, parameters, self.field(f, "context")])

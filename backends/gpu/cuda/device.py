@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
+import os
 from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.capability import needs, require_capability
 from stablehlo_py.backends.gpu.cuda.description import DeviceDescription, describe
+from stablehlo_py.backends.gpu.cuda.graph import CudaGraph
 from stablehlo_py.backends.gpu.cuda.library import (
     INVALID_IMAGE,
     INVALID_PTX,
@@ -26,6 +29,7 @@ from stablehlo_py.errors import LoadError
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _LOG_BYTES = 16 << 10
 _SHARED_BYTES, _DYNAMIC_SHARED_BYTES = 1, 8  # CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, _MAX_DYNAMIC_SHARED_SIZE_BYTES
+_BLOCKING = "CUDA_LAUNCH_BLOCKING"
 
 
 class CudaDevice(Device[CudaLibrary, DeviceDescription]):
@@ -83,6 +87,10 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
             )
         stream.check(status, "cuModuleLoadDataEx")
         return Built(stream, module.value or 0, self.description.shared_opt_in_bytes)
+
+    def graph(self, steps: array.array[int], kernels: Sequence[int]) -> CudaGraph | None:
+        """As `Device.graph`; none where the driver is told to say which kernel fails, which it does for launches."""
+        return None if os.environ.get(_BLOCKING) == "1" else CudaGraph(self.queue, steps, kernels)
 
 
 class Built:

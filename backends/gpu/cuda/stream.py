@@ -28,7 +28,7 @@ class CudaStream(Queue):
         ResourceError: the device cannot be had.
     """
 
-    fields = (*COMMON, "stream", "launch", "copy", "synchronize")
+    fields = (*COMMON, "stream", "context", "launch", "copy", "synchronize", "change_launch", "change_copy")
     library: CudaLibrary
     context = handle = 0
     _ended = 0  # the status of the fault
@@ -129,9 +129,12 @@ class CudaStream(Queue):
         address = self.library.address
         return {
             "stream": self.handle,
+            "context": self.context,
             "launch": address("cuLaunchKernel"),
             "copy": address("cuMemcpyAsync"),
             "synchronize": address("cuStreamSynchronize"),
+            "change_launch": address("cuGraphExecKernelNodeSetParams_v2"),
+            "change_copy": address("cuGraphExecMemcpyNodeSetParams"),
         }
 
 

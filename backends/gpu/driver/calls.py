@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from stablehlo_py.backends.common.program import given
-from stablehlo_py.backends.gpu.driver.queue import KERNELS, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver import recording
+from stablehlo_py.backends.gpu.driver.queue import END, KERNELS, NEXT, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver.recording import FULL, STEP
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
+from stablehlo_py.errors import InternalError
 
-LAUNCH, COPY = "shlo_launch", "shlo_copy"
+LAUNCH, COPY, WRITE_DOWN = "shlo_launch", "shlo_copy", "shlo_write_down"
+_WRITTEN = STEP[2:]
 
 
 class Calls(ABC):
@@ -19,9 +23,11 @@ class Calls(ABC):
 
     Attributes:
         fields: of the structure, as the driver's queue has them (`Queue.fields`).
+        has_graphs: whether steps are written down where that is asked for (recording.py).
     """
 
     fields: ClassVar[tuple[str, ...]]
+    has_graphs: ClassVar[bool] = False
 
     def functions(self, emitter: Callable[[], Emitter]) -> list[Function]:
         """Those that programs call:
@@ -33,12 +39,19 @@ class Calls(ABC):
         numbers = ("kernel", "blocks", "threads", "shared", "count", "reached")
         launch = self._function(LAUNCH, [("operands", PTR), *((name, I64) for name in numbers)], emitter())
         launch.store(launch.index(launch.iadd(launch.kernel, 1)), self._place(launch, STARTED))
+        step = [launch.kernel, launch.blocks, launch.threads, launch.shared, launch.count]
+        self._write_down(launch, launch.operands, step)
         self.launch(launch, launch.load(PTR, self.field(launch, KERNELS), launch.kernel))
         launch.ret()
         copy = self._function(COPY, [("target", PTR), ("source", PTR), ("bytes", I64), ("waits", I32)], emitter())
+        both, none = copy.alloca(2, PTR), copy.const(0)
+        copy.store(copy.target, both)
+        copy.store(copy.source, both, 1)
+        step = [copy.const(recording.COPY), none, none, copy.bytes, copy.const(2)]
+        self._write_down(copy, both, step)
         self.copy(copy)
         copy.ret()
-        return [launch, copy]
+        return [self._writer(emitter()), launch, copy] if self.has_graphs else [launch, copy]
 
     @abstractmethod
     def launch(self, f: Function, kernel: Value) -> None:
@@ -47,6 +60,11 @@ class Calls(ABC):
     @abstractmethod
     def copy(self, f: Function) -> None:
         """Emit a copy."""
+
+    def change(self, f: Function, node: Value, parameters: Value) -> None:
+        """Emit what gives a node of a graph other operands: of a launch they lie where it is written down, a copy has
+        its `target` and `source`."""
+        raise InternalError(f"a driver without graphs has no nodes to change in {f.name}")
 
     def field(self, f: Function, name: str, type_: ScalarType = PTR) -> Value:
         """A field of the structure."""
@@ -62,6 +80,47 @@ class Calls(ABC):
         place = self._place(f, STATUS)
         before = f.load(I64, place)
         f.store(f.select(f.cmp("eq", before, f.const(0)), f.cast("sext", status, I64), before), place)
+
+    def _writer(self, emitter: Emitter) -> Function:
+        """shlo_write_down(caller, operands, kernel, blocks, threads, bytes, count): the next step, where it is a node
+        of a graph and has other operands than before, else null."""
+        parameters = [("caller", PTR), ("operands", PTR), *((name, I64) for name in _WRITTEN)]
+        f = Function(WRITE_DOWN, parameters, emitter, result=PTR, private=True)
+        step = self.field(f, NEXT)
+        places = f.gep(step, len(STEP), I64)
+        after = f.gep(places, f.count, I64)
+        is_full = f.cmp("ugt", f.cast("ptrtoint", after, I64), self.field(f, END, I64))
+        f.if_(is_full, lambda: f.store(f.const(FULL), self._place(f, STATUS)))
+        f.ret_if(is_full, f.null())
+        for name in _WRITTEN:
+            f.store(getattr(f, name), step, STEP.index(name))
+
+        def write(i: Value, other: Value) -> Value:
+            now, before = f.load(I64, f.operands, i), f.load(I64, places, i)
+            f.store(now, places, i)
+            return f.binary("or", other, f.binary("xor", now, before))
+
+        (other,) = f.loop(0, f.count, 1, write, [f.const(0)])
+        f.store(after, self._place(f, NEXT))
+        is_same = f.cmp("eq", other, f.const(0))
+        f.ret_if(is_same, f.null())
+        f.ret(f.select(f.is_null(f.load(PTR, step)), f.null(), step))
+        return f
+
+    def _write_down(self, f: Function, operands: Value, numbers: Sequence[Value]) -> None:
+        """Emit what writes a step down and returns, where that is asked for; a node that has other operands is
+        changed."""
+        if not self.has_graphs:
+            return
+
+        def write() -> None:
+            step = f.call(WRITE_DOWN, [f.caller, operands, *numbers], PTR)
+            f.ret_if(f.is_null(step))
+            self.change(f, f.load(PTR, step), f.load(PTR, step, STEP.index("parameters")))
+
+        is_asked = f.cmp("ne", self.field(f, NEXT, I64), f.const(0))
+        f.if_(is_asked, write)
+        f.ret_if(is_asked)
 
     def _function(self, name: str, parameters: Sequence[tuple[str, ScalarType]], emitter: Emitter) -> Function:
         f = Function(name, [("caller", PTR), *parameters], emitter, private=True)

@@ -6,6 +6,7 @@ A driver is: its library with the names of its statuses (a `Library`), what nati
 
 from __future__ import annotations
 
+import array
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -14,6 +15,7 @@ from stablehlo_py import forks
 from stablehlo_py.backends.gpu.driver.library import Library
 from stablehlo_py.backends.gpu.driver.memory import GpuMemory
 from stablehlo_py.backends.gpu.driver.queue import Queue
+from stablehlo_py.backends.gpu.driver.recording import Graph
 from stablehlo_py.errors import ArgumentError, ResourceError, elided
 
 
@@ -98,6 +100,11 @@ class Device(ABC, Generic[L, T]):
     @abstractmethod
     def build(self, binary: bytes) -> Built:
         """The kernels of a program. Raises LoadError: the device does not take it; ResourceError."""
+
+    def graph(self, steps: array.array[int], kernels: Sequence[int]) -> Graph | None:
+        """The steps of a program (recording.py), whose kernels have these handles, as a graph; None: the driver has
+        none. Raises as `Queue.check`."""
+        return None
 
 
 D = TypeVar("D", bound=Device[Any, Any])

@@ -13,8 +13,9 @@ from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.buffer import Event
 
 #: What every driver's structure for native code begins with: the first error, 0 as long as there is none; the number of
-#: the last kernel that was started, or could not be, plus 1; the handles of the kernels.
-STATUS, STARTED, KERNELS = COMMON = ("status", "started", "kernels")
+#: the last kernel that was started, or could not be, plus 1; the handles of the kernels; where the next step is written
+#: down (recording.py), 0: it is asked for, and where there is no more room; the graph that the steps are, 0: none yet.
+STATUS, STARTED, KERNELS, NEXT, END, GRAPH = COMMON = ("status", "started", "kernels", "next", "end", "graph")
 
 
 class Queue(ABC):

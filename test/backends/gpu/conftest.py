@@ -26,7 +26,19 @@ from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.opencl.library import OpenClLibrary
 
 GCC = shutil.which("gcc") or shutil.which("cc")
-KINDS = ("contexts", "queues", "streams", "programs", "modules", "kernels", "events", "pools", "blocks")
+KINDS = (
+    "contexts",
+    "queues",
+    "streams",
+    "programs",
+    "modules",
+    "kernels",
+    "events",
+    "pools",
+    "blocks",
+    "graphs",
+    "execs",
+)
 L = TypeVar("L", bound=Library)
 D = TypeVar("D")
 

@@ -5,7 +5,8 @@
  *
  * Compiled with `-include cuda.h`, where that is, the compiler compares all functions with it. */
 #define KINDS_OF_OBJECTS \
-  X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks")
+  X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks") \
+  X(GRAPH, "graphs") X(EXEC, "execs")
 #define SETTINGS \
   X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("major1", 9) X("minor1", 0) X("pools", 1) X("unified", 1) X("held", 0) \
   X("unavailable", 0) X("bytes", 1 << 28)
@@ -14,7 +15,8 @@
   int status;         /* of an event */ \
   const void *stream; /* that an event was recorded in */ \
   char *text;         /* of a module; the name of a kernel */ \
-  struct object *kernels;
+  struct object *kernels, *graph; \
+  struct command *nodes; /* of a graph; of what was made of it */
 #include "../fake.h"
 
 #ifndef CUDA_VERSION
@@ -27,6 +29,11 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUarray_st *CUarray;
+typedef struct CUkern_st *CUkernel;
 typedef struct { int type, id; } CUmemLocation;
 typedef struct {
   int allocType, handleTypes;
@@ -36,6 +43,28 @@ typedef struct {
   unsigned short usage;
   unsigned char reserved[54];
 } CUmemPoolProps;
+typedef struct {
+  CUfunction func;
+  unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  void **kernelParams, **extra;
+  CUkernel kern;
+  CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
+typedef struct {
+  size_t srcXInBytes, srcY, srcZ, srcLOD;
+  int srcMemoryType;
+  const void *srcHost;
+  CUdeviceptr srcDevice;
+  CUarray srcArray;
+  void *reserved0;
+  size_t srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD;
+  int dstMemoryType;
+  void *dstHost;
+  CUdeviceptr dstDevice;
+  CUarray dstArray;
+  void *reserved1;
+  size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
 #endif
 
 enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, NO_CONTEXT = 201, BAD_IMAGE = 200, BAD_PTX = 218, BAD_HANDLE = 400 };
@@ -48,6 +77,8 @@ typedef struct command {
   size_t size;
   object *it; /* an event, a kernel */
   int device;
+  int64_t numbers[5]; /* of a launch */
+  struct command *original; /* of a node of what was made of a graph: the graph's */
   struct command *next;
 } command;
 
@@ -524,25 +555,40 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute whi
   return ended(status ? status : (int)which == 8 && value == 232448 - 1024 ? 0 : INVALID);
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int y, unsigned int z,
-                               unsigned int threads, unsigned int v, unsigned int w, unsigned int shared,
-                               CUstream stream, void **parameters, void **extra) {
-  int status = entered("cuLaunchKernel");
+/* A launch as a command. */
+static int launch_of(CUfunction function, const unsigned int *blocks, const unsigned int *threads, unsigned int shared,
+                     void **parameters, void **extra, command *it) {
   object *kernel = (object *)function;
-  if (!status && (!kernel || !holds_here(kernel->kernels, MODULE))) status = BAD_HANDLE;
-  if (!status && (parameters || !extra || y != 1 || z != 1 || v != 1 || w != 1 || !blocks || !threads || threads > 1024))
-    status = INVALID;
+  if (!kernel || !holds_here(kernel->kernels, MODULE)) return BAD_HANDLE;
+  if (parameters || !extra || blocks[1] != 1 || blocks[2] != 1 || threads[1] != 1 || threads[2] != 1 || !blocks[0] ||
+      !threads[0] || threads[0] > 1024)
+    return INVALID;
   /* CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END */
-  if (!status && ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || extra[4])) status = INVALID;
-  command it = {.kind = RUN, .size = (size_t)blocks * threads, .it = kernel};
-  if (!status) {
-    size_t bytes = *(size_t *)extra[3];
-    memcpy(it.operands, extra[1], bytes < sizeof it.operands ? bytes : sizeof it.operands);
-    int64_t numbers[] = {blocks, threads, shared, (intptr_t)stream, bytes, 0};
-    if (launched < 256) {
-      strncpy(launches[launched].name, kernel->text, 63);
-      memcpy(launches[launched++].numbers, numbers, sizeof numbers);
-    }
-  }
+  if ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || extra[4]) return INVALID;
+  size_t bytes = *(size_t *)extra[3];
+  *it = (command){.kind = RUN, .size = (size_t)blocks[0] * threads[0], .it = kernel, .device = here()};
+  memcpy(it->operands, extra[1], bytes < sizeof it->operands ? bytes : sizeof it->operands);
+  int64_t numbers[] = {blocks[0], threads[0], shared, 0, bytes};
+  memcpy(it->numbers, numbers, sizeof numbers);
+  return 0;
+}
+
+static void note(command *it, CUstream stream) {
+  it->numbers[3] = (intptr_t)stream;
+  if (it->kind != RUN || launched == 256) return;
+  strncpy(launches[launched].name, it->it->text, 63);
+  memcpy(launches[launched++].numbers, it->numbers, sizeof it->numbers);
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int u,
+                               unsigned int v, unsigned int w, unsigned int shared, CUstream stream, void **parameters,
+                               void **extra) {
+  int status = entered("cuLaunchKernel");
+  command it = {0};
+  const unsigned int blocks[] = {x, y, z}, threads[] = {u, v, w};
+  if (!status) status = launch_of(function, blocks, threads, shared, parameters, extra, &it);
+  if (!status) note(&it, stream);
   return enqueued(status, stream, it);
 }
+
+#include "fake_graphs.h"

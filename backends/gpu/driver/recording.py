@@ -1,0 +1,60 @@
+"""What a call of a program asks a driver for, step by step: native code writes it down instead of asking (calls.py), so
+that a driver can be asked for all of it in one go, as a graph. In later calls it goes through the steps again, and
+tells the driver which of them have other operands.
+"""
+
+from __future__ import annotations
+
+import array
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: 64-bit numbers of a step, before its operands. Node, parameters: of the graph, once there is one, as its driver knows
+#: them. Kernel: its number, or COPY; bytes: of dynamic shared memory, or of the copy; count: of the operands, those of
+#: a copy are its target and its source.
+STEP = ("node", "parameters", "kernel", "blocks", "threads", "bytes", "count")
+COPY = -1
+ROOM = 1 << 17  # numbers that the steps of a program may take
+FULL = 1 << 40  # the status where they take more: no driver's
+LEAST = 4  # steps: to ask for a graph takes a driver as long as to ask for two or three kernels
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step. `place` is the one of its first number among those of all steps."""
+
+    place: int
+    kernel: int
+    blocks: int
+    threads: int
+    bytes: int
+    count: int
+
+    @property
+    def operands(self) -> int:
+        """The place of its operands."""
+        return self.place + len(STEP)
+
+
+def steps_of(numbers: array.array[int]) -> Iterator[Step]:
+    """The steps that native code wrote."""
+    place = 0
+    while place < len(numbers):
+        step = Step(place, *numbers[place + STEP.index("kernel") : place + len(STEP)])
+        yield step
+        place = step.operands + step.count
+
+
+class Graph(ABC):
+    """Steps as a driver knows them, one after the other.
+
+    Attributes:
+        handle: what native code names it by.
+    """
+
+    handle: int
+
+    @abstractmethod
+    def start(self) -> int:
+        """Ask for all steps. The driver's status."""
