@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from ctypes import addressof
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -94,8 +94,12 @@ class SharedSpace(MemorySpace):
         """Whether an address is its device's."""
 
     @abstractmethod
-    def copy(self, source: Allocation, target: Allocation, size: int) -> Event | None:
-        """Copy from one to the other, of this device both."""
+    def reaches(self, space: MemorySpace) -> bool:
+        """Whether it copies from a memory without the host: its own, or that of another device."""
+
+    @abstractmethod
+    def copy(self, source: Allocation, target: Allocation, size: int, space: SharedSpace) -> Event | None:
+        """Copy to here from a memory that it `reaches`, behind what both were asked for."""
 
 
 class _Lent:
@@ -392,15 +396,20 @@ class Placement:
             return self.put(buffer._array, buffer.spec)
         (made,) = self.empty((buffer.spec,), ((buffer.shape, buffer.dtype, buffer.nbytes),))
         if buffer.nbytes:
-            made._event = self.space.copy(buffer._owner, made._owner, buffer.nbytes)
+            assert isinstance(buffer._space, SharedSpace)
+            made._event = self.space.copy(buffer._owner, made._owner, buffer.nbytes, buffer._space)
         return made
 
     def there(self, value: Any) -> np.ndarray | None:
-        """An array of another library on the device where the program runs, by DLPack or `__cuda_array_interface__`;
-        its elements must not be touched. None: it is not there. Raises as its `__dlpack__`."""
+        """An array of another library on the device where the program runs, by DLPack or `__cuda_array_interface__`, or
+        a buffer of a device that it copies from; its elements must not be touched. None: it is neither. Raises as its
+        `__dlpack__`."""
         space = self.space
         if not isinstance(space, SharedSpace):
             return None
+        if self._comes_from_afar(value):
+            value._require()
+            return placed(value._owner, value.address, value.shape, value.dtype)
         device = device_of(value)
         if device is not None:
             return imported(value, device, stream=space.stream) if device == space.dlpack_device else None
@@ -411,10 +420,25 @@ class Placement:
             space.follow(described["stream"])
         return np.asarray(_Described(value, described))
 
-    def adopt(self, array: np.ndarray, spec: Spec, *, copy: bool) -> Buffer:
-        """A dense array that is `there` as a buffer; without `copy` its own memory. Raises ArgumentError: the program
-        cannot use that."""
+    def _comes_from_afar(self, value: object) -> TypeGuard[Buffer]:
+        """Whether it is a buffer of another device, and the driver copies it."""
+        if not (isinstance(value, Buffer) and isinstance(self.space, SharedSpace)) or value._space is self.space:
+            return False
+        return value._space is not None and self.space.reaches(value._space)
+
+    def adopt(self, value: object, array: np.ndarray, spec: Spec, *, copy: bool) -> Buffer:
+        """A value whose dense array is `there` as a buffer; without `copy` its own memory. Raises ArgumentError: the
+        program cannot use that."""
         assert isinstance(self.space, SharedSpace)
+        if self._comes_from_afar(value):
+            if not copy:
+                raise ArgumentError(
+                    f"argument {spec.name} cannot be used without a copy: it is in {value._place()}",
+                    remedy="put it with copy=True",
+                )
+            made = Buffer(value._owner, value.address, spec, array.shape)
+            made._space, made._is_seen = value._space, True
+            return self.taken(made)
         owner = _Borrowed(array, self.space)
         if not copy and owner.address % self.space.alignment:
             raise ArgumentError(

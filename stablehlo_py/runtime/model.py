@@ -83,7 +83,7 @@ class CompiledModel(ABC):
             if problem is None and there is not None:
                 if not there.flags.c_contiguous:
                     raise ArgumentError(f"argument {spec.name} is not dense", remedy="make it contiguous where it is")
-                return self._placement.adopt(there, spec, copy=copy)
+                return self._placement.adopt(array, there, spec, copy=copy)
             if problem is None:
                 ready = np.require(candidate, requirements=("C", "ALIGNED"))
                 return self._placement.put(ready if copy else usable(array, ready, spec), spec, copy=copy)

@@ -54,6 +54,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemFreeAsync": (_STATUS, _POINTER, _HANDLE),
     "cuPointerGetAttribute": (_STATUS, _ADDRESS, _INT, _POINTER),
     "cuMemcpyAsync": (_STATUS, _POINTER, _POINTER, _SIZE, _HANDLE),
+    "cuMemcpyPeerAsync": (_STATUS, _POINTER, _HANDLE, _POINTER, _HANDLE, _SIZE, _HANDLE),
     "cuModuleLoadDataEx": (_STATUS, _ADDRESS, _ADDRESS, _UINT, _ADDRESS, _ADDRESS),
     "cuModuleUnload": (_STATUS, _HANDLE),
     "cuModuleGetFunction": (_STATUS, _ADDRESS, _HANDLE, _TEXT),

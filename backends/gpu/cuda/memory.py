@@ -9,7 +9,7 @@ from stablehlo_py.backends.gpu.cuda.library import OUT_OF_MEMORY
 from stablehlo_py.backends.gpu.cuda.stream import CudaEvent, CudaStream
 from stablehlo_py.backends.gpu.driver.memory import KEPT_SHARE, GpuMemory
 from stablehlo_py.dialect.alignment import ACCESS_ALIGNMENT
-from stablehlo_py.runtime.buffer import Allocation, SharedSpace
+from stablehlo_py.runtime.buffer import Allocation, MemorySpace, SharedSpace
 
 _PINNED, _ON_DEVICE = 1, 1  # CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
 _CUDA = 2  # kDLCUDA of DLPack
@@ -79,9 +79,26 @@ class CudaMemory(GpuMemory, SharedSpace):
         status = self._queue.status("cuPointerGetAttribute", ctypes.byref(ordinal), _DEVICE_ORDINAL, address)
         return not status and ordinal.value == self._number
 
-    def copy(self, source: Allocation, target: Allocation, size: int) -> CudaEvent | None:
-        """Copy from one to the other. Raises ResourceError."""
-        return self._copied(target.address, source.address, size, waits=False)
+    def reaches(self, space: MemorySpace) -> bool:
+        """Whether it is a memory of CUDA."""
+        return isinstance(space, CudaMemory) and space._queue.library is self._queue.library
+
+    def copy(self, source: Allocation, target: Allocation, size: int, space: SharedSpace) -> CudaEvent | None:
+        """Copy to here, also from another device. Raises ResourceError."""
+        if space is self:
+            return self._copied(target.address, source.address, size, waits=False)
+        assert isinstance(space, CudaMemory)
+        mine, other = self._queue, space._queue
+        asked, event = other.last_event(), CudaEvent(mine)
+        mine.call("cuStreamWaitEvent", mine.handle, asked.handle, 0)
+        addresses = (target.address, mine.context, source.address, other.context)
+        mine.call("cuMemcpyPeerAsync", *addresses, size, mine.handle)
+        mine.recorded(event)
+        status = other.status("cuStreamWaitEvent", other.handle, event.handle, 0)
+        if status:  # else the source might be freed before
+            mine.finish()
+        other.check(status, "cuStreamWaitEvent")
+        return event
 
     def _allocated(self, size: int) -> int:
         place, stream = ctypes.c_uint64(), self._queue

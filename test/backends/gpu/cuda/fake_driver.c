@@ -29,11 +29,6 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef struct CUgraph_st *CUgraph;
-typedef struct CUgraphNode_st *CUgraphNode;
-typedef struct CUgraphExec_st *CUgraphExec;
-typedef struct CUarray_st *CUarray;
-typedef struct CUkern_st *CUkernel;
 typedef struct { int type, id; } CUmemLocation;
 typedef struct {
   int allocType, handleTypes;
@@ -43,28 +38,6 @@ typedef struct {
   unsigned short usage;
   unsigned char reserved[54];
 } CUmemPoolProps;
-typedef struct {
-  CUfunction func;
-  unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
-  void **kernelParams, **extra;
-  CUkernel kern;
-  CUcontext ctx;
-} CUDA_KERNEL_NODE_PARAMS;
-typedef struct {
-  size_t srcXInBytes, srcY, srcZ, srcLOD;
-  int srcMemoryType;
-  const void *srcHost;
-  CUdeviceptr srcDevice;
-  CUarray srcArray;
-  void *reserved0;
-  size_t srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD;
-  int dstMemoryType;
-  void *dstHost;
-  CUdeviceptr dstDevice;
-  CUarray dstArray;
-  void *reserved1;
-  size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
-} CUDA_MEMCPY3D;
 #endif
 
 enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, NO_CONTEXT = 201, BAD_IMAGE = 200, BAD_PTX = 218, BAD_HANDLE = 400 };
@@ -76,7 +49,7 @@ typedef struct command {
   const void *source;
   size_t size;
   object *it; /* an event, a kernel */
-  int device;
+  int device, from; /* from: of a copy, the source's */
   int64_t numbers[5]; /* of a launch */
   struct command *original; /* of a node of what was made of a graph: the graph's */
   struct command *next;
@@ -195,7 +168,7 @@ static void execute(command *it) {
   if (it->kind == MARK) it->it->status = *fault;
   else if (!*fault && it->kind == FREE) end_block(it->target);
   else if (!*fault && it->kind == COPY && fits_on(it->device, it->target, it->size) &&
-           fits_on(it->device, it->source, it->size))
+           fits_on(it->from, it->source, it->size))
     memmove(it->target, it->source, it->size);
   else if (!*fault && it->kind == RUN) run(it);
   ended(0);
@@ -211,16 +184,19 @@ static int drain(void) {
   return corrupt[here()];
 }
 
-static int enqueued(int status, const void *stream, command it) {
+static int enqueued_from(int status, const void *stream, command it, int is_peer) {
   if (!status && (uintptr_t)stream > 2 && !holds_here(stream, STREAM)) status = BAD_HANDLE;
   if (!status) {
     command **last = &first;
     while (*last) last = &(*last)->next;
     it.device = here();
+    if (!is_peer) it.from = it.device;
     *last = memcpy(malloc(sizeof it), &it, sizeof it);
   }
   return ended(status);
 }
+
+static int enqueued(int status, const void *stream, command it) { return enqueued_from(status, stream, it, 0); }
 
 /* The driver: itself, and devices. */
 
@@ -493,6 +469,15 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t siz
   int status = entered("cuMemcpyAsync");
   command copy = {.kind = COPY, .target = (void *)(uintptr_t)target, .source = (void *)(uintptr_t)source, .size = size};
   return enqueued(status, stream, copy);
+}
+
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr target, CUcontext to, CUdeviceptr source, CUcontext from, size_t size,
+                                  CUstream stream) {
+  int status = entered("cuMemcpyPeerAsync"), other = (int)((int *)from - contexts);
+  command copy = {.kind = COPY, .target = (void *)(uintptr_t)target, .source = (void *)(uintptr_t)source, .size = size};
+  copy.from = other;
+  if (!status && ((int *)to - contexts != here() || !retained[other])) misuses++, status = NO_CONTEXT;
+  return enqueued_from(status, stream, copy, 1);
 }
 
 EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute which, CUdeviceptr address) {

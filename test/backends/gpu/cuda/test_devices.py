@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from driver_programs import STEP, X, stepped, with_fake_kernels
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.cli.run import main
-from stablehlo_py.errors import ArgumentError, InternalError, OptionError
+from stablehlo_py.errors import ArgumentError, InternalError, OptionError, ShloError
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.dlpack import imported
 from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.program import CompiledProgram
 
 ANY = """func.func @main(%x: tensor<?xi32>) -> tensor<?xi32> {
   %0 = stablehlo.add %x, %x : tensor<?xi32>
@@ -29,8 +32,13 @@ def two(cuda_device):
     return cuda_device
 
 
+@cache
+def program() -> CompiledProgram:
+    return with_fake_kernels(compile_program(STEP, target="cuda", options=Options(gpu="sm_90")))
+
+
 def on(device: int) -> Executable:
-    return Executable(with_fake_kernels(compile_program(STEP, target="cuda", options=Options(gpu="sm_90"))), device)
+    return Executable(program(), device)
 
 
 def test_executables_on_two_devices(two) -> None:
@@ -51,9 +59,34 @@ def test_a_buffer_of_another_device(two) -> None:
         ArgumentError, match=r"is in device memory of cuda:0, where the program does not run\n  help: put\(\) it with"
     ):
         second.call([result])
+    with pytest.raises(ArgumentError, match=r"cannot be used without a copy: it is in device memory of cuda:0\n"):
+        second.put(result, copy=False)
+    finished = two.calls("cuStreamSynchronize")
     (moved,) = second.call([second.put(result)])
+    assert two.calls("cuStreamSynchronize") == finished and two.calls("cuMemcpyPeerAsync") == 1
+    assert two.waits() == (first._placement.space.stream, second._placement.space.stream)
+    del first  # with its stream, which frees in its order
     assert moved.device == "cuda:1" and np.array_equal(np.asarray(moved), X + 2)
     assert np.array_equal(np.asarray(result), X + 1)
+    result.release()
+    with pytest.raises(ArgumentError, match="was released"):
+        second.put(result)
+
+
+@pytest.mark.parametrize("status", [2, 700])
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("function", ["cuMemcpyPeerAsync", "cuStreamWaitEvent", "cuEventRecord", "cuEventCreate"])
+def test_a_copy_between_devices_that_fails(two, function, nth, status) -> None:
+    first, second = on(0), on(1)
+    for executable in (first, second):
+        stepped(executable)
+    buffer = first.put(X, 0)
+    two.fail(function, status, nth)
+    with suppress(ShloError):
+        second.put(buffer)
+    two.itself.fake_forgive()
+    del buffer
+    assert np.array_equal(np.asarray(second.put(first.put(X, 0))), X)
 
 
 def test_others_are_told_the_number(two) -> None:
