@@ -83,12 +83,17 @@ def compile_module(
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
     generated = generate(module, target)  # an op without a kernel is named first
+    require_one_process(module, backend)
+    return program_of(module, generated, backend, target, host, options)
+
+
+def require_one_process(module: ir.Module, backend: str) -> None:
+    """Raises UnsupportedError: the program is for several processes."""
     if is_grid(module):
         raise UnsupportedError(
             f"the backend '{backend}' runs one process, which meets no other",
             remedy="compile for the processor: target='cpu'",
         )
-    return program_of(module, generated, backend, target, host, options)
 
 
 def program_of(

@@ -8,7 +8,7 @@ from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.opencl.queue import OpenClQueue
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
-_SVM_POINTERS = 0x11B6  # CL_KERNEL_EXEC_INFO_SVM_PTRS
+SVM_POINTERS = 0x11B6  # CL_KERNEL_EXEC_INFO_SVM_PTRS
 
 
 class OpenClCalls(Calls):
@@ -29,7 +29,7 @@ class OpenClCalls(Calls):
 
         def reach() -> None:
             addresses, size = f.gep(f.operands, f.count, PTR), f.index(f.imul(f.reached, 8))
-            self.call(f, "set_reached", [kernel, f.const(_SVM_POINTERS, I32), size, addresses])
+            self.call(f, "set_reached", [kernel, f.const(SVM_POINTERS, I32), size, addresses])
 
         f.loop(0, f.count, 1, argument)
         f.if_(f.cmp("ne", f.reached, f.const(0)), reach)

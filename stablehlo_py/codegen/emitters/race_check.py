@@ -1,44 +1,52 @@
-"""Kernels that find their own races: SPIR-V in which every access of shared memory is checked.
+"""Kernels that find their own races: SPIR-V in which every access of shared and of global memory is checked.
 
-Two threads of a block race if both access an element, one of them writes it, and no barrier comes between. Each element
-has two words beside it in shared memory: who wrote it last and who read it last, and behind which barrier (`_token`).
-What a thread finds there of another thread, behind the same barrier, is a race: in whatever order the threads ran, and
-whether or not the values differ. Threads of a subgroup are threads as all others: no machine promises that one of them
-sees what another one wrote without a barrier.
+Two threads race if both access an element, one of them writes it, and nothing orders them: between threads of a block a
+barrier does, between blocks only the end of the launch. Each element has two words beside it, in shared memory or in a
+shadow of global memory: who wrote it last and who read it last, and behind which barrier (the tokens of
+race_helpers.py). What a thread finds there of another thread, behind the same barrier or of another block, is a race:
+in whatever order the threads ran, and whether or not the values differ. Threads of a subgroup are threads as all
+others: no machine promises that one of them sees what another one wrote without a barrier.
 
-All arrays of a kernel are parts of one, so an address says which element it is, however it was computed. Races are
-counted in global memory, by the two places in the template; a kernel of its own (`READER`) reads the counters.
+All shared arrays of a kernel are parts of one, and the host says where arrays of global memory are. So an address says
+which element it is, however it was computed and whatever else lies in that array.
+
+All threads of a block have to come to the same barriers: each says where it arrives, and finds who has arrived as many
+times, but elsewhere. The end of a kernel is such a place, and so are exchanges between threads of a subgroup.
+
+What was found is counted in a table, by two places in the templates, which the host reads.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from stablehlo_py.codegen.builder import Function
 from stablehlo_py.codegen.emitter import Lines
-from stablehlo_py.codegen.emitters.gpu import GLOBAL, SUBGROUP, SpirvEmitter
+from stablehlo_py.codegen.emitters import race_helpers
+from stablehlo_py.codegen.emitters.gpu import SpirvEmitter
+from stablehlo_py.codegen.emitters.race_helpers import (
+    LOCAL,
+    MOST_BLOCKS,
+    MOST_GLOBAL_PLACES,
+    MOST_PLACES,
+    MOST_SHARED_PLACES,
+    MOST_THREADS,
+)
 from stablehlo_py.codegen.target import TargetDescription
-from stablehlo_py.codegen.values import I1, I8, I32, I64, PTR, ScalarType, Space, Type, Value, VectorType, pointer
+from stablehlo_py.codegen.values import I1, I8, I32, I64, PTR, ScalarType, Type, Value, VectorType
 from stablehlo_py.errors import InternalError
 
-MOST_SITES = 64  # places of a kernel that are told apart
-READER = "{}_races"  # the kernel that reads the counters of another, and sets them to zero
 _CODEGEN = Path(__file__).parents[1]  # where the methods are that templates call
 _MOST_FRAMES = 4  # of a template, in the name of a place
 _COMPREHENSIONS = ("<dictcomp>", "<genexpr>", "<listcomp>", "<setcomp>")
-_LOCAL = pointer(Space.SHARED)
-_ALIGNMENT = 64  # of arrays
-
-# A token: how many barriers came before (from 1 on), which place in the template, whether the access is atomic, which
-# thread (from 1 on; _MANY: several). 0 is none.
-_ATOMIC, _SITE, _EPOCH = 11, 12, 18  # where these begin
-_MANY = (1 << _ATOMIC) - 1
-_EPOCHS = 1 << (32 - _EPOCH)
+_ALIGNMENT = 64  # of shared arrays
+_VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
+_OF_FUNCTIONS = ("start", *(f"global_{kind}" for kind in _VERBS))  # what they call; the kernels that call them bring it
+_ELSEWHERE = ("", "accesses memory at one of too many places")  # the first of all places, for those without a number
 
 
 @dataclass
@@ -48,12 +56,18 @@ class RaceChecks:
     Attributes:
         without: the number of a barrier that is left out (to see whether it is needed); None: none is.
         barriers: the places of all barriers, in the order in which templates emit them: their numbers.
-        sites: the places that access shared memory, and what each of them does, by kernel.
+        places: where threads access memory or meet, by number: the function, what a thread does there.
+        begins: the kernel that comes before each launch of a kernel.
+        granules: bytes that functions access as a whole, 0: they access nothing.
+        granule: those of all kernels.
     """
 
     without: int | None = None
     barriers: list[str] = field(default_factory=list)
-    sites: dict[str, list[str]] = field(default_factory=dict)
+    places: list[tuple[str, str]] = field(default_factory=lambda: [_ELSEWHERE])
+    begins: dict[str, str] = field(default_factory=dict)
+    granules: dict[str, int] = field(default_factory=dict)
+    granule: int = 0
 
 
 def _place() -> str:
@@ -75,19 +89,27 @@ class RaceCheckEmitter(SpirvEmitter):
         checks: is told what is checked.
 
     Raises:
-        InternalError: blocks have more threads than are told apart; when it is used, by what cannot be checked.
+        InternalError: a launch has more threads than are told apart; when it is used, by what cannot be checked.
     """
 
     def __init__(self, target: TargetDescription, threads: int, blocks: int, checks: RaceChecks) -> None:
-        if threads >= _MANY:
-            raise InternalError(f"races are found among {_MANY - 1} threads of a block, and there are {threads}")
+        for count, most, what in ((threads, MOST_THREADS, "threads of a block"), (blocks, MOST_BLOCKS, "blocks")):
+            if count > most:
+                raise InternalError(f"races are found among {most} {what}, and there are {count}")
         super().__init__(target, threads, blocks)
         self._checks = checks
-        self._sites: dict[str, int] = {}
+        self._is_alone = threads == blocks == 1  # nobody is there to race with
+        self._shared_places: dict[str, int] = {}
+        self._places: list[str] = []  # the others
+        self._accesses: dict[str, Value] = {}  # numbers of those that access memory
         self._arrays: dict[str, str] = {}  # what pointers point into, as far as that is known
-        self._bytes = self._granule = 0  # of all arrays; of what is accessed as a whole
+        self._own: set[str] = set()  # pointers into memory of this thread, or into constants
+        self._bytes = self._shared_granule = 0  # of all shared arrays; of what is accessed as a whole
+        self._granule = 0  # the same of global memory
         self._known: dict[tuple[int, ScalarType], Value] = {}  # constants
-        self._exchanges = False
+        self._passed_place: Value | None = None
+        self._exchanges = self._meets = False
+        self._ends: list[Lines] = []  # what comes before each end
         self._prologue: Lines = []
         self.lines.append(self._prologue)
 
@@ -102,29 +124,37 @@ class RaceCheckEmitter(SpirvEmitter):
         noalias: frozenset[str],
         private: bool,
     ) -> str:
-        exchange = [("%race.exchange", self.threads, I64, _ALIGNMENT)] if self._exchanges else []
-        self._shared = exchange
-        if not self._bytes:
-            return super().function(name, parameters, result, noalias=noalias, private=private)
-        granule = self._granule or _ALIGNMENT
-        words = 2 * self._bytes // granule
-        pool = [("%race.pool", self._bytes, I8, _ALIGNMENT), ("%race.shadow", words, I32, _ALIGNMENT)]
-        self._shared = [*exchange, *pool]
-        place, found = f"!llvm.ptr<{GLOBAL}>", f"{name}_found"
-        self._prologue[:] = [
-            f"%race.granule = llvm.mlir.constant({granule} : i64) : i64",
-            f"%race.words = llvm.mlir.constant({words} : i64) : i64",
-            f"%race.found = llvm.mlir.addressof @{found} : {place}",
-            self._cast_space("%race.counts", "%race.found", GLOBAL, self.generic),
-            *self._written(self._begin),
-        ]
-        counters = f"!llvm.array<{MOST_SITES**2} x i32>"
-        head = f"llvm.mlir.global internal @{found}() {{addr_space = {GLOBAL} : i32, dso_local}} : {counters}"
-        zeros = f"{head} {{\n%0 = llvm.mlir.zero : {counters}\nllvm.return %0 : {counters}\n}}"
-        self._checks.sites[name] = list(self._sites)[:MOST_SITES]
-        kernel = super().function(name, parameters, result, noalias=noalias, private=private)
         assert self.target is not None
-        return "\n".join((zeros, kernel, _reader(name, self.target)))
+        if self._meets:
+            end = self._numbered("ends")
+            for lines in self._ends:
+                lines[:] = self._written(lambda: self._arrive(end))
+        granule = self._shared_granule or _ALIGNMENT
+        words = 2 * self._bytes // granule
+        self._shared = [("%race.exchange", self.threads, I64, _ALIGNMENT)] if self._exchanges else []
+        self._shared += [("%race.arrived", 2, I32, _ALIGNMENT)] if self._meets else []
+        if self._bytes:
+            self._shared += [("%race.pool", self._bytes, I8, _ALIGNMENT), ("%race.shadow", words, I32, _ALIGNMENT)]
+        numbers = {"granule": (granule, I64), "words": (words, I64), "base": (len(self._checks.places), I32)}
+        self._checks.places += [(name, place) for place in self._shared_places]
+        for number, place in enumerate(self._places):
+            at = len(self._checks.places)
+            numbers[f"place{number}"] = (at if at < MOST_GLOBAL_PLACES else 0, I32)
+            self._checks.places.append((name, place))
+        if len(self._checks.places) > MOST_PLACES:
+            raise InternalError(f"races are found among {MOST_PLACES} places of a program, and there are more")
+        constants = [
+            f"%race.{each} = llvm.mlir.constant({number} : {type_}) : {type_}"
+            for each, (number, type_) in numbers.items()
+        ]
+        self._prologue[:] = [*constants, *self._written(self._begin)]
+        self._checks.granules[name] = self._granule
+        if self.threads and not self._is_alone:
+            self._checks.granule = math.gcd(self._checks.granule, self._granule)
+            begin, texts = race_helpers.begin(len(parameters), self._granule or 1, self.target)
+            self._checks.begins[name] = begin
+            self.declarations |= {**texts, **race_helpers.provide(self.target)}
+        return super().function(name, parameters, result, noalias=noalias, private=private)
 
     def _written(self, write: Callable[[], None]) -> Lines:
         """The lines that something writes."""
@@ -134,44 +164,81 @@ class RaceCheckEmitter(SpirvEmitter):
         return written
 
     def _begin(self) -> None:
-        self.store(self._known_constant(1, I32), self._epoch, 4)
-        self._cleared()
+        if self._passed_place is not None:
+            self._helper("start", [self._passed_place], None)
+        if self._meets:
+            self._helper("clear", [Value("%race.arrived", LOCAL), self._known_constant(2, I64)], None)
+        if self._bytes:
+            self._cleared()
+        elif self._meets:
+            super().barrier()
 
     def _cleared(self) -> None:
-        """No element was accessed by anyone."""
-        self._helper("shlo_race_clear", _clear, [Value("%race.shadow", _LOCAL), Value("%race.words", I64)], None)
+        """No element of shared memory was accessed by anyone."""
+        self._helper("clear", [Value("%race.shadow", LOCAL), Value("%race.words", I64)], None)
         super().barrier()
 
-    def _helper(
-        self, name: str, make: Callable[[str, TargetDescription], Function], operands: list[Value], result: Type | None
-    ) -> str:
-        """Call a function that `make` writes."""
-        if name not in self.declarations:
+    def _helper(self, name: str, operands: list[Value], result: Type | None) -> str:
+        """Call one of race_helpers.py."""
+        if self.threads:
+            self._need(name)
+        return super().call(f"shlo_race_{name}", operands, result)
+
+    def _need(self, name: str) -> None:
+        """The module has one of race_helpers.py."""
+        symbol = f"shlo_race_{name}"
+        if symbol not in self.declarations:
             assert self.target is not None
-            made = make(name, self.target)
-            self.declarations |= {name: made.text()} | made.externals
-        return self.call(name, operands, result)
+            self.declarations |= race_helpers.helper(symbol, self.target)
 
     def _known_constant(self, number: int, type_: ScalarType) -> Value:
         if (number, type_) not in self._known:
             self._known[number, type_] = Value(self.constant(number, type_), type_)
         return self._known[number, type_]
 
+    @property
+    def _passed(self) -> Value:
+        """Where a thread counts what it has passed."""
+        if self._passed_place is None:
+            self._passed_place = Value(super().alloca(self._known_constant(3, I64), I32, 4), PTR)
+        return self._passed_place
+
+    def _numbered(self, what: str) -> Value:
+        """The number of one more place, among those of the program."""
+        self._places.append(what)
+        return Value(f"%race.place{len(self._places) - 1}", I32)
+
     # --- memory ------------------------------------------------------------------------------------------------------
 
+    def parameter(self, name: str) -> str:
+        ref = super().parameter(name)
+        self._arrays[ref] = f"argument {name}"
+        return ref
+
     def shared_memory(self, count: int, element: ScalarType, alignment: int) -> str:
-        if not self._bytes:
-            self._epoch = Value(self.alloca(self._known_constant(1, I64), I32, 4), PTR)
-        ref, pool = self.name(), self.types[_LOCAL.text]
+        ref, pool = self.name(), self.types[LOCAL.text]
         self.entry.append(f"{ref} = llvm.getelementptr %race.pool[{self._bytes}] : ({pool}) -> {pool}, i8")
-        self._arrays[ref] = f"shared array {len(self._arrays)} ({element} x {count})"
+        number = sum(each.startswith("shared") for each in self._arrays.values())
+        self._arrays[ref] = f"shared array {number} ({element} x {count})"
         self._bytes += -(-count * max(8, element.bits) // 8 // _ALIGNMENT) * _ALIGNMENT
+        return ref
+
+    def alloca(self, count: Value, element: ScalarType, alignment: int) -> str:
+        ref = super().alloca(count, element, alignment)
+        self._own.add(ref)
+        return ref
+
+    def address_of(self, name: str) -> str:
+        ref = super().address_of(name)
+        self._own.add(ref)
         return ref
 
     def element_address(self, base: Value, offset: Value | int, element: ScalarType) -> str:
         ref = super().element_address(base, offset, element)
         if base.ref in self._arrays:
             self._arrays[ref] = self._arrays[base.ref]
+        if base.ref in self._own:
+            self._own.add(ref)
         return ref
 
     def load(self, type_: Type, address: Value, alignment: int, *, invariant: bool = False) -> str:
@@ -199,44 +266,72 @@ class RaceCheckEmitter(SpirvEmitter):
         return super().compare_exchange(address, expected, desired)
 
     def masked_load(self, type_: VectorType, address: Value, mask: Value, other: Value) -> str:
-        self._not_checked("masked_load", address)
-        return super().masked_load(type_, address, mask, other)
+        raise self.lacks("masked_load")
 
     def masked_store(self, a: Value, address: Value, mask: Value) -> None:
-        self._not_checked("masked_store", address)
-        super().masked_store(a, address, mask)
+        raise self.lacks("masked_store")
 
     def gather(self, type_: VectorType, base: Value, offsets: Value, mask: Value, other: Value) -> str:
-        self._not_checked("gather", base)
-        return super().gather(type_, base, offsets, mask, other)
+        raise self.lacks("gather")
 
     def copy_memory(self, to: Value, source: Value, size: Value) -> None:
-        self._not_checked("copy_memory", to, source)
+        self._check_bytes("read", source, size)
+        self._check_bytes("write", to, size)
         super().copy_memory(to, source, size)
 
     def set_memory(self, to: Value, byte: Value, size: Value) -> None:
-        self._not_checked("set_memory", to)
+        self._check_bytes("write", to, size)
         super().set_memory(to, byte, size)
 
-    def _not_checked(self, method: str, *addresses: Value) -> None:
-        if any(address.type == _LOCAL for address in addresses):
-            raise self.lacks(f"{method} of shared memory")
+    def _check_bytes(self, kind: str, address: Value, size: Value) -> None:
+        """Of so many bytes."""
+        if address.type == LOCAL:
+            raise self.lacks("copies of shared memory")
+        known = size.constant if isinstance(size.constant, int) else 1
+        self._check_global(kind, address, size, known)
 
     def _check(self, kind: str, address: Value, type_: Type, alignment: int = 0) -> None:
-        """Find out whether an access of shared memory races with those before it."""
-        if address.type != _LOCAL:
+        """Find out whether an access races with those before it."""
+        size = type_.lanes * max(8, type_.bits or 64) // 8
+        if address.type != LOCAL:
+            self._check_global(kind, address, self._known_constant(size, I64), math.gcd(size, alignment))
             return
         if not self._bytes:
             raise self.lacks(f"{kind} of shared memory that another function has")
-        size = type_.lanes * max(8, type_.bits) // 8
-        self._granule = math.gcd(self._granule, size, alignment or size)
-        verb = {"read": "reads", "write": "writes", "atomic": "updates"}[kind]
-        site = f"{verb} {self._arrays.get(address.ref, 'shared memory')} at {_place()}"
-        number = min(self._sites.setdefault(site, len(self._sites)), MOST_SITES - 1)
-        state = [Value(f"%race.{each}", _LOCAL) for each in ("pool", "shadow")]
-        state += [Value("%race.granule", I64), Value("%race.counts", PTR), self._epoch]
+        self._shared_granule = math.gcd(self._shared_granule, size, alignment)
+        site = f"{_VERBS[kind]} {self._arrays.get(address.ref, 'shared memory')} at {_place()}"
+        if site not in self._shared_places and len(self._shared_places) == MOST_SHARED_PLACES - 1:
+            site = "accesses shared memory at one of too many places"
+        number = self._shared_places.setdefault(site, len(self._shared_places))
+        state = [Value(f"%race.{each}", LOCAL) for each in ("pool", "shadow")]
+        state += [Value("%race.granule", I64), Value("%race.base", I32), self._passed]
         operands = [address, self._known_constant(size, I64), self._known_constant(number, I32), *state]
-        self._helper(f"shlo_race_{kind}", _CHECKS[kind], operands, None)
+        self._helper(f"shared_{kind}", operands, None)
+
+    def _check_global(self, kind: str, address: Value, size: Value, granule: int) -> None:
+        if self._is_alone or address.ref in self._own:
+            return
+        self._granule = math.gcd(self._granule, granule)
+        what = f"{_VERBS[kind]} {self._arrays.get(address.ref, 'memory')} at {_place()}"
+        if what not in self._accesses:
+            self._accesses[what] = self._numbered(what)
+        self._helper(f"global_{kind}", [address, size, self._accesses[what], self._passed], None)
+
+    # --- calls and control flow --------------------------------------------------------------------------------------
+
+    def call(self, name: str, operands: Sequence[Value], result: Type | None) -> str:
+        # What a function accesses that was not written yet is not known.
+        self._granule = math.gcd(self._granule, self._checks.granules.get(name, 1))
+        if self.threads:
+            for each in _OF_FUNCTIONS:
+                self._need(each)
+        return super().call(name, operands, result)
+
+    def ret(self, value: Value | None) -> None:
+        lines: Lines = []
+        self._ends.append(lines)
+        self.lines.append(lines)
+        super().ret(value)
 
     # --- between threads ---------------------------------------------------------------------------------------------
 
@@ -244,171 +339,38 @@ class RaceCheckEmitter(SpirvEmitter):
         self._checks.barriers.append(_place())
         if self._checks.without == len(self._checks.barriers) - 1:
             return
+        self._arrive(self._numbered(f"waits at {_place()}"))
         super().barrier()
+        full = self._helper("next", [self._passed], I1)
         if self._bytes:
-            full = self._helper("shlo_race_next", _next, [self._epoch], I1)
             self.begin_if(Value(full, I1), otherwise=False, unlikely=True)
             self._cleared()
             self.end_if([])
 
+    def _arrive(self, place: Value) -> None:
+        """This is a place where all threads of the block have to come."""
+        if not self.threads:
+            raise self.lacks("barriers in functions")
+        self._meets = True
+        self._helper("arrive", [self._passed, Value("%race.arrived", LOCAL), place], None)
+
     def subgroup_shuffle(self, a: Value, mask: Value) -> str:
-        return self._exchanged("shlo_race_shuffle", a, mask)
+        return self._exchanged("shuffle", a, mask)
 
     def subgroup_read(self, a: Value, number: Value) -> str:
-        return self._exchanged("shlo_race_read_lane", a, number)
+        return self._exchanged("read_lane", a, number)
 
     def _exchanged(self, name: str, a: Value, number: Value) -> str:
         """Through shared memory: where the driver does not optimize, a subgroup of a processor is one thread."""
         self._exchanges = True
-        place = Value("%race.exchange", _LOCAL)
+        self._arrive(self._numbered(f"exchanges at {_place()}"))
+        place = Value("%race.exchange", LOCAL)
         bits = ScalarType(f"i{a.type.bits}", a.type.bits)
         given = Value(self.bitcast(a, bits), bits) if a.type.is_float else a
         wide = Value(self.cast("zext", given, I64), I64) if a.type.bits < I64.bits else given
-        self._helper("shlo_race_give", _give, [place, wide], None)
+        self._helper("give", [place, wide], None)
         super().barrier()
-        taken = Value(self._helper(name, _take, [place, number], I64), I64)
+        taken = Value(self._helper(name, [place, number], I64), I64)
         super().barrier()
         found = Value(self.cast("trunc", taken, bits), bits) if a.type.bits < I64.bits else taken
         return self.bitcast(found, a.type) if a.type.is_float else found.ref
-
-
-# --- functions that kernels call -------------------------------------------------------------------------------------
-
-
-class _Helper(SpirvEmitter):
-    function_attributes = "no_inline"  # there are hundreds of calls in a kernel
-
-
-def _clear(name: str, target: TargetDescription) -> Function:
-    """name(shadow, words): no element was accessed by anyone, as far as this thread says it."""
-    f = Function(name, [("shadow", _LOCAL), ("words", I64)], _Helper(target), private=True)
-    f.loop(f.thread_number(), f.words, f.block_size(), lambda i: f.store(f.const(0, I32), f.shadow, i))
-    f.ret()
-    return f
-
-
-def _next(name: str, target: TargetDescription) -> Function:
-    """name(epoch): whether the numbers of epochs begin again, so that older tokens must go."""
-    f = Function(name, [("epoch", PTR)], _Helper(target), result=I1, private=True)
-    before = f.load(I32, f.epoch)
-    full = f.cmp("eq", before, f.const(_EPOCHS - 1, I32))
-    f.store(f.select(full, f.const(1, I32), f.binary("add", before, f.const(1, I32))), f.epoch)
-    f.ret(full)
-    return f
-
-
-def _give(name: str, target: TargetDescription) -> Function:
-    """name(exchange, value): what this thread has for others."""
-    f = Function(name, [("exchange", _LOCAL), ("value", I64)], _Helper(target), private=True)
-    f.store(f.value, f.exchange, f.thread_number())
-    f.ret()
-    return f
-
-
-def _take(name: str, target: TargetDescription) -> Function:
-    """name(exchange, number): what a thread of this subgroup has, by its number, or what this one's number differs in
-    ("shuffle")."""
-    f = Function(name, [("exchange", _LOCAL), ("number", I32)], _Helper(target), result=I64, private=True)
-    thread, number = f.thread_number(), f.cast("zext", f.number, I64)
-    first = f.const(-SUBGROUP) if not name.endswith("shuffle") else f.const(-1)
-    f.ret(f.load(I64, f.exchange, f.binary("xor", f.binary("and", thread, first), number)))
-    return f
-
-
-class _Check:
-    """name(address, bytes, site, pool, shadow, granule, counts, epoch): an access, and the races that it shows."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def __call__(self, name: str, target: TargetDescription) -> Function:
-        parameters = [("address", _LOCAL), ("bytes", I64), ("site", I32), ("pool", _LOCAL), ("shadow", _LOCAL)]
-        parameters += [("granule", I64), ("counts", PTR), ("epoch", PTR)]
-        f = self.f = Function(name, parameters, _Helper(target), private=True)
-        inside = f.isub(f.cast("ptrtoint", f.address, I64), f.cast("ptrtoint", f.pool, I64))
-        first = f.idiv(inside, f.granule)
-        self.token = self._joined(
-            f.binary("shl", f.load(I32, f.epoch), f.const(_EPOCH, I32)),
-            f.binary("shl", f.site, f.const(_SITE, I32)),
-            f.const(int(self.kind == "atomic") << _ATOMIC, I32),
-            f.cast("trunc", f.index(f.iadd(f.thread_number(), 1)), I32),
-        )
-        f.loop(first, f.iadd(first, f.idiv(f.bytes, f.granule)), 1, self._element)
-        f.ret()
-        return f
-
-    def _joined(self, *parts: Value) -> Value:
-        joined, *rest = parts
-        for part in rest:
-            joined = self.f.binary("or", joined, part)
-        return joined
-
-    def _element(self, number: Value) -> None:
-        f, kind = self.f, self.kind
-        writer = f.gep(f.shadow, f.imul(number, 2), I32)
-        reader = f.gep(writer, 1, I32)
-        mine, others = (reader, writer) if kind == "read" else (writer, reader)
-        # Those who come at the same time see each other: first everyone says that he is there, then he looks.
-        before = f.atomic_exchange(mine, self.token)
-        foreign = self._is_foreign(before)
-        if kind == "read":
-            self._say_if(foreign, mine, self._joined(self.token, f.const(_MANY, I32)))
-        elif kind == "write":
-            self._count(foreign, before)
-        else:
-            is_atomic = f.cmp("ne", f.binary("and", before, f.const(1 << _ATOMIC, I32)), f.const(0, I32))
-            is_plain = f.binary("xor", is_atomic, f.const(True, I1))
-            self._count(f.binary("and", foreign, is_plain), before)
-            self._say_if(f.binary("and", foreign, is_atomic), mine, self._joined(self.token, f.const(_MANY, I32)))
-            # What this thread wrote before, and not as an atomic update, others still race with.
-            own = f.binary("and", self._is_recent(before), f.binary("xor", foreign, f.const(True, I1)))
-            self._say_if(f.binary("and", own, is_plain), mine, before)
-        other = f.atomic_load(I32, others)
-        self._count(self._is_foreign(other), other)
-
-    def _say_if(self, condition: Value, place: Value, token: Value) -> None:
-        """Put another token in place of the one that this access has put there."""
-
-        def say() -> None:
-            self.f.atomic_exchange(place, token)
-
-        self.f.if_(condition, say)
-
-    def _is_recent(self, before: Value) -> Value:
-        """Whether no barrier came since a token."""
-        f = self.f
-        return f.cmp("ult", f.binary("xor", before, self.token), f.const(1 << _EPOCH, I32))
-
-    def _is_foreign(self, before: Value) -> Value:
-        """Whether a token is of another thread besides."""
-        f = self.f
-        differs = f.binary("and", f.binary("xor", before, self.token), f.const(_MANY, I32))
-        return f.binary("and", self._is_recent(before), f.cmp("ne", differs, f.const(0, I32)))
-
-    def _count(self, race: Value, before: Value) -> None:
-        f = self.f
-
-        def count() -> None:
-            site = f.binary("and", f.binary("lshr", before, f.const(_SITE, I32)), f.const(MOST_SITES - 1, I32))
-            pair = f.binary("add", f.binary("mul", f.site, f.const(MOST_SITES, I32)), site)
-            f.atomic_add(f.gep(f.counts, f.cast("zext", pair, I64), I32), f.const(1, I32))
-
-        f.if_(race, count, unlikely=True)
-
-
-_CHECKS = {kind: _Check(kind) for kind in ("read", "write", "atomic")}
-
-
-def _reader(name: str, target: TargetDescription) -> str:
-    """The kernel that one thread runs: it moves the counters of a kernel to an array of i32 [MOST_SITES, MOST_SITES],
-    by the place of the later access, then that of the earlier one."""
-    f = Function(READER.format(name), [("out", PTR)], SpirvEmitter(target, 1))
-    counts = f.address_of(f"{name}_found")
-
-    def move(i: Value) -> None:
-        f.store(f.load(I32, counts, i), f.out, i)
-        f.store(f.const(0, I32), counts, i)
-
-    f.loop(0, MOST_SITES**2, 1, move)
-    f.ret()
-    return f.text()

@@ -1,7 +1,7 @@
-"""Races between threads of a block: no template has one, each of its barriers is needed, and the detector finds what is
-planted.
+"""Races between threads of a launch: no template has one, each of its barriers is needed, and the detector finds what
+is planted.
 
-A new template with a barrier: a line in TEMPLATES for each road that its code can take."""
+A new template: a line in TEMPLATES for each road that its code can take, in WITHOUT_BARRIERS if that has none."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from jax import lax
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.gpu import kernels
+from stablehlo_py.backends.gpu.kernels import base
 from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
-from stablehlo_py.backends.gpu.races import CheckedTarget, RaceCheckBackend, RaceError, races
+from stablehlo_py.backends.gpu.races import CheckedTarget, Detector, RaceCheckBackend, RaceError
 from stablehlo_py.backends.gpu.target import OPENCL, GpuTarget
-from stablehlo_py.codegen.builder import F32, I8, I32, I64, PTR, Function, Value, vector
+from stablehlo_py.codegen.builder import F32, I8, I16, I32, I64, PTR, Function, Index, Value, vector
 from stablehlo_py.codegen.emitters.race_check import RaceChecks
+from stablehlo_py.codegen.emitters.race_helpers import BLOCKS
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
 from stablehlo_py.errors import InternalError
 from stablehlo_py.targets import register_backend, unregister_backend
@@ -135,20 +137,58 @@ TEMPLATES = {
     "transform, two stages": Case(lambda x: jnp.fft.fft(x), [(3, 32)], "complex64"),
     "transform of columns": Case(lambda x: jnp.fft.fft(x, axis=0), [(512, 3)], "complex64"),
 }
-every_template = pytest.mark.parametrize("name", TEMPLATES)
+
+
+def updated(x: jax.Array, u: jax.Array) -> jax.Array:
+    return lax.fori_loop(0, 3, lambda i, x: lax.dynamic_update_slice(x, u + i, (2 * i, 3)), x)
+
+
+def replaced(i: jax.Array, u: jax.Array) -> jax.Array:
+    return jnp.zeros(7, u.dtype).at[i.astype(jnp.int32)].set(u)
+
+
+def windows(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    pooled = lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3, 3), (2, 2), "SAME")  # noqa: E731
+    return pooled(x), jax.grad(lambda x: pooled(x).sum())(x)
+
+
+def random_bits(x: jax.Array) -> jax.Array:
+    return jax.random.uniform(jax.random.key(0), x.shape) + x
+
+
+WITHOUT_BARRIERS = {
+    "elements": Case(lambda x, y: (jnp.exp(x) * y, x > y, jnp.flip(x, 0)), [(70, 30), (70, 30)]),
+    "neighbouring elements": Case(lambda x, y: x * y + 1, [(1024, 256), (1024, 256)], "bfloat16"),
+    "elements over and over": Case(lambda x: lax.fori_loop(0, 5, lambda i, x: x + jnp.roll(x, i), x), [(300,)]),
+    "concatenation": Case(lambda x, y: jnp.concatenate([jnp.pad(x, 2), y], 0), [(30, 8), (5, 12)], "float16"),
+    "update in place": Case(updated, [(40, 40), (7, 30)]),
+    "scatter that replaces": Case(replaced, [(300,), (300,)]),
+    "windows": Case(windows, [(33, 40)]),
+    "scan of columns": Case(lambda x: lax.cumsum(x, 0), [(100, 300)]),
+    "largest elements": Case(lambda x: lax.top_k(x, 5), [(3, 5000)]),
+    "convolution": Case(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), [(1, 4, 9, 9), (4, 4, 3, 3)]),
+    "decomposition": Case(jnp.linalg.qr, [(3, 12, 12)]),
+    "phases of the processor": Case(lambda x: jnp.linalg.cholesky(x @ x.swapaxes(1, 2) + 9 * jnp.eye(6)), [(2, 6, 6)]),
+    "random numbers": Case(random_bits, [(500,)]),
+    "transform in two passes": Case(lambda x: jnp.fft.fft(x), [(1, 8192)], "complex64"),
+    "transform of reals": Case(lambda x: jnp.fft.rfft(x), [(3, 74)]),
+}
+ALL = TEMPLATES | WITHOUT_BARRIERS
+every_template = pytest.mark.parametrize("name", ALL)
+every_template_with_barriers = pytest.mark.parametrize("name", TEMPLATES)
 
 
 @functools.cache
 def source(name: str) -> tuple[str, tuple[np.ndarray, ...]]:
     """StableHLO and arguments."""
-    case, random = TEMPLATES[name], np.random.default_rng(0)
+    case, random = ALL[name], np.random.default_rng(0)
     arguments = tuple((random.standard_normal(each) * 3).astype(case.dtype) for each in case.sizes)
     return jax.jit(case.function).lower(*arguments).as_text(), arguments
 
 
 def compiled(name: str, without: int | None = None) -> shlo.Executable:
     """The checked program, without one of its barriers."""
-    register_backend(TARGET, lambda: RaceCheckBackend(without, TEMPLATES[name].target))
+    register_backend(TARGET, lambda: RaceCheckBackend(without, ALL[name].target))
     try:
         return shlo.compile(source(name)[0], target=TARGET, options=OPTIONS)
     finally:
@@ -170,10 +210,10 @@ def test_no_template_has_a_race(name: str) -> None:
     for found, result in zip(intact(name)(*arguments), wanted, strict=True):
         close = {"rtol": 1e-2, "atol": 1e-2} if result.dtype.itemsize == 2 else {"rtol": 1e-4, "atol": 1e-3}
         np.testing.assert_allclose(found.astype(np.complex128), result.astype(np.complex128), **close)
-    assert barriers(intact(name))
+    assert barriers(intact(name)) or name in WITHOUT_BARRIERS
 
 
-@every_template
+@every_template_with_barriers
 def test_each_barrier_is_needed(name: str) -> None:
     unneeded = []
     for number, place in enumerate(barriers(intact(name))):
@@ -215,26 +255,42 @@ READ_WRITE = "0 read, 0 write"
 Body = Callable[[Function], None]
 
 
-def found_in(device: OpenClDevice, body: Body, blocks: int = 2) -> set[str]:
-    """The races of a kernel of (x, y): what two threads do, in any order, as "0 read, 0 write" of shared array 0."""
+def found_in(device: OpenClDevice, body: Body, blocks: int = 2, launches: int = 1, inside: bool = False) -> set[str]:
+    """The races of a kernel of (x, y): what two threads do, in any order, as "0 read, 0 write" of shared array 0, or
+    "x read, y write" of arguments; "blocks: " before those of two blocks. `inside`: y lies in x."""
     target = CheckedTarget.of(OPENCL, RaceChecks())
-    f = Function("kernel", [("x", PTR), ("y", PTR)], target.emitter(THREADS))
+    f = Function("kernel", [("x", PTR), ("y", PTR)], target.emitter(THREADS, blocks))
     body(f)
     f.ret()
     text = f.text()
     built = device.build(machine_code(llvm_ir("\n".join([*f.externals.values(), text]), target.architecture), target))
-    kernel = built.kernel("kernel")
-    held = [device.memory.allocate(8 * blocks * THREADS) for _ in range(2)]
-    for number, block in enumerate(held):
+    size = 8 * blocks * THREADS
+    held = [device.memory.allocate(size) for _ in range(2)]
+    arguments = [held[0].address, held[0].address + size // 2 if inside else held[1].address]
+    detector = Detector(device, built, target.checks, 2, 2 * size)
+    detector.watch([(each.address, size) for each in held])
+
+    def launch(name: str, count: int, threads: int) -> None:
+        kernel, sizes, local = built.kernel(name), np.array([count * threads], np.uintp), np.array([threads], np.uintp)
+        for number, address in enumerate(arguments):
+            device.queue.library.call("clSetKernelArgSVMPointer", kernel, number, address)
+        places = sizes.ctypes.data, local.ctypes.data
+        device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, *places, 0, None, None)
+
+    for block in held:
         device.memory.write(np.arange(blocks * THREADS), block)
-        device.queue.library.call("clSetKernelArgSVMPointer", kernel, number, block.address)
-    sizes, local = np.array([blocks * THREADS], np.uintp), np.array([THREADS], np.uintp)
-    device.queue.call("clEnqueueNDRangeKernel", kernel, 1, None, sizes.ctypes.data, local.ctypes.data, 0, None, None)
-    found = races(device, built, target.checks.sites)
-    assert races(device, built, target.checks.sites) == []  # they are told once
-    accesses = re.compile(r"(read|write|update)s shared (?:array (\d)|(memory))")
-    pairs = ([accesses.match(each) for each in (race.later, race.earlier)] for race in found)
-    return {", ".join(sorted(f"{access[2] or access[3]} {access[1]}" for access in pair if access)) for pair in pairs}
+    for _ in range(launches):
+        launch(target.checks.begins["kernel"], 1, 1)
+        launch("kernel", blocks, THREADS)
+    found = detector.found()
+    assert detector.found() == []  # they are told once
+    accesses = re.compile(r"(?:(read|write|update)s (?:shared array (\d)|argument (\w)|(?:shared )?(memory))|(\w+))")
+    named = set()
+    for race in found:
+        pair = [accesses.match(each) for each in (race.later, race.earlier)]
+        said = [each[5] or f"{each[2] or each[3] or each[4]} {each[1]}" for each in pair if each]
+        named.add(("blocks: " if race.kind == BLOCKS else "") + ", ".join(sorted(said)))
+    return named
 
 
 def element(f: Function) -> Value:
@@ -357,12 +413,160 @@ def test_more_barriers_than_a_token_counts(real_device: OpenClDevice) -> None:
     assert found_in(real_device, lambda f: body(f, False), 1) == {READ_WRITE}
 
 
+# --- planted races in global memory ---------------------------------------------------------------------------------
+
+
+def test_own_elements_are_no_race(real_device: OpenClDevice) -> None:
+    """Also where one array lies in another, and from launch to launch."""
+
+    def body(f: Function) -> None:
+        f.store(f.load(I64, f.x, element(f)), f.x, element(f))
+        f.store(f.load(I64, f.x, element(f)), f.y, element(f))
+
+    def other(f: Function) -> None:
+        f.store(f.load(I64, f.x, element(f)), f.y, f.isub(2 * THREADS - 1, element(f)))
+
+    assert found_in(real_device, body) == set()
+    assert found_in(real_device, other, launches=3) == set()
+
+
+@pytest.mark.parametrize("barrier", [True, False])
+def test_what_another_thread_of_the_block_wrote(real_device: OpenClDevice, barrier: bool) -> None:
+    def body(f: Function) -> None:
+        f.store(f.thread_number(), f.y, element(f))
+        if barrier:
+            f.barrier()
+        begin = f.imul(f.block_number(), THREADS)
+        found = f.load(I64, f.y, f.iadd(begin, f.isub(THREADS - 1, f.thread_number())))
+        if barrier:
+            f.barrier()
+        f.store(found, f.y, element(f))
+
+    assert found_in(real_device, body) == (set() if barrier else {"y read, y write"})
+
+
+@pytest.mark.parametrize("barrier", [True, False])
+def test_no_barrier_orders_blocks(real_device: OpenClDevice, barrier: bool) -> None:
+    def read(f: Function) -> None:
+        f.store(f.thread_number(), f.y, element(f))
+        if barrier:
+            f.barrier()
+        found = f.load(I64, f.y, f.isub(2 * THREADS - 1, element(f)))
+        f.store(found, f.x, element(f))
+
+    def write(f: Function) -> None:
+        is_first = f.cmp("eq", f.thread_number(), f.const(0))
+        if barrier:
+            f.barrier()
+        f.if_(is_first, lambda: f.store(f.const(7), f.y))
+
+    assert found_in(real_device, read) == {"blocks: y read, y write"}
+    assert found_in(real_device, write) == {"blocks: y write, y write"}
+    assert found_in(real_device, write, 1, launches=2) == set()
+
+
+def test_arrays_that_lie_in_others(real_device: OpenClDevice) -> None:
+    def body(f: Function) -> None:
+        f.store(f.load(I64, f.x, element(f)), f.y, f.thread_number())
+
+    assert found_in(real_device, body, 1, inside=False) == set()
+    assert found_in(real_device, body, 2, inside=True) == {"blocks: x read, y write", "blocks: y write, y write"}
+
+
+def test_neighbours_in_global_memory(real_device: OpenClDevice) -> None:
+    """Parts of a word are no race, a wide access over them is one."""
+
+    def body(f: Function, lanes: int) -> None:
+        number = element(f)
+        f.store(f.const(1, I8), f.y, number)
+        read = f.load(vector(lanes, I8), f.y, f.imul(f.idiv(number, lanes), lanes), align=1)
+        f.store(read, f.x, f.imul(number, lanes), align=1)
+
+    assert found_in(real_device, lambda f: body(f, 1)) == set()
+    assert found_in(real_device, lambda f: body(f, 4)) == {"y read, y write"}
+
+
+def test_wide_accesses_that_overlap(real_device: OpenClDevice) -> None:
+    def body(f: Function, distance: int) -> None:
+        place = f.imul(f.thread_number(), distance)
+        f.store(f.load(vector(4, I16), f.x, place, align=2), f.y, place, align=2)
+
+    assert found_in(real_device, lambda f: body(f, 4), 1) == set()
+    assert found_in(real_device, lambda f: body(f, 3), 1) == {"y write, y write"}
+
+
+def test_atomic_updates_of_all_blocks(real_device: OpenClDevice) -> None:
+    def body(f: Function, reads: bool) -> None:
+        f.atomic_add(f.y, f.const(1))
+        if reads:
+            f.store(f.load(I64, f.y), f.x, element(f))
+
+    assert found_in(real_device, lambda f: body(f, False)) == set()
+    assert found_in(real_device, lambda f: body(f, True)) == {"y read, y update", "blocks: y read, y update"}
+
+
+def test_more_launches_than_a_token_counts(real_device: OpenClDevice) -> None:
+    """What a launch wrote is not mistaken for what one wrote whose number was the same."""
+
+    def body(f: Function) -> None:
+        f.store(f.const(1), f.y, f.isub(THREADS - 1, f.thread_number()))
+
+    assert found_in(real_device, body, 1, launches=1200) == set()
+
+
+# --- barriers that not all threads reach -----------------------------------------------------------------------------
+
+
+def divergent(f: Function, otherwise: Callable[[], None] | None) -> None:
+    """The first thread of a block waits for the others, which do something else."""
+    is_first = f.cmp("eq", f.thread_number(), f.const(0))
+    f.if_(is_first, f.barrier, otherwise)
+
+
+def test_threads_that_end_while_others_wait(real_device: OpenClDevice) -> None:
+    assert found_in(real_device, lambda f: divergent(f, None), 1) == {"ends, waits"}
+
+    def early(f: Function) -> None:
+        f.ret_if(f.cmp("eq", f.thread_number(), f.const(3)))
+        f.barrier()
+
+    assert found_in(real_device, early, 1) == {"ends, waits"}
+
+
+def test_threads_that_wait_elsewhere(real_device: OpenClDevice) -> None:
+    assert found_in(real_device, lambda f: divergent(f, f.barrier), 1) == {"waits, waits"}
+
+
+def test_threads_that_wait_more_often(real_device: OpenClDevice) -> None:
+    def body(f: Function, count: Index) -> None:
+        f.loop(0, count, 1, lambda _: f.barrier())
+
+    assert found_in(real_device, lambda f: body(f, 5), 1) == set()
+    assert found_in(real_device, lambda f: body(f, f.idiv(f.thread_number(), 32)), 1) == {"ends, waits"}
+
+
+def test_exchanges_that_not_all_threads_reach(real_device: OpenClDevice) -> None:
+    def body(f: Function) -> None:
+        is_first = f.cmp("eq", f.thread_number(), f.const(0))
+        f.if_(is_first, lambda: exchange(f))
+
+    def exchange(f: Function) -> None:
+        f.subgroup_shuffle(f.const(1, I32), f.const(1, I32))
+
+    assert "ends, exchanges" in found_in(real_device, body, 1)
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
 def test_what_cannot_be_checked_is_said() -> None:
     f = Function("kernel", [("x", PTR)], CheckedTarget.of(OPENCL, RaceChecks()).emitter(THREADS))
-    with pytest.raises(InternalError, match="copy_memory of shared memory"):
+    with pytest.raises(InternalError, match="copies of shared memory"):
         f.copy_memory(f.shared_memory(8, I64), f.x, 64)
     with pytest.raises(InternalError, match="races are found among 2046 threads"):
         CheckedTarget.of(OPENCL, RaceChecks()).emitter(4096)
+    with pytest.raises(InternalError, match="races are found among 262142 blocks"):
+        CheckedTarget.of(OPENCL, RaceChecks()).emitter(64, 1 << 18)
 
 
 def test_the_message_names_both_places() -> None:
@@ -381,3 +585,14 @@ def test_programs_that_are_saved_find_races(tmp_path: Path) -> None:
     compiled("column", 0).save(tmp_path / "program")
     with pytest.raises(RaceError, match=r"column\.py"):
         shlo.load_executable(tmp_path / "program")(*source("column")[1])
+
+
+def test_blocks_of_a_template_that_write_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "global_number", lambda f: f.thread_number())
+    with pytest.raises(RaceError) as caught:
+        compiled("elements")(*source("elements")[1])
+    message = str(caught.value)
+    assert re.search(
+        r"a thread writes argument out0 at loop\.py:\d+ .*, one of another block writes argument out0 at", message
+    )
+    assert "help: blocks of a launch have no order" in message
