@@ -6,6 +6,8 @@ is: a graph that kept the address of an earlier call would add to the wrong arra
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
 from contextlib import suppress
 from functools import cache
@@ -253,6 +255,34 @@ def test_threads(cuda_device) -> None:
         check(found[number], 1000 * number + 20)
     launched, graphs, _, _ = asked(cuda_device)
     assert (launched, graphs) == (len(SIZES), 79)
+
+
+def test_a_forked_child_is_refused_and_frees_nothing(cuda_device) -> None:
+    executable = fake(steps())
+    buffers = state(executable)
+    for _ in range(3):
+        buffers = executable.call(buffers)
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if not child:
+        said = "nothing"
+        try:
+            executable.call(buffers)
+        except ShloError as error:
+            said = error.reason
+        del executable, buffers
+        gc.collect()
+        ended = [cuda_device.calls(name) for name in ("cuGraphExecDestroy", "cuGraphDestroy")]
+        os.write(write_end, f"{said} {ended}".encode())
+        os._exit(0)
+    os.close(write_end)
+    said = os.read(read_end, 10_000).decode()
+    assert said.startswith("this process was forked from one that uses CUDA") and said.endswith(" [0, 0]")
+    os.close(read_end)
+    assert os.waitpid(child, 0)[1] == 0
+    graphs = asked(cuda_device)[1]
+    check(executable.call(buffers), 4)
+    assert asked(cuda_device)[1] == graphs + 1
 
 
 def test_whatever_fails_leaks_nothing(cuda_device, monkeypatch) -> None:
