@@ -20,7 +20,7 @@ from stablehlo_py.runtime.memory import TINY, ArrayMemory, Layouts, address_of, 
 from stablehlo_py.runtime.program import Spec, fits
 
 _CUDA = 2  # kDLCUDA (dlpack.h)
-_LEGACY, _ANY = 1, -1  # streams of DLPack: the one where none is named; none
+_ANY = -1  # no stream, in DLPack
 DONATED, HOST = "donated to an earlier call", "host"
 
 
@@ -70,11 +70,14 @@ class SharedSpace(MemorySpace):
     Attributes:
         dlpack_device: its device in DLPack, by type and number.
         stream: the order of its work, as other libraries name it.
+        default_stream: the stream where none is named; refused_streams: numbers that DLPack does not take for one.
         alignment: bytes of which the address of an array must be a multiple.
     """
 
     dlpack_device: Device
     stream: int
+    default_stream: int
+    refused_streams: tuple[int, ...]
     alignment: int
 
     @abstractmethod
@@ -270,11 +273,11 @@ class Buffer:
         buffer; -1: the consumer sees to that."""
         if copy:
             raise BufferError(f"a buffer in {self._place()} is not copied for others")
-        if stream == 0:
-            raise BufferError("stream 0 may be the legacy default stream (1) or that of the thread (2)")
+        if stream in space.refused_streams:
+            raise BufferError(f"stream {stream} may be one of several: the default stream is {space.default_stream}")
         self._require()
         self._is_seen = True
-        stream = _LEGACY if stream is None else stream
+        stream = space.default_stream if stream is None else stream
         if stream != _ANY:
             space.precede(stream)
         owner = _Lent(self._owner, space, None if stream == _ANY else stream)

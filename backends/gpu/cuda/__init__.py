@@ -1,2 +1,2 @@
 """CUDA's driver through ctypes: the library (library.py), what a device is like (description.py), its stream
-(stream.py), its memory (memory.py), all of it together (device.py), calls from native code (calls.py)."""
+(stream.py), all of it together (device.py), calls from native code (calls.py)."""

@@ -6,14 +6,14 @@ import ctypes
 from dataclasses import dataclass, field
 
 from stablehlo_py.backends.gpu.capability import Capability
-from stablehlo_py.backends.gpu.cuda.library import CudaLibrary, dotted
+from stablehlo_py.backends.gpu.cuda.library import CudaLibrary
+from stablehlo_py.backends.gpu.driver.stream_library import dotted
 from stablehlo_py.errors import UnsupportedError
 
 # CUdevice_attribute (cuda.h).
 THREADS, SHARED_BYTES, WARP, MULTIPROCESSORS, UNIFIED_ADDRESSING = 1, 8, 10, 16, 41
 MAJOR, MINOR, SHARED_OPT_IN_BYTES, POOLS = 75, 76, 97, 115
 NEEDED_CAPABILITY = (8, 0)  # the first machine that code is generated for
-_TEXT_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,13 @@ def describe(cuda: CudaLibrary, number: int) -> DeviceDescription:
     """Ask a device. Raises ResourceError, InternalError as `CudaLibrary.failure`."""
     handle = cuda.number("cuDeviceGet", number)
 
-    def text(function: str) -> str:
-        place = ctypes.create_string_buffer(_TEXT_BYTES)
-        cuda.call(function, place, _TEXT_BYTES, handle)
-        return place.value.decode(errors="replace")
-
     def attribute(which: int) -> int:
         return cuda.number("cuDeviceGetAttribute", which, handle)
 
     return DeviceDescription(
         handle=handle,
-        name=text("cuDeviceGetName"),
-        bus=text("cuDeviceGetPCIBusId"),
+        name=cuda.text("cuDeviceGetName", handle),
+        bus=cuda.text("cuDeviceGetPCIBusId", handle),
         capability=(attribute(MAJOR), attribute(MINOR)),
         driver_version=cuda.number("cuDriverGetVersion"),
         multiprocessors=attribute(MULTIPROCESSORS),

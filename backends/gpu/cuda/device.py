@@ -15,15 +15,15 @@ from stablehlo_py.backends.gpu.cuda.library import (
     INVALID_PTX,
     JIT_COMPILATION_DISABLED,
     NO_BINARY_FOR_GPU,
-    NOT_FOUND,
     UNSUPPORTED_PTX_VERSION,
     CudaLibrary,
-    dotted,
     library,
 )
-from stablehlo_py.backends.gpu.cuda.memory import CudaMemory
 from stablehlo_py.backends.gpu.cuda.stream import CudaStream
 from stablehlo_py.backends.gpu.driver.device import Device, Opened
+from stablehlo_py.backends.gpu.driver.stream import Module
+from stablehlo_py.backends.gpu.driver.stream_library import dotted
+from stablehlo_py.backends.gpu.driver.stream_memory import StreamMemory
 from stablehlo_py.errors import LoadError
 
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
@@ -38,7 +38,7 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
 
     kind = "cuda"
     queue: CudaStream
-    memory: CudaMemory
+    memory: StreamMemory
     library = staticmethod(library)
 
     @staticmethod
@@ -47,8 +47,9 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
         return [describe(library, number) for number in range(library.number("cuDeviceGetCount"))]
 
     def _open(self, library: CudaLibrary) -> None:
-        self.queue = CudaStream(library, self.description.handle, self.name)
-        self.memory = CudaMemory(self.queue, self.description)
+        found = self.description
+        self.queue = CudaStream(library, found.handle, self.name)
+        self.memory = StreamMemory(self.queue, found.handle, found.global_bytes, found.has_pools)
 
     def require(self, features: Sequence[str]) -> list[str]:
         """Those of a program's features that are not a GPU's. Raises LoadError: it is for another GPU."""
@@ -93,31 +94,19 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
         return None if os.environ.get(_BLOCKING) == "1" else CudaGraph(self.queue, steps, kernels)
 
 
-class Built:
+class Built(Module):
     """A module that a device has loaded. It owns its handle."""
 
     def __init__(self, stream: CudaStream, module: int, shared_bytes: int) -> None:
-        self._stream = stream
-        self._module = module
+        super().__init__(stream, module)
         self._shared_bytes = shared_bytes
 
-    def __del__(self) -> None:
-        self._stream.release("cuModuleUnload", self._module)
-
     def kernel(self, name: str) -> int:
-        """The handle of a kernel, which may have as much dynamic shared memory as the device has beside its own.
-
-        Raises:
-            LoadError: the module has no such kernel.
-            ResourceError: the device is lost.
-        """
-        stream, place = self._stream, ctypes.c_void_p()
-        status = stream.status("cuModuleGetFunction", ctypes.byref(place), self._module, name.encode())
-        stream.refuse(status, {NOT_FOUND: f"the program has no kernel '{name}'"})
-        stream.check(status, "cuModuleGetFunction")
-        own = stream.made("cuFuncGetAttribute", _SHARED_BYTES, place, of=ctypes.c_int32)
-        stream.call("cuFuncSetAttribute", place, _DYNAMIC_SHARED_BYTES, max(0, self._shared_bytes - own))
-        return place.value or 0
+        """As `Module.kernel`: it may have as much dynamic shared memory as the device has beside its own."""
+        stream, kernel = self._stream, super().kernel(name)
+        own = stream.made("cuFuncGetAttribute", _SHARED_BYTES, kernel, of=ctypes.c_int32)
+        stream.call("cuFuncSetAttribute", kernel, _DYNAMIC_SHARED_BYTES, max(0, self._shared_bytes - own))
+        return kernel
 
 
 DEVICES = Opened(CudaDevice)

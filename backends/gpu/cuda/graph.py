@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.cuda.stream import CudaStream
 from stablehlo_py.backends.gpu.driver.recording import COPY, STEP, Graph, Step, steps_of
+from stablehlo_py.backends.gpu.driver.stream_library import LAUNCH_BUFFER, LAUNCH_SIZE
 
 _DEVICE = 2  # CU_MEMORYTYPE_DEVICE
-END, BUFFER, SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE
 
 
 class LaunchParameters(ctypes.Structure):
@@ -83,7 +83,7 @@ class CudaGraph(Graph):
             self._kept.append(parameters)
             name, more = "cuGraphAddKernelNode_v2", []
             if step.kernel == COPY:
-                name, more = "cuGraphAddMemcpyNode", [stream.context]
+                name, more = "cuGraphAddMemcpyNode", [stream.place]
             last, count = ctypes.byref(before), int(bool(before.value))
             node = ctypes.c_void_p()
             stream.call(name, ctypes.byref(node), self._graph, last, count, ctypes.byref(parameters), *more)
@@ -108,7 +108,8 @@ class CudaGraph(Graph):
             copy.target.device, copy.source.device = steps[step.operands : step.operands + 2]
             return copy
         size, operands = ctypes.c_size_t(8 * step.count), steps.buffer_info()[0] + 8 * step.operands
-        extra = (ctypes.c_void_p * 5)(BUFFER, operands, SIZE, ctypes.addressof(size), END)
+        end = self._stream.library.launch_end
+        extra = (ctypes.c_void_p * 5)(LAUNCH_BUFFER, operands, LAUNCH_SIZE, ctypes.addressof(size), end)
         self._kept += [size, extra]
         launch = LaunchParameters(kernels[step.kernel], shared_bytes=step.bytes, extra=ctypes.addressof(extra))
         launch.blocks[:], launch.threads[:] = [step.blocks, 1, 1], [step.threads, 1, 1]

@@ -7,76 +7,55 @@ import os
 from functools import cache
 from typing import Any
 
-from stablehlo_py.backends.gpu.driver.library import SMALLER, Library
+from stablehlo_py.backends.gpu.driver.library import SMALLER
+from stablehlo_py.backends.gpu.driver.stream_library import (
+    ADDRESS,
+    HANDLE,
+    INT,
+    OUT_OF_MEMORY,
+    SIGNATURES,
+    SIZE,
+    STATUS,
+    TEXT,
+    UINT,
+    StreamLibrary,
+    dotted,
+    named,
+)
 from stablehlo_py.errors import InternalError, ResourceError, ShloError
 
 VARIABLE = "SHLO_CUDA_LIBRARY"
 NEEDED_VERSION = 12000  # of the driver: the first that knows all machines that code is generated for, but the newest
 
-_STATUS = _INT = _DEVICE = ctypes.c_int32
-_UINT, _SIZE, _POINTER = ctypes.c_uint32, ctypes.c_size_t, ctypes.c_uint64  # _POINTER: to memory of a device
-_HANDLE = _ADDRESS = ctypes.c_void_p
-_TEXT = ctypes.c_char_p
-
+_VERSIONS = ("StreamDestroy", "EventDestroy", "MemAlloc", "MemFree", "DeviceTotalMem")  # second ones: of 64 bits
+_NAMES = named("cu", Synchronize="cuCtxSynchronize", **{name: f"cu{name}_v2" for name in _VERSIONS})
 # What is used of cuda.h, with the names that its macros stand for: what a function returns, and its parameters.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "cuInit": (_STATUS, _UINT),
-    "cuDriverGetVersion": (_STATUS, _ADDRESS),
-    "cuGetErrorName": (_STATUS, _STATUS, _ADDRESS),
-    "cuGetErrorString": (_STATUS, _STATUS, _ADDRESS),
-    "cuDeviceGetCount": (_STATUS, _ADDRESS),
-    "cuDeviceGet": (_STATUS, _ADDRESS, _INT),
-    "cuDeviceGetName": (_STATUS, _ADDRESS, _INT, _DEVICE),
-    "cuDeviceGetPCIBusId": (_STATUS, _ADDRESS, _INT, _DEVICE),
-    "cuDeviceTotalMem_v2": (_STATUS, _ADDRESS, _DEVICE),
-    "cuDeviceGetAttribute": (_STATUS, _ADDRESS, _INT, _DEVICE),
-    "cuDevicePrimaryCtxRetain": (_STATUS, _ADDRESS, _DEVICE),
-    "cuDevicePrimaryCtxRelease_v2": (_STATUS, _DEVICE),
-    "cuCtxPushCurrent_v2": (_STATUS, _HANDLE),
-    "cuCtxPopCurrent_v2": (_STATUS, _ADDRESS),
-    "cuCtxSynchronize": (_STATUS,),
-    "cuStreamCreate": (_STATUS, _ADDRESS, _UINT),
-    "cuStreamDestroy_v2": (_STATUS, _HANDLE),
-    "cuStreamSynchronize": (_STATUS, _HANDLE),
-    "cuStreamWaitEvent": (_STATUS, _HANDLE, _HANDLE, _UINT),
-    "cuEventCreate": (_STATUS, _ADDRESS, _UINT),
-    "cuEventRecord": (_STATUS, _HANDLE, _HANDLE),
-    "cuEventQuery": (_STATUS, _HANDLE),
-    "cuEventSynchronize": (_STATUS, _HANDLE),
-    "cuEventDestroy_v2": (_STATUS, _HANDLE),
-    "cuMemAlloc_v2": (_STATUS, _ADDRESS, _SIZE),
-    "cuMemFree_v2": (_STATUS, _POINTER),
-    "cuMemPoolCreate": (_STATUS, _ADDRESS, _ADDRESS),
-    "cuMemPoolDestroy": (_STATUS, _HANDLE),
-    "cuMemPoolSetAttribute": (_STATUS, _HANDLE, _INT, _ADDRESS),
-    "cuMemPoolTrimTo": (_STATUS, _HANDLE, _SIZE),
-    "cuMemAllocFromPoolAsync": (_STATUS, _ADDRESS, _SIZE, _HANDLE, _HANDLE),
-    "cuMemFreeAsync": (_STATUS, _POINTER, _HANDLE),
-    "cuPointerGetAttribute": (_STATUS, _ADDRESS, _INT, _POINTER),
-    "cuMemcpyAsync": (_STATUS, _POINTER, _POINTER, _SIZE, _HANDLE),
-    "cuMemcpyPeerAsync": (_STATUS, _POINTER, _HANDLE, _POINTER, _HANDLE, _SIZE, _HANDLE),
-    "cuModuleLoadDataEx": (_STATUS, _ADDRESS, _ADDRESS, _UINT, _ADDRESS, _ADDRESS),
-    "cuModuleUnload": (_STATUS, _HANDLE),
-    "cuModuleGetFunction": (_STATUS, _ADDRESS, _HANDLE, _TEXT),
-    "cuGraphCreate": (_STATUS, _ADDRESS, _UINT),
-    "cuGraphAddKernelNode_v2": (_STATUS, _ADDRESS, _HANDLE, _ADDRESS, _SIZE, _ADDRESS),
-    "cuGraphAddMemcpyNode": (_STATUS, _ADDRESS, _HANDLE, _ADDRESS, _SIZE, _ADDRESS, _HANDLE),
-    "cuGraphInstantiateWithFlags": (_STATUS, _ADDRESS, _HANDLE, ctypes.c_uint64),
-    "cuGraphExecKernelNodeSetParams_v2": (_STATUS, _HANDLE, _HANDLE, _ADDRESS),
-    "cuGraphExecMemcpyNodeSetParams": (_STATUS, _HANDLE, _HANDLE, _ADDRESS, _HANDLE),
-    "cuGraphLaunch": (_STATUS, _HANDLE, _HANDLE),
-    "cuGraphExecDestroy": (_STATUS, _HANDLE),
-    "cuGraphDestroy": (_STATUS, _HANDLE),
-    "cuFuncGetAttribute": (_STATUS, _ADDRESS, _INT, _HANDLE),
-    "cuFuncSetAttribute": (_STATUS, _HANDLE, _INT, _INT),
-    "cuLaunchKernel": (_STATUS, _HANDLE, *[_UINT] * 7, _HANDLE, _ADDRESS, _ADDRESS),
+    **{_NAMES[name]: signature for name, signature in SIGNATURES.items()},
+    "cuGetErrorName": (STATUS, STATUS, ADDRESS),
+    "cuGetErrorString": (STATUS, STATUS, ADDRESS),
+    "cuDevicePrimaryCtxRetain": (STATUS, ADDRESS, INT),
+    "cuDevicePrimaryCtxRelease_v2": (STATUS, INT),
+    "cuCtxPushCurrent_v2": (STATUS, HANDLE),
+    "cuCtxPopCurrent_v2": (STATUS, ADDRESS),
+    "cuModuleLoadDataEx": (STATUS, ADDRESS, ADDRESS, UINT, ADDRESS, ADDRESS),
+    "cuGraphCreate": (STATUS, ADDRESS, UINT),
+    "cuGraphAddKernelNode_v2": (STATUS, ADDRESS, HANDLE, ADDRESS, SIZE, ADDRESS),
+    "cuGraphAddMemcpyNode": (STATUS, ADDRESS, HANDLE, ADDRESS, SIZE, ADDRESS, HANDLE),
+    "cuGraphInstantiateWithFlags": (STATUS, ADDRESS, HANDLE, ctypes.c_uint64),
+    "cuGraphExecKernelNodeSetParams_v2": (STATUS, HANDLE, HANDLE, ADDRESS),
+    "cuGraphExecMemcpyNodeSetParams": (STATUS, HANDLE, HANDLE, ADDRESS, HANDLE),
+    "cuGraphLaunch": (STATUS, HANDLE, HANDLE),
+    "cuGraphExecDestroy": (STATUS, HANDLE),
+    "cuGraphDestroy": (STATUS, HANDLE),
+    "cuFuncGetAttribute": (STATUS, ADDRESS, INT, HANDLE),
+    "cuFuncSetAttribute": (STATUS, HANDLE, INT, INT),
 }
 
 # Statuses, by their names in cuda.h.
-OUT_OF_MEMORY, NOT_READY = 2, 600
 STUB_LIBRARY, DEVICE_UNAVAILABLE, NO_DEVICE = 34, 46, 100
 INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX = 200, 209, 218
-JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED, NOT_FOUND = 221, 222, 223, 500
+JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED = 221, 222, 223
 # The context is no more: somebody has reset it.
 _DESTROYED = (201, 709)  # INVALID_CONTEXT, CONTEXT_IS_DESTROYED
 # A kernel has done what it must not: ILLEGAL_ADDRESS, ASSERT, HARDWARE_STACK_ERROR, ILLEGAL_INSTRUCTION,
@@ -105,11 +84,13 @@ _LACKING = {
 }
 
 
-class CudaLibrary(Library):
+class CudaLibrary(StreamLibrary):
     """The functions of CUDA's driver."""
 
     driver, oldest, install = "CUDA", "12.0", _INSTALL
-    functions, lacking = FUNCTIONS, _LACKING
+    names, functions, lacking = _NAMES, FUNCTIONS, _LACKING
+    launch_end = 0  # CU_LAUNCH_PARAM_END
+    dlpack_type, default_stream, refused_streams = 2, 1, (0,)  # kDLCUDA
     lost = frozenset((*_DESTROYED, *_FAULTS, *_HARDWARE, _TIMEOUT, _UNKNOWN))
 
     def begin(self) -> None:
@@ -134,21 +115,10 @@ class CudaLibrary(Library):
         remedy = "report it with the model; CUDA_LAUNCH_BLOCKING=1 in the environment tells which kernel it is"
         return InternalError(f"{error.reason}; what was on the device is gone", remedy=remedy)
 
-    def number(self, name: str, *arguments: Any, of: Any = _INT) -> int:
-        """What a function stores at its first argument. Raises as `failure`."""
-        place = of()
-        self.call(name, ctypes.byref(place), *arguments)
-        return place.value or 0
-
     def _text(self, function: str, status: int) -> str:
-        place = _TEXT()
+        place = TEXT()
         self.status(function, status, ctypes.byref(place))
         return (place.value or b"").decode(errors="replace")
-
-
-def dotted(version: int) -> str:
-    """A version of CUDA as people write it: 12040 is 12.4."""
-    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def candidates() -> list[str]:

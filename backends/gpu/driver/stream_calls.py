@@ -1,0 +1,43 @@
+"""How native code starts kernels and copies in a stream."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from stablehlo_py.backends.gpu.driver.calls import Calls
+from stablehlo_py.backends.gpu.driver.stream import Stream
+from stablehlo_py.backends.gpu.driver.stream_library import LAUNCH_BUFFER, LAUNCH_SIZE, StreamLibrary
+from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
+
+
+class StreamCalls(Calls):
+    """A stream is in order, and after a kernel that fails everything fails.
+
+    Attributes:
+        library: whose functions they are.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = Stream.fields
+    library: ClassVar[type[StreamLibrary]]
+
+    def launch(self, f: Function, kernel: Value) -> None:
+        """`LaunchKernel`. Operands are pointers, so their array is what the driver takes as a packed buffer."""
+        size, extra = f.alloca(1, I64), f.alloca(5, PTR)
+        f.store(f.index(f.imul(f.count, 8)), size)
+        numbers = {0: LAUNCH_BUFFER, 2: LAUNCH_SIZE, 4: self.library.launch_end}
+        for place, number in numbers.items():
+            f.store(f.cast("inttoptr", f.const(number), PTR), extra, place)
+        f.store(f.operands, extra, 1)
+        f.store(size, extra, 3)
+        one = f.const(1, I32)
+        blocks, threads, shared = (f.cast("trunc", value, I32) for value in (f.blocks, f.threads, f.shared))
+        grid = [blocks, one, one, threads, one, one]
+        self.call(f, "launch", [kernel, *grid, shared, self.field(f, "stream"), f.null(), extra])
+
+    def copy(self, f: Function) -> None:
+        """`MemcpyAsync`, which knows by an address whether it is the host's."""
+        stream = self.field(f, "stream")
+        kinds = [f.const(kind, I32) for kind in self.library.copy_kinds]
+        self.call(f, "copy", [f.target, f.source, f.bytes, *kinds, stream])
+        f.ret_if(f.cmp("eq", f.waits, f.const(0, I32)))
+        self.call(f, "synchronize", [stream])
