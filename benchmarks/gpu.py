@@ -94,13 +94,14 @@ def prepare(arguments: argparse.Namespace) -> None:
 
     import stablehlo_py as shlo
     from stablehlo_py.api import compile_program
+    from stablehlo_py.backends.base import get_backend
     from stablehlo_py.runtime import artifact
     from stablehlo_py.suite import registry
 
     folder: Path = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     options = shlo.Options(cache_dir=None, gpu=arguments.gpu)
-    platform = "cuda" if arguments.target == "cuda" else "cpu"
+    platform = get_backend(arguments.target).platform
 
     def write(case: Case, function: Callable[..., Any], specs: Sequence[Any]) -> None:
         with jax.default_matmul_precision("highest"):  # on both sides: of f32, nothing is left out
@@ -293,7 +294,7 @@ def main() -> None:
     parser.add_argument("action", choices=("prepare", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", nargs="*", help="default: all")
-    parser.add_argument("--target", choices=("cuda", "opencl"), default="cuda")
+    parser.add_argument("--target", choices=("cuda", "rocm", "opencl"), default="cuda")
     parser.add_argument("--gpu", help="what code is for; default: the GPU of this machine")
     parser.add_argument("--size", choices=("small", "full"), default="full")
     parser.add_argument("--rounds", type=int, default=11)

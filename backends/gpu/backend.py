@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -96,12 +97,9 @@ class GpuBackend(Backend):
 
         return compile_module(module, self.name, self.target(options), self.host(options), options)
 
+    @abstractmethod
     def opened(self) -> Opened[Any]:
-        """The devices of its driver. Raises ResourceError: there is no driver."""
-        raise ResourceError(
-            f"programs of the backend '{self.name}' cannot run here: there is no driver for its devices yet",
-            remedy="compile for target='opencl' or 'cpu', or save the program for later",
-        )
+        """The devices of its driver."""
 
     @deferred()
     def memory(self, device: int = 0) -> GpuMemory:
@@ -204,3 +202,16 @@ class RocmBackend(GpuBackend):
     name = platform = "rocm"
     listing, gpus = "gcn", "gfx"
     stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "gcn": "s"}
+
+    def present(self, device: int) -> str | None:
+        """As `GpuBackend.present`."""
+        try:
+            return self.opened().description(device).processor
+        except ResourceError:
+            return None
+
+    def opened(self) -> Opened[Any]:
+        """Devices of HIP."""
+        from stablehlo_py.backends.gpu.hip.device import DEVICES
+
+        return DEVICES

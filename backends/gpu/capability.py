@@ -42,10 +42,19 @@ def require_capability(features: Iterable[str], capability: Capability, name: st
     """
     missing = [need for need in needs(features) if not runs_on(need, capability)]
     if missing:
-        here = f"{name}, which is sm_{capability[0]}{capability[1]}"
-        best = best_gpu(capability)
-        remedy = f"compile the model with Options(gpu='{best}')" if best else "use a newer GPU"
-        raise LoadError(f"this program was compiled for {missing[0]}, and does not run on {here}", remedy=remedy)
+        raise _other(missing[0], f"{name}, which is sm_{capability[0]}{capability[1]}", best_gpu(capability))
+
+
+def require_processor(features: Iterable[str], processor: str, name: str) -> None:
+    """The same for a GPU of AMD, e.g. "gfx942": code of AMD runs on no other."""
+    for need in needs(features):
+        if need != processor:
+            raise _other(need, f"{name}, which is {processor}", processor if processor in GPUS else None)
+
+
+def _other(need: str, here: str, best: str | None) -> LoadError:
+    remedy = f"compile the model with Options(gpu='{best}')" if best else "use a newer GPU"
+    return LoadError(f"this program was compiled for {need}, and does not run on {here}", remedy=remedy)
 
 
 def best_gpu(capability: Capability) -> str | None:

@@ -20,6 +20,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
 from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
 from stablehlo_py.backends.gpu.driver.calls import Calls
+from stablehlo_py.backends.gpu.hip.calls import HipCalls
 from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
@@ -36,8 +37,7 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.program import CompiledProgram
 
-# AMD's driver has NVIDIA's functions under other names.
-CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls(), AMDGCN: CudaCalls()}
+CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls(), AMDGCN: HipCalls()}
 
 
 def lower(module: ir.Module, stop: str, target: GpuTarget) -> str:

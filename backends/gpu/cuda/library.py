@@ -32,6 +32,7 @@ _NAMES = named("cu", Synchronize="cuCtxSynchronize", **{name: f"cu{name}_v2" for
 # What is used of cuda.h, with the names that its macros stand for: what a function returns, and its parameters.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     **{_NAMES[name]: signature for name, signature in SIGNATURES.items()},
+    "cuDriverGetVersion": (STATUS, ADDRESS),
     "cuGetErrorName": (STATUS, STATUS, ADDRESS),
     "cuGetErrorString": (STATUS, STATUS, ADDRESS),
     "cuDevicePrimaryCtxRetain": (STATUS, ADDRESS, INT),

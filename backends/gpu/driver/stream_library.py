@@ -16,7 +16,6 @@ TEXT = ctypes.c_char_p
 #: The functions in common: what each returns, and its parameters. `MemcpyAsync` has `StreamLibrary.copy_kinds` besides.
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "Init": (STATUS, UINT),
-    "DriverGetVersion": (STATUS, ADDRESS),
     "DeviceGet": (STATUS, ADDRESS, INT),
     "DeviceGetCount": (STATUS, ADDRESS),
     "DeviceGetName": (STATUS, ADDRESS, INT, INT),

@@ -1,4 +1,4 @@
-"""OpenCL and CUDA for tests: fake drivers that fail when they are told to; devices that are there are in
+"""OpenCL, CUDA and HIP for tests: fake drivers that fail when they are told to; devices that are there are in
 ../../conftest.py."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -20,6 +20,11 @@ from stablehlo_py.backends.gpu.cuda.device import CudaDevice
 from stablehlo_py.backends.gpu.cuda.library import CudaLibrary
 from stablehlo_py.backends.gpu.driver.device import Opened
 from stablehlo_py.backends.gpu.driver.library import Library
+from stablehlo_py.backends.gpu.driver.stream_library import StreamLibrary
+from stablehlo_py.backends.gpu.hip import device as hip_device_module
+from stablehlo_py.backends.gpu.hip import library as hip_library_module
+from stablehlo_py.backends.gpu.hip.device import HipDevice
+from stablehlo_py.backends.gpu.hip.library import HipLibrary
 from stablehlo_py.backends.gpu.opencl import device as device_module
 from stablehlo_py.backends.gpu.opencl import library as library_module
 from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
@@ -40,6 +45,7 @@ KINDS = (
     "execs",
 )
 L = TypeVar("L", bound=Library)
+S = TypeVar("S", bound=StreamLibrary)
 D = TypeVar("D")
 
 
@@ -82,8 +88,12 @@ class FakeDriver(Generic[L, D]):
         return self.itself.fake_misuses()
 
 
-class FakeCuda(FakeDriver[CudaLibrary, CudaDevice]):
-    """That of CUDA."""
+class FakeStreams(FakeDriver[S, D]):
+    """That of CUDA, or of HIP."""
+
+    def own(self, function: str) -> str:
+        """What it calls a function that both have."""
+        return self.library.own(function).removesuffix("_v2")
 
     def launches(self) -> list[tuple[str, list[int]]]:
         """Kernels that were started: name; blocks, threads, bytes of shared memory, stream, bytes of parameters."""
@@ -131,23 +141,64 @@ def fake_device(driver: FakeDriver, no_library: pytest.MonkeyPatch) -> Iterator[
     device_module.DEVICES.clear()
 
 
-@pytest.fixture(scope="session")
-def built_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
-    return FakeCuda(_built("cuda", tmp_path_factory.mktemp("cuda")), CudaLibrary, CudaDevice)
-
-
-@pytest.fixture
-def cuda(built_cuda: FakeCuda) -> Iterator[FakeCuda]:
-    """The fake driver of CUDA, begun; at the end nothing of it lives, and nothing was used after its end."""
-    built_cuda.itself.fake_reset()
-    built_cuda.library.begin()
-    yield built_cuda
+def _fresh(fake: FakeStreams[S, D]) -> Iterator[FakeStreams[S, D]]:
+    """A fake driver, begun; at the end nothing of it lives, and nothing was used after its end."""
+    fake.itself.fake_reset()
+    fake.library.begin()
+    yield fake
     gc.collect()
-    assert (built_cuda.live(), built_cuda.misuses()) == ({}, 0)
+    assert (fake.live(), fake.misuses()) == ({}, 0)
+
+
+def _without_library(module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    monkeypatch.delenv(module.VARIABLE, raising=False)
+    module.library.cache_clear()
+    yield monkeypatch
+    module.library.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def built_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[CudaLibrary, CudaDevice]:
+    return FakeStreams(_built("cuda", tmp_path_factory.mktemp("cuda")), CudaLibrary, CudaDevice)
+
+
+@pytest.fixture(scope="session")
+def built_hip(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[HipLibrary, HipDevice]:
+    return FakeStreams(_built("hip", tmp_path_factory.mktemp("hip")), HipLibrary, HipDevice)
 
 
 @pytest.fixture
-def cuda_device(cuda: FakeCuda, no_cuda_library: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+def cuda(built_cuda: FakeStreams[CudaLibrary, CudaDevice]) -> Iterator[FakeStreams[CudaLibrary, CudaDevice]]:
+    yield from _fresh(built_cuda)
+
+
+@pytest.fixture
+def hip(built_hip: FakeStreams[HipLibrary, HipDevice]) -> Iterator[FakeStreams[HipLibrary, HipDevice]]:
+    yield from _fresh(built_hip)
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def streams(request: pytest.FixtureRequest) -> FakeStreams[Any, Any]:
+    """Each of both."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def no_cuda_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A process that has not looked for its library of CUDA yet."""
+    yield from _without_library(cuda_library_module, monkeypatch)
+
+
+@pytest.fixture
+def no_hip_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A process that has not looked for its library of HIP yet."""
+    yield from _without_library(hip_library_module, monkeypatch)
+
+
+@pytest.fixture
+def cuda_device(
+    cuda: FakeStreams[CudaLibrary, CudaDevice], no_cuda_library: pytest.MonkeyPatch
+) -> Iterator[FakeStreams[CudaLibrary, CudaDevice]]:
     """The fake driver of CUDA, which is that of this process."""
     no_cuda_library.setattr(cuda_device_module, "DEVICES", Opened(CudaDevice))
     no_cuda_library.setenv(cuda_library_module.VARIABLE, cuda.path)
@@ -156,21 +207,20 @@ def cuda_device(cuda: FakeCuda, no_cuda_library: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.fixture
-def no_cuda_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """A process that has not looked for its library of CUDA yet."""
-    monkeypatch.delenv(cuda_library_module.VARIABLE, raising=False)
-    cuda_library_module.library.cache_clear()
-    yield monkeypatch
-    cuda_library_module.library.cache_clear()
+def hip_device(
+    hip: FakeStreams[HipLibrary, HipDevice], no_hip_library: pytest.MonkeyPatch
+) -> Iterator[FakeStreams[HipLibrary, HipDevice]]:
+    """The fake driver of HIP, which is that of this process."""
+    no_hip_library.setattr(hip_device_module, "DEVICES", Opened(HipDevice))
+    no_hip_library.setenv(hip_library_module.VARIABLE, hip.path)
+    yield hip
+    hip_device_module.DEVICES.clear()
 
 
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A process that has not looked for its library yet."""
-    monkeypatch.delenv(library_module.VARIABLE, raising=False)
-    library_module.library.cache_clear()
-    yield monkeypatch
-    library_module.library.cache_clear()
+    yield from _without_library(library_module, monkeypatch)
 
 
 def _module(*arguments: str) -> bytes:
