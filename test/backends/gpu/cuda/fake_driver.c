@@ -1,23 +1,19 @@
 /* CUDA's driver without a device, for tests. It works in the host's memory, and not before somebody waits for it; it
  * counts what lives, notices what is used after its end or without its context, and fails where it is told to. Its
- * "PTX" is the names of kernels, between blanks. A kernel adds 1 to the 32-bit integers at its first argument, one a
- * thread; one that is called `sum`, ... to 32-bit floats: third = first + second.
+ * "PTX" is the names of kernels, between blanks.
  *
  * Compiled with `-include cuda.h`, where that is, the compiler compares all functions with it. */
 #define KINDS_OF_OBJECTS \
   X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks") \
   X(GRAPH, "graphs") X(EXEC, "execs")
 #define SETTINGS \
-  X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("major1", 9) X("minor1", 0) X("pools", 1) X("unified", 1) X("held", 0) \
-  X("unavailable", 0) X("bytes", 1 << 28)
-#define OBJECT \
-  int device; \
-  int status;         /* of an event */ \
-  const void *stream; /* that an event was recorded in */ \
-  char *text;         /* of a module; the name of a kernel */ \
-  struct object *kernels, *graph; \
+  X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("major1", 9) X("minor1", 0) X("pools", 1) \
+  X("unified", 1) X("held", 0) X("unavailable", 0) X("bytes", 1 << 28)
+#define STREAM_OBJECT \
+  struct object *graph; \
   struct command *nodes; /* of a graph; of what was made of it */
-#include "../fake.h"
+#define LAUNCH_END 0
+#include "../fake_streams.h"
 
 #ifndef CUDA_VERSION
 typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUjit_option,
@@ -40,26 +36,7 @@ typedef struct {
 } CUmemPoolProps;
 #endif
 
-enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, NO_CONTEXT = 201, BAD_IMAGE = 200, BAD_PTX = 218, BAD_HANDLE = 400 };
-enum { UNKNOWN_NAME = 500, RUNNING = 600 };
-
-typedef struct command {
-  enum { COPY, FREE, RUN, MARK } kind;
-  void *target, *operands[3];
-  const void *source;
-  size_t size;
-  object *it; /* an event, a kernel */
-  int device, from; /* from: of a copy, the source's */
-  int64_t numbers[5]; /* of a launch */
-  struct command *original; /* of a node of what was made of a graph: the graph's */
-  struct command *next;
-} command;
-
-static struct { char name[64]; int64_t numbers[6]; } launches[256];
-static int64_t launched, waits[2];
-static command *first;
-enum { DEVICES = 4 };
-static int retained[DEVICES], corrupt[DEVICES], is_begun;
+static int retained[DEVICES], is_begun;
 static int contexts[DEVICES]; /* addresses */
 static __thread void *stack[16];
 static __thread int depth;
@@ -71,33 +48,15 @@ EXPORT int64_t fake_live(const char *name) {
 
 EXPORT int64_t fake_misuses(void) { return misuses + depth; }
 
-/* The nth launch, from 0: blocks, threads, bytes of shared memory, stream, bytes of parameters. */
-EXPORT const char *fake_launch(int64_t nth, int64_t *numbers) {
-  if (nth >= launched) return 0;
-  memcpy(numbers, launches[nth].numbers, sizeof launches[nth].numbers);
-  return launches[nth].name;
-}
-
-/* The last stream that waited for another one: which, and for which. */
-EXPORT int64_t *fake_waits(void) { return waits; }
-
 EXPORT void fake_reset(void) {
-  forget();
-  memset(waits, 0, sizeof waits);
-  first = 0;
+  forget_work();
   memset(retained, 0, sizeof retained);
-  memset(corrupt, 0, sizeof corrupt);
-  launched = is_begun = depth = 0;
+  is_begun = depth = 0;
 }
 
-static int is_sticky(int status) {
-  return status == 214 || status == 220 || status == 226 || status == 709 || status == 999 ||
-         (status >= 700 && status <= 721 && status != 701 && status != 704 && status != 705 && status != 708 &&
-          !(status >= 711 && status <= 713) && status != 720);
-}
-
-/* The device whose context the thread has. */
 static int here(void) { return depth ? (int)((int *)stack[depth - 1] - contexts) : 0; }
+
+static int is_default(const void *stream) { return (uintptr_t)stream <= 2; }
 
 /* A function that works in the context: the thread has to have it, and a fault stays. */
 static int entered(const char *name) {
@@ -109,94 +68,6 @@ static int entered(const char *name) {
   if (is_sticky(status)) corrupt[here()] = status;
   return corrupt[here()] ? corrupt[here()] : status;
 }
-
-static object *made_here(kind kind) {
-  object *it = made(kind);
-  it->device = here();
-  return it;
-}
-
-/* Whether it is there, and made in the context that the thread has. */
-static int holds_here(const void *handle, kind expected) {
-  if (!holds(handle, expected)) return 0;
-  if (((const object *)handle)->device == here()) return 1;
-  misuses++;
-  return 0;
-}
-
-static int released_handle(void *handle, kind kind) { return released(handle, kind) ? 0 : BAD_HANDLE; }
-
-/* As `fits`, and not on another device. */
-static int fits_on(int device, const void *address, size_t size) {
-  object *block = block_of(address);
-  if (block && block->device != device) misuses++;
-  return fits(address, size) && (!block || block->device == device);
-}
-
-static int64_t used(void) {
-  int64_t bytes = 0;
-  for (object *it = objects; it; it = it->before)
-    if (it->kind == BLOCK && it->is_live && it->device == here()) bytes += it->size;
-  return bytes;
-}
-
-static int allocated(size_t size, CUdeviceptr *address) {
-  if (!size) return INVALID;
-  if (used() + (int64_t)size > *fake_setting("bytes")) return NO_MEMORY;
-  object *it = new_block(size);
-  it->device = here();
-  *address = (CUdeviceptr)(uintptr_t)it->data;
-  return 0;
-}
-
-/* Commands: they wait in one queue until `drain`; a wait of a stream for another one is always kept by that. */
-
-static void run(command *it) {
-  if (!strncmp(it->it->text, "sum", 3)) {
-    const float *a = it->operands[0], *b = it->operands[1];
-    int all = fits_on(it->device, a, 4 * it->size) && fits_on(it->device, b, 4 * it->size);
-    if (all && fits_on(it->device, it->operands[2], 4 * it->size))
-      for (size_t i = 0; i < it->size; i++) ((float *)it->operands[2])[i] = a[i] + b[i];
-  } else if (fits_on(it->device, it->operands[0], 4 * it->size)) {
-    for (size_t i = 0; i < it->size; i++) ((int32_t *)it->operands[0])[i]++;
-  }
-}
-
-static void execute(command *it) {
-  int status = begun("execute"), *fault = &corrupt[it->device];
-  if (is_sticky(status)) *fault = status;
-  if (it->kind == MARK) it->it->status = *fault;
-  else if (!*fault && it->kind == FREE) end_block(it->target);
-  else if (!*fault && it->kind == COPY && fits_on(it->device, it->target, it->size) &&
-           fits_on(it->from, it->source, it->size))
-    memmove(it->target, it->source, it->size);
-  else if (!*fault && it->kind == RUN) run(it);
-  ended(0);
-}
-
-static int drain(void) {
-  while (first) {
-    command *it = first;
-    first = it->next;
-    execute(it);
-    free(it);
-  }
-  return corrupt[here()];
-}
-
-static int enqueued_from(int status, const void *stream, command it, int is_peer) {
-  if (!status && (uintptr_t)stream > 2 && !holds_here(stream, STREAM)) status = BAD_HANDLE;
-  if (!status) {
-    command **last = &first;
-    while (*last) last = &(*last)->next;
-    it.device = here();
-    if (!is_peer) it.from = it.device;
-    *last = memcpy(malloc(sizeof it), &it, sizeof it);
-  }
-  return ended(status);
-}
-
-static int enqueued(int status, const void *stream, command it) { return enqueued_from(status, stream, it, 0); }
 
 /* The driver: itself, and devices. */
 
@@ -362,20 +233,12 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   int status = entered("cuStreamSynchronize");
-  if (!status && (uintptr_t)stream > 2 && !holds_here(stream, STREAM)) status = BAD_HANDLE;
-  int fault = drain(); /* where it ends with an error, nothing is under way either */
-  return ended(status ? status : fault);
+  return waited(status ? status : is_stream(stream) ? 0 : BAD_HANDLE);
 }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
   (void)flags;
-  int status = entered("cuStreamWaitEvent");
-  if (!status && (!holds(event, EVENT) || ((uintptr_t)stream > 2 && !holds_here(stream, STREAM)))) status = BAD_HANDLE;
-  if (!status) {
-    waits[0] = (intptr_t)stream;
-    waits[1] = (intptr_t)((object *)event)->stream;
-  }
-  return ended(status);
+  return waiting(entered("cuStreamWaitEvent"), stream, event);
 }
 
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags) {
@@ -386,13 +249,7 @@ EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags) {
 }
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
-  int status = entered("cuEventRecord");
-  if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
-  if (!status) {
-    ((object *)event)->status = RUNNING;
-    ((object *)event)->stream = stream;
-  }
-  return enqueued(status, stream, (command){.kind = MARK, .it = (object *)event});
+  return recorded(entered("cuEventRecord"), event, stream);
 }
 
 EXPORT CUresult cuEventQuery(CUevent event) {
@@ -403,9 +260,7 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 
 EXPORT CUresult cuEventSynchronize(CUevent event) {
   int status = entered("cuEventSynchronize");
-  if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
-  int fault = drain();
-  return ended(status ? status : fault);
+  return waited(status ? status : holds(event, EVENT) ? 0 : BAD_HANDLE);
 }
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
@@ -518,12 +373,7 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
   int status = entered("cuModuleGetFunction");
   if (!status && !holds(module, MODULE)) status = BAD_HANDLE;
   if (!status && !strstr(((object *)module)->text, name)) status = UNKNOWN_NAME;
-  if (!status) {
-    object *it = calloc(1, sizeof *it); /* it lives as long as its module */
-    it->text = strdup(name);
-    it->kernels = (object *)module;
-    *function = (CUfunction)it;
-  }
+  if (!status) *function = (CUfunction)kernel_of(module, name);
   return ended(status);
 }
 
@@ -538,31 +388,6 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute whi
   int status = entered("cuFuncSetAttribute");
   (void)function;
   return ended(status ? status : (int)which == 8 && value == 232448 - 1024 ? 0 : INVALID);
-}
-
-/* A launch as a command. */
-static int launch_of(CUfunction function, const unsigned int *blocks, const unsigned int *threads, unsigned int shared,
-                     void **parameters, void **extra, command *it) {
-  object *kernel = (object *)function;
-  if (!kernel || !holds_here(kernel->kernels, MODULE)) return BAD_HANDLE;
-  if (parameters || !extra || blocks[1] != 1 || blocks[2] != 1 || threads[1] != 1 || threads[2] != 1 || !blocks[0] ||
-      !threads[0] || threads[0] > 1024)
-    return INVALID;
-  /* CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END */
-  if ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || extra[4]) return INVALID;
-  size_t bytes = *(size_t *)extra[3];
-  *it = (command){.kind = RUN, .size = (size_t)blocks[0] * threads[0], .it = kernel, .device = here()};
-  memcpy(it->operands, extra[1], bytes < sizeof it->operands ? bytes : sizeof it->operands);
-  int64_t numbers[] = {blocks[0], threads[0], shared, 0, bytes};
-  memcpy(it->numbers, numbers, sizeof numbers);
-  return 0;
-}
-
-static void note(command *it, CUstream stream) {
-  it->numbers[3] = (intptr_t)stream;
-  if (it->kind != RUN || launched == 256) return;
-  strncpy(launches[launched].name, it->it->text, 63);
-  memcpy(launches[launched++].numbers, it->numbers, sizeof it->numbers);
 }
 
 EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int u,

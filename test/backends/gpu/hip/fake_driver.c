@@ -1,22 +1,17 @@
 /* HIP without a device, for tests. It works in the host's memory, and not before somebody waits for it; it counts what
  * lives, notices what is used after its end or on another device, and fails where it is told to. It loads code objects
- * as AMD's loader does: by their segments and their table of symbols. A kernel adds 1 to the 32-bit integers at its
- * first argument, one a thread, whatever its code says.
+ * as AMD's loader does: by their segments and their table of symbols. What a kernel does, its code does not decide.
  *
  * Compiled with `-include hip/hip_runtime_api.h`, where that is, the compiler compares all functions with it. */
 #define KINDS_OF_OBJECTS \
   X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks")
 #define SETTINGS \
   X("devices", 1) X("processor", 0) X("pools", 1) X("sticky", 0) X("bytes", 1 << 28)
-#define OBJECT \
-  int device; \
-  int status;         /* of an event */ \
-  const void *stream; /* that an event was recorded in */ \
-  const void *image;  /* of a module, and a copy of it: the driver reads it until the end */ \
-  void *copied; \
-  char *name;         /* of a kernel */ \
-  struct object *module;
-#include "../fake.h"
+#define STREAM_OBJECT \
+  const void *image; /* of a module, and a copy of it: the driver reads it until the end */ \
+  void *copied;
+#define LAUNCH_END 3
+#include "../fake_streams.h"
 #include <elf.h>
 
 #ifndef HIP_VERSION
@@ -48,132 +43,33 @@ _Static_assert(hipDeviceAttributeMaxThreadsPerBlock == 56 && hipDeviceAttributeM
                "numbers");
 #endif
 
-enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, BAD_DEVICE = 101, BAD_IMAGE = 200, OTHER_GPU = 209, BAD_HANDLE = 400 };
-enum { UNKNOWN_NAME = 500, RUNNING = 600, DEVICES = 4 };
-
-typedef struct command {
-  enum { COPY, FREE, RUN, MARK } kind;
-  void *target;
-  const void *source;
-  size_t size;
-  object *it; /* an event */
-  int device, from; /* from: the device of a copy's source */
-  struct command *next;
-} command;
-
-static struct { char name[64]; int64_t numbers[6]; } launches[256];
-static int64_t launched, waits[2];
-static command *first;
-static int fault[DEVICES];
-static __thread int here;
+static __thread int chosen; /* the device */
 
 EXPORT int64_t fake_live(const char *name) { return living(name); }
 
 /* A thread that is left with another device than it had is one, too. */
-EXPORT int64_t fake_misuses(void) { return misuses + (here != 0); }
-
-/* The nth launch, from 0: blocks, threads, bytes of shared memory, stream, bytes of parameters. */
-EXPORT const char *fake_launch(int64_t nth, int64_t *numbers) {
-  if (nth >= launched) return 0;
-  memcpy(numbers, launches[nth].numbers, sizeof launches[nth].numbers);
-  return launches[nth].name;
-}
-
-/* The last stream that waited for another one: which, and for which. */
-EXPORT int64_t *fake_waits(void) { return waits; }
+EXPORT int64_t fake_misuses(void) { return misuses + (chosen != 0); }
 
 EXPORT void fake_reset(void) {
-  forget();
-  memset(waits, 0, sizeof waits);
-  memset(fault, 0, sizeof fault);
-  first = 0;
-  launched = here = 0;
+  forget_work();
+  chosen = 0;
 }
 
-static int is_fault(int status) {
-  return status == 214 || status == 700 || status == 702 || status == 709 || status == 710 || status == 719 ||
-         status == 999 || status == 1053;
-}
+static int here(void) { return chosen; }
+
+static int is_default(const void *stream) { return !stream; }
 
 /* A function that works on the device of the thread, where a fault stays. */
 static int entered(const char *name) {
   int status = begun(name);
-  if (is_fault(status)) fault[here] = status;
-  return fault[here] ? fault[here] : status;
+  if (is_sticky(status)) corrupt[chosen] = status;
+  return corrupt[chosen] ? corrupt[chosen] : status;
 }
-
-static object *made_here(kind kind) {
-  object *it = made(kind);
-  it->device = here;
-  return it;
-}
-
-static int holds_here(const void *handle, kind expected) {
-  if (!holds(handle, expected)) return 0;
-  if (((const object *)handle)->device == here) return 1;
-  misuses++;
-  return 0;
-}
-
-static int is_stream(const void *stream) { return !stream || holds_here(stream, STREAM); } /* null: the default one */
 
 /* What is freed after a fault is freed all the same. */
 static int given_back(const char *name, void *handle, kind kind) {
   int status = begun(name);
-  return ended(status ? status : released(handle, kind) ? 0 : BAD_HANDLE);
-}
-
-static int allocated(size_t size, void **address) {
-  int64_t used = size;
-  for (object *it = objects; it; it = it->before)
-    if (it->kind == BLOCK && it->is_live && it->device == here) used += it->size;
-  if (!size) return INVALID;
-  if (used > *fake_setting("bytes")) return NO_MEMORY;
-  object *it = new_block(size);
-  it->device = here;
-  *address = it->data;
-  return 0;
-}
-
-/* Commands: they wait in one queue until `drain`; a wait of a stream for another one is always kept by that. */
-
-static int fits_on(int device, const void *address, size_t size) {
-  object *block = block_of(address);
-  if (block && block->device != device) misuses++;
-  return fits(address, size) && (!block || block->device == device);
-}
-
-static void execute(command *it) {
-  int status = begun("execute"), *stays = &fault[it->device];
-  if (is_fault(status)) *stays = status;
-  if (it->kind == MARK) it->it->status = *stays;
-  else if (it->kind == FREE) end_block(it->target);
-  else if (!*stays && fits_on(it->device, it->target, it->size) && it->kind == RUN)
-    for (size_t i = 0; i < it->size / 4; i++) ((int32_t *)it->target)[i]++;
-  else if (!*stays && it->kind == COPY && fits_on(it->from, it->source, it->size))
-    memmove(it->target, it->source, it->size);
-  ended(0);
-}
-
-static int drain(void) {
-  while (first) {
-    command *it = first;
-    first = it->next;
-    execute(it);
-    free(it);
-  }
-  return fault[here];
-}
-
-static int enqueued(int status, const void *stream, command it) {
-  if (!status && !is_stream(stream)) status = BAD_HANDLE;
-  if (!status) {
-    command **last = &first;
-    while (*last) last = &(*last)->next;
-    it.device = here;
-    *last = memcpy(malloc(sizeof it), &it, sizeof it);
-  }
-  return ended(status);
+  return ended(status ? status : released_handle(handle, kind));
 }
 
 /* The driver: itself, and devices. */
@@ -283,14 +179,14 @@ EXPORT hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t which, 
 
 EXPORT hipError_t hipGetDevice(int *device) {
   int status = begun("hipGetDevice");
-  *device = here;
+  *device = chosen;
   return ended(status);
 }
 
 EXPORT hipError_t hipSetDevice(int device) {
   int status = begun("hipSetDevice");
   if (!status && !is_device(device)) status = BAD_DEVICE;
-  if (!status) here = device;
+  if (!status) chosen = device;
   return ended(status);
 }
 
@@ -302,7 +198,7 @@ EXPORT hipError_t hipDeviceSynchronize(void) {
 /* Streams and events. A fault ends where a stream is made, unless it is told to stay. */
 
 EXPORT hipError_t hipStreamCreateWithFlags(hipStream_t *stream, unsigned int flags) {
-  if (!*fake_setting("sticky")) fault[here] = 0;
+  if (!*fake_setting("sticky")) corrupt[chosen] = 0;
   int status = entered("hipStreamCreateWithFlags");
   if (!status && flags != 1) status = INVALID;
   if (!status) *stream = (hipStream_t)made_here(STREAM);
@@ -316,19 +212,12 @@ EXPORT hipError_t hipStreamDestroy(hipStream_t stream) {
 
 EXPORT hipError_t hipStreamSynchronize(hipStream_t stream) {
   int status = entered("hipStreamSynchronize");
-  if (!status && !is_stream(stream)) status = BAD_HANDLE;
-  int stays = drain(); /* where it ends with an error, nothing is under way either */
-  return ended(status ? status : stays);
+  return waited(status ? status : is_stream(stream) ? 0 : BAD_HANDLE);
 }
 
 EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int flags) {
   int status = entered("hipStreamWaitEvent");
-  if (!status && (flags || !holds(event, EVENT) || !is_stream(stream))) status = BAD_HANDLE;
-  if (!status) {
-    waits[0] = (intptr_t)stream;
-    waits[1] = (intptr_t)((object *)event)->stream;
-  }
-  return ended(status);
+  return waiting(status ? status : flags ? INVALID : 0, stream, event);
 }
 
 EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t *event, unsigned int flags) {
@@ -339,13 +228,7 @@ EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t *event, unsigned int flags)
 }
 
 EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
-  int status = entered("hipEventRecord");
-  if (!status && !holds_here(event, EVENT)) status = BAD_HANDLE;
-  if (!status) {
-    ((object *)event)->status = RUNNING;
-    ((object *)event)->stream = stream;
-  }
-  return enqueued(status, stream, (command){.kind = MARK, .it = (object *)event});
+  return recorded(entered("hipEventRecord"), event, stream);
 }
 
 EXPORT hipError_t hipEventQuery(hipEvent_t event) {
@@ -356,9 +239,7 @@ EXPORT hipError_t hipEventQuery(hipEvent_t event) {
 
 EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
   int status = entered("hipEventSynchronize");
-  if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
-  int stays = drain();
-  return ended(status ? status : stays);
+  return waited(status ? status : holds(event, EVENT) ? 0 : BAD_HANDLE);
 }
 
 EXPORT hipError_t hipEventDestroy(hipEvent_t event) { return given_back("hipEventDestroy", event, EVENT); }
@@ -380,7 +261,7 @@ EXPORT hipError_t hipMemPoolCreate(hipMemPool_t *pool, const hipMemPoolProps *pr
   int status = entered("hipMemPoolCreate");
   static const unsigned char nothing[56];
   if (!status && ((int)properties->allocType != 1 || (int)properties->location.type != 1 || properties->handleTypes ||
-                  properties->location.id != here || properties->win32SecurityAttributes || properties->maxSize ||
+                  properties->location.id != chosen || properties->win32SecurityAttributes || properties->maxSize ||
                   memcmp(properties->reserved, nothing, sizeof nothing)))
     status = INVALID;
   if (!status) *pool = (hipMemPool_t)made_here(POOL);
@@ -415,16 +296,16 @@ EXPORT hipError_t hipMemcpyAsync(void *target, const void *source, size_t size, 
                                  hipStream_t stream) {
   int status = entered("hipMemcpyAsync");
   if (!status && (int)kind != 4) status = INVALID;
-  command copy = {.kind = COPY, .target = target, .source = source, .size = size, .from = here};
+  command copy = {.kind = COPY, .target = target, .source = source, .size = size};
   return enqueued(status, stream, copy);
 }
 
 EXPORT hipError_t hipMemcpyPeerAsync(void *target, int device, const void *source, int from, size_t size,
                                      hipStream_t stream) {
   int status = entered("hipMemcpyPeerAsync");
-  if (!status && device != here) status = INVALID;
+  if (!status && device != chosen) status = INVALID;
   command copy = {.kind = COPY, .target = target, .source = source, .size = size, .from = from};
-  return enqueued(status, stream, copy);
+  return enqueued_from(status, stream, copy, 1);
 }
 
 EXPORT hipError_t hipPointerGetAttribute(void *value, hipPointer_attribute which, hipDeviceptr_t address) {
@@ -506,33 +387,17 @@ EXPORT hipError_t hipModuleGetFunction(hipFunction_t *function, hipModule_t modu
   int status = entered("hipModuleGetFunction");
   if (!status && !holds_here(module, MODULE)) status = BAD_HANDLE;
   if (!status && !has_kernel(((object *)module)->image, name)) status = UNKNOWN_NAME;
-  if (!status) {
-    object *it = calloc(1, sizeof *it); /* it lives as long as its module */
-    it->name = strdup(name);
-    it->module = (object *)module;
-    *function = (hipFunction_t)it;
-  }
+  if (!status) *function = (hipFunction_t)kernel_of(module, name);
   return ended(status);
 }
 
-EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int blocks, unsigned int y, unsigned int z,
-                                        unsigned int threads, unsigned int v, unsigned int w, unsigned int shared,
+EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int x, unsigned int y, unsigned int z,
+                                        unsigned int u, unsigned int v, unsigned int w, unsigned int shared,
                                         hipStream_t stream, void **parameters, void **extra) {
   int status = entered("hipModuleLaunchKernel");
-  object *kernel = (object *)function;
-  if (!status && (!kernel || !holds_here(kernel->module, MODULE))) status = BAD_HANDLE;
-  int is_line = y == 1 && z == 1 && v == 1 && w == 1 && blocks && threads && threads <= 1024;
-  if (!status && (parameters || !extra || !is_line)) status = INVALID;
-  /* HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END */
-  if (!status && ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || (uintptr_t)extra[4] != 3)) status = INVALID;
-  command it = {.kind = RUN, .size = (size_t)4 * blocks * threads};
-  if (!status) {
-    memcpy(&it.target, extra[1], sizeof it.target);
-    int64_t numbers[] = {blocks, threads, shared, (intptr_t)stream, *(size_t *)extra[3], 0};
-    if (launched < 256) {
-      strncpy(launches[launched].name, kernel->name, 63);
-      memcpy(launches[launched++].numbers, numbers, sizeof numbers);
-    }
-  }
+  command it = {0};
+  const unsigned int blocks[] = {x, y, z}, threads[] = {u, v, w};
+  if (!status) status = launch_of(function, blocks, threads, shared, parameters, extra, &it);
+  if (!status) note(&it, stream);
   return enqueued(status, stream, it);
 }
