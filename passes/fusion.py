@@ -29,9 +29,9 @@ from stablehlo_py.dialect.edit import replace_op
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.dce import Dce
-from stablehlo_py.passes.fusing.attention import form_attention
 from stablehlo_py.passes.fusing.clusters import Clusters
 from stablehlo_py.passes.fusing.epilogues import grow_epilogues
+from stablehlo_py.passes.fusing.form_attention import form_attention
 from stablehlo_py.passes.fusing.graph import Graph
 from stablehlo_py.passes.fusing.multi_output import fuse_consumers, fuse_siblings, rows_to_loops
 from stablehlo_py.passes.fusing.outline import Outliner

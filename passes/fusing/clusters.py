@@ -88,12 +88,13 @@ _SINGLE = {CONTROL: "control", CONSTANT: "constant", REDUCE: "reduce"}
 
 class Clusters:
     """All clusters of a graph. In the beginning every node is one; `containing[node]` lists the
-    clusters that compute it."""
+    clusters that compute it; `masks` are nodes that say by indices what attention is about."""
 
     def __init__(self, graph: Graph, policy: FusionPolicy) -> None:
         self.graph = graph
         self.policy = policy
         self.containing: list[list[Cluster]] = []
+        self.masks: set[int] = set()
         self.users: list[list[int]] = [graph.node_users(node.index) for node in graph.nodes]
         # Node -> the first output of any cluster that has outputs before it and members from it on: where a path that
         # comes past it may lead back to.

@@ -271,6 +271,8 @@ class ProducerFusion:
             return None
         if cluster.kind == "in_place_update" and self.graph.nodes[cluster.hero].operands[0] in node.operands:
             return None  # the operand is overwritten while it would be read
+        if cluster.kind == "attention" and node.index in self.clusters.masks:
+            return plan
         split = self.row_of[node.index]
         if size_hint(plan.trip_count) <= size_hint(node.elements) or node.free or self._is_constant_subtree(node):
             return plan
@@ -321,7 +323,7 @@ class ProducerFusion:
 
     def _is_duplicable(self, node: Node) -> bool:
         """Is evaluating the node in each reader no more work, and no more traffic, than storing and loading it?"""
-        if node.free or node.role == CONSTANT or self._is_constant_subtree(node):
+        if node.free or node.role == CONSTANT or self._is_constant_subtree(node) or node.index in self.clusters.masks:
             return True
         reads_once = node.work is Work.ELEMENTS or node.name in ("dynamic_slice", "reverse")
         if node.expensive or node.role != LOOP or not reads_once:

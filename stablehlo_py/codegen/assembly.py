@@ -175,6 +175,11 @@ class Assembly:
             for ref, value in zip(refs, values, strict=True)
         ]
 
+    def kept(self, value: Value) -> Value:
+        """A value as one of this region: what is computed from it stays here, though it could move out of the loop or
+        branch."""
+        return Value(value.ref, value.type, value.constant, self.level, value.bounds)
+
     def comment(self, text: str) -> None:
         """A comment line, for the reader of a dump."""
         self.emit.comment(text)

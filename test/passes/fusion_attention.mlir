@@ -82,3 +82,45 @@ func.func @weights(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x3xf32>
   %5 = "hlo.dot"(%4, %v) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<5x3xf32>
   return %5, %4 : tensor<5x3xf32>, tensor<5x7xf32>
 }
+
+// -----
+
+// A mask that says by indices which keys a query sees is computed in each of the kernels that bound their loops by it,
+// whatever it takes: here two of them, in each for two heads. What other masks are of stays in memory.
+// CHECK-LABEL: func.func @windows
+// CHECK-NEXT: %[[A:.*]] = call @fusion_0(%arg0, %arg1, %arg2) :
+// CHECK-NEXT: %[[B:.*]] = call @fusion_0(%[[A]], %arg1, %arg2) :
+// CHECK-NEXT: return %[[B]]
+// CHECK: hlo.fusion = "attention"
+// CPU-LABEL: func.func @windows
+// CPU-NOT: "attention"
+func.func @windows(%q: tensor<2x50x3xf32>, %k: tensor<2x70x3xf32>, %v: tensor<2x70x3xf32>) -> tensor<2x50x3xf32> {
+  %lowest = "hlo.constant"() {value = dense<-1.0e30> : tensor<f32>} : () -> tensor<f32>
+  %start = "hlo.constant"() {value = dense<0xFF800000> : tensor<f32>} : () -> tensor<f32>
+  %zero = "hlo.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %nine = "hlo.constant"() {value = dense<9> : tensor<i32>} : () -> tensor<i32>
+  %rows = "hlo.iota"() {dimension = 0 : i64} : () -> tensor<50x70xi32>
+  %keys = "hlo.iota"() {dimension = 1 : i64} : () -> tensor<50x70xi32>
+  %behind = "hlo.subtract"(%rows, %keys) : (tensor<50x70xi32>, tensor<50x70xi32>) -> tensor<50x70xi32>
+  %width = "hlo.broadcast"(%nine) {dimensions = array<i64>} : (tensor<i32>) -> tensor<50x70xi32>
+  %early = "hlo.compare"(%behind, %width) {direction = "LE"} : (tensor<50x70xi32>, tensor<50x70xi32>) -> tensor<50x70xi1>
+  %causal = "hlo.compare"(%rows, %keys) {direction = "GE"} : (tensor<50x70xi32>, tensor<50x70xi32>) -> tensor<50x70xi1>
+  %seen = "hlo.and"(%early, %causal) : (tensor<50x70xi1>, tensor<50x70xi1>) -> tensor<50x70xi1>
+  %mask = "hlo.broadcast"(%seen) {dimensions = array<i64: 1, 2>} : (tensor<50x70xi1>) -> tensor<2x50x70xi1>
+  %low = "hlo.broadcast"(%lowest) {dimensions = array<i64>} : (tensor<f32>) -> tensor<2x50x70xf32>
+  %0 = "hlo.dot"(%q, %k) {lhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contract = array<i64: 2>} : (tensor<2x50x3xf32>, tensor<2x70x3xf32>) -> tensor<2x50x70xf32>
+  %1 = "hlo.select"(%mask, %0, %low) : (tensor<2x50x70xi1>, tensor<2x50x70xf32>, tensor<2x50x70xf32>) -> tensor<2x50x70xf32>
+  %2 = "hlo.reduce"(%1, %start) {dimensions = array<i64: 2>, kind = "maximum"} : (tensor<2x50x70xf32>, tensor<f32>) -> tensor<2x50xf32>
+  %3 = "hlo.broadcast"(%2) {dimensions = array<i64: 0, 1>} : (tensor<2x50xf32>) -> tensor<2x50x70xf32>
+  %4 = "hlo.subtract"(%1, %3) : (tensor<2x50x70xf32>, tensor<2x50x70xf32>) -> tensor<2x50x70xf32>
+  %5 = "hlo.exponential"(%4) : (tensor<2x50x70xf32>) -> tensor<2x50x70xf32>
+  %6 = "hlo.dot"(%5, %v) {lhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contract = array<i64: 1>} : (tensor<2x50x70xf32>, tensor<2x70x3xf32>) -> tensor<2x50x3xf32>
+  %7 = "hlo.dot"(%6, %k) {lhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contract = array<i64: 2>} : (tensor<2x50x3xf32>, tensor<2x70x3xf32>) -> tensor<2x50x70xf32>
+  %8 = "hlo.select"(%mask, %7, %low) : (tensor<2x50x70xi1>, tensor<2x50x70xf32>, tensor<2x50x70xf32>) -> tensor<2x50x70xf32>
+  %9 = "hlo.reduce"(%8, %start) {dimensions = array<i64: 2>, kind = "maximum"} : (tensor<2x50x70xf32>, tensor<f32>) -> tensor<2x50xf32>
+  %10 = "hlo.broadcast"(%9) {dimensions = array<i64: 0, 1>} : (tensor<2x50xf32>) -> tensor<2x50x70xf32>
+  %11 = "hlo.subtract"(%8, %10) : (tensor<2x50x70xf32>, tensor<2x50x70xf32>) -> tensor<2x50x70xf32>
+  %12 = "hlo.exponential"(%11) : (tensor<2x50x70xf32>) -> tensor<2x50x70xf32>
+  %13 = "hlo.dot"(%12, %v) {lhs_batch = array<i64: 0>, lhs_contract = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contract = array<i64: 1>} : (tensor<2x50x70xf32>, tensor<2x70x3xf32>) -> tensor<2x50x3xf32>
+  return %13 : tensor<2x50x3xf32>
+}

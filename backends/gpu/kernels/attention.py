@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_matrix import MatrixAttention, suits
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
@@ -71,11 +72,15 @@ class _Tiled:
         across, down, tiles = -(-p.width // self.width), -(-p.rows // self.tile), -(-p.count // self.keys)
         blocks = p.batch * down * across
         parts = parts_of(p, blocks, SIDE**2, tiles)
+        skips = skipping(p, parts, self.keys, SIDE**2)
         f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, blocks * parts, SIDE * SIDE)
         p.begin(f)
         part, number = f.idiv(f.block_number(), blocks), f.irem(f.block_number(), blocks)
         self.batch, inside = f.idiv(number, down * across), f.irem(number, down * across)
-        self.first = f.imul(f.idiv(inside, across), self.tile)
+        tile = f.idiv(inside, across)
+        if skips:
+            tile = f.isub(down - 1, tile)  # where masks are causal, those with most work first
+        self.first = f.imul(tile, self.tile)
         self.column = f.imul(f.irem(inside, across), self.width)
         self.x, self.y = f.irem(f.thread_number(), SIDE), f.idiv(f.thread_number(), SIDE)
         self.rows = [f.imin(f.iadd(self.first, f.iadd(self.y, SIDE * i)), p.rows - 1) for i in range(self.square)]
@@ -86,8 +91,19 @@ class _Tiled:
         self.extremes = f.shared_memory(self.tile * (SIDE + 1), self.type)
         lowest, zero = f.const(-math.inf, p.of.compute), f.const(0.0, self.type)
         start = [lowest] * self.square + [f.const(0.0, p.sums.compute)] * self.square
+        start += [zero] * (self.square * self.across)
+        self.band = Band(p, skips.mask, self.keys, self.batch, self.first, self.tile) if skips else None
+
+        def run(begin: Index, end: Index) -> list[Value]:
+            return f.loop(begin, end, self.keys, self._keys, start)
+
+        if skips and self.band:
+            carried = skips.run(self.band, tiles * self.keys, start, run, self.square)
+            self._finish(carried, p.row)
+            f.ret()
+            return GpuKernel.of(skips.finite_values(), f, scratch_bytes=skips.bytes)
         begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), self.keys) for more in (0, 1))
-        carried = f.loop(begin, end, self.keys, self._keys, [*start, *[zero] * (self.square * self.across)])
+        carried = run(begin, end)
         if parts == 1:
             self._finish(carried, p.row)
             f.ret()
@@ -101,8 +117,8 @@ class _Tiled:
         """A tile of keys: the largest scores, the sums of weights of this thread's keys, and of values."""
         f, p, square = self.f, self.p, self.square
         largest, totals, sums = carried[:square], carried[square : 2 * square], list(carried[2 * square :])
-        at = [f.iadd(begin, f.iadd(self.x, SIDE * j)) for j in range(self.key_square)]
-        scores = self._scores(begin, at)
+        scores = self._scores(begin)
+        at = [self._key(begin, j) for j in range(self.key_square)]
         tops = self._row_maxima(scores, largest)
         news = []
         for i in range(square):
@@ -119,8 +135,11 @@ class _Tiled:
                 sums[i * self.across + j] = f.fmul(sums[i * self.across + j], scaled)
         return [*tops, *news, *self._values(begin, sums)]
 
-    def _scores(self, begin: Value, at: Sequence[Index]) -> list[list[Value]]:
-        """Those of a thread, by rows; -inf behind the last key."""
+    def _key(self, begin: Index, j: int) -> Index:
+        return self.f.iadd(begin, self.f.iadd(self.x, SIDE * j))
+
+    def _scores(self, begin: Value) -> list[list[Value]]:
+        """Those of a thread, by rows."""
         f, p, square = self.f, self.p, self.square
         stride_a, stride_b = self.tile + 1, self.keys + 1
         keys = DEPTH * stride_a
@@ -141,18 +160,20 @@ class _Tiled:
             return f.loop(0, DEPTH, 1, multiply, sums)
 
         zero = f.const(0.0, self.type)
-        totals = iter(f.loop(0, p.scores.depth, DEPTH, step, [zero] * (square * self.key_square)))
-        results = []
-        for i in range(square):
-            row = []
-            for key in at:
-                score = p.score(self.batch, self.rows[i], f.imin(key, p.count - 1), next(totals))
-                if p.count % self.keys:
-                    exists = f.cmp("slt", f.index(key), f.const(p.count))
-                    score = f.select(exists, score, f.const(-math.inf, score.type))
-                row.append(score)
-            results.append(row)
-        return results
+        totals = f.loop(0, p.scores.depth, DEPTH, step, [zero] * (square * self.key_square))
+        scores = scored(f, self.band, begin, totals, self._score)
+        return [scores[first : first + self.key_square] for first in range(0, len(scores), self.key_square)]
+
+    def _score(self, begin: Index, number: int, total: Value, is_seen: bool) -> Value:
+        """-inf behind the last key. `is_seen`: the query sees the key, which is there."""
+        f, p = self.f, self.p
+        i, j = divmod(number, self.key_square)
+        key = self._key(begin, j)
+        if is_seen or not p.count % self.keys:
+            return p.score(self.batch, self.rows[i], f.imin(key, p.count - 1), total, is_seen=is_seen)
+        score = p.score(self.batch, self.rows[i], f.imin(key, p.count - 1), total)
+        exists = f.cmp("slt", f.index(key), f.const(p.count))
+        return f.select(exists, score, f.const(-math.inf, score.type))
 
     def _row_maxima(self, scores: Sequence[Sequence[Value]], largest: Sequence[Value]) -> list[Value]:
         """The largest scores of the thread's rows, those of the other threads included."""

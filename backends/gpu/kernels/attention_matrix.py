@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
@@ -67,10 +68,14 @@ class MatrixAttention:
         down, tiles = -(-p.rows // self.rows), -(-p.count // KEYS)
         blocks = p.batch * down
         parts = parts_of(p, blocks, self.threads, tiles)
+        skips = skipping(p, parts, KEYS, self.threads)
         f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, blocks * parts, self.threads)
         p.begin(f)
         part, number = f.idiv(f.block_number(), blocks), f.irem(f.block_number(), blocks)
-        self.batch, self.first = f.idiv(number, down), f.imul(f.irem(number, down), self.rows)
+        self.batch, tile = f.idiv(number, down), f.irem(number, down)
+        if skips:
+            tile = f.isub(down - 1, tile)  # where masks are causal, those with most work first
+        self.first = f.imul(tile, self.rows)
         self.subgroup = Subgroup(f, unit)
         self.mine = f.imul(self.subgroup.number, unit.rows)
         self.at = [
@@ -84,11 +89,22 @@ class MatrixAttention:
         depths = range(0, self.k.depth, unit.depth)
         self.queries = [self.subgroup.left(self.shared, 0, self.q, self.mine, unit.rows, depth)[0] for depth in depths]
         f.barrier()
-        self._come(self.k, 0, begin, 0)()
-        f.barrier()
         start = [f.const(-math.inf, F32)] * len(self.own) + [f.const(0.0, F32)] * len(self.own)
-        squares = self.v.rows // unit.columns
-        carried = f.loop(begin, end, KEYS, self._keys, [*start, *[f.const(0.0, F32)] * (squares * len(unit.sums))])
+        start += [f.const(0.0, F32)] * (self.v.rows // unit.columns * len(unit.sums))
+        self.band = Band(p, skips.mask, KEYS, self.batch, self.first, self.rows) if skips else None
+
+        def run(begin: Index, end: Index) -> list[Value]:
+            self.last = f.isub(end, KEYS)
+            self._come(self.k, 0, begin, 0)()
+            f.barrier()
+            return f.loop(begin, end, KEYS, self._keys, start)
+
+        if skips and self.band:
+            carried = skips.run(self.band, tiles * KEYS, start, run, len(self.own))
+            self._finish(carried, p.row)
+            f.ret()
+            return GpuKernel.of(skips.finite_values(), f, scratch_bytes=skips.bytes)
+        carried = run(begin, end)
         if parts == 1:
             self._finish(carried, p.row)
             f.ret()
@@ -123,10 +139,9 @@ class MatrixAttention:
             scores = self.subgroup.multiplied([left], right, scores)
         come()
         f.barrier()  # all have read the keys, and the values are there
-        last = (-(-p.count // KEYS) - 1) * KEYS
-        come = self._come(self.k, 0, f.imin(f.iadd(begin, KEYS), last), 0)
+        come = self._come(self.k, 0, f.imin(f.iadd(begin, KEYS), self.last), 0)
+        scores = scored(f, self.band, begin, scores, self._score)
         keys = [self._key(begin, number) for number in range(len(scores))]
-        scores = [self._score(number, key, total) for number, (key, total) in enumerate(zip(keys, scores, strict=True))]
         tops = [self._top(row, scores, top) for row, top in enumerate(largest)]
         references = [p.reference(top) for top in tops]
         scales = [p.scale(old, new) for old, new in zip(largest, tops, strict=True)]
@@ -159,12 +174,12 @@ class MatrixAttention:
     def _key(self, begin: Index, number: int) -> Index:
         return self.f.iadd(begin, self._column(number))
 
-    def _score(self, number: int, key: Index, total: Value) -> Value:
-        """-inf behind the last key."""
+    def _score(self, begin: Index, number: int, total: Value, is_seen: bool) -> Value:
+        """-inf behind the last key. `is_seen`: the query sees the key, which is there."""
         f, p = self.f, self.p
-        row = self.at[self._row(number)]
-        if p.count % KEYS == 0:
-            return p.score(self.batch, row, key, total)
+        row, key = self.at[self._row(number)], self._key(begin, number)
+        if is_seen or p.count % KEYS == 0:
+            return p.score(self.batch, row, key, total, is_seen=is_seen)
         score = p.score(self.batch, row, f.imin(key, p.count - 1), total)
         return f.select(f.cmp("slt", f.index(key), f.const(p.count)), score, f.const(-math.inf, score.type))
 

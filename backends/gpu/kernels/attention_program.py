@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction, finish
@@ -22,6 +23,7 @@ from stablehlo_py.dialect.types import i64s, shape, text
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.attention import Attention, Axes, attention_of
+from stablehlo_py.passes.fusing.attention_mask import drops_masked_values, mask_of
 from stablehlo_py.passes.fusing.graph import DOT, Graph
 from stablehlo_py.passes.policy import Costs
 
@@ -40,6 +42,7 @@ class Program:
             the weights multiply.
         batch, rows, count, width: how many there are of batches, queries in each, keys, and columns of the result.
         of: the element type of scores; weights: the operand of the second product that they are.
+        sizes: of the first product; mask: which keys a query sees, where indices say that.
     """
 
     def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
@@ -58,6 +61,7 @@ class Program:
         self.width = self.columns.rows
         self.of = element(self._value(found.scores))
         self.weights = self._op(found.second).operands[found.weights]
+        self.mask = mask_of(self.graph, found) if len(found.keys) == 1 else None
 
     def _read(self) -> Attention:
         for node in reversed(self.graph.nodes):
@@ -88,7 +92,7 @@ class Program:
 
     # --- places ------------------------------------------------------------------------------------------------------
 
-    def _digits(self, batch: Index, row: Index, key: Index) -> dict[int, Affine]:
+    def places(self, batch: Index, row: Index, key: Index) -> dict[int, Affine]:
         """The index along each dimension of the first product."""
         parts = ((self.batches, batch), (self.found.rows, row), (self.found.keys, key))
         found: dict[int, Affine] = {}
@@ -103,7 +107,7 @@ class Program:
     def _result_place(self, batch: Index, row: Index, column: Index) -> Delinearized:
         """An element of the result."""
         op, found, f = self._op(self.found.second), self.found, self.f
-        at, sides = self._digits(batch, row, 0), ("lhs", "rhs")
+        at, sides = self.places(batch, row, 0), ("lhs", "rhs")
         axes = found.axes[self.graph.nodes[found.second].producers[found.weights]]
         shared, summed = (i64s(op, f"{sides[found.weights]}_{what}") for what in ("batch", "contract"))
         of_rows = [axes[d] for d in range(len(axes)) if d not in shared and d not in summed]
@@ -122,13 +126,19 @@ class Program:
 
     # --- arithmetic --------------------------------------------------------------------------------------------------
 
-    def score(self, batch: Index, row: Index, key: Index, total: Value) -> Value:
-        """What a sum of products becomes before the softmax."""
+    def score(self, batch: Index, row: Index, key: Index, total: Value, *, is_seen: bool = False) -> Value:
+        """What a sum of products becomes before the softmax; `is_seen`: the query is known to see the key."""
         product = arith.rounded(self.f, self.scores.of, total)
+        mask = self.mask if is_seen else None
+        if mask is not None:
+            seen = self._op(mask.select).operands[mask.seen]
+            self.e.bind(self._value(mask.select), lambda e, place: e.value(seen, place))
         self.e.bind(self._value(self.found.first), lambda e, place: product)
-        place = self._place(self.found.axes[self.found.scores], self._digits(batch, row, key))
+        place = self._place(self.found.axes[self.found.scores], self.places(batch, row, key))
         score = self.e.value(self._value(self.found.scores), place)
         self.e.bind(self._value(self.found.first), None)
+        if mask is not None:
+            self.e.bind(self._value(mask.select), None)
         assert isinstance(score, Value)
         return score
 
@@ -164,7 +174,7 @@ class Program:
         one = f.const(1.0, self.of.compute)
         for value in bound:
             e.bind(value, lambda e, place: one)
-        at = self._digits(batch, row, key)
+        at = self.places(batch, row, key)
         results = []
         for node, position in ((found.total, 0), (found.second, found.weights)):
             if node < 0:
@@ -189,6 +199,11 @@ class Program:
         found = f.target_intrinsic(f.emit.estimate_exp2, scaled, result=F32)
         return arith.rounded(f, element(op.results[0]), found)
 
+    @cached_property
+    def drops_masked(self) -> bool:
+        """Whether keys with a weight of zero count for nothing, if their values are finite."""
+        return drops_masked_values(self.graph, self.found)
+
     @property
     def sums(self) -> Element:
         """The type of the sum of the weights."""
@@ -199,7 +214,7 @@ class Program:
         score of the row, `total` the sum of weights by what `reference` gives for it."""
         f, found = self.f, self.found
         e = Elemental(f, self.fusion, self.target, 1)
-        at = self._digits(batch, row, 0)
+        at = self.places(batch, row, 0)
         self._bind_reduction(e, found.maximum, largest)
         subtracted = self._row_value(e, found.shifted, 1, at)
         factor = exp(f, f.fsub(self.reference(largest), subtracted))
@@ -219,12 +234,16 @@ class Program:
 
         return store
 
-    def _bind_reduction(self, e: Elemental, node: int, total: Value) -> None:
+    def reduction(self, node: int) -> Reduction:
+        """The maximum of the scores, or the sum of the weights."""
         op = self._op(node)
         result = op.results[0]
-        item = Reduction(result, op.operands[0], op.operands[1], text(op, "kind"), (), element(result))
+        return Reduction(result, op.operands[0], op.operands[1], text(op, "kind"), (), element(result))
+
+    def _bind_reduction(self, e: Elemental, node: int, total: Value) -> None:
+        item = self.reduction(node)
         finished = finish(e, item, total)
-        e.bind(result, lambda e, place: finished)
+        e.bind(item.result, lambda e, place: finished)
 
     def _row_value(self, e: Elemental, node: int, position: int, at: dict[int, Affine]) -> Value:
         """An operand of an op on all scores that is the same for the row."""

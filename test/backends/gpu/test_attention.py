@@ -213,7 +213,7 @@ def test_instructions_of_matrix_units() -> None:
     kernels = _text(_kernels(run_stages(shlo.load(text), "", "scheduled", target="cuda"), SM_90))
     assert kernels.count("llvm.nvvm.mma.m16n8k16.row.col.bf16") == 128
     assert kernels.count('"llvm.nvvm.ex2.approx.ftz.f"') == 32
-    assert kernels.count("nvvm.barrier.cta.sync.aligned.all") == 5
+    assert kernels.count("nvvm.barrier.cta.sync.aligned.all") == 7  # two of them for tiles that are left out
     assert "llvm.nvvm.cp.async.cg.shared.global.16" in kernels
     assert "llvm.store" not in kernels.partition("llvm.nvvm.mma")[2].partition("llvm.nvvm.shfl")[0]
 

@@ -70,6 +70,12 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     return jax.nn.softmax(q @ k.T * 0.1, axis=1) @ v
 
 
+def causal_attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    scores = q @ k.T * 0.1
+    row, key = (lax.broadcasted_iota(jnp.int32, scores.shape, d) for d in range(2))
+    return jax.nn.softmax(jnp.where(row > key, scores, -1e30), axis=1) @ v
+
+
 @dataclass(frozen=True)
 class Case:
     """A function, the sizes of its arguments, their type, and the machine whose template is run."""
@@ -132,6 +138,9 @@ TEMPLATES = {
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
     "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
+    "attention, tiles left out": Case(
+        causal_attention, [(20, 8), (520, 8), (520, 8)], target=replace(EXCHANGES, resident=1 << 10)
+    ),
     "attention, parts of the keys": Case(attention, [(20, 20), (300, 20), (300, 24)]),
     "transform": Case(lambda x: jnp.fft.fft(x), [(3, 60)], "complex64"),
     "transform, two stages": Case(lambda x: jnp.fft.fft(x), [(3, 32)], "complex64"),
