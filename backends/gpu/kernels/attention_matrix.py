@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 
 from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
-from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.product import FOUR, PIECE_BITS, Operand, Product
 from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup
 from stablehlo_py.backends.gpu.kernels.tile import Tile
 from stablehlo_py.codegen.builder import F32, I16, I32, Index, ScalarType, Value, VectorType
@@ -82,7 +82,10 @@ class MatrixAttention:
             f.imin(f.iadd(self.first, f.iadd(self.mine, f.iadd(self.subgroup.outer, row))), p.rows - 1)
             for row in self.own
         ]
-        self.shared = f.shared_memory(max(self.q.words, self.k.words + self.v.words), I32, align=1024)
+        in_pieces = element(p.output).bits == 16 and p.result_piece(self.batch, self.first, 0) is not None
+        finish = self._finish_in_pieces if in_pieces else partial(self._finish, row_of=p.row)
+        results = self.rows * self.v.rows // 2 if in_pieces else 0
+        self.shared = f.shared_memory(max(self.q.words, self.k.words + self.v.words, results), I32, align=1024)
         begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), KEYS) for more in (0, 1))
         self._come(self.q, 0, self.first, 0)()
         f.barrier()
@@ -101,12 +104,12 @@ class MatrixAttention:
 
         if skips and self.band:
             carried = skips.run(self.band, tiles * KEYS, start, run, len(self.own))
-            self._finish(carried, p.row)
+            finish(carried)
             f.ret()
             return GpuKernel.of(skips.finite_values(), f, scratch_bytes=skips.bytes)
         carried = run(begin, end)
         if parts == 1:
-            self._finish(carried, p.row)
+            finish(carried)
             f.ret()
             return GpuKernel.of(f)
         shared = Parts(p, parts)
@@ -211,17 +214,14 @@ class MatrixAttention:
         return results
 
     def _finish(self, carried: Sequence[Value], row_of: Row) -> None:
-        """Add up the weights of the threads of each row, and store its results."""
+        """Store the results of the block's rows."""
         f, p, count = self.f, self.p, len(self.own)
-        for row, total in enumerate(carried[count : 2 * count]):
-            total = self._over_threads(total, f.fadd)
-            mine = [each for each in enumerate(carried[2 * count :]) if self._row(each[0]) == row]
-            number = f.iadd(self.first, f.iadd(self.mine, f.iadd(self.subgroup.outer, self.own[row])))
+        totals = [self._over_threads(total, f.fadd) for total in carried[count : 2 * count]]
+        for row, total in enumerate(totals):
 
-            def put(row: int = row, total: Value = total, mine: Sequence[tuple[int, Value]] = mine) -> None:
+            def put(row: int = row, total: Value = total) -> None:
                 store = row_of(self.batch, self.at[row], carried[row], total)
-                for number, sum_ in mine:
-                    column = self._column(number)
+                for column, sum_ in self._sums(carried, row):
 
                     def put_one(column: Index = column, sum_: Value = sum_) -> None:
                         store(column, sum_)
@@ -232,6 +232,56 @@ class MatrixAttention:
                         f.if_(f.cmp("slt", f.index(column), f.const(p.width)), put_one)
 
             if p.rows % self.rows:
-                f.if_(f.cmp("slt", f.index(number), f.const(p.rows)), put)
+                f.if_(f.cmp("slt", f.index(f.iadd(self.first, self._local(row))), f.const(p.rows)), put)
             else:
                 put()
+
+    def _finish_in_pieces(self, carried: Sequence[Value]) -> None:
+        """The same by way of shared memory, where results of 16 bits lie as they do in memory: then neighbouring
+        threads store neighbouring pieces. They lie in the order of a tile, so the threads of a row, and those with the
+        same columns, use different banks."""
+        f, p, count, pack = self.f, self.p, len(self.own), self.unit.sum_pack
+        of, width = element(p.output), self.v.rows
+        wide = PIECE_BITS // of.bits
+
+        def at(row: Index, column: Index) -> Index:
+            piece = f.ixor(f.idiv(column, wide), f.irem(row, width // wide))
+            return f.iadd(f.imul(row, width), f.iadd(f.imul(piece, wide), f.irem(column, wide)))
+
+        for row, total in enumerate(carried[count : 2 * count]):
+            made = p.results(self.batch, self.at[row], carried[row], self._over_threads(total, f.fadd))
+            mine = [(column, to_bits(f, of, made(column, sum_))) for column, sum_ in self._sums(carried, row)]
+            for first in range(0, len(mine), pack):
+                word = f.poison(VectorType(pack, I16))
+                for lane, (_, bits) in enumerate(mine[first : first + pack]):
+                    word = f.insert(word, bits, lane)
+                f.store(word, self.shared, at(self._local(row), mine[first][0]), align=2 * pack)
+        f.barrier()
+        across = p.width // wide
+        for part in range(-(-self.rows * across // self.threads)):
+            number = f.iadd(f.thread_number(), part * self.threads)
+            local, column = f.idiv(number, across), f.imul(f.irem(number, across), wide)
+            query = f.iadd(self.first, local)
+
+            def put(local: Index = local, query: Index = query, column: Index = column) -> None:
+                found = f.load(FOUR, self.shared, f.idiv(at(local, column), 32 // of.bits), align=PIECE_BITS // 8)
+                start = p.result_piece(self.batch, f.imin(query, p.rows - 1), column)
+                assert start is not None
+                f.store(found, f.out0, start, align=PIECE_BITS // 8)
+
+            tests = [f.cmp("slt", f.index(query), f.const(p.rows))] if p.rows % self.rows else []
+            if self.rows * across % self.threads:
+                tests.append(f.cmp("slt", f.index(local), f.const(self.rows)))
+            if tests:
+                f.if_(reduce(lambda a, b: f.binary("and", a, b), tests), put)
+            else:
+                put()
+
+    def _local(self, row: int) -> Index:
+        """One of the thread's rows, in the block."""
+        return self.f.iadd(self.mine, self.f.iadd(self.subgroup.outer, self.own[row]))
+
+    def _sums(self, carried: Sequence[Value], row: int) -> list[tuple[Index, Value]]:
+        """Columns and sums of one of the thread's rows."""
+        sums = enumerate(carried[2 * len(self.own) :])
+        return [(self._column(number), sum_) for number, sum_ in sums if self._row(number) == row]

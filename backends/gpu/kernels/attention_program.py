@@ -10,13 +10,22 @@ from functools import cached_property
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction, finish
 from stablehlo_py.backends.gpu.kernels.base import global_number, kernel_function
-from stablehlo_py.backends.gpu.kernels.product import DotProduct, Side, split
+from stablehlo_py.backends.gpu.kernels.product import PIECE_BITS, DotProduct, Side, split
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import F32, Function, Index, Value
 from stablehlo_py.codegen.conversions import convert
 from stablehlo_py.codegen.elemental import Elemental
-from stablehlo_py.codegen.index import Affine, Delinearized, affine_of, digits
+from stablehlo_py.codegen.index import (
+    Affine,
+    Delinearized,
+    Variable,
+    affine_of,
+    digits,
+    known_multiple,
+    linear_index,
+    scalar,
+)
 from stablehlo_py.codegen.math import exp
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.types import i64s, shape, text
@@ -42,12 +51,13 @@ class Program:
             the weights multiply.
         batch, rows, count, width: how many there are of batches, queries in each, keys, and columns of the result.
         of: the element type of scores; weights: the operand of the second product that they are.
-        sizes: of the first product; mask: which keys a query sees, where indices say that.
+        output: the result; sizes: of the first product; mask: which keys a query sees, where indices say that.
     """
 
     def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
         self.fusion, self.target = fusion, target
         self.graph = Graph(fusion.inputs[0].owner, Costs())
+        (self.output,) = fusion.outputs
         self.found = found = self._read()
         self.scores, self.values = (DotProduct(fusion, target, self._op(each)) for each in (found.first, found.second))
         self.queries, self.keys = (
@@ -104,8 +114,8 @@ class Program:
     def _place(self, axes: Axes, at: dict[int, Affine]) -> Delinearized:
         return digits((self.sizes[label], at[label]) for part in axes for label in part or ())
 
-    def _result_place(self, batch: Index, row: Index, column: Index) -> Delinearized:
-        """An element of the result."""
+    def _result_place(self, batch: Index, row: Index, column: Affine, lanes: int = 1) -> Delinearized:
+        """An element of the result, or neighbouring ones."""
         op, found, f = self._op(self.found.second), self.found, self.f
         at, sides = self.places(batch, row, 0), ("lhs", "rhs")
         axes = found.axes[self.graph.nodes[found.second].producers[found.weights]]
@@ -114,7 +124,7 @@ class Program:
         rows = [tuple((self.sizes[label], at[label]) for label in part or ()) for part in of_rows]
         assert isinstance(self.columns, Side)
         sizes = {d: self.columns.sizes[d] for d in self.columns.free}
-        split_column = split(f, affine_of(column, self.width - 1), sizes)
+        split_column = split(f, column, sizes, lanes)
         across = [((sizes[d], split_column[d]),) for d in self.columns.free]
         outer = [tuple((self.sizes[label], at[label]) for label in axes[d] or ()) for d in shared]
         parts = [*outer, *rows, *across] if found.weights == 0 else [*outer, *across, *rows]
@@ -123,6 +133,18 @@ class Program:
             if node.name == "transpose" and found.axes[member] == found.axes[found.second]:
                 parts = [parts[int(d)] for d in node.attributes["permutation"]]
         return digits(pair for part in parts for pair in part)
+
+    def result_piece(self, batch: Index, row: Index, column: Index) -> Index | None:
+        """Where neighbours of the result begin that are PIECE_BITS together, in words of 32 bits; None: its columns do
+        not lie there so. The column is a multiple of their number."""
+        f, wide = self.f, PIECE_BITS // element(self.output).bits
+        if self.width % wide:
+            return None
+        first = Affine(0, ((Variable(f.index(column), 0, self.width - wide, wide), 1),), 1)
+        offset = linear_index(f, self._result_place(batch, row, first, wide))
+        if not offset.contiguous or known_multiple(offset) % wide:
+            return None
+        return f.imul(f.idiv(scalar(f, Affine(offset.constant, offset.terms)), wide), PIECE_BITS // 32)
 
     # --- arithmetic --------------------------------------------------------------------------------------------------
 
@@ -210,8 +232,18 @@ class Program:
         return element(self._value(self.found.total if self.found.total >= 0 else self.found.exponential))
 
     def row(self, batch: Index, row: Index, largest: Value, total: Value) -> Store:
-        """What stores an element of a row: gets its column, and the sum of weighted values. `largest` is the largest
-        score of the row, `total` the sum of weights by what `reference` gives for it."""
+        """What stores an element of a row: gets its column, and the sum of weighted values."""
+        result = self.results(batch, row, largest, total)
+
+        def store(column: Index, sum_: Value) -> None:
+            place = self._result_place(batch, row, affine_of(column, self.width - 1))
+            self.e.write(element(self.output), self.f.out0, place, result(column, sum_))
+
+        return store
+
+    def results(self, batch: Index, row: Index, largest: Value, total: Value) -> Callable[[Index, Value], Value]:
+        """What makes an element of a row, by its column and the sum of weighted values. `largest` is the largest score
+        of the row, `total` the sum of weights by what `reference` gives for it."""
         f, found = self.f, self.found
         e = Elemental(f, self.fusion, self.target, 1)
         at = self.places(batch, row, 0)
@@ -222,17 +254,19 @@ class Program:
             self._bind_reduction(e, found.total, f.fmul(total, factor))
         values = [self._row_value(e, node, position, at) for node, position in found.factors]
 
-        def store(column: Index, sum_: Value) -> None:
+        def made(column: Index, sum_: Value) -> Value:
             result: Lanes = f.fmul(sum_, factor)
             for (node, position), value in zip(found.factors, values, strict=True):
                 pair = [result, value] if position == 1 else [value, result]
                 result = e.elementwise(self._op(node), pair)
             product = arith.rounded(f, self.values.of, result)
             e.bind(self._value(found.second), lambda e, place: product)
-            e.write_outputs(self.fusion.outputs, self._result_place(batch, row, column))
+            stored = e.value(self.output, self._result_place(batch, row, affine_of(column, self.width - 1)))
             e.bind(self._value(found.second), None)
+            assert isinstance(stored, Value)
+            return stored
 
-        return store
+        return made
 
     def reduction(self, node: int) -> Reduction:
         """The maximum of the scores, or the sum of the weights."""

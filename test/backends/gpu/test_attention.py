@@ -196,6 +196,11 @@ def test_matrix_units(queries: int, keys: int) -> None:
 
 
 @pytest.mark.usefixtures("matrix_units")
+def test_matrix_units_and_columns_that_fill_no_tile() -> None:
+    check(written_out, *(floats(*sizes, dtype="float16") for sizes in ((70, 16), (70, 16), (70, 24))))
+
+
+@pytest.mark.usefixtures("matrix_units")
 def test_matrix_units_and_work_on_operands_and_scores() -> None:
     q, k, v, bias = (floats(*sizes, dtype="float16") for sizes in ((70, 14), (64, 14), (64, 9), (1, 64)))
 
@@ -207,13 +212,15 @@ def test_matrix_units_and_work_on_operands_and_scores() -> None:
 
 def test_instructions_of_matrix_units() -> None:
     """Four subgroups and more have 16 queries each: for 64 keys, 128 columns and products two times 8 x 8 products of
-    matrices, and weights that go through no memory."""
+    matrices, weights that go through no memory, and results that are stored 16 bytes at a time."""
     q = jax.ShapeDtypeStruct((4, 2048, 16, 128), jnp.bfloat16)
     text = jax.jit(lambda q, k, v: attend(q, k, v, is_causal=True)).lower(q, q, q).as_text()
     kernels = _text(_kernels(run_stages(shlo.load(text), "", "scheduled", target="cuda"), SM_90))
     assert kernels.count("llvm.nvvm.mma.m16n8k16.row.col.bf16") == 128
     assert kernels.count('"llvm.nvvm.ex2.approx.ftz.f"') == 32
-    assert kernels.count("nvvm.barrier.cta.sync.aligned.all") == 7  # two of them for tiles that are left out
+    assert kernels.count("nvvm.barrier.cta.sync.aligned.all") == 8  # two of them for tiles that are left out
+    stores = [line for line in kernels.rpartition("barrier.cta")[2].splitlines() if line.startswith("llvm.store")]
+    assert len(stores) == 8 and all("vector<4xi32>" in line for line in stores)
     assert "llvm.nvvm.cp.async.cg.shared.global.16" in kernels
     assert "llvm.store" not in kernels.partition("llvm.nvvm.mma")[2].partition("llvm.nvvm.shfl")[0]
 
