@@ -119,6 +119,35 @@ def test_masks_and_biases() -> None:
     check(lambda q, k, v, mask: linen.dot_product_attention(q, k, v, mask=mask), q, k, v, mask, others=1)
 
 
+QUERIES, KEYS, LENGTHS = (2, 40, 4, 16), (2, 70, 2, 16), jax.ShapeDtypeStruct((2,), jnp.int32)
+FORMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "scale": {"scale": 2.0},
+    "bias": {"bias": jax.ShapeDtypeStruct((1, 4, 40, 70), jnp.bfloat16)},
+    "mask": {"mask": jax.ShapeDtypeStruct((2, 1, 40, 70), jnp.bool_)},
+    "causal": {"is_causal": True},
+    "window": {"local_window_size": 7},
+    "causal window": {"local_window_size": (7, 0), "is_causal": True},
+    "lengths of queries": {"query_seq_lengths": LENGTHS},
+    "lengths of keys": {"key_value_seq_lengths": LENGTHS},
+    "lengths, causal": {"query_seq_lengths": LENGTHS, "key_value_seq_lengths": LENGTHS, "is_causal": True},
+    "with the logarithms of the sums": {"return_residual": True},
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_jax(name: str) -> None:
+    """All are one kernel, but that which returns the sums, too; keys have half as many heads as queries."""
+    arrays = {key: each for key, each in FORMS[name].items() if isinstance(each, jax.ShapeDtypeStruct)}
+    options = {key: each for key, each in FORMS[name].items() if key not in arrays}
+    q, k, v = (jax.ShapeDtypeStruct(sizes, jnp.bfloat16) for sizes in (QUERIES, KEYS, KEYS))
+    text = jax.jit(lambda q, k, v, arrays: attend(q, k, v, **arrays, **options)).lower(q, k, v, arrays).as_text()
+    fused = str(run_stages(shlo.load(text), "", "fused", target="opencl"))
+    is_matched = name != "with the logarithms of the sums"
+    assert fused.count('hlo.fusion = "attention"') == is_matched
+    assert ('hlo.fusion = "dot"' in fused) != is_matched
+
+
 SCORES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "soft cap": lambda x: 5 * jnp.tanh(x / 5),
     "slope": lambda x: x - 0.1 * jnp.abs(jnp.arange(x.shape[-2])[:, None] - jnp.arange(x.shape[-1])),

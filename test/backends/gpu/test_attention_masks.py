@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from masked_attention import Function, Seen, masked
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.gpu.backend import OpenClBackend
@@ -24,8 +25,6 @@ OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
 NEVER = 1 << 30
 MMA = tuple(name for name in MATRIX_UNITS if name.startswith("mma"))
-Seen = Callable[[jax.Array, jax.Array], jax.Array]
-Function = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 MASKS: dict[str, Seen] = {
     "causal": lambda i, j: i >= j,
@@ -66,17 +65,6 @@ def least(tiles: int) -> Iterator[None]:
         yield
     finally:
         attention_band.LEAST_TILES = known
-
-
-def masked(seen: Seen, value: float = -np.inf, scale: float = 0.25) -> Function:
-    """Attention of [queries, heads, depth] each."""
-
-    def function(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-        scores = jnp.einsum("qhd,khd->hqk", q, k) * scale
-        i, j = (lax.broadcasted_iota(jnp.int32, scores.shape[1:], d) for d in range(2))
-        return jnp.einsum("hqk,khd->qhd", jax.nn.softmax(jnp.where(seen(i, j), scores, value)), v)
-
-    return function
 
 
 def floats(*sizes: int, dtype: str = "float32") -> np.ndarray:
