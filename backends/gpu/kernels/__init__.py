@@ -3,12 +3,14 @@ that kind."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, pointers_of
+from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.errors import OptionError
 from stablehlo_py.mlir import ir
 
 #: Kinds that have a template of their own; what others compute, each thread does for some iterations (serial.py).
@@ -20,19 +22,46 @@ KINDS = {
     "convolution": "dot",
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
 }
+CHOOSING = frozenset(("dot",))  # templates that have `candidates`, not `emit`
 
 
-def emit_kernel(function: ir.OpView, target: GpuTarget) -> GpuKernel:
-    """Generate the kernel of a fusion function.
+def candidates(function: ir.OpView, target: GpuTarget) -> Iterator[Candidate]:
+    """The kernels that a fusion function may have, first the one that its template chooses.
 
     Raises:
         UnsupportedError: there is no template for its kind.
     """
     fusion = Fusion.read(function)
-    if fusion.kind in KINDS:
-        kernel = import_module(f"{__name__}.{KINDS[fusion.kind]}").emit(fusion, target)
-    else:
+
+    def finished(candidate: Candidate) -> Candidate:
+        def emit() -> GpuKernel:
+            return replace(candidate.emit(), pointers=len(pointers_of(fusion)), plan=candidate.plan)
+
+        return Candidate(candidate.plan, emit)
+
+    return map(finished, _candidates(function, fusion, target))
+
+
+def _candidates(function: ir.OpView, fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
+    if fusion.kind not in KINDS:
         from stablehlo_py.backends.gpu.kernels import serial
 
-        kernel = serial.emit(function, target)
-    return replace(kernel, pointers=len(pointers_of(fusion)))
+        return iter([Candidate("", lambda: serial.emit(function, target))])
+    template = import_module(f"{__name__}.{KINDS[fusion.kind]}")
+    if KINDS[fusion.kind] in CHOOSING:
+        return template.candidates(fusion, target)
+    return iter([Candidate("", lambda: template.emit(fusion, target))])
+
+
+def emit_kernel(function: ir.OpView, target: GpuTarget, plan: str | None = None) -> GpuKernel:
+    """Generate the kernel of a fusion function, by a plan (None: the one that its template chooses).
+
+    Raises:
+        UnsupportedError: there is no template for its kind.
+        OptionError: it has no such plan.
+    """
+    for candidate in candidates(function, target):
+        if plan in (None, candidate.plan):
+            return candidate.emit()
+    name = function.attributes["sym_name"].value
+    raise OptionError(f"the kernel of '{name}' has no plan '{plan}' on {target.name}", remedy="tune the program again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -30,7 +30,8 @@ class Launch:
 @dataclass(frozen=True)
 class GpuKernel:
     """Code of a fusion: its launches in order, functions and tables as text by symbol, declarations of what is defined
-    elsewhere, bytes of scratch memory that all launches share; how many pointers each launch gets (`pointers_of`)."""
+    elsewhere, bytes of scratch memory that all launches share; how many pointers each launch gets (`pointers_of`),
+    and the plan that it was made by."""
 
     launches: tuple[Launch, ...]
     functions: Mapping[str, str]
@@ -38,6 +39,7 @@ class GpuKernel:
     tables: Mapping[str, str] = field(default_factory=dict)
     scratch_bytes: int = 0
     pointers: int = 0
+    plan: str = ""
 
     @classmethod
     def of(cls, *kernels: Function, scratch_bytes: int = 0) -> GpuKernel:
@@ -50,7 +52,22 @@ class GpuKernel:
         )
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel that a fusion may have.
+
+    Attributes:
+        plan: what it does otherwise than the others, in words; empty where there are no others.
+        emit: generates it.
+    """
+
+    plan: str
+    emit: Callable[[], GpuKernel]
+
+
 Template = Callable[[Fusion, GpuTarget], GpuKernel]
+# A template that has a choice: its candidates, first the one that it chooses itself. No two have the same plan.
+ChoosingTemplate = Callable[[Fusion, GpuTarget], Iterator[Candidate]]
 
 
 def fused_op(function: ir.OpView) -> ir.Operation:

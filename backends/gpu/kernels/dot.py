@@ -10,13 +10,16 @@ copy. The order of a sum depends on shapes and the machine alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.gpu.kernels import loop, matrix, scalar
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.product import ConvolutionProduct, DotProduct, Product
-from stablehlo_py.backends.gpu.kernels.tiled import TiledProduct, fastest
+from stablehlo_py.backends.gpu.kernels.tiled import TiledProduct, fastest, ranked
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.types import element
@@ -25,41 +28,48 @@ from stablehlo_py.dialect.types import num_elements
 LEAST_ELEMENTS, LEAST_SIDE, LEAST_DEPTH = 1024, 16, 8  # of a product in tiles
 LONG_SUM = 64  # products from which on several threads add up one result
 WIDTH, THREADS = 32, 256  # neighbouring results of a block, and its threads, where there are no tiles
+MORE_THREADS = (128, 64)  # that are tried
 
 
-def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
-    """The kernel of a `dot` or `convolution` fusion."""
+def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
+    """The kernels of a `dot` or `convolution` fusion."""
     product = (DotProduct if fusion.kind == "dot" else ConvolutionProduct)(fusion, target)
     rows, columns, depth = product.rows, product.columns, product.depth
+    as_loop = iter([Candidate("", partial(loop.emit, fusion, target))])
     if not num_elements(product.result) or depth < LEAST_DEPTH:
-        return loop.emit(fusion, target)
+        return as_loop
     if rows * columns >= LEAST_ELEMENTS and min(rows, columns) >= LEAST_SIDE:
         if kernels := _tiled(product):
-            return fastest(kernels).emit()
+            return ranked(fastest(kernels), partial(_tiled, product, more=True))
     elif product.of.is_float and depth >= LONG_SUM:
-        return _Summed(product).emit()
-    return loop.emit(fusion, target)
+        return _summed(product)
+    return as_loop
 
 
-def _tiled(product: Product) -> list[TiledProduct]:
-    """The kernels in tiles that a product may have."""
+def _tiled(product: Product, *, more: bool = False) -> list[TiledProduct]:
+    """The kernels in tiles that a product may have, and `more` to be tried."""
     target, operands = product.target, {element(operand.value).name for operand in (product.a, product.b)}
     fitting = [unit for unit in target.units_for(operands, product.of.name) if product.depth >= unit.depth]
     if fitting:
-        return matrix.kernels(product, [unit for unit in fitting if unit.operand == fitting[0].operand])
+        return matrix.kernels(product, [unit for unit in fitting if unit.operand == fitting[0].operand], more=more)
     if not product.of.is_float:
         return []
     splits = target.splits_f32 and operands == {product.of.name} == {"f32"}
-    return scalar.kernels(product) + (matrix.split_kernels(product) if splits else [])
+    return scalar.kernels(product, more=more) + (matrix.split_kernels(product, more=more) if splits else [])
+
+
+def _summed(product: Product) -> Iterator[Candidate]:
+    kernels = {kernel.threads: kernel for kernel in (_Summed(product, threads) for threads in (THREADS, *MORE_THREADS))}
+    return (Candidate(f"sums of {kernel.width}, {threads} threads", kernel.emit) for threads, kernel in kernels.items())
 
 
 class _Summed:
-    """A block for neighbouring results."""
+    """A block for neighbouring results, with so many threads at most."""
 
-    def __init__(self, product: Product) -> None:
+    def __init__(self, product: Product, threads: int) -> None:
         self.p = product
         self.width = 1 if product.b.contracts_last else WIDTH
-        self.threads = THREADS
+        self.threads = threads
         least = max(product.target.subgroup, self.width)
         while self.threads > least and self.threads // self.width >= 2 * product.depth:
             self.threads //= 2

@@ -42,18 +42,27 @@ class Shares(Tiling):
         depth = line if unit.is_warpgroup else line // 2
         return cls(down * own[0], across * own[1], depth, threads, 4, speed, across, *own)
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}, {self.own_rows}x{self.own_columns} a subgroup"
 
-def _tilings(unit: MatrixUnit) -> list[Shares]:
-    """All that a unit's products may have."""
+
+# Subgroups down, columns of a tile, speed: of warpgroups. Subgroups down and across, rows of each, speed: of others.
+WIDE, MORE_WIDE = ((8, 256, 1.0), (8, 128, 0.8), (4, 128, 0.7), (4, 64, 0.5)), ((4, 256, 0.8), (8, 64, 0.6))
+SHARED, MORE_SHARED = ((2, 4, 64, 0.6), (2, 2, 32, 0.4)), ((2, 2, 64, 0.5), (2, 4, 32, 0.5), (4, 4, 64, 0.6))
+
+
+def _tilings(unit: MatrixUnit, more: bool) -> list[Shares]:
+    """Those of a unit's products, and `more`."""
     if unit.is_warpgroup:
-        shapes = ((8, 256, 1.0), (8, 128, 0.8), (4, 128, 0.7), (4, 64, 0.5))
-        return [Shares.of(unit, down, 1, (unit.rows, columns), speed) for down, columns, speed in shapes]
-    return [Shares.of(unit, 2, 4, (64, 32), 0.6), Shares.of(unit, 2, 2, (32, 32), 0.4)]
+        wide = WIDE + (MORE_WIDE if more else ())
+        return [Shares.of(unit, down, 1, (unit.rows, columns), speed) for down, columns, speed in wide]
+    shared = SHARED + (MORE_SHARED if more else ())
+    return [Shares.of(unit, down, across, (rows, 32), speed) for down, across, rows, speed in shared]
 
 
-def kernels(product: Product, units: Sequence[MatrixUnit]) -> list[TiledProduct]:
-    """All that a product whose operands' elements these units take may have."""
-    return [_road(unit)(product, tiling, unit) for unit in units for tiling in _tilings(unit)]
+def kernels(product: Product, units: Sequence[MatrixUnit], *, more: bool = False) -> list[TiledProduct]:
+    """Those of a product whose operands' elements these units take, and `more`."""
+    return [_road(unit)(product, tiling, unit) for unit in units for tiling in _tilings(unit, more)]
 
 
 def _road(unit: MatrixUnit) -> type[MatrixProduct]:
@@ -62,11 +71,11 @@ def _road(unit: MatrixUnit) -> type[MatrixProduct]:
     return RoundedProduct if unit.rounded_to else MatrixProduct
 
 
-def split_kernels(product: Product) -> list[TiledProduct]:
+def split_kernels(product: Product, *, more: bool = False) -> list[TiledProduct]:
     """Those of a product of f32 in three of TF32."""
     unit = MATRIX_UNITS["mma.m16n8k8.tf32"]
     # A sixth of the products of 16 bits.
-    return [SplitProduct(product, replace(tiling, speed=tiling.speed / 6), unit) for tiling in _tilings(unit)]
+    return [SplitProduct(product, replace(tiling, speed=tiling.speed / 6), unit) for tiling in _tilings(unit, more)]
 
 
 class MatrixProduct(TiledProduct):
@@ -78,6 +87,14 @@ class MatrixProduct(TiledProduct):
         self.unit, self.of = unit, ELEMENTS[unit.operand]
         self.held, self.sum_type = ScalarType(f"i{unit.bits}", unit.bits), ELEMENTS[unit.total].compute
         super().__init__(product, tiling)
+
+    def retiled(self, tiling: Tiling) -> MatrixProduct:
+        assert isinstance(tiling, Shares)
+        return type(self)(self.p, tiling, self.unit)
+
+    @property
+    def by(self) -> str:
+        return self.unit.name
 
     def as_stored(self, operand: Operand) -> bool:
         return element(operand.value).name == self.unit.operand
@@ -167,6 +184,10 @@ class SplitProduct(MatrixProduct):
     surpassing the FP32 theoretical peak performance", 2022.) Infinities are in high * high alone: with a low part of
     zero they would be NaN. Results that round to the largest finite numbers may be infinite, and the products of
     infinities with numbers below 2^-137 NaN."""
+
+    @property
+    def by(self) -> str:
+        return f"3 x {self.unit.name}"
 
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
         products = super().multiply(f, shared, begin, [f.const(0.0, F32)] * len(sums))

@@ -18,15 +18,16 @@ from stablehlo_py.codegen.types import element
 SIDE = 16  # threads along each side of a tile
 # Rows and columns of a thread, products between two barriers, and how fast that is next to matrix units.
 SQUARES = ((8, 16, 0.07), (4, 16, 0.045), (2, 32, 0.02))
+MORE_SQUARES = ((8, 8, 0.07), (4, 32, 0.045))  # that are tried
 MOST_OPS = 128  # on all sums of a thread, for them to be stored from registers
 PADDING = 16  # elements between rows of sums in shared memory
 
 
-def kernels(product: Product) -> list[TiledProduct]:
-    """All that a product of floats may have."""
+def kernels(product: Product, *, more: bool = False) -> list[TiledProduct]:
+    """Those of a product of floats, and `more`."""
     return [
         ScalarProduct(product, Tiling(SIDE * square, SIDE * square, depth, SIDE**2, 4, speed))
-        for square, depth, speed in SQUARES
+        for square, depth, speed in SQUARES + (MORE_SQUARES if more else ())
         if square**2 * product.of.compute.bits <= 64 * 32  # registers of the sums
     ]
 
@@ -39,6 +40,13 @@ class ScalarProduct(TiledProduct):
         self.held = ScalarType(f"i{self.sum_type.bits}", self.sum_type.bits)
         self.square = tiling.rows // SIDE
         super().__init__(product, tiling)
+
+    def retiled(self, tiling: Tiling) -> ScalarProduct:
+        return ScalarProduct(self.p, tiling)
+
+    @property
+    def by(self) -> str:
+        return "scalar"
 
     def as_stored(self, operand: Operand) -> bool:
         of = element(operand.value)

@@ -10,11 +10,11 @@ are then in the cache.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, global_number
+from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel, global_number
 from stablehlo_py.backends.gpu.kernels.product import PIECE_BITS, Operand, Product
 from stablehlo_py.backends.gpu.kernels.tile import Tile
 from stablehlo_py.codegen.builder import F32, I32, Function, Index, ScalarType, Value, VectorType
@@ -23,6 +23,7 @@ from stablehlo_py.codegen.index import Affine
 NEIGHBOURS = 8  # tiles of a column that follow one another
 LEAST_STEPS, MOST_PARTS = 8, 32  # of a part of a split product; parts
 BLOCK = 256  # threads of the kernel that adds up parts
+STAGES = (2, 3, 4, 5)  # that are tried
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Tiling:
     Attributes:
         rows, columns, depth: of a tile; threads: of its block; stages: tiles in shared memory at once.
         speed: how fast such tiles are multiplied, next to the fastest ones.
+        split: into how many parts a sum is split, where it is long enough; 0: as many as there is room for.
     """
 
     rows: int
@@ -40,15 +42,26 @@ class Tiling:
     threads: int
     stages: int
     speed: float
+    split: int = field(default=0, kw_only=True)
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.depth}, {self.threads} threads"
 
     def tiles(self, p: Product) -> int:
         """Of the whole result."""
         return p.batch * -(-p.rows // self.rows) * -(-p.columns // self.columns)
 
     def parts(self, p: Product) -> int:
-        """Into how many a sum is split, so that there are blocks for the whole machine."""
+        """Into how many a sum is split: unless given, so that there are blocks for the whole machine."""
         possible = -(-p.depth // self.depth) // LEAST_STEPS
-        return max(1, min(MOST_PARTS, possible, self._room(p) // self.tiles(p)))
+        return max(1, min(MOST_PARTS, possible, self.split or self._room(p) // self.tiles(p)))
+
+    def varied(self, p: Product) -> Iterator[Tiling]:
+        """The same tiles with other numbers of stages, or of parts."""
+        yield self
+        yield from (replace(self, stages=stages) for stages in STAGES)
+        parts = self.parts(p)
+        yield from (replace(self, split=split) for split in (1, parts // 2, 2 * parts, 4 * parts) if split)
 
     def cost(self, p: Product) -> float:
         """What the product takes with such tiles, in multiplications of the whole machine: rounds of as many blocks as
@@ -138,6 +151,25 @@ class TiledProduct(ABC):
     def store(self, f: Function, shared: Value, sums: Sequence[Value], put: Put) -> None:
         """Give all sums to `put`, with their row and first column in the tile: so many columns as `p.neighbours` says,
         or one."""
+
+    @abstractmethod
+    def retiled(self, tiling: Tiling) -> TiledProduct:
+        """The same with another tiling."""
+
+    @property
+    @abstractmethod
+    def by(self) -> str:
+        """What multiplies."""
+
+    @property
+    def plan(self) -> str:
+        """What it does otherwise than other kernels of this product."""
+        return f"{self.by} {self.tiling}, {self.stages} stages, {self.parts} parts"
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is shared memory for it, and a stage to bring while one is multiplied."""
+        return self.shared_bytes <= self.p.target.shared_bytes and self.stages >= 2 + self.lag
 
     @property
     def shared_bytes(self) -> int:
@@ -283,9 +315,20 @@ class TiledProduct(ABC):
 
 
 def fastest(kernels: Sequence[TiledProduct]) -> TiledProduct:
-    """Of those that there is shared memory for, the one that takes the least time, as estimated."""
-    fitting = [kernel for kernel in kernels if kernel.shared_bytes <= kernel.p.target.shared_bytes]
-    return min(fitting, key=lambda kernel: kernel.tiling.cost(kernel.p))
+    """Of those that are possible, the one that takes the least time, as estimated."""
+    return min((kernel for kernel in kernels if kernel.is_possible), key=lambda kernel: kernel.tiling.cost(kernel.p))
+
+
+def ranked(first: TiledProduct, others: Callable[[], Sequence[TiledProduct]]) -> Iterator[Candidate]:
+    """A kernel of a product, then others, each with several numbers of stages and of parts, those first that take the
+    least time, as estimated."""
+    yield Candidate(first.plan, first.emit)
+    p, seen = first.p, {first.plan}
+    varied = [kernel.retiled(tiling) for kernel in others() for tiling in kernel.tiling.varied(p)]
+    for kernel in sorted(varied, key=lambda kernel: kernel.tiling.cost(p)):
+        if kernel.is_possible and kernel.plan not in seen:
+            seen.add(kernel.plan)
+            yield Candidate(kernel.plan, kernel.emit)
 
 
 def packed(f: Function, values: Sequence[Value]) -> Value:
