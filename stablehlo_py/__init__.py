@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stablehlo_py.custom_calls import register_custom_call, unregister_custom_call
     from stablehlo_py.errors import (
         ArgumentError,
+        AutotuneWarning,
         CacheWarning,
         CallError,
         CommunicationError,
@@ -62,6 +63,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "ArgumentError",
+            "AutotuneWarning",
             "CacheWarning",
             "CallError",
             "CommunicationError",
@@ -79,6 +81,7 @@ _HOMES = {
 
 __all__ = [
     "ArgumentError",
+    "AutotuneWarning",
     "Buffer",
     "CacheWarning",
     "CallError",

@@ -177,5 +177,10 @@ class InternalError(ShloError):
     code, exit_status = "internal", EXIT_INTERNAL
 
 
+class AutotuneWarning(UserWarning):
+    """A kernel that the autotuner tried is left out: it does not run on the device, or computes something else. The
+    message says why; another kernel takes its place."""
+
+
 class CacheWarning(UserWarning):
     """The cache on disk, or an entry of it, is not used or not written; the message says why. Nothing else fails."""

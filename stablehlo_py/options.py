@@ -53,6 +53,8 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "num_partitions": _PROCESSES,
     "dynamic": ((str,), f"one of {', '.join(DYNAMIC)}"),
     "scatter_windows": ((str,), f"one of {', '.join(SCATTER_WINDOWS)}"),
+    "autotune": _FLAG,
+    "plans": _PATH,
 }
 
 
@@ -99,6 +101,10 @@ class Options:
         scatter_windows: what becomes of windows of a scatter that lie partly out of bounds: "partial": their elements
             that are in bounds are updated, as the specification says; "whole": none of them, as XLA does; "auto":
             "whole" for modules written for XLA, those of JAX among them, and else "partial" (docs/decisions.md).
+        autotune: let the device at hand time the kernels that may be had for a part of the model on a GPU, and take the
+            fastest (docs/gpu.md): sums of floats may then be in another order, which depends on these times.
+        plans: a file that says which kernels to take: a program's stage `plans`. So what was tuned on one machine can
+            be compiled on any. With `autotune`, what the file does not say is timed.
         target: the former name of `cpu`, which goes in the next release.
 
     Raises:
@@ -121,6 +127,8 @@ class Options:
     num_partitions: int | None = None
     dynamic: str = "auto"
     scatter_windows: str = "auto"
+    autotune: bool = False
+    plans: str | os.PathLike[str] | None = None
     target: InitVar[str | None] = None
 
     def __post_init__(self, target: str | None) -> None:
@@ -132,11 +140,11 @@ class Options:
                 raise OptionError(f"{each} is {shown(value)}", remedy=f"use {wanted}")
             if isinstance(value, Integral) and not isinstance(value, bool):  # NumPy's too
                 object.__setattr__(self, each, int(value))
-        for each in ("cache_dir", "dump_dir"):
+        for each, what in (("cache_dir", "directory"), ("dump_dir", "directory"), ("plans", "file")):
             path = getattr(self, each)
             reason = None if path is None else why_no_file_name(path)
             if reason is not None:
-                raise OptionError(f"{each} is {shown(path)}: {reason}", remedy="pass the path of a directory, or None")
+                raise OptionError(f"{each} is {shown(path)}: {reason}", remedy=f"pass the path of a {what}, or None")
         object.__setattr__(self, "disable", _names(self.disable))
         self._check_values()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stablehlo_py.backends.base import Backend, Code
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from stablehlo_py.backends.cpu.target import CpuTarget
     from stablehlo_py.backends.gpu.driver.device import Opened
     from stablehlo_py.backends.gpu.driver.memory import GpuMemory
+    from stablehlo_py.backends.gpu.plans import Plans
     from stablehlo_py.backends.gpu.target import GpuTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
@@ -82,20 +84,49 @@ class GpuBackend(Backend):
         return named_target(options.cpu, baseline_target())
 
     def describe(self, options: Options) -> str:
-        """The descriptions of the GPU and of the host, and what assembles."""
-        return f"{self.target(options)!r} {self.host(options)!r}"
+        """The descriptions of the GPU and of the host, what assembles, and what chooses kernels."""
+        said = [repr(self.target(options)), repr(self.host(options))]
+        if options.autotune:
+            said.append(f"autotuned on {self._device_name(options)}")
+        if options.plans is not None:
+            from stablehlo_py.backends.gpu.plans import content_of
+
+            said.append(f"plans {sha256(content_of(options.plans)).hexdigest()}")
+        return " ".join(said)
+
+    def _device_name(self, options: Options) -> str:
+        """What the driver calls the device that programs run on. Raises ArgumentError, ResourceError: there is none."""
+        name = self.opened().description(options.device).name
+        assert isinstance(name, str)
+        return name
+
+    def plans(self, module: ir.Module, options: Options) -> Plans | None:
+        """Those that options ask for, of a scheduled module's kernels; None: templates choose. Raises OptionError,
+        ResourceError."""
+        from stablehlo_py.backends.gpu.plans import Plans
+
+        given = None if options.plans is None else Plans.read(options.plans, self.target(options).name)
+        if not options.autotune:
+            return given
+        from stablehlo_py.backends.gpu.autotune import tuned
+        from stablehlo_py.backends.gpu.trial import Machine
+
+        key = self.describe(replace(options, plans=None))
+        machine = Machine(self.name, self.target(options), self.host(options), options, self._device_name(options), key)
+        return tuned(module, machine, given)
 
     def lower(self, module: ir.Module, stop: str, options: Options) -> str:
         """Text of one of `stages`. Raises ResourceError: a tool that it takes is not installed."""
         from stablehlo_py.backends.gpu.compile import lower
 
-        return lower(module, stop, self.target(options))
+        return lower(module, stop, self.target(options), self.plans(module, options))
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Generate and compile everything that a call will run. Raises as `compile.compile_module`."""
         from stablehlo_py.backends.gpu.compile import compile_module
 
-        return compile_module(module, self.name, self.target(options), self.host(options), options)
+        plans = self.plans(module, options)
+        return compile_module(module, self.name, self.target(options), self.host(options), options, plans)
 
     @abstractmethod
     def opened(self) -> Opened[Any]:
@@ -147,7 +178,7 @@ class OpenClBackend(GpuBackend):
     name = "opencl"
     platform = "cpu"  # what JAX exports for it
     listing = "spirv"
-    stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "spirv": "spvasm"}
+    stages: ClassVar[Mapping[str, str]] = {"plans": "json", "kernels": "mlir", "llvm": "ll", "spirv": "spvasm"}
 
     def opened(self) -> Opened[Any]:
         """Devices of OpenCL."""
@@ -161,7 +192,13 @@ class CudaBackend(GpuBackend):
 
     name = platform = "cuda"
     listing, gpus = "ptx", "sm_"
-    stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}
+    stages: ClassVar[Mapping[str, str]] = {
+        "plans": "json",
+        "kernels": "mlir",
+        "llvm": "ll",
+        "ptx": "ptx",
+        "sass": "sass",
+    }
 
     def present(self, device: int) -> str | None:
         """As `GpuBackend.present`."""
@@ -201,7 +238,7 @@ class RocmBackend(GpuBackend):
 
     name = platform = "rocm"
     listing, gpus = "gcn", "gfx"
-    stages: ClassVar[Mapping[str, str]] = {"kernels": "mlir", "llvm": "ll", "gcn": "s"}
+    stages: ClassVar[Mapping[str, str]] = {"plans": "json", "kernels": "mlir", "llvm": "ll", "gcn": "s"}
 
     def present(self, device: int) -> str | None:
         """As `GpuBackend.present`."""

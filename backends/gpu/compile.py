@@ -25,6 +25,8 @@ from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
+from stablehlo_py.backends.gpu.plans import STAGE as PLANS
+from stablehlo_py.backends.gpu.plans import Plans
 from stablehlo_py.backends.gpu.program import GpuProgram
 from stablehlo_py.backends.gpu.ptx import assemble, disassembly
 from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64, GpuTarget
@@ -40,9 +42,12 @@ from stablehlo_py.runtime.program import CompiledProgram
 CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls(), AMDGCN: HipCalls()}
 
 
-def lower(module: ir.Module, stop: str, target: GpuTarget) -> str:
-    """Text of `kernels`, `llvm`, machine code ("sass"), or else of what LLVM generates."""
-    text = _text(_kernels(module, target))
+def lower(module: ir.Module, stop: str, target: GpuTarget, plans: Plans | None = None) -> str:
+    """Text of `plans`, `kernels`, `llvm`, machine code ("sass"), or else of what LLVM generates."""
+    kernels = _kernels(module, target, plans)
+    if stop == PLANS:
+        return _taken(module, kernels, target, plans).text()
+    text = _text(kernels)
     if stop == "kernels":
         return text
     progress.at("LLVM")
@@ -57,32 +62,40 @@ def lower(module: ir.Module, stop: str, target: GpuTarget) -> str:
 
 @dataclass(frozen=True)
 class Generated:
-    """Kernels by the name of their fusion function, and the code of all of them."""
+    """Kernels by the name of their fusion function, the code of all of them, and their plans."""
 
     kernels: Mapping[str, GpuKernel]
     code: DeviceCode
+    plans: Plans
 
 
-def generate(module: ir.Module, target: GpuTarget) -> Generated:
-    """Kernels of a scheduled module. Raises UnsupportedError: naming every fusion without one."""
-    kernels = _kernels(module, target)
+def generate(module: ir.Module, target: GpuTarget, plans: Plans | None = None) -> Generated:
+    """Kernels of a scheduled module, by plans where there are some for them. Raises UnsupportedError: naming every
+    fusion without one; OptionError: a kernel has no such plan."""
+    kernels = _kernels(module, target, plans)
     progress.at("machine code")
     launches = [launch for kernel in kernels.values() for launch in kernel.launches]
     code = _device_code(module, kernels, target) if launches else DeviceCode(b"")
     given = {launch.symbol: launch.shared_bytes for launch in launches}
     usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
-    return Generated(kernels, replace(code, usage=usage))
+    return Generated(kernels, replace(code, usage=usage), _taken(module, kernels, target, plans))
 
 
 def compile_module(
-    module: ir.Module, backend: str, target: GpuTarget, host: CpuTarget, options: Options
+    module: ir.Module,
+    backend: str,
+    target: GpuTarget,
+    host: CpuTarget,
+    options: Options,
+    plans: Plans | None = None,
 ) -> CompiledProgram:
     """Generate and compile everything that a call will run, on a GPU and on the host that has it.
 
     Raises:
+        OptionError: a kernel has no such plan as `plans` say.
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
-    generated = generate(module, target)  # an op without a kernel is named first
+    generated = generate(module, target, plans)  # an op without a kernel is named first
     require_one_process(module, backend)
     return program_of(module, generated, backend, target, host, options)
 
@@ -106,12 +119,12 @@ def program_of(
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
     made.graphs = options.graphs and calls.has_graphs and not (program.waits or program.loops)
-    made.stages = {"kernels": _text(generated.kernels)}
+    made.stages = {PLANS: generated.plans.text(), "kernels": _text(generated.kernels)}
     made.features = required_features(host) + code.features
     made.helpers = helper_objects([helpers.CALLS])
     entry = f"{sign(made, [code.binary])}\n{program.text()}"
     made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), code.binary]
-    made.report = _report(module, made, code.usage)
+    made.report = _report(module, made, code.usage, generated.plans)
     return made
 
 
@@ -151,20 +164,30 @@ def _text(kernels: Mapping[str, GpuKernel]) -> str:
     return "\n".join((*missing, *tables.values(), *functions.values()))
 
 
-def _kernels(module: ir.Module, target: GpuTarget) -> dict[str, GpuKernel]:
+def _taken(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarget, plans: Plans | None) -> Plans:
+    return Plans.taken(module, kernels, target.name, plans.device if plans else "")
+
+
+def _kernels(module: ir.Module, target: GpuTarget, plans: Plans | None = None) -> dict[str, GpuKernel]:
     """By the name of their fusion function. Raises UnsupportedError: as `compile_module`."""
     if size_table(module) is not None:
         raise UnsupportedError(f"there are no kernels for all shapes on {target.name}", remedy=SPECIALIZE)
-    kernels = dict(kernels_of(module, lambda function: emit_kernel(function, target), "GPU"))
+
+    def emit(function: ir.OpView) -> GpuKernel:
+        return emit_kernel(function, target, plans.of(function) if plans else None)
+
+    kernels = dict(kernels_of(module, emit, "GPU"))
     if any(kernel.pointers > target.parameters for kernel in kernels.values()):
         kernels[addresses.NAME] = addresses.emit(target)
     return kernels
 
 
-def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage]) -> str:
+def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage], plans: Plans) -> str:
     lines = [kinds_of(module), f"code: {len(program.objects[1]) / 1024:.0f} KiB for {program.target}"]
     if usage:
         spilling = [name for name, each in usage.items() if each.spills]
         most = max(each.registers for each in usage.values())
         lines.append(f"registers of a thread: at most {most}; spills: {elided(spilling) if spilling else 'none'}")
+    if plans.device:
+        lines.append(f"plans: {len(plans.kernels)}, of kernels that were timed on {plans.device}")
     return "\n".join([*lines, f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call"])

@@ -125,7 +125,8 @@ class RaceCheckBackend(OpenClBackend):
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """As `OpenClBackend.compile`."""
         target = self.target(options)
-        generated = generate(module, target)
+        plans = self.plans(module, replace(options, autotune=False))  # times of checked kernels say nothing
+        generated = generate(module, target, plans)
         require_one_process(module, self.name)
         kernels = {name: _begun(kernel, target.checks) for name, kernel in generated.kernels.items()}
         generated = replace(generated, kernels=kernels)

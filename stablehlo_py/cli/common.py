@@ -183,6 +183,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": True,
         "help": "ask a GPU for all kernels of a call in one go (default: on)",
     },
+    "--autotune": {"action": "store_true", "help": "time kernels on the GPU of this machine, and take the fastest"},
+    "--plans": {
+        "metavar": "FILE",
+        "help": "take the kernels that FILE says: the stage `plans` of a program for a GPU",
+    },
     "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
     "--replicas": _COUNT
     | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
@@ -203,12 +208,15 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "seconds after which an engine counts as hanging (default: %(default)g)",
     },
 }
+TARGET_OPTIONS = ("--target", "--cpu", "--gpu", "--tf32", "--autotune", "--plans")  # what code is generated for
 _OF_COMPILER = (
     "threads",
     "opt_level",
     "cpu",
     "gpu",
     "tf32",
+    "autotune",
+    "plans",
     "device",
     "graphs",
     "isolate",

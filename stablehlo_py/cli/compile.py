@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stablehlo_py.cli.common import (
     EXIT_STATUS_HELP,
+    TARGET_OPTIONS,
     add_options,
     options_of,
     read_input,
@@ -29,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o", "--output", metavar="PATH", help="where to write the artifact (default: MODULE with .shloexe)"
     )
-    add_options(parser, "--target", "--cpu", "--gpu", "--tf32", "--entry", "--threads", "--replicas", "--partitions")
+    add_options(parser, *TARGET_OPTIONS, "--entry", "--threads", "--replicas", "--partitions")
     add_options(parser, "--opt-level", "--disable", "--graphs", "--isolate")
     parser.add_argument(
         "--cache-dir",

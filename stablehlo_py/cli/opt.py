@@ -68,7 +68,7 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--list-passes", action="store_true", help="list our passes with their options, and end")
     common.add_options(group, "--opt-level", help="of --compile-to; 0: only what lowering needs (default: 1)")
     common.add_options(group, "--disable", help="passes and rules that --compile-to leaves out")
-    common.add_options(group, "--load-pass", "--target", "--cpu", "--gpu", "--tf32")
+    common.add_options(group, "--load-pass", *common.TARGET_OPTIONS)
 
 
 def _add_watching(group: argparse._ArgumentGroup) -> None:

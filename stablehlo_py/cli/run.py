@@ -16,6 +16,7 @@ import numpy as np
 
 from stablehlo_py.cli.common import (
     EXIT_STATUS_HELP,
+    TARGET_OPTIONS,
     add_options,
     options_of,
     positive,
@@ -43,8 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("module", help="the model's file, an artifact (.shloexe), or - for standard input")
-    add_options(parser, "--entry", "--threads", "--replicas", "--partitions", "--target", "--cpu", "--gpu")
-    add_options(parser, "--tf32", "--device", "--graphs", "--isolate")
+    add_options(parser, "--entry", "--threads", "--replicas", "--partitions", *TARGET_OPTIONS)
+    add_options(parser, "--device", "--graphs", "--isolate")
     add("--sha256", metavar="HEX", help="run an artifact only if its file has this digest, which shlo-compile prints")
     inputs = parser.add_argument_group("inputs")
     add_options(inputs, "--input", "--seed", "--dim")
@@ -118,8 +119,9 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     import stablehlo_py as shlo
 
     if is_artifact(content):
-        if arguments.cpu or arguments.gpu or arguments.target != DEFAULT_TARGET:
-            reason = "--target, --cpu and --gpu are for a module: an artifact is compiled already"
+        given = arguments.cpu, arguments.gpu, arguments.autotune, arguments.plans
+        if any(given) or arguments.target != DEFAULT_TARGET:
+            reason = "--target, --cpu, --gpu, --autotune and --plans are for a module: an artifact is compiled already"
             raise OptionError(reason, remedy="run the module that it was made from")
         return shlo.load_executable(source, sha256=arguments.sha256, device=arguments.device)
     if arguments.sha256:

@@ -19,7 +19,7 @@ from stablehlo_py.debug.sensitivity import Sensitivity
 from stablehlo_py.debug.settings import Noise, Settings, Source
 from stablehlo_py.debug.workers import Workers
 from stablehlo_py.dialect.attributes import FUSION
-from stablehlo_py.dialect.calls import MAIN, new_call, new_function
+from stablehlo_py.dialect.calls import module_of_call
 from stablehlo_py.dialect.interpret import Interpreter
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import UnsupportedError
@@ -107,7 +107,7 @@ def _finding(
     settings: Settings,
 ) -> Difference | str | None:
     """How the kernel of a fusion is wrong on the operands of one of its calls."""
-    alone = _alone(function)
+    alone = bytecode(module_of_call(function))
     for operands in calls:
         operands = [np.ascontiguousarray(each).reshape(np.shape(each)) for each in operands]
         expected = Interpreter(module, MAX_STEPS).function(function, operands)
@@ -125,18 +125,6 @@ def _finding(
             if verdict.status == "differs":
                 return verdict.difference
     return None
-
-
-def _alone(function: ir.Operation) -> bytes:
-    """A module at stage `fused` whose program is one call of a fusion."""
-    module = ir.Module.create()
-    kept = function.clone(ip=ir.InsertionPoint(module.body))
-    type_ = ir.FunctionType(ir.TypeAttr(kept.attributes["function_type"]).value)
-    block = new_function(MAIN, type_.inputs, type_.results, ir.InsertionPoint.at_block_begin(module.body))
-    with ir.InsertionPoint(block):
-        call = new_call(kept.attributes["sym_name"].value, block.arguments, type_.results)
-        ir.Operation.create("func.return", operands=list(call.results))
-    return bytecode(module)
 
 
 def _body(function: ir.Operation) -> list[ir.Operation]:

@@ -71,6 +71,20 @@ def new_call(
     )
 
 
+def module_of_call(function: ir.OpView | ir.Operation, times: int = 1) -> ir.Module:
+    """A module whose program calls a function so many times, with its own arguments, and gives what the last call gave.
+    The function is a copy."""
+    module = ir.Module.create()
+    kept = function.operation.clone(ip=ir.InsertionPoint(module.body))
+    type_ = ir.FunctionType(ir.TypeAttr(kept.attributes["function_type"]).value)
+    block = new_function(MAIN, type_.inputs, type_.results, ir.InsertionPoint.at_block_begin(module.body))
+    with ir.InsertionPoint(block):
+        name = kept.attributes["sym_name"].value
+        calls = [new_call(name, block.arguments, type_.results) for _ in range(times)]
+        ir.Operation.create("func.return", operands=list(calls[-1].results))
+    return module
+
+
 def is_public(function: ir.OpView) -> bool:
     """True when the function can be called from outside the module."""
     return "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"

@@ -24,7 +24,7 @@
 // OTHER-NEXT: use one of gfx90a, gfx942, gfx1100
 // NONE: error[option]: which GPU to generate code for is not said, and the backend 'rocm' finds none here
 // NONE-NEXT: pass Options(gpu=...), or --gpu, with one of gfx90a, gfx942, gfx1100
-// STAGES: stages: stablehlo, hlo, optimized, fused, scheduled, kernels, llvm, gcn
+// STAGES: stages: stablehlo, hlo, optimized, fused, scheduled, plans, kernels, llvm, gcn
 func.func @main(%x: tensor<1000xf32>, %y: tensor<1000xf32>) -> tensor<1000xf32> {
   %0 = stablehlo.add %x, %y : tensor<1000xf32>
   return %0 : tensor<1000xf32>
