@@ -67,13 +67,15 @@ class Stream(Queue):
         if status:
             return status
         try:
-            return self.library.status(self.library.own(name), *arguments)
+            return self.library.status(name, *arguments)
         finally:
             self._left()
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function on the device. Raises as `check`."""
-        self.check(self.status(name, *arguments), self.library.own(name))
+        status = self.status(name, *arguments)
+        if status:
+            self.check(status, self.library.own(name))
 
     def made(self, name: str, *arguments: Any, of: Any = ctypes.c_void_p) -> int:
         """What a function stores at its first argument. Raises as `check`."""
@@ -109,7 +111,7 @@ class Stream(Queue):
         status = self.status("EventRecord", event.handle, self.handle)
         if status:  # nobody will know when the commands are done that use what is freed now
             self.status("StreamSynchronize", self.handle)
-        self.check(status, self.library.own("EventRecord"))
+            self.check(status, self.library.own("EventRecord"))
         return event
 
     def precede(self, stream: int) -> None:
@@ -127,7 +129,7 @@ class Stream(Queue):
         """The stream, functions."""
         library = self.library
         functions = {"launch": "LaunchKernel", "copy": "MemcpyAsync", "synchronize": "StreamSynchronize"}
-        addresses = {field: library.address(library.own(name)) for field, name in functions.items()}
+        addresses = {field: library.address(name) for field, name in functions.items()}
         return {"stream": self.handle, **addresses}
 
 

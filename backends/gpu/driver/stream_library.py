@@ -75,8 +75,12 @@ class StreamLibrary(Library):
     default_stream: ClassVar[int]
     refused_streams: ClassVar[tuple[int, ...]]
 
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._functions |= {name: self._functions[own] for name, own in self.names.items()}
+
     def own(self, name: str) -> str:
-        """What it calls a function."""
+        """What it calls a function, for messages."""
         return self.names.get(name, name)
 
     def number(self, name: str, *arguments: Any, of: Any = INT) -> int:

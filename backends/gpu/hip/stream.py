@@ -46,7 +46,7 @@ class HipStream(Stream):
         """As `Stream.release`, also after a fault."""
         if arguments[0] and not self.library.is_inherited and not self._entered():
             try:
-                self.library.status(self.library.own(name), *arguments)
+                self.library.status(name, *arguments)
             finally:
                 self._left()
 
