@@ -12,6 +12,46 @@ from stablehlo_py.codegen.types import ELEMENTS, from_bits
 LINE = 64  # elements of 16 bits in a line of a SharedMatrix
 
 
+def multiplied(
+    f: Function,
+    unit: MatrixUnit,
+    thread: Index,
+    left: Sequence[Sequence[Value]],
+    right: Sequence[Sequence[Value]],
+    sums: Sequence[Value],
+) -> list[Value]:
+    """`Function.matrix_multiply` of each square of rows with each one of columns, one after another: a driver takes
+    minutes for kernels in which all are written out."""
+    rows, columns = ([register for square in side for register in square] for side in (left, right))
+    a, b, totals = (_kept(f, values) for values in (rows, columns, sums))
+
+    def pair(number: Index) -> None:
+        from_a = f.imul(f.idiv(number, len(right)), len(unit.a))
+        from_b = f.imul(f.irem(number, len(right)), len(unit.b))
+        first = f.imul(number, len(unit.sums))
+        operands = (
+            [f.load(of.type, place, f.iadd(at, register)) for register in range(count)]
+            for of, place, at, count in (
+                (rows[0], a, from_a, len(unit.a)),
+                (columns[0], b, from_b, len(unit.b)),
+                (sums[0], totals, first, len(unit.sums)),
+            )
+        )
+        for position, total in enumerate(multiply(f, unit, thread, *operands)):
+            f.store(total, totals, f.iadd(first, position))
+
+    f.loop(0, len(left) * len(right), 1, pair)
+    return [f.load(sums[0].type, totals, position) for position in range(len(sums))]
+
+
+def _kept(f: Function, values: Sequence[Value]) -> Value:
+    """The address of values in memory of the thread."""
+    place = f.alloca(len(values), values[0].type.element)
+    for position, value in enumerate(values):
+        f.store(value, place, position)
+    return place
+
+
 def multiply(
     f: Function, unit: MatrixUnit, thread: Index, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
 ) -> list[Value]:
@@ -74,18 +114,20 @@ def load_matrices(
 ) -> list[Value]:
     """`Function.load_matrices`."""
     outer, inner = f.idiv(thread, INNERS), f.irem(thread, INNERS)
-    narrow = f.cast("trunc", f.index(offset), I32)
-    results = []
-    for number in range(count):
+    narrow, found = f.cast("trunc", f.index(offset), I32), f.alloca(count, I32)
+
+    def matrix(number: Index) -> None:
         rows, columns = (outer, f.imul(inner, 2))
         halves = []
         for half in range(2):
             row = f.iadd(columns, half) if transposed else rows
             column = rows if transposed else f.iadd(columns, half)
-            begin = f.imul(f.cast("sext", _read(f, narrow, f.iadd(row, 8 * number)), I64), 2)
+            begin = f.imul(f.cast("sext", _read(f, narrow, f.iadd(row, f.imul(number, 8))), I64), 2)
             halves.append(f.cast("zext", f.load(I16, base, f.iadd(begin, column)), I32))
-        results.append(f.binary("or", halves[0], f.binary("shl", halves[1], f.const(16, I32))))
-    return results
+        f.store(f.binary("or", halves[0], f.binary("shl", halves[1], f.const(16, I32))), found, number)
+
+    f.loop(0, count, 1, matrix)
+    return [f.load(I32, found, number) for number in range(count)]
 
 
 def _read(f: Function, a: Value, number: Index) -> Value:

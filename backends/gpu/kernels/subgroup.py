@@ -29,12 +29,11 @@ class Subgroup:
     ) -> list[Value]:
         """The sums of all squares of rows and columns with their products added."""
         f, unit, results, count = self.f, self.unit, list[Value](), len(self.unit.sums)
+        if unit.architecture != f.architecture.name:
+            return matrix_emulation.multiplied(f, unit, self.thread, left, right, sums)
         parts = (sums[first : first + count] for first in range(0, len(sums), count))
         for (a, b), part in zip(((a, b) for a in left for b in right), parts, strict=True):
-            if unit.architecture == f.architecture.name:
-                results += f.matrix_multiply(unit, a, b, part)
-            else:
-                results += matrix_emulation.multiply(f, unit, self.thread, a, b, part)
+            results += f.matrix_multiply(unit, a, b, part)
         return results
 
     def left(self, shared: Value, begin: Index, tile: Tile, own: Index, count: int, depth: Index) -> list[list[Value]]:
