@@ -16,9 +16,9 @@ from stablehlo_py import suite
 from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.cli import opt
 from stablehlo_py.debug.engines import ENGINES, at_stage
-from stablehlo_py.debug.kernels import _alone
 from stablehlo_py.debug.settings import Settings
-from stablehlo_py.mlir import ir
+from stablehlo_py.dialect.calls import module_of_call
+from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.passes.policy import Costs, FusionPolicy
 from stablehlo_py.targets import find_backend, register_backend, unregister_backend
 
@@ -138,7 +138,7 @@ def test_what_can_be_left_out_is_what_the_backend_runs(run: Run) -> None:
 def test_kernels_run_by_themselves() -> None:
     module = at_stage("fused", SOFTMAX, ((4, 8),), None, OPTIONS, (), "toy")
     with module.context, ir.Location.unknown():
-        first = _alone(fusions(module)[0].operation)
+        first = bytecode(module_of_call(fusions(module)[0]))
     x = np.ones((4, 8), np.float32)
     (result,) = ENGINES["kernel"](first, [x], Settings(None, OPTIONS, target="toy"))
     np.testing.assert_allclose(result, np.exp(x), rtol=1e-6)
