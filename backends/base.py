@@ -44,6 +44,11 @@ class Code(Protocol):
         return False
 
     @property
+    def choices(self) -> Sequence[str]:
+        """What was decided when it was loaded, a line each, for a person."""
+        return ()
+
+    @property
     def entry(self) -> Entry | None:
         """The program as a C function; None: it is none."""
         return None

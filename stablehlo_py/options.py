@@ -19,6 +19,8 @@ DYNAMIC = ("auto", "once", "specialize")
 SCATTER_WINDOWS = ("auto", "whole", "partial")
 CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU backend generates code for, best first
 GPUS = ("sm_80", "sm_90", "sm_90a", "sm_100", "gfx90a", "gfx942", "gfx1100")  # what backends of GPUs generate code for
+CUBLASLT = "cublaslt"
+LIBRARIES = (CUBLASLT,)  # that programs for GPUs may use
 MAX_THREADS = 128
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
@@ -48,6 +50,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "device": ((Integral,), "the number of a device, from 0 on"),
     "graphs": _FLAG,
     "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
+    "libraries": ((str, tuple, list, set, frozenset), f"a tuple of names, of {', '.join(LIBRARIES)}"),
     "verify": _FLAG,
     "num_replicas": _PROCESSES,
     "num_partitions": _PROCESSES,
@@ -58,12 +61,12 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _names(names: str | Iterable[str]) -> tuple[str, ...]:
-    """The names of passes and rules, which may come as one text with commas."""
+def _names(option: str, names: str | Iterable[str]) -> tuple[str, ...]:
+    """The names that an option holds, which may come as one text with commas."""
     found = tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
     for name in found:
         if not isinstance(name, str):
-            raise OptionError(f"disable holds {shown(name)}", remedy=f"use {_WANTED['disable'][1]}")
+            raise OptionError(f"{option} holds {shown(name)}", remedy=f"use {_WANTED[option][1]}")
     return tuple(filter(None, found))
 
 
@@ -90,6 +93,8 @@ class Options:
             on GPUs that have units for it; else they are as exact as f32 is.
         device: which of the backend's devices runs the program, by number (docs/gpu.md).
         graphs: ask a GPU for all kernels of a call in one go, where its driver has graphs (docs/gpu.md).
+        libraries: libraries of the GPU's vendor ("cublaslt", of the backend "cuda") that compute what they are good at
+            where a program finds them when it is loaded; results depend on their version (docs/gpu.md).
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).
@@ -121,6 +126,7 @@ class Options:
     tf32: bool = False
     device: int = 0
     graphs: bool = True
+    libraries: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
     verify: bool = False
     num_replicas: int | None = None
@@ -145,10 +151,14 @@ class Options:
             reason = None if path is None else why_no_file_name(path)
             if reason is not None:
                 raise OptionError(f"{each} is {shown(path)}: {reason}", remedy=f"pass the path of a {what}, or None")
-        object.__setattr__(self, "disable", _names(self.disable))
+        for each in ("disable", "libraries"):
+            object.__setattr__(self, each, _names(each, getattr(self, each)))
         self._check_values()
 
     def _check_values(self) -> None:
+        unknown = [name for name in self.libraries if name not in LIBRARIES]
+        if unknown:
+            raise OptionError(f"there is no library {shown(unknown[0])}", remedy=f"use {_WANTED['libraries'][1]}")
         allowed = {"threads": range(1, MAX_THREADS + 1), "opt_level": range(2), "dynamic": DYNAMIC}
         allowed["scatter_windows"] = SCATTER_WINDOWS
         if self.device < 0:
@@ -199,7 +209,7 @@ class Options:
     def key(self) -> str:
         """Everything here that decides what code is generated, but for the machine: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
-        semantics = f"{grid} scatter_windows={self.scatter_windows} tf32={self.tf32}"
+        semantics = f"{grid} scatter_windows={self.scatter_windows} tf32={self.tf32} libraries={sorted(self.libraries)}"
         effort = f"threads={self.thread_count} opt_level={self.opt_level} graphs={self.graphs}"
         return f"{effort} disable={sorted(self.disable)} {semantics}"
 

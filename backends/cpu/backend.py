@@ -56,6 +56,9 @@ class CpuBackend(Backend):
         if options.gpu is not None:
             reason = f"the backend 'cpu' generates no code for GPUs, gpu is {shown(options.gpu)}"
             raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave it out")
+        if options.libraries:
+            reason = f"programs of the backend 'cpu' use no libraries, libraries is {shown(options.libraries)}"
+            raise OptionError(reason, remedy="pass target='cuda' too, or leave it out")
         return named_target(options.cpu, host_target())
 
     def describe(self, options: Options) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stablehlo_py.backends.base import Backend, Code
 from stablehlo_py.errors import OptionError, ResourceError, shown
 from stablehlo_py.interrupts import deferred
+from stablehlo_py.options import CUBLASLT
 
 if TYPE_CHECKING:
     from stablehlo_py.backends.cpu.target import CpuTarget
@@ -29,11 +30,13 @@ class GpuBackend(Backend):
 
     Attributes:
         listing: the stage that is the kernels' machine code, or what the driver makes it of, as text.
+        libraries: that its programs may use.
         gpus: how the names that `Options(gpu=...)` takes begin; None: code is for all devices.
     """
 
     listing: ClassVar[str]
     gpus: ClassVar[str | None] = None
+    libraries: ClassVar[tuple[str, ...]] = ()
 
     @property
     def costs(self) -> Costs:
@@ -54,6 +57,10 @@ class GpuBackend(Backend):
         GPU is here."""
         from stablehlo_py.backends.gpu.target import NAMED, OPENCL
 
+        unknown = [each for each in options.libraries if each not in self.libraries]
+        if unknown:
+            reason = f"programs of the backend '{self.name}' do not use the library {shown(unknown[0])}"
+            raise OptionError(reason, remedy="leave it out")
         if self.gpus is None:
             if options.gpu is not None:
                 reason = f"code of the backend '{self.name}' is for all devices, gpu is {shown(options.gpu)}"
@@ -191,7 +198,7 @@ class CudaBackend(GpuBackend):
     """Kernels as PTX for GPUs of NVIDIA, and as their machine code where ptxas is installed."""
 
     name = platform = "cuda"
-    listing, gpus = "ptx", "sm_"
+    listing, gpus, libraries = "ptx", "sm_", (CUBLASLT,)
     stages: ClassVar[Mapping[str, str]] = {
         "plans": "json",
         "kernels": "mlir",

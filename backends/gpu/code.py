@@ -14,7 +14,8 @@ from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
 from stablehlo_py.backends.gpu.driver.device import Built, Device
 from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
-from stablehlo_py.backends.gpu.driver.queue import KERNELS, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver.queue import KERNELS, PLANS, STARTED, STATUS
+from stablehlo_py.backends.gpu.libraries.choice import LibraryChoice
 from stablehlo_py.backends.gpu.replay import Replay
 from stablehlo_py.errors import ResourceError
 from stablehlo_py.runtime.buffer import Event
@@ -50,8 +51,10 @@ class GpuCode(Code):
             self._held.append(memory.allocate(constant.nbytes))
             memory.write(constant, self._held[-1])
         self._constants = _table(each.address for each in self._held)
+        self._choice = LibraryChoice(program.products, self._queue)
         fields = self._queue.fields
-        values = {KERNELS: self._kernels.buffer_info()[0], **self._queue.native()}
+        values = {KERNELS: self._kernels.buffer_info()[0], PLANS: self._choice.plans.buffer_info()[0]}
+        values |= self._queue.native()
         self._driver = _table(values.get(field, 0) for field in fields)
         self._status, self._started = fields.index(STATUS), fields.index(STARTED)
         self._inputs, self._outputs = (_table([0] * len(specs)) for specs in (program.inputs, program.outputs))
@@ -66,7 +69,9 @@ class GpuCode(Code):
         entry = self._native.address("shlo_main")
         self._interrupts = host.interrupts() if program.loops else None
         self._guarded = host.Guarded(entry, ctypes.addressof(self._call))
-        self._replay = Replay(device, self._driver, self._kernels) if program.graphs else None
+        # A library asks the driver by itself: what it asks for is not written down.
+        has_graph = program.graphs and not any(self._choice.plans)
+        self._replay = Replay(device, self._driver, self._kernels) if has_graph else None
 
     def _build(self, binary: bytes) -> Built:
         """The kernels, on the device."""
@@ -82,6 +87,11 @@ class GpuCode(Code):
         """Whether the device has said that it is not there any more."""
         return self._queue.is_lost
 
+    @property
+    def choices(self) -> Sequence[str]:
+        """Which products a library computes."""
+        return [self._choice.text] if self._choice.text else []
+
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call."""
         queue = self._queue
@@ -96,6 +106,9 @@ class GpuCode(Code):
                 status = self._ask()
             if status:
                 started = self._driver[self._started]
+                if started > len(self._symbols):
+                    self._queue.finish()  # a fault of the device comes first
+                    raise self._choice.failure(status, started - 1 - len(self._symbols))
                 queue.check(status, f"a call, at kernel '{self._symbols[started - 1]}'," if started else "a call")
             return queue.last_event()
 

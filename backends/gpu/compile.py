@@ -23,6 +23,7 @@ from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.hip.calls import HipCalls
 from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
+from stablehlo_py.backends.gpu.libraries.match import library_products
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
 from stablehlo_py.backends.gpu.plans import STAGE as PLANS
@@ -114,11 +115,13 @@ def program_of(
 ) -> CompiledProgram:
     """The host's part and that of the device, of a module that is no grid."""
     calls = CALLS[target.architecture]
-    program = GpuProgram(module, generated.kernels, host.emitter, calls, target.parameters)
+    products = library_products(module, options.libraries, target)
+    program = GpuProgram(module, generated.kernels, host.emitter, calls, target.parameters, products)
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
     made.graphs = options.graphs and calls.has_graphs and not (program.waits or program.loops)
+    made.products = tuple(each.product for each in products.values())
     made.stages = {PLANS: generated.plans.text(), "kernels": _text(generated.kernels)}
     made.features = required_features(host) + code.features
     made.helpers = helper_objects([helpers.CALLS])
@@ -190,4 +193,10 @@ def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usa
         lines.append(f"registers of a thread: at most {most}; spills: {elided(spilling) if spilling else 'none'}")
     if plans.device:
         lines.append(f"plans: {len(plans.kernels)}, of kernels that were timed on {plans.device}")
-    return "\n".join([*lines, f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call"])
+    memory = f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call"
+    if program.products:
+        workspace = max(each.workspace_bytes for each in program.products) / 2**20
+        names = ", ".join(dict.fromkeys(each.library for each in program.products))
+        lines.append(f"libraries: {names} may compute {len(program.products)} products")
+        memory += f", of which a library works in {workspace:.0f} MiB"
+    return "\n".join([*lines, memory])

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from stablehlo_py.backends.common.loops import end_if_asked
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes
 from stablehlo_py.backends.gpu.driver.calls import COPY, LAUNCH, Calls
+from stablehlo_py.backends.gpu.driver.queue import PLANS
 from stablehlo_py.backends.gpu.kernels import addresses
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
+from stablehlo_py.backends.gpu.libraries.calls import MULTIPLY, multiply
+from stablehlo_py.backends.gpu.libraries.match import Matched, Place
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.alignment import aligned
@@ -22,6 +25,8 @@ from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED
 
+WORKSPACE_ALIGNMENT = 256  # bytes, that libraries want
+
 
 class GpuProgram(NativeProgram):
     """The entry of a scheduled module, `kernels` by the name of their fusion function.
@@ -29,6 +34,7 @@ class GpuProgram(NativeProgram):
     Args:
         calls: how the driver is called.
         parameters: of a launch, at most.
+        products: that a library may compute, by the name of their fusion function.
 
     Attributes:
         symbols: of the kernels, in the order of `kernels` in the driver's structure.
@@ -43,11 +49,13 @@ class GpuProgram(NativeProgram):
         emitter: Callable[[], Emitter],
         calls: Calls,
         parameters: int,
+        products: Mapping[str, Matched],
     ) -> None:
         super().__init__(module, emitter, None)
         self._parameters = parameters
         self._calls = calls
         self.kernels = kernels
+        self._products = products
         launched = (launch.symbol for kernel in kernels.values() for launch in kernel.launches)
         self.symbols = list(dict.fromkeys(launched))  # a kernel may start one of them several times
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
@@ -56,15 +64,45 @@ class GpuProgram(NativeProgram):
         most = max((max(kernel.pointers, 1 + self._table_slots(kernel)) for kernel in kernels.values()), default=1)
         self._most_places = most
         self.scratch_offset = aligned(int(arena_bytes(module)))
-        self.arena_bytes = self.scratch_offset + max(map(self._scratch_bytes, kernels.values()), default=0)
+        scratch = max(map(self._scratch_bytes, kernels.values()), default=0)
+        workspace = max((each.product.workspace_bytes for each in products.values()), default=0)
+        self._workspace_offset = -(-self.scratch_offset // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+        self.arena_bytes = max(self.scratch_offset + scratch, self._workspace_offset + workspace if workspace else 0)
         self.emit()
 
     def helpers(self) -> Sequence[Function]:
         """What calls the driver."""
-        return self._calls.functions(self.emitter)
+        multiplying = [multiply(self._calls, self.emitter)] if self._products else []
+        return [*self._calls.functions(self.emitter), *multiplying]
 
     def start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
-        """Emit the launches of a kernel."""
+        """Emit the launches of a kernel, or the call of the library that was chosen for it when the program was
+        loaded."""
+        if kernel not in self._products:
+            self._start(f, kernel, pointers, arena)
+            return
+        number = list(self._products).index(kernel)
+        plan = f.load(PTR, self._calls.field(f, PLANS), number)
+        f.if_(
+            f.is_null(plan),
+            lambda: self._start(f, kernel, pointers, arena),
+            lambda: self._multiply(f, kernel, [plan, f.const(len(self.symbols) + number)], pointers, arena),
+        )
+
+    def _multiply(
+        self, f: Function, kernel: str, plan: Sequence[Value], pointers: Sequence[Value], arena: Value
+    ) -> None:
+        matched, result = self._products[kernel], pointers[-1]
+
+        def at(place: Place | None, otherwise: Value) -> Value:
+            return otherwise if place is None else f.gep(pointers[place.pointer], place.offset, I8)
+
+        # The library wants an addend's address, also where it is multiplied by 0.
+        operands = [at(matched.a, result), at(matched.b, result), at(matched.addend, result), result]
+        operands += [at(matched.bias, f.null()), f.gep(arena, self._workspace_offset, I8)]
+        f.call(MULTIPLY, [f.caller, *plan, *operands])
+
+    def _start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
         launches = self.kernels[kernel].launches
         if not launches:
             return

@@ -21,7 +21,7 @@ from stablehlo_py.cli.version import VersionAction
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, CacheWarning, ResourceError, ShloError
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
-from stablehlo_py.options import CPUS, GPUS, Options
+from stablehlo_py.options import CPUS, GPUS, LIBRARIES, Options
 from stablehlo_py.processes import Ended, ending_in_order
 from stablehlo_py.targets import DEFAULT_TARGET
 
@@ -188,6 +188,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "FILE",
         "help": "take the kernels that FILE says: the stage `plans` of a program for a GPU",
     },
+    "--libraries": {
+        "metavar": "NAME,...",
+        "default": "",
+        "help": f"libraries of the GPU's vendor ({', '.join(LIBRARIES)}) that programs use, if found (default: none)",
+    },
     "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
     "--replicas": _COUNT
     | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
@@ -208,20 +213,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "seconds after which an engine counts as hanging (default: %(default)g)",
     },
 }
-TARGET_OPTIONS = ("--target", "--cpu", "--gpu", "--tf32", "--autotune", "--plans")  # what code is generated for
+# What code is generated for.
+TARGET_OPTIONS = ("--target", "--cpu", "--gpu", "--tf32", "--libraries", "--autotune", "--plans")
 _OF_COMPILER = (
-    "threads",
-    "opt_level",
-    "cpu",
-    "gpu",
-    "tf32",
-    "autotune",
-    "plans",
-    "device",
-    "graphs",
-    "isolate",
-    "num_replicas",
-    "num_partitions",
+    *("threads", "opt_level", "cpu", "gpu", "tf32", "libraries", "autotune", "plans", "device", "graphs", "isolate"),
+    *("num_replicas", "num_partitions"),
 )
 
 

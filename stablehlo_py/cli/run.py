@@ -119,9 +119,10 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     import stablehlo_py as shlo
 
     if is_artifact(content):
-        given = arguments.cpu, arguments.gpu, arguments.autotune, arguments.plans
+        given = arguments.cpu, arguments.gpu, arguments.libraries, arguments.autotune, arguments.plans
         if any(given) or arguments.target != DEFAULT_TARGET:
-            reason = "--target, --cpu, --gpu, --autotune and --plans are for a module: an artifact is compiled already"
+            names = "--target, --cpu, --gpu, --libraries, --autotune and --plans"
+            reason = f"{names} are for a module: an artifact is compiled already"
             raise OptionError(reason, remedy="run the module that it was made from")
         return shlo.load_executable(source, sha256=arguments.sha256, device=arguments.device)
     if arguments.sha256:

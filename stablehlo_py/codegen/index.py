@@ -273,7 +273,7 @@ def divmod_(f: Function, a: Affine, divisor: IntLike, lanes: int) -> tuple[Affin
         f.inexact.append((a, divisor))
     low, high = a.bounds(lanes)
     if a.vector is None and always_at_most(0, a.lane):
-        if is_known(divisor, a.lane) and known_multiple(a) % divisor == 0 and always_at_most(0, low):
+        if lanes > 1 and is_known(divisor, a.lane) and known_multiple(a) % divisor == 0 and always_at_most(0, low):
             return _divmod_constants(f, a, divisor, lanes, high)
         multiple = math.gcd(known_multiple(a), content(divisor))
         if always_less(a.lane * (lanes - 1), multiple):

@@ -126,7 +126,7 @@ class Executable(CompiledModel):
 
     @public
     def report(self) -> str:
-        return wrapped(self._program.report)
+        return wrapped("\n".join([self._program.report, *self._loaded.code.choices]))
 
     @public
     def save(self, path: str | os.PathLike[str]) -> None:

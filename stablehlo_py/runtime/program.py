@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from stablehlo_py.runtime.products import LibraryProduct
 from stablehlo_py.runtime.quantization import Quantization
 
 
@@ -205,6 +206,7 @@ class CompiledProgram:
         helpers: object files of the runtime that the program brings along, by what its backend calls them.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".
         kernels: of a program for a device, which the last object is for, the names of what the host starts.
+        products: those that a library may compute where it is there, instead of some of the kernels.
         constants: the arrays behind slices of the constant space.
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
@@ -236,6 +238,7 @@ class CompiledProgram:
     grid: GridPlan | None = None
     symbols: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
+    products: tuple[LibraryProduct, ...] = ()
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False

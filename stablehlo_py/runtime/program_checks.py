@@ -10,7 +10,8 @@ import numpy as np
 
 from stablehlo_py.dialect.symint import symbols
 from stablehlo_py.dialect.symint_text import parse_sizes
-from stablehlo_py.options import MAX_PROCESSES, MAX_THREADS
+from stablehlo_py.options import LIBRARIES, MAX_PROCESSES, MAX_THREADS
+from stablehlo_py.runtime.products import ACTIVATIONS, LibraryProduct
 from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, GridPlan, Leaves, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization
 from stablehlo_py.runtime.records import DTYPES
@@ -47,6 +48,8 @@ def _findings(program: CompiledProgram) -> Findings:
         if not _STAGE.fullmatch(name):
             yield f"no stage can be called {name!r}"
     yield from _donations(program)
+    for product in program.products:
+        yield from _product(product)
     if program.leaves is not None:
         yield from _leaves(program.leaves, program)
     if program.grid is not None:
@@ -96,6 +99,20 @@ def _donations(program: CompiledProgram) -> Findings:
             yield f"output {output} lies in input {input_}"
         elif (outputs[output].shape, outputs[output].dtype) != (inputs[input_].shape, inputs[input_].dtype):
             yield f"output {output} lies in input {input_}, which is another kind of array"
+
+
+def _product(product: LibraryProduct) -> Findings:
+    a, b, result = product.a, product.b, product.result
+    if product.library not in LIBRARIES or product.activation not in ACTIVATIONS:
+        yield f"no library called {product.library!r} has the activation {product.activation!r}"
+    if (a.rows, a.columns, b.columns) != (result.rows, b.rows, result.columns):
+        yield f"a product of {a.rows} x {a.columns} and {b.rows} x {b.columns} is {result.rows} x {result.columns}"
+    for matrix in (a, b, result):
+        along = matrix.rows if matrix.by_columns else matrix.columns
+        if min(product.batch, matrix.rows, matrix.columns) < 1 or matrix.stride < along or matrix.batch_stride < 0:
+            yield f"a product has {product.batch} matrices of {matrix.rows} x {matrix.columns}"
+    if product.workspace_bytes < 0:
+        yield f"a product works in {product.workspace_bytes} bytes"
 
 
 def _leaves(leaves: Leaves, program: CompiledProgram) -> Findings:

@@ -125,6 +125,14 @@ def test_remembered_values_end_with_their_region() -> None:
     assert f.recall("key") is None
 
 
+def test_the_quotient_of_one_lane_is_a_number() -> None:
+    """A vector of one would be gathered, and not known again as the same index."""
+    f = function()
+    over, under = divmod_(f, index(variable(f, "i", 81, multiple=16)), 16, 1)
+    assert over.uniform and under.uniform
+    assert (over.bounds(1), under.bounds(1)) == ((0, 5), (0, 0))
+
+
 def test_what_lanes_add_to_a_multiple_is_known() -> None:
     """LLVM would find the constants out too, and spoils masks that it makes of parts of them."""
     f = function()

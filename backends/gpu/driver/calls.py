@@ -37,13 +37,13 @@ class Calls(ABC):
         shlo_copy(caller, target, source, bytes, whether to wait for it)
         """
         numbers = ("kernel", "blocks", "threads", "shared", "count", "reached")
-        launch = self._function(LAUNCH, [("operands", PTR), *((name, I64) for name in numbers)], emitter())
-        launch.store(launch.index(launch.iadd(launch.kernel, 1)), self._place(launch, STARTED))
+        launch = self.function(LAUNCH, [("operands", PTR), *((name, I64) for name in numbers)], emitter())
+        self.started(launch, launch.kernel)
         step = [launch.kernel, launch.blocks, launch.threads, launch.shared, launch.count]
         self._write_down(launch, launch.operands, step)
         self.launch(launch, launch.load(PTR, self.field(launch, KERNELS), launch.kernel))
         launch.ret()
-        copy = self._function(COPY, [("target", PTR), ("source", PTR), ("bytes", I64), ("waits", I32)], emitter())
+        copy = self.function(COPY, [("target", PTR), ("source", PTR), ("bytes", I64), ("waits", I32)], emitter())
         both, none = copy.alloca(2, PTR), copy.const(0)
         copy.store(copy.target, both)
         copy.store(copy.source, both, 1)
@@ -76,10 +76,17 @@ class Calls(ABC):
 
     def call(self, f: Function, name: str, operands: Sequence[Value]) -> None:
         """Call a function of the driver, and keep its first error."""
-        status = f.call_pointer(self.field(f, name), operands, I32)
+        self.keep(f, f.cast("sext", f.call_pointer(self.field(f, name), operands, I32), I64))
+
+    def keep(self, f: Function, status: Value) -> None:
+        """Keep an i64 that is a status, if it is the first that is not 0."""
         place = self._place(f, STATUS)
         before = f.load(I64, place)
-        f.store(f.select(f.cmp("eq", before, f.const(0)), f.cast("sext", status, I64), before), place)
+        f.store(f.select(f.cmp("eq", before, f.const(0)), status, before), place)
+
+    def started(self, f: Function, number: Value) -> None:
+        """Say that the kernel of this number is started now."""
+        f.store(f.index(f.iadd(number, 1)), self._place(f, STARTED))
 
     def _writer(self, emitter: Emitter) -> Function:
         """shlo_write_down(caller, operands, kernel, blocks, threads, bytes, count): the next step, where it is a node
@@ -122,7 +129,8 @@ class Calls(ABC):
         f.if_(is_asked, write)
         f.ret_if(is_asked)
 
-    def _function(self, name: str, parameters: Sequence[tuple[str, ScalarType]], emitter: Emitter) -> Function:
+    def function(self, name: str, parameters: Sequence[tuple[str, ScalarType]], emitter: Emitter) -> Function:
+        """A function of a program, which does nothing once the driver has failed."""
         f = Function(name, [("caller", PTR), *parameters], emitter, private=True)
         f.ret_if(self.is_failed(f))
         return f

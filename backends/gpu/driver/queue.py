@@ -13,9 +13,11 @@ from stablehlo_py.errors import LoadError
 from stablehlo_py.runtime.buffer import Event
 
 #: What every driver's structure for native code begins with: the first error, 0 as long as there is none; the number of
-#: the last kernel that was started, or could not be, plus 1; the handles of the kernels; where the next step is written
-#: down (recording.py), 0: it is asked for, and where there is no more room; the graph that the steps are, 0: none yet.
-STATUS, STARTED, KERNELS, NEXT, END, GRAPH = COMMON = ("status", "started", "kernels", "next", "end", "graph")
+#: the last kernel that was started, or could not be, plus 1; the handles of the kernels; the plans of products that a
+#: library computes (libraries/plan.py), which count as kernels behind those; where the next step is written down
+#: (recording.py), 0: it is asked for, and where there is no more room; the graph that the steps are, 0: none yet.
+COMMON = ("status", "started", "kernels", "plans", "next", "end", "graph")
+STATUS, STARTED, KERNELS, PLANS, NEXT, END, GRAPH = COMMON
 
 
 class Queue(ABC):

@@ -43,6 +43,7 @@ KINDS = (
     "blocks",
     "graphs",
     "execs",
+    *("handles", "products", "layouts", "preferences"),  # of cuBLASLt
 )
 L = TypeVar("L", bound=Library)
 S = TypeVar("S", bound=StreamLibrary)
@@ -110,12 +111,13 @@ class FakeStreams(FakeDriver[S, D]):
         return waits[0], waits[1]
 
 
-def _built(folder: str, to: Path) -> Path:
+def _built(folder: str, to: Path, name: str = "fake_driver") -> Path:
     """A fake driver as a library."""
     if GCC is None:
         pytest.skip("there is no C compiler")
-    path, source = to / "libfake.so", Path(__file__).parent / folder / "fake_driver.c"
-    subprocess.run([GCC, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", path, source, "-lpthread"], check=True)
+    path, source = to / "libfake.so", Path(__file__).parent / folder / f"{name}.c"
+    options = ["-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([GCC, *options, "-o", path, source, "-lpthread", "-lm"], check=True)
     return path
 
 
@@ -160,6 +162,13 @@ def _without_library(module: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[p
 @pytest.fixture(scope="session")
 def built_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[CudaLibrary, CudaDevice]:
     return FakeStreams(_built("cuda", tmp_path_factory.mktemp("cuda")), CudaLibrary, CudaDevice)
+
+
+@pytest.fixture(scope="session")
+def built_cublaslt(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[CudaLibrary, CudaDevice]:
+    """The driver and cuBLASLt in one library."""
+    path = _built("cuda", tmp_path_factory.mktemp("cublaslt"), "fake_cublaslt")
+    return FakeStreams(path, CudaLibrary, CudaDevice)
 
 
 @pytest.fixture(scope="session")

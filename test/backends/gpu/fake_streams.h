@@ -19,7 +19,7 @@ static int here(void);                        /* the device of the thread */
 static int is_default(const void *stream);    /* whether it is a stream that is not made */
 
 typedef struct command {
-  enum { COPY, FREE, RUN, MARK } kind;
+  enum { COPY, FREE, RUN, MARK, CALL } kind;
   void *target, *operands[3];
   const void *source;
   size_t size;
@@ -27,6 +27,7 @@ typedef struct command {
   int device, from; /* from: of a copy, the source's */
   int64_t numbers[5]; /* of a launch */
   struct command *original; /* of a node of what was made of a graph: the graph's */
+  void (*call)(const struct command *); /* of a library, which gets its `source` */
   struct command *next;
 } command;
 
@@ -123,6 +124,7 @@ static void execute(command *it) {
            fits_on(it->from, it->source, it->size))
     memmove(it->target, it->source, it->size);
   else if (!*fault && it->kind == RUN) run(it);
+  else if (!*fault && it->kind == CALL) it->call(it);
   ended(0);
 }
 

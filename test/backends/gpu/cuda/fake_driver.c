@@ -3,12 +3,16 @@
  * "PTX" is the names of kernels, between blanks.
  *
  * Compiled with `-include cuda.h`, where that is, the compiler compares all functions with it. */
+#ifndef MORE_KINDS /* of a library that works with this driver */
+#define MORE_KINDS
+#define MORE_SETTINGS
+#endif
 #define KINDS_OF_OBJECTS \
   X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks") \
-  X(GRAPH, "graphs") X(EXEC, "execs")
+  X(GRAPH, "graphs") X(EXEC, "execs") MORE_KINDS
 #define SETTINGS \
   X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("major1", 9) X("minor1", 0) X("pools", 1) \
-  X("unified", 1) X("held", 0) X("unavailable", 0) X("bytes", 1 << 28)
+  X("unified", 1) X("held", 0) X("unavailable", 0) X("bytes", 1 << 28) MORE_SETTINGS
 #define STREAM_OBJECT \
   struct object *graph; \
   struct command *nodes; /* of a graph; of what was made of it */
