@@ -29,10 +29,8 @@ EXCEPTIONS = {
     "cli/accuracy.py": "a tool that measures the default target",
     "cli/bench.py": "a tool that measures",
     "cli/common.py": "the option --cpu of the default target",
-    "cli/compile.py": "the option --cpu, and --threads",
     "cli/debugging.py": "the option --cpu of tools that debug",
     "cli/fuzz.py": "the option --cpu of a tool that debugs",
-    "cli/opt.py": "the option --cpu",
     "cli/run.py": "the option --cpu, and --threads",
     "cli/version.py": "says what code is generated for",
 }
