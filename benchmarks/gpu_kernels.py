@@ -56,13 +56,15 @@ def compiled(name: str, size: str, gpus: Sequence[str]) -> Iterator[Row]:
 
 def facts(module: Any, gpu: str, options: Any) -> Row:
     """Of a scheduled module's bundle for one GPU. Raises ShloError."""
+    from stablehlo_py.backends.cpu.target import baseline_target
     from stablehlo_py.backends.gpu.compile import generate, program_of
     from stablehlo_py.backends.gpu.target import NAMED
     from stablehlo_py.runtime import artifact
 
     target = NAMED[gpu]
     generated = generate(module, target)
-    program = program_of(module, generated, "cuda" if gpu.startswith("sm_") else "rocm", target, options)
+    backend = "cuda" if gpu.startswith("sm_") else "rocm"
+    program = program_of(module, generated, backend, target, baseline_target(), options)
     return {
         "code": len(program.objects[1]),
         "bundle": len(artifact.serialize(program)),
@@ -72,27 +74,34 @@ def facts(module: Any, gpu: str, options: Any) -> Row:
 
 
 def described(module: Any, generated: Any, target: Any) -> Iterator[list[Any]]:
-    """`FIELDS` of every fusion that starts something."""
+    """`FIELDS` of every fusion that starts something, and of every loop that is a kernel, with the work of a trip."""
     from stablehlo_py.backends.common.fusion import Fusion, fusions
     from stablehlo_py.backends.gpu.roofline import work_of
     from stablehlo_py.dialect.types import operations
 
-    calls = Counter(op.attributes["callee"].value for op in operations(module.operation) if op.name == "func.call")
-    for function in fusions(module):
-        fusion = Fusion.read(function)
-        launches = generated.kernels[fusion.name].launches
+    def called(op: Any) -> Counter[str]:
+        return Counter(each.attributes["callee"].value for each in operations(op) if each.name == "func.call")
+
+    each = {fusion.name: fusion for fusion in map(Fusion.read, fusions(module))}
+    calls = called(module.operation)
+    inside = [(loop.name, called(value.owner.operation)) for value, loop in generated.loops.items()]
+    calls.subtract(sum((found for _, found in inside), Counter()))
+    rows = [(name, fusion.kind, calls[name], Counter((name,))) for name, fusion in each.items() if calls[name]]
+    for name, kind, times, parts in [*rows, *((name, "whole loop", 1, found) for name, found in inside)]:
+        launches = generated.kernels[name].launches
         if not launches:
             continue
-        work, used = work_of(fusion), [generated.code.usage[launch.symbol] for launch in launches]
+        work = [work_of(each[part]) for part in parts.elements()]
+        used = [generated.code.usage[launch.symbol] for launch in launches]
         yield [
-            fusion.name,
-            fusion.kind,
-            calls[fusion.name],
+            name,
+            kind,
+            times,
             [[launch.blocks, launch.threads] for launch in launches],
-            *(max(getattr(each, name) for each in used) for name in "registers scalars spills stack shared".split()),
-            work.bytes,
-            work.flops,
-            round(1e6 * work.seconds(target.rates), 4),
+            *(max(getattr(one, field) for one in used) for field in "registers scalars spills stack shared".split()),
+            sum(one.bytes for one in work),
+            sum(one.flops for one in work),
+            round(1e6 * sum(one.seconds(target.rates) for one in work), 4),
         ]
 
 

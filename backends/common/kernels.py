@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TypeVar
 
 from stablehlo_py import progress
@@ -17,14 +17,16 @@ from stablehlo_py.mlir import ir
 Kernel = TypeVar("Kernel")
 
 
-def kernels_of(module: ir.Module, emit: Callable[[ir.OpView], Kernel], machine: str) -> Iterator[tuple[str, Kernel]]:
-    """What `emit` makes of each fusion function, with its name, as soon as it is made.
+def kernels_of(
+    module: ir.Module, emit: Callable[[ir.OpView], Kernel], machine: str, without: Container[str] = ()
+) -> Iterator[tuple[str, Kernel]]:
+    """What `emit` makes of each fusion function, with its name, as soon as it is made; of none `without` a kernel.
 
     Raises:
         UnsupportedError: at the end; it names every fusion that has no kernel for the `machine`, as messages call it.
     """
     failures: dict[str, Sequence[Problem]] = {}
-    functions = fusions(module)
+    functions = [each for each in fusions(module) if each.attributes["sym_name"].value not in without]
     for number, function in enumerate(functions):
         checkpoint()
         progress.at("kernels", number, len(functions))

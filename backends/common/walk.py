@@ -61,6 +61,10 @@ class Walk(ABC, Generic[Scalar]):
     def loop(self, condition: Callable[[], Scalar], body: Callable[[], None]) -> None:
         """The body, as long as the condition holds."""
 
+    def in_one(self, op: ir.OpView) -> bool:
+        """Do a loop in a way of its own, whose carries lie where `slices` says; False: there is none."""
+        return False
+
     def may_end(self, op: ir.OpView | ir.Operation) -> bool:
         """Whether the program may have to end after this step, which is then passed to `step_or_end`."""
         return False
@@ -121,6 +125,8 @@ class Walk(ABC, Generic[Scalar]):
         carried = [self.slices[result] for result in op.results]
         for block in (before, after):
             self.slices.update(zip(block.arguments, carried, strict=True))
+        if self.in_one(op):
+            return
 
         def condition() -> Scalar:
             self._block(before)

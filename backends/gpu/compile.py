@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, everywhere, is_grid
@@ -23,7 +24,9 @@ from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.hip.calls import HipCalls
 from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
+from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
 from stablehlo_py.backends.gpu.libraries.match import library_products
+from stablehlo_py.backends.gpu.loops import only_inside, whole_loops
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
 from stablehlo_py.backends.gpu.plans import STAGE as PLANS
@@ -45,7 +48,7 @@ CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls()
 
 def lower(module: ir.Module, stop: str, target: GpuTarget, plans: Plans | None = None) -> str:
     """Text of `plans`, `kernels`, `llvm`, machine code ("sass"), or else of what LLVM generates."""
-    kernels = _kernels(module, target, plans)
+    kernels, _ = _parts(module, target, plans)
     if stop == PLANS:
         return _taken(module, kernels, target, plans).text()
     text = _text(kernels)
@@ -63,9 +66,11 @@ def lower(module: ir.Module, stop: str, target: GpuTarget, plans: Plans | None =
 
 @dataclass(frozen=True)
 class Generated:
-    """Kernels by the name of their fusion function, the code of all of them, and their plans."""
+    """Kernels by the name of their fusion function, loops that are kernels by their first results, the code of all of
+    them, and their plans."""
 
     kernels: Mapping[str, GpuKernel]
+    loops: Mapping[ir.Value, WholeLoop]
     code: DeviceCode
     plans: Plans
 
@@ -73,13 +78,13 @@ class Generated:
 def generate(module: ir.Module, target: GpuTarget, plans: Plans | None = None) -> Generated:
     """Kernels of a scheduled module, by plans where there are some for them. Raises UnsupportedError: naming every
     fusion without one; OptionError: a kernel has no such plan."""
-    kernels = _kernels(module, target, plans)
+    kernels, loops = _parts(module, target, plans)
     progress.at("machine code")
     launches = [launch for kernel in kernels.values() for launch in kernel.launches]
     code = _device_code(module, kernels, target) if launches else DeviceCode(b"")
     given = {launch.symbol: launch.shared_bytes for launch in launches}
     usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
-    return Generated(kernels, replace(code, usage=usage), _taken(module, kernels, target, plans))
+    return Generated(kernels, loops, replace(code, usage=usage), _taken(module, kernels, target, plans))
 
 
 def compile_module(
@@ -116,7 +121,8 @@ def program_of(
     """The host's part and that of the device, of a module that is no grid."""
     calls = CALLS[target.architecture]
     products = library_products(module, options.libraries, target)
-    program = GpuProgram(module, generated.kernels, host.emitter, calls, target.parameters, products)
+    kernels, loops = generated.kernels, generated.loops
+    program = GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, products)
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
@@ -127,7 +133,7 @@ def program_of(
     made.helpers = helper_objects([helpers.CALLS])
     entry = f"{sign(made, [code.binary])}\n{program.text()}"
     made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), code.binary]
-    made.report = _report(module, made, code.usage, generated.plans)
+    made.report = _report(module, made, code.usage, generated.plans, len(generated.loops))
     return made
 
 
@@ -140,19 +146,23 @@ def _device_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: Gp
     try:
         return compiled(kernels)
     except UnsupportedError:
-        failures = dict(_refused(module, lambda name: compiled({name: kernels[name]})))
+        failures = dict(_refused(module, kernels, compiled))
         if not failures:
             raise  # of all of them together
         problems = everywhere(module, failures)
         raise UnsupportedError("a part of the model has no machine code", problems=problems) from None
 
 
-def _refused(module: ir.Module, compiled: Callable[[str], DeviceCode]) -> Iterator[tuple[str, list[Problem]]]:
+def _refused(
+    module: ir.Module, kernels: Mapping[str, GpuKernel], compiled: Callable[[Mapping[str, GpuKernel]], DeviceCode]
+) -> Iterator[tuple[str, list[Problem]]]:
     """The fusions for which LLVM has no code, each with what is wrong with it."""
     for function in fusions(module):
         name, op = function.attributes["sym_name"].value, fused_op(function)
+        if name not in kernels:  # it is a part of a loop
+            continue
         try:
-            compiled(name)
+            compiled({name: kernels[name]})
         except UnsupportedError as error:
             place = user_location(op.location)
             yield name, [replace(problem, op=op.name, location=place) for problem in error.problems]
@@ -171,22 +181,39 @@ def _taken(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarge
     return Plans.taken(module, kernels, target.name, plans.device if plans else "")
 
 
-def _kernels(module: ir.Module, target: GpuTarget, plans: Plans | None = None) -> dict[str, GpuKernel]:
-    """By the name of their fusion function. Raises UnsupportedError: as `compile_module`."""
+def _parts(
+    module: ir.Module, target: GpuTarget, plans: Plans | None
+) -> tuple[dict[str, GpuKernel], Mapping[ir.Value, WholeLoop]]:
+    """The kernels by name, and the loops that are among them by their first results. Raises UnsupportedError: as
+    `compile_module`."""
     if size_table(module) is not None:
         raise UnsupportedError(f"there are no kernels for all shapes on {target.name}", remedy=SPECIALIZE)
+    loops = whole_loops(module, target)
+    return _kernels(module, target, plans, loops), loops
+
+
+def _kernels(
+    module: ir.Module,
+    target: GpuTarget,
+    plans: Plans | None = None,
+    loops: Mapping[ir.Value, WholeLoop] = MappingProxyType({}),
+) -> dict[str, GpuKernel]:
+    """Those of fusions by their names, but for those that are in no place but `loops`, and those of these. Raises
+    UnsupportedError: as `compile_module`."""
 
     def emit(function: ir.OpView) -> GpuKernel:
         return emit_kernel(function, target, plans.of(function) if plans else None)
 
-    kernels = dict(kernels_of(module, emit, "GPU"))
+    kernels = dict(kernels_of(module, emit, "GPU", only_inside(module, loops)))
+    kernels |= {loop.name: loop.kernel for loop in loops.values()}
     if any(kernel.pointers > target.parameters for kernel in kernels.values()):
         kernels[addresses.NAME] = addresses.emit(target)
     return kernels
 
 
-def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage], plans: Plans) -> str:
-    lines = [kinds_of(module), f"code: {len(program.objects[1]) / 1024:.0f} KiB for {program.target}"]
+def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage], plans: Plans, loops: int) -> str:
+    lines = [kinds_of(module), *([f"loops that are one kernel: {loops}"] if loops else [])]
+    lines += [f"code: {len(program.objects[1]) / 1024:.0f} KiB for {program.target}"]
     if usage:
         spilling = [name for name, each in usage.items() if each.spills]
         most = max(each.registers for each in usage.values())

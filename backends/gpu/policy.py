@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.policy import Costs, EpilogueLimits, FusionPolicy
 
@@ -34,3 +36,32 @@ FUSION = FusionPolicy(
         "scatter": inplace.overwritten,
     },
 )
+
+
+@dataclass(frozen=True)
+class OneBlock:
+    """When a loop is one kernel of one block of threads (loops.py): where its trips take less time so than the host
+    takes to start their kernels. The numbers are estimates for one of the 100 or so parts of a machine.
+
+    Attributes:
+        threads: of the block, at most.
+        kernels: that the loop would start, in its text: they bound code size and compile time.
+        launch, wait: seconds that the host takes for a kernel, and for a number that it needs from the device.
+        phase: seconds between two barriers, at least.
+        bandwidth, rate: bytes and operations in a second of a block; serial_rate: operations of a thread by itself.
+        longest: seconds that a kernel may take; then the host starts it again, and the loop goes on. Until then nobody
+            can end it, and a display waits.
+    """
+
+    threads: int = 512
+    kernels: int = 64
+    launch: float = 3e-6
+    wait: float = 1e-5
+    phase: float = 3e-7
+    bandwidth: float = 3e10
+    rate: float = 5e10
+    serial_rate: float = 2e8
+    longest: float = 0.05
+
+
+ONE_BLOCK = OneBlock()

@@ -11,15 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stablehlo_py.backends.common.loops import end_if_asked
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes
+from stablehlo_py.backends.common.trips import trip_count
 from stablehlo_py.backends.gpu.driver.calls import COPY, LAUNCH, Calls
 from stablehlo_py.backends.gpu.driver.queue import PLANS
 from stablehlo_py.backends.gpu.kernels import addresses
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
+from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
 from stablehlo_py.backends.gpu.libraries.calls import MULTIPLY, multiply
 from stablehlo_py.backends.gpu.libraries.match import Matched, Place
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.alignment import aligned
+from stablehlo_py.dialect.calls import functions_of
+from stablehlo_py.dialect.memory import ARENA
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.mlir import ir
@@ -32,6 +36,7 @@ class GpuProgram(NativeProgram):
     """The entry of a scheduled module, `kernels` by the name of their fusion function.
 
     Args:
+        loops: those that are kernels, by their first results.
         calls: how the driver is called.
         parameters: of a launch, at most.
         products: that a library may compute, by the name of their fusion function.
@@ -46,6 +51,7 @@ class GpuProgram(NativeProgram):
         self,
         module: ir.Module,
         kernels: Mapping[str, GpuKernel],
+        loops: Mapping[ir.Value, WholeLoop],
         emitter: Callable[[], Emitter],
         calls: Calls,
         parameters: int,
@@ -53,6 +59,7 @@ class GpuProgram(NativeProgram):
     ) -> None:
         super().__init__(module, emitter, None)
         self._parameters = parameters
+        self._loops, self._functions = loops, functions_of(module)
         self._calls = calls
         self.kernels = kernels
         self._products = products
@@ -152,24 +159,58 @@ class GpuProgram(NativeProgram):
 
     def element(self, value: ir.Value) -> Value:
         """Wait for a scalar, and read it."""
+        type_ = element_type(value)
+        loaded = self._read(self.pointer(value), byte_size(type_))
+        return self.f.cmp("ne", loaded, self.f.const(0, I8)) if type_.width == 1 else loaded
+
+    def _read(self, source: Value, size: int) -> Value:
+        """Wait for an integer of so many bytes, and read it."""
         self.waits = True
-        type_, f = element_type(value), self.f
-        size = byte_size(type_)
-        stored = ScalarType(f"i{8 * size}", 8 * size)
+        f, stored = self.f, ScalarType(f"i{8 * size}", 8 * size)
         place = f.alloca(1, stored)
         f.store(f.const(0, stored), place)  # what it is where the driver has failed: nothing is left to chance
-        f.call(COPY, [f.caller, place, self.pointer(value), f.const(size), f.const(1, I32)])
-        loaded = f.load(stored, place)
-        return f.cmp("ne", loaded, f.const(0, I8)) if type_.width == 1 else loaded
+        f.call(COPY, [f.caller, place, source, f.const(size), f.const(1, I32)])
+        return f.load(stored, place)
+
+    def in_one(self, op: ir.OpView) -> bool:
+        """A loop that is a kernel, or whose trips are counted."""
+        whole = self._loops.get(op.results[0]) if len(op.results) else None
+        trips = trip_count(op, self._functions)
+        if whole is not None:
+            self._start_loop(whole)
+        elif trips is not None:
+            self.f.loop(0, trips, 1, lambda _: self._trip(lambda: self._block(op.regions[1].blocks[0])))
+        else:
+            return False
+        return True
+
+    def _start_loop(self, whole: WholeLoop) -> None:
+        """Launch the kernel of a loop until it has ended."""
+        pointers = [
+            self.arena if space == ARENA else self.f.load(PTR, self.tables[space], number)
+            for space, number in whole.buffers
+        ]
+
+        def start() -> Value:
+            self.start(self.f, whole.name, pointers, self.arena)
+            goes_on = self._read(self.f.gep(self.arena, self.scratch_offset, I8), I32.bits // 8)
+            return self.f.cmp("ne", goes_on, self.f.const(0, I32))
+
+        if whole.ends:
+            self.start(self.f, whole.name, pointers, self.arena)
+        else:
+            self.loop(start, lambda: None)
 
     def loop(self, condition: Callable[[], Value], body: Callable[[], None]) -> None:
         """A native loop, which ends the program where that is asked for, or the driver has failed."""
-        f = self.f
 
         def trip() -> list[Value]:
-            body()
-            end_if_asked(f, self.interrupt(), f.const(ENDED, I32))
-            f.ret_if(self._calls.is_failed(f), f.const(ENDED, I32))
+            self._trip(body)
             return []
 
-        f.while_([], condition, trip)
+        self.f.while_([], condition, trip)
+
+    def _trip(self, body: Callable[[], None]) -> None:
+        body()
+        end_if_asked(self.f, self.interrupt(), self.f.const(ENDED, I32))
+        self.f.ret_if(self._calls.is_failed(self.f), self.f.const(ENDED, I32))

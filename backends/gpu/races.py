@@ -100,6 +100,11 @@ class CheckedTarget(GpuTarget):
         """Of a device of OpenCL."""
         return cls(**{each.name: getattr(target, each.name) for each in fields(target)}, checks=checks)
 
+    @property
+    def unchecked(self) -> GpuTarget:
+        """The device without checks."""
+        return GpuTarget(**{each.name: getattr(self, each.name) for each in fields(GpuTarget)})
+
     def emitter(self, threads: int = 0, blocks: int = 0) -> GpuEmitter:
         """As `GpuTarget.emitter`."""
         return RaceCheckEmitter(self, threads, blocks, self.checks)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from stablehlo_py.codegen.builder import PTR, Function
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit
 from stablehlo_py.codegen.target import Architecture, TargetDescription
@@ -80,6 +82,19 @@ class GpuTarget(TargetDescription):
         """What writes one function: a kernel with so many blocks (0: not known) of so many threads, or (0) a function
         that kernels call."""
         return self._emitter(self, threads, blocks)
+
+    def kernel(
+        self, symbol: str, pointers: Sequence[str], blocks: int, threads: int, noalias: Sequence[str] = ()
+    ) -> Function:
+        """A kernel under construction, of so many blocks of threads; `noalias` are those of its pointers to what
+        nothing else reaches."""
+        parameters = [(pointer, PTR) for pointer in pointers]
+        return Function(symbol, parameters, self.emitter(threads, blocks), noalias=noalias)
+
+    @property
+    def unchecked(self) -> GpuTarget:
+        """The same for kernels that are written to be looked at, and are not run."""
+        return self
 
     def lanes(self, bits: int) -> int:
         """One."""

@@ -31,6 +31,7 @@ class Assembly:
 
     Attributes:
         emit: writes the function, in the language that its class is for; the llvm dialect unless one is given.
+        barriers: how many it has in its text.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Assembly:
     ) -> None:
         self.name = name
         self.emit = emitter or LlvmEmitter()
+        self.barriers = 0
         self.parameters = {parameter: Value(self.emit.parameter(parameter), type_) for parameter, type_ in parameters}
         self.sizes: tuple[SizeTable, Value] | None = None  # what sizes are where, and the table's address
         self._noalias = frozenset(noalias)

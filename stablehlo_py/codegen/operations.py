@@ -374,6 +374,16 @@ class Operations(Assembly):
 
     # --- blocks of threads, where the target runs kernels so ---------------------------------------------------------
 
+    @property
+    def threads_of_block(self) -> int:
+        """How many a block has, of a kernel."""
+        return self.emit.threads
+
+    @property
+    def blocks_of_launch(self) -> int:
+        """How many blocks a launch of a kernel has."""
+        return self.emit.blocks
+
     def thread_number(self, axis: int = 0) -> Value:
         """Which thread of its block runs, along an axis: i64."""
         return self._numbered(("thread", axis), self.emit.thread_number, axis, self.emit.threads)
@@ -398,6 +408,7 @@ class Operations(Assembly):
 
     def barrier(self) -> None:
         """All threads of a block come here, and see what the others wrote before."""
+        self.barriers += 1
         self.emit.barrier()
 
     def copy_async(self, to: Value, at: Index, source: Value, start: Index, exists: Value | None = None) -> None:

@@ -28,22 +28,23 @@ TWO = f"""func.func @main(%x: {SQUARE}, %y: {SQUARE}) -> {SQUARE} {{
   %2 = stablehlo.add %1, %y : {SQUARE}
   return %2 : {SQUARE}
 }}"""
-# It ends where %p is not set.
-LOOP = f"""func.func @main(%p: tensor<i1>, %x: tensor<{COUNT}xi32>) -> tensor<{COUNT}xi32> {{
-  %r:2 = stablehlo.while(%q = %p, %a = %x) : tensor<i1>, tensor<{COUNT}xi32>
+# It ends where %p is not set. Its body is too much for one block of threads: the host starts each trip.
+LARGE = 1 << 18
+LOOP = f"""func.func @main(%p: tensor<i1>, %x: tensor<{LARGE}xi32>) -> tensor<{LARGE}xi32> {{
+  %r:2 = stablehlo.while(%q = %p, %a = %x) : tensor<i1>, tensor<{LARGE}xi32>
   cond {{ stablehlo.return %q : tensor<i1> }}
   do {{
-    %b = stablehlo.reverse %a, dims = [0] : tensor<{COUNT}xi32>
-    stablehlo.return %q, %b : tensor<i1>, tensor<{COUNT}xi32>
+    %b = stablehlo.reverse %a, dims = [0] : tensor<{LARGE}xi32>
+    stablehlo.return %q, %b : tensor<i1>, tensor<{LARGE}xi32>
   }}
-  return %r#1 : tensor<{COUNT}xi32>
+  return %r#1 : tensor<{LARGE}xi32>
 }}"""
 CONSTANT = f"""func.func @main(%x: tensor<{COUNT}xi32>) -> tensor<{COUNT}xi32> {{
   %c = stablehlo.constant dense<{list(range(COUNT))}> : tensor<{COUNT}xi32>
   %0 = stablehlo.add %x, %c : tensor<{COUNT}xi32>
   return %0 : tensor<{COUNT}xi32>
 }}"""
-X = np.arange(COUNT, dtype=np.int32)
+X, MANY = (np.arange(count, dtype=np.int32) for count in (COUNT, LARGE))
 
 
 def with_fake_kernels(program: CompiledProgram) -> CompiledProgram:

@@ -7,24 +7,26 @@ from dataclasses import dataclass, field
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.target import GpuTarget
-from stablehlo_py.codegen.builder import PTR, Function, Value
+from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.mlir import ir
 
 
 @dataclass(frozen=True)
 class Launch:
     """One kernel that a fusion starts: `blocks` blocks of `threads` threads, each block with so many bytes of shared
-    memory beside what its code names (on OpenCL: none)."""
+    memory beside what its code names (on OpenCL: none); whether these threads meet at barriers."""
 
     symbol: str
     blocks: int
     threads: int
     shared_bytes: int = 0
+    meets: bool = False
 
     @classmethod
     def of(cls, f: Function) -> Launch:
         """Of a finished kernel."""
-        return cls(f.name, f.emit.blocks, f.emit.threads, f.emit.dynamic_shared_bytes)
+        shared = f.emit.dynamic_shared_bytes
+        return cls(f.name, f.blocks_of_launch, f.threads_of_block, shared, f.barriers > 0)
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,7 @@ def kernel_function(fusion: Fusion, target: GpuTarget, symbol: str, blocks: int,
     """A kernel of so many blocks of threads, with the signature of all: in0.., out0.., scratch. No pointer promises
     that others point elsewhere where an output lies over an input."""
     pointers = pointers_of(fusion)
-    parameters = [(pointer, PTR) for pointer in pointers]
-    noalias = () if fusion.aliased else pointers
-    return Function(kernel_name(symbol), parameters, target.emitter(threads, blocks), noalias=noalias)
+    return target.kernel(kernel_name(symbol), pointers, blocks, threads, noalias=() if fusion.aliased else pointers)
 
 
 def numbered_kernel(
@@ -113,6 +113,6 @@ def numbered_kernel(
 
 def global_number(f: Function) -> Value:
     """The number of the thread that runs, among those of all blocks: i64."""
-    number = f.iadd(f.imul(f.block_number(), f.emit.threads), f.thread_number())
+    number = f.iadd(f.imul(f.block_number(), f.threads_of_block), f.thread_number())
     assert isinstance(number, Value)
     return number

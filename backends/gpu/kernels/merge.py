@@ -223,7 +223,7 @@ class TileSort:
         left, right = f.isub(middle, begin), f.isub(end, middle)
         a, b = f.iadd(row, begin), f.iadd(row, middle)
         before = self.ordering.before(f)
-        last = f.emit.threads * each - 1
+        last = f.threads_of_block * each - 1
 
         def right_first(i: Value, j: Value) -> Value:
             return before(tile.load(f.iadd(b, j)), tile.load(f.iadd(a, i)))

@@ -13,7 +13,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.gpu.kernels import lapack
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
-from stablehlo_py.codegen.builder import I8, PTR, Function
+from stablehlo_py.codegen.builder import I8, Function
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.types import text, user_location
@@ -106,8 +106,7 @@ def _threads(iterations: int, private: int, target: GpuTarget) -> int:
 
 def _wrapper(phase: Phase, pointers: list[str], shared: int, private: int, threads: int, target: GpuTarget) -> Function:
     """The kernel that runs a phase."""
-    parameters = [(pointer, PTR) for pointer in pointers]
-    f = Function(kernel_name(f"{phase.symbol}.kernel"), parameters, target.emitter(THREADS, threads // THREADS))
+    f = target.kernel(kernel_name(f"{phase.symbol}.kernel"), pointers, threads // THREADS, THREADS)
     number = global_number(f)
     own = f.gep(f.scratch, f.iadd(f.imul(number, private), shared), I8)
     operands = [f.parameters[pointer] for pointer in pointers[:-1]]

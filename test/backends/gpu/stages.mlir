@@ -75,11 +75,42 @@ func.func @main(%state: tensor<2xui64>) -> tensor<1000xui32> {
 // SCHEDULED: scf.while
 // SCHEDULED: func.call @fusion_0({{.*}}) {hlo.slices = array<i64: 0, 0, 64, 1>} : (tensor<i32>, tensor<i32>) -> tensor<i1>
 // SCHEDULED: tensor.extract {{.*}} : tensor<i1>
-// SCHEDULED: func.call @fusion_2({{.*}}) {hlo.slices = array<i64: 2, 0, 0, 4000>}
+// SCHEDULED: func.call @fusion_2({{.*}}) {hlo.slices = array<i64: 2, 0, 0, 4000000>}
 // SCHEDULED: func.func private @fusion_2({{.*}}hlo.fusion = "loop", hlo.inplace = array<i64: 0, 0>
 // KERNELS-DAG: llvm.func spir_kernelcc @fusion_0(
 // KERNELS-DAG: llvm.func spir_kernelcc @fusion_1(
 // KERNELS-DAG: llvm.func spir_kernelcc @fusion_2(%in0.global: !llvm.ptr<1> {llvm.align = 16 : i64}, %out0.global: !llvm.ptr<1> {llvm.align = 16 : i64}, %scratch.global: !llvm.ptr<1> {llvm.align = 16 : i64})
+func.func @main(%x: tensor<1000000xf32>, %n: tensor<i32>) -> tensor<1000000xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<1000000xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %s = stablehlo.negate %a : tensor<1000000xf32>
+      stablehlo.return %next, %s : tensor<i32>, tensor<1000000xf32>
+    }
+  return %r#1 : tensor<1000000xf32>
+}
+
+// -----
+
+// Of less data it is one kernel of one block: it reads the byte, and does no trip before all threads have met. At its end
+// it says whether the loop has ended.
+// SCHEDULED: scf.while
+// KERNELS-NOT: @fusion_0
+// KERNELS: llvm.func spir_kernelcc @while_0({{.*}}reqd_work_group_size = array<i32: 256, 1, 1>}
+// KERNELS: llvm.icmp "slt" {{.*}} : i32
+// KERNELS: llvm.store {{.*}} : i8, !llvm.ptr<4>
+// KERNELS: llvm.call spir_funccc @_Z7barrierj
+// KERNELS: llvm.load {{.*}} : !llvm.ptr<4> -> i8
+// KERNELS: llvm.fneg
+// KERNELS: llvm.call spir_funccc @_Z7barrierj
+// KERNELS: llvm.store {{.*}} : i32, !llvm.ptr<4>
+// KERNELS: llvm.return
+// LLVM: define spir_kernel void @while_0(
 func.func @main(%x: tensor<1000xf32>, %n: tensor<i32>) -> tensor<1000xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

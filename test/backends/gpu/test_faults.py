@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from driver_programs import CONSTANT, COUNT, LOOP, STEP, TWO, X, stepped, with_fake_kernels
+from driver_programs import CONSTANT, COUNT, LOOP, MANY, STEP, TWO, X, stepped, with_fake_kernels
 
 from stablehlo_py.api import compile_program
 from stablehlo_py.errors import ArgumentError, InternalError, LoadError, ResourceError
@@ -72,7 +72,7 @@ def test_no_kernel_starts_behind_one_that_failed(fake_device) -> None:
 )
 def test_a_loop_ends_where_the_driver_fails(fake_device, function, nth) -> None:
     executable = fake(LOOP)
-    yes, no, x = executable.put(np.array(True), 0), executable.put(np.array(False), 0), executable.put(X, 1)
+    yes, no, x = executable.put(np.array(True), 0), executable.put(np.array(False), 0), executable.put(MANY, 1)
     fake_device.fail(function, -5, nth)
     fake_device.fail("clEnqueueNDRangeKernel", -30, 10_000)  # else it would never end
     names = "CL_(OUT_OF_RESOURCES|EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)"

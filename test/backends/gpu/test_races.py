@@ -23,7 +23,6 @@ from masked_attention import causal
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.gpu import kernels
-from stablehlo_py.backends.gpu.kernels import base
 from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.races import CheckedTarget, Detector, RaceCheckBackend, RaceError
@@ -135,6 +134,7 @@ TEMPLATES = {
     "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
     "attention, masked": Case(causal, [(20, 1, 8), (520, 1, 8), (520, 1, 8)], target=replace(EXCHANGES, resident=0)),
     "attention, parts of the keys": Case(attention, [(20, 20), (300, 20), (300, 24)]),
+    "loop in one kernel": Case(lambda x: lax.fori_loop(0, 20, lambda _, x: softmax(x), x), [(99, 20)]),
     "transform": Case(lambda x: jnp.fft.fft(x), [(3, 60)], "complex64"),
     "transform, two stages": Case(lambda x: jnp.fft.fft(x), [(3, 32)], "complex64"),
     "transform of columns": Case(lambda x: jnp.fft.fft(x, axis=0), [(512, 3)], "complex64"),
@@ -590,7 +590,7 @@ def test_programs_that_are_saved_find_races(tmp_path: Path) -> None:
 
 
 def test_blocks_of_a_template_that_write_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "global_number", lambda f: f.thread_number())
+    monkeypatch.setattr(kernels.base, "global_number", lambda f: f.thread_number())
     with pytest.raises(RaceError) as caught:
         compiled("elements")(*source("elements")[1])
     message = str(caught.value)

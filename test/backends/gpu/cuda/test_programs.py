@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from driver_programs import CONSTANT, COUNT, LOOP, STEP, TWO, X, stepped, with_fake_kernels
+from driver_programs import CONSTANT, COUNT, LOOP, MANY, STEP, TWO, X, stepped, with_fake_kernels
 from without_compiler import alone
 
 import stablehlo_py as shlo
@@ -141,7 +141,7 @@ def test_a_fault_while_others_hold_the_context(cuda_device) -> None:
 @pytest.mark.parametrize("function", ["cuLaunchKernel", "cuMemcpyAsync", "cuStreamSynchronize", "execute"])
 def test_a_loop_ends_where_the_driver_fails(cuda_device, function, nth) -> None:
     executable = fake(LOOP)
-    yes, no, x = np.array(True), np.array(False), X
+    yes, no, x = np.array(True), np.array(False), MANY
     cuda_device.fail(function, 700, nth)
     cuda_device.fail("cuLaunchKernel", 1, 10_000)  # else it would never end
     with pytest.raises(
@@ -255,7 +255,8 @@ step, loop, constant = (shlo.load_executable(path) for path in sys.argv[1:])
 buffer = step.put(x, 0)
 for _ in range(3):
     (buffer,) = step.call([buffer])
-print((np.asarray(buffer) == x + 3).all(), loop(np.bool_(False), x)[0].shape, constant(x)[0].shape)
+many = np.zeros(1 << 18, np.int32)
+print((np.asarray(buffer) == x + 3).all(), loop(np.bool_(False), many)[0].shape, constant(x)[0].shape)
 fake.fake_fail(b"cuLaunchKernel", 1, 2)
 try:
     constant(x)
@@ -272,7 +273,7 @@ def test_programs_run_without_a_compiler(cuda_device, tmp_path) -> None:
         paths.append(tmp_path / f"{name}.shloexe")
         artifact.save(fake_program(text), paths[-1])
     first, second = alone(WITHOUT_COMPILER, *paths, SHLO_CUDA_LIBRARY=cuda_device.path).splitlines()
-    assert first == "True (256,) (256,)"
+    assert first == "True (262144,) (256,)"
     assert "CUDA_ERROR_OUT_OF_MEMORY" in second
 
 
