@@ -44,7 +44,7 @@ def test_sixteen_bytes(dtype: str) -> None:
 
 def test_the_widest_type_says_how_many() -> None:
     found = accesses(code(SM_90, lambda a: (a + 1).astype(jnp.bfloat16), "float32"))
-    assert [each.split(".", 2)[2] for each in found] == ["nc.v4.b32", "v2.b32"]
+    assert [each.split(".", 2)[2] for each in found] == ["nc.v4.b32", "v4.b16"]
 
 
 @pytest.mark.parametrize(
