@@ -10,7 +10,7 @@ from stablehlo_py.codegen.builder import PTR, Function
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit
 from stablehlo_py.codegen.target import Architecture, TargetDescription
-from stablehlo_py.dialect.formats import FORMATS
+from stablehlo_py.dialect.formats import holds
 
 _SPIRV_LAYOUT = "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-n8:16:32:64-G1"
 _NVPTX_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -108,17 +108,9 @@ class GpuTarget(TargetDescription):
             unit
             for unit in units
             if (result == unit.total or (result == unit.operand and unit.total == "f32"))
-            and all(each == unit.operand or _holds(unit.operand, each) for each in operands)
+            and all(each == unit.operand or holds(unit.operand, each) for each in operands)
             and (self.tf32 or unit.rounded_to != "tf32")
         ]
-
-
-def _holds(wide: str, narrow: str) -> bool:
-    """Whether a float type has all numbers of another one."""
-    if wide not in FORMATS or narrow not in FORMATS:
-        return False
-    a, b = FORMATS[wide], FORMATS[narrow]
-    return a.mantissa_bits >= b.mantissa_bits and a.smallest <= b.smallest and a.largest >= b.largest
 
 
 _MMA = ("mma.m16n8k16.bf16", "mma.m16n8k16.f16", "mma.m16n8k8.tf32", "mma.m16n8k32.i8", "mma.m8n8k4.f64")

@@ -121,3 +121,11 @@ FORMATS: dict[str, FloatFormat] = {
     "f6E2M3FN": FloatFormat(2, 3, 1, Specials.FINITE),
     "f4E2M1FN": FloatFormat(2, 1, 1, Specials.FINITE),
 }
+
+
+def holds(wide: str, narrow: str) -> bool:
+    """Whether a type of floats has all numbers of another one."""
+    if wide not in FORMATS or narrow not in FORMATS:
+        return False
+    a, b = FORMATS[wide], FORMATS[narrow]
+    return a.mantissa_bits >= b.mantissa_bits and a.smallest <= b.smallest and a.largest >= b.largest

@@ -32,6 +32,7 @@ from stablehlo_py.codegen.index import (
     scale,
 )
 from stablehlo_py.codegen.types import Element, Lanes, constant, element, select, to_bits
+from stablehlo_py.dialect.formats import holds
 from stablehlo_py.dialect.types import i64, i64s, shape
 from stablehlo_py.dialect.window import spatial_windows
 from stablehlo_py.mlir import ir
@@ -305,13 +306,29 @@ def _only_at(here: Affine, value: Lanes, e: Elemental, at: Delinearized) -> Lane
     return value if same(e.f, linear_index(e.f, at), here) else None
 
 
+def _unconverted(value: ir.Value) -> ir.Value:
+    """What a value was converted from without rounding."""
+    while not isinstance(value, ir.BlockArgument) and value.owner.operation.name == "hlo.convert":
+        source = value.owner.operands[0]
+        if not holds(element(value).name, element(source).name):
+            break
+        value = source
+    return value
+
+
+def _same(value: ir.Value) -> ir.Value:
+    return value
+
+
 class DotProduct(Product):
-    """`hlo.dot`: the only one of a fusion, or a given one."""
+    """`hlo.dot`: the only one of a fusion, or a given one, whose operands are taken as they are. What the only one has
+    from narrower floats is read as these: the products are the same."""
 
     def __init__(self, fusion: Fusion, target: GpuTarget, op: ir.OpView | None = None) -> None:
+        source = _unconverted if op is None else _same
         op = op or fusion.op("hlo.dot")
         a, b = (
-            Side(value, i64s(op, f"{side}_batch"), i64s(op, f"{side}_contract"))
+            Side(source(value), i64s(op, f"{side}_batch"), i64s(op, f"{side}_contract"))
             for value, side in zip(op.operands, ("lhs", "rhs"), strict=True)
         )
         super().__init__(fusion, target, op.results[0], (a, b), math.prod(a.sizes[d] for d in a.batch))
