@@ -24,6 +24,7 @@ OF_LLVM = (
     "stablehlo_py/codegen/emitters/llvm.py",
     "stablehlo_py/codegen/emitters/gpu.py",
     "stablehlo_py/codegen/emitters/race_check.py",
+    "stablehlo_py/codegen/emitters/race_helpers.py",
     "backends/cpu/objects.py",
     "backends/cpu/signature.py",
 )
