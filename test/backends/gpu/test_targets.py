@@ -94,7 +94,7 @@ def test_every_name_has_a_description() -> None:
 def test_wrong_names(monkeypatch, target, gpu, message) -> None:
     """Whether there is a cache, or not: its key needs the description."""
     if gpu is None:
-        monkeypatch.setattr(type(get_backend(target)), "present", lambda backend: None)
+        monkeypatch.setattr(type(get_backend(target)), "present", lambda backend, device: None)
     options = shlo.Options(gpu=gpu, cache_dir=None)
     with pytest.raises(OptionError, match=message):
         compile_program(MODEL, target=target, options=options)

@@ -203,7 +203,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
   int status = begun("cuCtxPushCurrent");
-  if (!status && !retained[(int *)context - contexts]) misuses++, status = NO_CONTEXT;
+  if (!status && (!context || !retained[(int *)context - contexts])) misuses++, status = NO_CONTEXT;
   if (!status) stack[depth++] = context;
   return ended(status);
 }

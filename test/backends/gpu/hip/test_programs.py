@@ -14,7 +14,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from driver_programs import CONSTANT, COUNT, LOOP, STEP, TWO, X, stepped
+from driver_programs import CONSTANT, COUNT, LOOP, MANY, STEP, TWO, X, stepped
 from without_compiler import alone
 
 import stablehlo_py as shlo
@@ -133,8 +133,8 @@ def test_a_loop_ends_where_the_driver_fails(hip_device, function) -> None:
     hip_device.fail(function, 700, 20)
     hip_device.fail("hipModuleLaunchKernel", 1, 10_000)  # else it would never end
     with pytest.raises(InternalError, match=r"at kernel '\w+', on rocm:0 ended with hipErrorIllegalAddress"):
-        executable(yes, X)
-    assert np.array_equal(executable(no, X)[0], X)
+        executable(yes, MANY)
+    assert np.array_equal(executable(no, MANY)[0], MANY)
 
 
 def test_no_memory(hip_device) -> None:
@@ -227,12 +227,12 @@ def test_the_interpreter_ends_with_everything_alive(hip) -> None:
 WITHOUT_COMPILER = """
 import ctypes, os
 fake = ctypes.CDLL(os.environ["SHLO_HIP_LIBRARY"])
-x = np.arange(256, dtype=np.int32)
+x, many = (np.arange(count, dtype=np.int32) for count in (256, 1 << 18))
 step, loop, constant = (shlo.load_executable(path) for path in sys.argv[1:])
 buffer = step.put(x, 0)
 for _ in range(3):
     (buffer,) = step.call([buffer])
-print((np.asarray(buffer) == x + 3).all(), loop(np.bool_(False), x)[0].shape, constant(x)[0].shape)
+print((np.asarray(buffer) == x + 3).all(), loop(np.bool_(False), many)[0].shape, constant(x)[0].shape)
 fake.fake_fail(b"hipModuleLaunchKernel", 1, 2)
 try:
     constant(x)
@@ -249,7 +249,7 @@ def test_programs_run_without_a_compiler(hip_device, tmp_path) -> None:
         paths.append(tmp_path / f"{name}.shloexe")
         artifact.save(program(text), paths[-1])
     first, second = alone(WITHOUT_COMPILER, *paths, SHLO_HIP_LIBRARY=hip_device.path).splitlines()
-    assert first == "True (256,) (256,)"
+    assert first == "True (262144,) (256,)"
     assert "hipErrorOutOfMemory" in second
 
 
