@@ -222,6 +222,13 @@ class CudaBackend(GpuBackend):
 
         return DEVICES
 
+    def target(self, options: Options) -> GpuTarget:
+        """As `GpuBackend.target`; without tensor maps, unless an assembler is here that makes them right."""
+        from stablehlo_py.backends.gpu.ptx import makes_tensor_maps
+
+        found = super().target(options)
+        return replace(found, maps=found.maps and makes_tensor_maps())
+
     def describe(self, options: Options) -> str:
         """With the version of the assembler: without one, a program holds PTX."""
         from stablehlo_py.backends.gpu.ptx import assembler

@@ -16,6 +16,7 @@ from stablehlo_py.errors import InternalError, ResourceError
 from stablehlo_py.interrupts import deferred
 
 INSTALL = "pip install nvidia-cuda-nvcc nvidia-cuda-nvdisasm"
+_TENSOR_MAPS_SINCE = (12, 7)
 # What an assembler says that is too old for what it is asked for.
 _OLD = re.compile(r"Unsupported \.version|is not defined for option 'gpu-name'")
 _LINE = re.compile(r", line (\d+);")
@@ -65,6 +66,13 @@ def assembler() -> str:
     """The version of ptxas; "" where there is none. Machine code of one program differs by it."""
     path = find_tool("ptxas")
     return _version(path, os.stat(path).st_mtime) if path else ""
+
+
+def makes_tensor_maps() -> bool:
+    """Whether there is a ptxas, and kernels may make tensor maps: that of CUDA 12.6 and those before it take strides in
+    bytes for multiples of 16 bytes, and what a driver does with PTX is not known here."""
+    version = re.match(r"(\d+)\.(\d+)", assembler())
+    return version is not None and (int(version[1]), int(version[2])) >= _TENSOR_MAPS_SINCE
 
 
 @deferred()

@@ -53,6 +53,7 @@ class GpuTarget(TargetDescription):
         resident: threads that keep the machine busy: those that all its units hold at once.
         shared_bytes: shared memory that a block may have.
         copies: whether threads can copy from global to shared memory while they do other work.
+        maps: whether one thread can have boxes of a tensor copied to shared memory (codegen/tensor_maps.py).
         splits_f32: whether three products of TF32 take less time than one of f32 without matrix units.
         tf32: whether products of f32 may round their operands to TF32: to 11 bits of significand.
         rates: what it can do in a second.
@@ -65,6 +66,7 @@ class GpuTarget(TargetDescription):
     resident: int = 1 << 16
     shared_bytes: int = 32 << 10
     copies: bool = False
+    maps: bool = False
     splits_f32: bool = False
     tf32: bool = False
     rates: Rates = field(default=Rates(), repr=False)  # no code depends on them
@@ -141,7 +143,7 @@ _A100 = Rates(bandwidth=2.04, f64=19.5, f32=19.5, f16=312, i8=624)
 SM_80 = replace(_nvidia("sm_80", "ptx83", 108, _A100), splits_f32=True)
 SM_90 = _nvidia("sm_90", "ptx83", 132, _H100)
 # With what later machines do not have.
-SM_90A = replace(_nvidia("sm_90a", "ptx83", 132, _H100), matrix_units=_WGMMA + _MMA, shared_bytes=227 << 10)
+SM_90A = replace(_nvidia("sm_90a", "ptx83", 132, _H100), matrix_units=_WGMMA + _MMA, shared_bytes=227 << 10, maps=True)
 SM_100 = _nvidia("sm_100", "ptx86", 148, Rates(bandwidth=8.0, f64=37, f32=75, f16=2250, f8=4500, i8=4500))
 _MI250X = Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5)
 _MI300X = Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615)

@@ -29,6 +29,7 @@ import numpy as np
 
 from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.target import TargetDescription
+from stablehlo_py.codegen.tensor_maps import TensorMap
 from stablehlo_py.codegen.values import ScalarType, Type, Value, VectorType
 from stablehlo_py.errors import InternalError
 
@@ -341,6 +342,26 @@ class Emitter:
     def load_matrices(self, address: Value, count: int, *, transposed: bool) -> list[str]:
         """`count` matrices of shared memory (`Operations.load_matrices`): one i32 of each."""
         raise self.lacks("load_matrices")
+
+    def make_tensor_map(self, of: TensorMap, source: Value, place: Value, to: Value, thread: Value) -> None:
+        """Describe a tensor to the copy engine (`Operations.make_tensor_map`)."""
+        raise self.lacks("make_tensor_map")
+
+    def begin_arrivals(self, place: Value) -> None:
+        """Make a counter of bytes (`Operations.begin_arrivals`)."""
+        raise self.lacks("begin_arrivals")
+
+    def expect_bytes(self, place: Value, count: int) -> None:
+        """So many bytes are to come in the counter's phase."""
+        raise self.lacks("expect_bytes")
+
+    def await_arrivals(self, place: Value, parity: Value) -> None:
+        """Wait until the phase of a counter with this parity has ended."""
+        raise self.lacks("await_arrivals")
+
+    def copy_box(self, map_: Value, to: Value, place: Value, begin: Sequence[Value]) -> None:
+        """Begin to copy a box (`Operations.copy_box`)."""
+        raise self.lacks("copy_box")
 
     # --- calls -------------------------------------------------------------------------------------------------------
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from stablehlo_py.codegen.assembly import Assembly
 from stablehlo_py.codegen.bounds import bounds_of, fits
-from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.values import (
-    F32,
     I1,
     I8,
-    I16,
     I32,
     I64,
     PTR,
     Index,
     ScalarType,
-    Space,
     Type,
     Value,
     VectorType,
-    pointer,
     vector,
 )
 from stablehlo_py.dialect.symint import IntLike, is_known, maximum, minimum
@@ -371,107 +365,3 @@ class Operations(Assembly):
     def pause(self) -> None:
         """Tell the core that this is a spin loop."""
         self.emit.pause(self.architecture.spin_hint)
-
-    # --- blocks of threads, where the target runs kernels so ---------------------------------------------------------
-
-    @property
-    def threads_of_block(self) -> int:
-        """How many a block has, of a kernel."""
-        return self.emit.threads
-
-    @property
-    def blocks_of_launch(self) -> int:
-        """How many blocks a launch of a kernel has."""
-        return self.emit.blocks
-
-    def thread_number(self, axis: int = 0) -> Value:
-        """Which thread of its block runs, along an axis: i64."""
-        return self._numbered(("thread", axis), self.emit.thread_number, axis, self.emit.threads)
-
-    def block_number(self, axis: int = 0) -> Value:
-        """Which block the thread belongs to, along an axis: i64."""
-        return self._numbered(("block", axis), self.emit.block_number, axis, self.emit.blocks)
-
-    def _numbered(self, key: tuple[object, ...], write: Callable[[int], str], axis: int, count: int) -> Value:
-        found = self._pure(key, I64, 0, write, axis)
-        if count:
-            found.bounds = (0, count - 1 if axis == 0 else 0)
-        return found
-
-    def block_size(self, axis: int = 0) -> Value:
-        """How many threads a block has along an axis: i64."""
-        return self._value(self.emit.block_size(axis), I64)
-
-    def shared_memory(self, count: int, element: ScalarType, align: int = 16) -> Value:
-        """Memory for `count` elements that all threads of a block see, uninitialized: a pointer into its space."""
-        return Value(self.emit.shared_memory(count, element, align), pointer(Space.SHARED))
-
-    def barrier(self) -> None:
-        """All threads of a block come here, and see what the others wrote before."""
-        self.barriers += 1
-        self.emit.barrier()
-
-    def copy_async(self, to: Value, at: Index, source: Value, start: Index, exists: Value | None = None) -> None:
-        """Copy 16 bytes from global to shared memory, offsets in words of 32 bits, both multiples of four; zeros where
-        they do not exist. They are there behind `await_copies` and, for other threads, a barrier."""
-        self.emit.copy_async(self.gep(to, at, I32), self.gep(source, start, I32), exists)
-
-    def commit_copies(self) -> None:
-        """End a group: the thread's copies since the last one."""
-        self.emit.commit_copies()
-
-    def await_copies(self, pending: int) -> None:
-        """Wait until the copies of the thread have come, but for those of the last `pending` groups."""
-        self.emit.await_copies(pending)
-
-    def subgroup_shuffle(self, a: Value, mask: Value) -> Value:
-        """The scalar `a` of that thread of the subgroup (warp) whose number is this one's xor `mask` (i32)."""
-        return self._value(self.emit.subgroup_shuffle(a, mask), a.type)
-
-    def subgroup_read(self, a: Value, number: Value) -> Value:
-        """The scalar `a` (i32, f32) of the thread of the subgroup with this number (i32)."""
-        return self._value(self.emit.subgroup_read(a, number), a.type)
-
-    def matrix_multiply(
-        self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
-    ) -> list[Value]:
-        """The sums of a subgroup with the product added: registers are integers of `unit.pack` elements."""
-        return [
-            self._value(ref, each.type)
-            for ref, each in zip(self.emit.matrix_multiply(unit, a, b, sums), sums, strict=True)
-        ]
-
-    def warpgroup_multiply(
-        self, unit: MatrixUnit, a: SharedMatrix, b: SharedMatrix, sums: Sequence[Value]
-    ) -> list[Value]:
-        """The sums (f32) of four subgroups with the product of matrices in shared memory added; these are there behind
-        `await_warpgroup` only."""
-        a, b = (replace(each, base=self.gep(each.base, each.offset, I16), offset=0) for each in (a, b))
-        return [self._value(ref, F32) for ref in self.emit.warpgroup_multiply(unit, a, b, sums)]
-
-    def publish_shared(self) -> None:
-        """Behind the next barrier, `warpgroup_multiply` sees what this thread stored in shared memory."""
-        self.emit.publish_shared()
-
-    def begin_warpgroup(self) -> None:
-        """The multiplications that follow see the sums as they are, and what was published before the last barrier."""
-        self.emit.begin_warpgroup()
-
-    def await_warpgroup(self, sums: Sequence[Value], pending: int) -> list[Value]:
-        """The sums, when all multiplications have ended but for the last `pending` groups (`commit_warpgroup`)."""
-        return [
-            self._value(ref, each.type)
-            for ref, each in zip(self.emit.await_warpgroup(sums, pending), sums, strict=True)
-        ]
-
-    def commit_warpgroup(self) -> None:
-        """End a group of multiplications."""
-        self.emit.commit_warpgroup()
-
-    def load_matrices(self, base: Value, offset: Index, count: int, *, transposed: bool) -> list[Value]:
-        """`count` matrices of 8 x 8 elements of 16 bits, which a subgroup of 32 loads from shared memory together. The
-        thread 8 m + r says where row r of matrix m begins: at `base` + `offset` words of 32 bits, a multiple of 4. It
-        gets of every matrix the elements 2 (n % 4) and 2 (n % 4) + 1 of row n / 4, n being its number, as one i32; of
-        the transposed matrix where that is asked for."""
-        address = self.gep(base, offset, I32)
-        return [self._value(ref, I32) for ref in self.emit.load_matrices(address, count, transposed=transposed)]

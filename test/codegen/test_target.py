@@ -23,6 +23,7 @@ ASKING = ("stablehlo_py/codegen/target.py", "backends/cpu/native.py")
 OF_LLVM = (
     "stablehlo_py/codegen/emitters/llvm.py",
     "stablehlo_py/codegen/emitters/gpu.py",
+    "stablehlo_py/codegen/emitters/tensor_copies.py",
     "stablehlo_py/codegen/emitters/race_check.py",
     "stablehlo_py/codegen/emitters/race_helpers.py",
     "backends/cpu/objects.py",

@@ -15,7 +15,7 @@ from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction
-from stablehlo_py.backends.gpu.kernels import loop, matrix, scalar
+from stablehlo_py.backends.gpu.kernels import boxes, loop, matrix, scalar
 from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.product import ConvolutionProduct, DotProduct, Product
@@ -51,7 +51,9 @@ def _tiled(product: Product, *, more: bool = False) -> list[TiledProduct]:
     target, operands = product.target, {element(operand.value).name for operand in (product.a, product.b)}
     fitting = [unit for unit in target.units_for(operands, product.of.name) if product.depth >= unit.depth]
     if fitting:
-        return matrix.kernels(product, [unit for unit in fitting if unit.operand == fitting[0].operand], more=more)
+        units = [unit for unit in fitting if unit.operand == fitting[0].operand]
+        by_boxes = boxes.kernels(product, units) if more and target.maps else []
+        return matrix.kernels(product, units, more=more) + by_boxes
     if not product.of.is_float:
         return []
     splits = target.splits_f32 and operands == {product.of.name} == {"f32"}

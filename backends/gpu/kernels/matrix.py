@@ -51,7 +51,7 @@ WIDE, MORE_WIDE = ((8, 256, 1.0), (8, 128, 0.8), (4, 128, 0.7), (4, 64, 0.5)), (
 SHARED, MORE_SHARED = ((2, 4, 64, 0.6), (2, 2, 32, 0.4)), ((2, 2, 64, 0.5), (2, 4, 32, 0.5), (4, 4, 64, 0.6))
 
 
-def _tilings(unit: MatrixUnit, more: bool) -> list[Shares]:
+def tilings(unit: MatrixUnit, more: bool) -> list[Shares]:
     """Those of a unit's products, and `more`."""
     if unit.is_warpgroup:
         wide = WIDE + (MORE_WIDE if more else ())
@@ -62,7 +62,7 @@ def _tilings(unit: MatrixUnit, more: bool) -> list[Shares]:
 
 def kernels(product: Product, units: Sequence[MatrixUnit], *, more: bool = False) -> list[TiledProduct]:
     """Those of a product whose operands' elements these units take, and `more`."""
-    return [_road(unit)(product, tiling, unit) for unit in units for tiling in _tilings(unit, more)]
+    return [_road(unit)(product, tiling, unit) for unit in units for tiling in tilings(unit, more)]
 
 
 def _road(unit: MatrixUnit) -> type[MatrixProduct]:
@@ -75,7 +75,7 @@ def split_kernels(product: Product, *, more: bool = False) -> list[TiledProduct]
     """Those of a product of f32 in three of TF32."""
     unit = MATRIX_UNITS["mma.m16n8k8.tf32"]
     # A sixth of the products of 16 bits.
-    return [SplitProduct(product, replace(tiling, speed=tiling.speed / 6), unit) for tiling in _tilings(unit, more)]
+    return [SplitProduct(product, replace(tiling, speed=tiling.speed / 6), unit) for tiling in tilings(unit, more)]
 
 
 class MatrixProduct(TiledProduct):
@@ -236,6 +236,10 @@ class WarpgroupProduct(MatrixProduct):
     """By a unit that takes what lies in shared memory: four subgroups together, a row of theirs for all columns."""
 
     lag = 1
+
+    def arrived(self, f: Function, step: Index, pending: int) -> None:
+        super().arrived(f, step, pending)
+        f.publish_shared()
 
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
         unit, totals = self.unit, list(sums)

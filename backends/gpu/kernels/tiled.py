@@ -82,6 +82,7 @@ _MOVED = 512.0  # multiplications in the time in which one number is written or 
 
 
 Put = Callable[[Index, Index, Sequence[Value]], None]
+Corner = tuple[Index, Index, Index]  # of a tile: its batch, first row and first column
 
 
 class TiledProduct(ABC):
@@ -137,6 +138,32 @@ class TiledProduct(ABC):
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
         """The sums with the products of a step added, whose tiles begin at that element."""
 
+    def prepare(self, f: Function, first: Index, last: Index) -> None:
+        """What comes before the first tile. A block has the steps from `first` to `last`, which it has not."""
+        self.first, self.last = first, last
+
+    def bring(self, f: Function, shared: Value, begin: Index, corner: Corner, step: Index) -> Callable[[], None]:
+        """Begin to bring the tiles of a step, which are to begin at that element; what is returned stores what came to
+        registers."""
+        batch, row, column = corner
+        start = f.imul(step, self.tiling.depth)
+        put_a = self.a.bring(f, shared, begin, batch, row, start)
+        put_b = self.b.bring(f, shared, f.iadd(begin, self.a.size), batch, column, start)
+        if self.copies:
+            f.commit_copies()
+
+        def put() -> None:
+            put_a()
+            put_b()
+
+        return put
+
+    def arrived(self, f: Function, step: Index, pending: int) -> None:
+        """Wait until the tiles of a step have come, but not for those of the next `pending` ones; behind a barrier, all
+        threads see them."""
+        if self.copies:
+            f.await_copies(pending)
+
     def free(self, f: Function) -> None:
         """Behind the last product, shared memory is free for other things."""
         if self.copies:
@@ -181,6 +208,16 @@ class TiledProduct(ABC):
     def staged(self) -> int:
         """32-bit words of shared memory that `store` takes."""
 
+    @property
+    def sums_bytes(self) -> int:
+        """Of scratch memory, for the parts of all sums."""
+        return self.parts * self._results * self.sum_type.bits // 8 if self.parts > 1 else 0
+
+    @property
+    def more_scratch(self) -> int:
+        """Bytes of scratch memory behind these."""
+        return 0
+
     # --- the kernel --------------------------------------------------------------------------------------------------
 
     def emit(self) -> GpuKernel:
@@ -189,36 +226,24 @@ class TiledProduct(ABC):
         tiles, steps = tiling.tiles(p), -(-p.depth // tiling.depth)
         f = p.begin(tiles * self.parts, tiling.threads)
         part, number = f.idiv(f.block_number(), tiles), f.irem(f.block_number(), tiles)
-        batch, row, column = self._corner(f, number)
+        corner = self._corner(f, number)
         size = self.a.size + self.b.size
         shared = f.shared_memory(self.shared_bytes // 4, I32, align=1024)
         first, last = (f.idiv(f.imul(f.iadd(part, more), steps), self.parts) for more in (0, 1))
+        self.prepare(f, first, last)
 
         def begin(step: Index) -> Index:
             return f.imul(f.irem(step, self.stages), size)
 
         def bring(step: Index) -> Callable[[], None]:
-            start, at = f.imul(step, tiling.depth), begin(step)
-            put_a = self.a.bring(f, shared, at, batch, row, start)
-            put_b = self.b.bring(f, shared, f.iadd(at, self.a.size), batch, column, start)
-            if self.copies:
-                f.commit_copies()
-
-            def put() -> None:
-                put_a()
-                put_b()
-
-            return put
+            return self.bring(f, shared, begin(step), corner, step)
 
         ahead = self.stages - 1 - self.lag  # steps between bringing a tile and using it
         for number in range(ahead):
             bring(f.iadd(first, number))()
 
         def step(number: Index, *sums: Value) -> list[Value]:
-            if self.copies:
-                f.await_copies(ahead - 1)
-            if self.lag:
-                f.publish_shared()
+            self.arrived(f, number, ahead - 1)
             f.barrier()
             if self.lag:
                 sums = tuple(self.multiply(f, shared, begin(number), sums))
@@ -229,13 +254,12 @@ class TiledProduct(ABC):
             return list(sums)
 
         sums = self.finished(f, f.loop(first, last, 1, step, self.start(f), nonempty=True))
-        self.store(f, shared, sums, partial(self._put, f, part, batch, row, column))
+        self.store(f, shared, sums, partial(self._put, f, part, *corner))
         f.ret()
-        if self.parts == 1:
-            return GpuKernel.of(f)
-        return GpuKernel.of(f, self._total(), scratch_bytes=self.parts * self._results * self.sum_type.bits // 8)
+        functions = [f] if self.parts == 1 else [f, self._total()]
+        return GpuKernel.of(*functions, scratch_bytes=self.sums_bytes + self.more_scratch)
 
-    def _corner(self, f: Function, number: Index) -> tuple[Index, Index, Index]:
+    def _corner(self, f: Function, number: Index) -> Corner:
         """The batch, the first row and the first column of a tile: columns of NEIGHBOURS tiles one beside the other."""
         p, tiling = self.p, self.tiling
         across, down = -(-p.columns // tiling.columns), -(-p.rows // tiling.rows)

@@ -14,6 +14,7 @@ import numpy as np
 from stablehlo_py.codegen.emitter import flat
 from stablehlo_py.codegen.emitters.byte_integers import ByteIntegers
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, PointerTypes
+from stablehlo_py.codegen.emitters.tensor_copies import TensorCopies
 from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.target import TargetDescription
 from stablehlo_py.codegen.values import (
@@ -287,7 +288,7 @@ class SpirvEmitter(ByteIntegers, GpuEmitter):
         return self.select(test("uno"), Value(self.binary("fadd", a, b), a.type), found)
 
 
-class NvptxEmitter(GpuEmitter):
+class NvptxEmitter(TensorCopies, GpuEmitter):
     """PTX, by way of LLVM."""
 
     kernel_convention = "ptx_kernelcc "
