@@ -12,6 +12,7 @@ the result: four bytes, two halves, or one word; a tile is then 32, 64 or 128 el
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -111,7 +112,7 @@ def _together(sizes: Sequence[int], reads: Sequence[Read]) -> tuple[list[int], l
     return joined, [Read(read.source, read.start, tuple(read.steps[end - 1] for end in ends)) for read in reads]
 
 
-class Tiles:
+class Tiles(ABC):
     """A fusion in tiles of two of its loops: the last one, and `along`, along which `staged` lie side by side.
 
     Attributes:
@@ -128,9 +129,9 @@ class Tiles:
         self.fusion, self.target, self.sizes, self.along, self.staged = fusion, target, sizes, along, staged
 
     @property
+    @abstractmethod
     def suits(self) -> bool:
         """Whether the tiles fit in shared memory, and the sizes and types are what the accesses need."""
-        raise NotImplementedError
 
     def written(self) -> Function:
         """The kernel: a block for a tile."""
@@ -147,8 +148,9 @@ class Tiles:
         f.ret()
         return f
 
+    @abstractmethod
     def _through_shared_memory(self) -> None:
-        raise NotImplementedError
+        """What a block does: elements from memory into the tiles, and from these into the outputs."""
 
     def _inside(self, loop: int, local: Index, step: int, constant: int = 0) -> tuple[Affine, Value | None]:
         """The index of a loop that is `constant` + `local` * `step` inside the tile, a multiple of `step`; with the
