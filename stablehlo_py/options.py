@@ -19,8 +19,7 @@ DYNAMIC = ("auto", "once", "specialize")
 SCATTER_WINDOWS = ("auto", "whole", "partial")
 CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU backend generates code for, best first
 GPUS = ("sm_80", "sm_90", "sm_90a", "sm_100", "gfx90a", "gfx942", "gfx1100")  # what backends of GPUs generate code for
-CUBLASLT = "cublaslt"
-LIBRARIES = (CUBLASLT,)  # that programs for GPUs may use
+CUBLASLT, CUFFT, CUSOLVER = LIBRARIES = ("cublaslt", "cufft", "cusolver")  # that programs for GPUs may use
 MAX_THREADS = 128
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 

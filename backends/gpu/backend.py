@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stablehlo_py.backends.base import Backend, Code
 from stablehlo_py.errors import OptionError, ResourceError, shown
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.options import CUBLASLT
+from stablehlo_py.options import LIBRARIES
 
 if TYPE_CHECKING:
     from stablehlo_py.backends.cpu.target import CpuTarget
@@ -198,7 +198,7 @@ class CudaBackend(GpuBackend):
     """Kernels as PTX for GPUs of NVIDIA, and as their machine code where ptxas is installed."""
 
     name = platform = "cuda"
-    listing, gpus, libraries = "ptx", "sm_", (CUBLASLT,)
+    listing, gpus, libraries = "ptx", "sm_", LIBRARIES
     stages: ClassVar[Mapping[str, str]] = {
         "plans": "json",
         "kernels": "mlir",

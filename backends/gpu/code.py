@@ -51,7 +51,7 @@ class GpuCode(Code):
             self._held.append(memory.allocate(constant.nbytes))
             memory.write(constant, self._held[-1])
         self._constants = _table(each.address for each in self._held)
-        self._choice = LibraryChoice(program.products, self._queue)
+        self._choice = LibraryChoice(program.library_calls, self._queue)
         fields = self._queue.fields
         values = {KERNELS: self._kernels.buffer_info()[0], PLANS: self._choice.plans.buffer_info()[0]}
         values |= self._queue.native()
@@ -89,8 +89,8 @@ class GpuCode(Code):
 
     @property
     def choices(self) -> Sequence[str]:
-        """Which products a library computes."""
-        return [self._choice.text] if self._choice.text else []
+        """What libraries compute."""
+        return self._choice.texts
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -25,7 +25,7 @@ from stablehlo_py.backends.gpu.hip.calls import HipCalls
 from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
 from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
-from stablehlo_py.backends.gpu.libraries.match import library_products
+from stablehlo_py.backends.gpu.libraries.match import Matched, library_calls
 from stablehlo_py.backends.gpu.loops import only_inside, whole_loops
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
@@ -41,6 +41,13 @@ from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
+from stablehlo_py.runtime.library_calls import (
+    LibraryCall,
+    LibraryCholesky,
+    LibraryProduct,
+    LibraryTransform,
+    counted,
+)
 from stablehlo_py.runtime.program import CompiledProgram
 
 CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls(), AMDGCN: HipCalls()}
@@ -67,24 +74,31 @@ def lower(module: ir.Module, stop: str, target: GpuTarget, plans: Plans | None =
 @dataclass(frozen=True)
 class Generated:
     """Kernels by the name of their fusion function, loops that are kernels by their first results, the code of all of
-    them, and their plans."""
+    them, and their plans; what libraries may compute instead, by the same names."""
 
     kernels: Mapping[str, GpuKernel]
     loops: Mapping[ir.Value, WholeLoop]
     code: DeviceCode
     plans: Plans
+    matched: Mapping[str, Matched[LibraryCall]]
 
 
-def generate(module: ir.Module, target: GpuTarget, plans: Plans | None = None) -> Generated:
+def generate(
+    module: ir.Module, target: GpuTarget, plans: Plans | None = None, libraries: Sequence[str] = ()
+) -> Generated:
     """Kernels of a scheduled module, by plans where there are some for them. Raises UnsupportedError: naming every
     fusion without one; OptionError: a kernel has no such plan."""
     kernels, loops = _parts(module, target, plans)
+    taken = _taken(module, kernels, target, plans)
+    matched = library_calls(module, libraries, target)
+    for each in matched.values():
+        kernels |= each.kernels
     progress.at("machine code")
     launches = [launch for kernel in kernels.values() for launch in kernel.launches]
     code = _device_code(module, kernels, target) if launches else DeviceCode(b"")
     given = {launch.symbol: launch.shared_bytes for launch in launches}
     usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
-    return Generated(kernels, loops, replace(code, usage=usage), _taken(module, kernels, target, plans))
+    return Generated(kernels, loops, replace(code, usage=usage), taken, matched)
 
 
 def compile_module(
@@ -101,7 +115,7 @@ def compile_module(
         OptionError: a kernel has no such plan as `plans` say.
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
-    generated = generate(module, target, plans)  # an op without a kernel is named first
+    generated = generate(module, target, plans, options.libraries)  # an op without a kernel is named first
     require_one_process(module, backend)
     return program_of(module, generated, backend, target, host, options)
 
@@ -120,14 +134,16 @@ def program_of(
 ) -> CompiledProgram:
     """The host's part and that of the device, of a module that is no grid."""
     calls = CALLS[target.architecture]
-    products = library_products(module, options.libraries, target)
-    kernels, loops = generated.kernels, generated.loops
-    program = GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, products)
+    kernels, loops, matched = generated.kernels, generated.loops, generated.matched
+    program = GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, matched)
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
     made.graphs = options.graphs and calls.has_graphs and not (program.waits or program.loops)
-    made.products = tuple(each.product for each in products.values())
+    library = [each.call for each in matched.values()]
+    made.products = tuple(each for each in library if isinstance(each, LibraryProduct))
+    made.transforms = tuple(each for each in library if isinstance(each, LibraryTransform))
+    made.factorizations = tuple(each for each in library if isinstance(each, LibraryCholesky))
     made.stages = {PLANS: generated.plans.text(), "kernels": _text(generated.kernels)}
     made.features = required_features(host) + code.features
     made.helpers = helper_objects([helpers.CALLS])
@@ -221,9 +237,10 @@ def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usa
     if plans.device:
         lines.append(f"plans: {len(plans.kernels)}, of kernels that were timed on {plans.device}")
     memory = f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call"
-    if program.products:
-        workspace = max(each.workspace_bytes for each in program.products) / 2**20
-        names = ", ".join(dict.fromkeys(each.library for each in program.products))
-        lines.append(f"libraries: {names} may compute {len(program.products)} products")
+    if program.library_calls:
+        workspace = max(each.workspace_bytes for each in program.library_calls) / 2**20
+        kinds = (program.products, program.transforms, program.factorizations)
+        may = [f"{calls[0].library} may compute {counted(calls, len(calls))}" for calls in kinds if calls]
+        lines.append(f"libraries: {', '.join(may)}")
         memory += f", of which a library works in {workspace:.0f} MiB"
     return "\n".join([*lines, memory])

@@ -17,8 +17,9 @@ from stablehlo_py.backends.gpu.driver.queue import PLANS
 from stablehlo_py.backends.gpu.kernels import addresses
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
 from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
-from stablehlo_py.backends.gpu.libraries.calls import MULTIPLY, multiply
-from stablehlo_py.backends.gpu.libraries.match import Matched, Place
+from stablehlo_py.backends.gpu.libraries.calls import CALL_LIBRARY, bases, call_library
+from stablehlo_py.backends.gpu.libraries.match import Matched
+from stablehlo_py.backends.gpu.libraries.plan import BASES
 from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.alignment import aligned
@@ -28,6 +29,7 @@ from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.entry import ENDED
+from stablehlo_py.runtime.library_calls import LibraryCall
 
 WORKSPACE_ALIGNMENT = 256  # bytes, that libraries want
 
@@ -39,7 +41,7 @@ class GpuProgram(NativeProgram):
         loops: those that are kernels, by their first results.
         calls: how the driver is called.
         parameters: of a launch, at most.
-        products: that a library may compute, by the name of their fusion function.
+        matched: what a library may compute, by the name of its fusion function.
 
     Attributes:
         symbols: of the kernels, in the order of `kernels` in the driver's structure.
@@ -55,68 +57,77 @@ class GpuProgram(NativeProgram):
         emitter: Callable[[], Emitter],
         calls: Calls,
         parameters: int,
-        products: Mapping[str, Matched],
+        matched: Mapping[str, Matched[LibraryCall]],
     ) -> None:
         super().__init__(module, emitter, None)
         self._parameters = parameters
         self._loops, self._functions = loops, functions_of(module)
         self._calls = calls
         self.kernels = kernels
-        self._products = products
+        self._matched = matched
         launched = (launch.symbol for kernel in kernels.values() for launch in kernel.launches)
         self.symbols = list(dict.fromkeys(launched))  # a kernel may start one of them several times
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         self.waits = False
         self._places: dict[str, Value] = {}  # of operands, by function
         most = max((max(kernel.pointers, 1 + self._table_slots(kernel)) for kernel in kernels.values()), default=1)
-        self._most_places = most
+        self._most_places = most + len(BASES)
         self.scratch_offset = aligned(int(arena_bytes(module)))
         scratch = max(map(self._scratch_bytes, kernels.values()), default=0)
-        workspace = max((each.product.workspace_bytes for each in products.values()), default=0)
+        workspace = max((each.call.workspace_bytes for each in matched.values()), default=0)
         self._workspace_offset = -(-self.scratch_offset // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
         self.arena_bytes = max(self.scratch_offset + scratch, self._workspace_offset + workspace if workspace else 0)
         self.emit()
 
     def helpers(self) -> Sequence[Function]:
         """What calls the driver."""
-        multiplying = [multiply(self._calls, self.emitter)] if self._products else []
-        return [*self._calls.functions(self.emitter), *multiplying]
+        calling = [call_library(self._calls, self.emitter)] if self._matched else []
+        return [*self._calls.functions(self.emitter), *calling]
 
     def start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
         """Emit the launches of a kernel, or the call of the library that was chosen for it when the program was
         loaded."""
-        if kernel not in self._products:
+        if kernel not in self._matched:
             self._start(f, kernel, pointers, arena)
             return
-        number = list(self._products).index(kernel)
+        number = list(self._matched).index(kernel)
         plan = f.load(PTR, self._calls.field(f, PLANS), number)
         f.if_(
             f.is_null(plan),
             lambda: self._start(f, kernel, pointers, arena),
-            lambda: self._multiply(f, kernel, [plan, f.const(len(self.symbols) + number)], pointers, arena),
+            lambda: self._call_library(f, kernel, [plan, f.const(len(self.symbols) + number)], pointers, arena),
         )
 
-    def _multiply(
+    def _call_library(
         self, f: Function, kernel: str, plan: Sequence[Value], pointers: Sequence[Value], arena: Value
     ) -> None:
-        matched, result = self._products[kernel], pointers[-1]
+        """What a library computes, and our kernels before and behind it."""
+        around = self._matched[kernel].kernels
+        before, behind = f"{kernel}_before", f"{kernel}_behind"
+        if before in around:
+            self._start(f, before, pointers, arena, self._workspace_offset)
+        places = self._operands(f)
+        bases(self._calls, f, places, f.gep(arena, self._workspace_offset, I8), pointers)
+        f.call(CALL_LIBRARY, [f.caller, *plan, places])
+        if behind in around:
+            self._start(f, behind, pointers, arena, self._workspace_offset)
 
-        def at(place: Place | None, otherwise: Value) -> Value:
-            return otherwise if place is None else f.gep(pointers[place.pointer], place.offset, I8)
+    def _operands(self, f: Function) -> Value:
+        """Where operands of launches and calls lie."""
+        if f.name not in self._places:
+            self._places[f.name] = f.alloca(self._most_places, PTR)
+        return self._places[f.name]
 
-        # The library wants an addend's address, also where it is multiplied by 0.
-        operands = [at(matched.a, result), at(matched.b, result), at(matched.addend, result), result]
-        operands += [at(matched.bias, f.null()), f.gep(arena, self._workspace_offset, I8)]
-        f.call(MULTIPLY, [f.caller, *plan, *operands])
-
-    def _start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
+    def _start(
+        self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value, scratch: int | None = None
+    ) -> None:
+        """Emit the launches of a kernel, whose scratch memory is at that byte of the arena unless it is where that of
+        all is."""
         launches = self.kernels[kernel].launches
         if not launches:
             return
-        values = [*pointers, f.gep(arena, self.scratch_offset, I8)]
-        if f.name not in self._places:
-            self._places[f.name] = f.alloca(self._most_places, PTR)
-        places, reached = self._places[f.name], 0
+        values = [*pointers, f.gep(arena, self.scratch_offset if scratch is None else scratch, I8)]
+        places, reached = self._operands(f), 0
         if len(values) > self._parameters:
             table = f.gep(arena, self.scratch_offset + aligned(self.kernels[kernel].scratch_bytes), I8)
             self._write_table(f, table, values, places)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from stablehlo_py.runtime.products import LibraryProduct
+from stablehlo_py.runtime.library_calls import LibraryCall, LibraryCholesky, LibraryProduct, LibraryTransform
 from stablehlo_py.runtime.quantization import Quantization
 
 
@@ -206,7 +206,8 @@ class CompiledProgram:
         helpers: object files of the runtime that the program brings along, by what its backend calls them.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".
         kernels: of a program for a device, which the last object is for, the names of what the host starts.
-        products: those that a library may compute where it is there, instead of some of the kernels.
+        products, transforms, factorizations: those that a library may compute where it is there, instead of some of the
+            kernels.
         constants: the arrays behind slices of the constant space.
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
@@ -239,12 +240,19 @@ class CompiledProgram:
     symbols: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     products: tuple[LibraryProduct, ...] = ()
+    transforms: tuple[LibraryTransform, ...] = ()
+    factorizations: tuple[LibraryCholesky, ...] = ()
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False
     graphs: bool = False
     helpers: dict[str, bytes] = field(default_factory=dict)
     digest: bytes = b""
+
+    @property
+    def library_calls(self) -> tuple[LibraryCall, ...]:
+        """What libraries may compute, in the order in which native code numbers it."""
+        return *self.products, *self.transforms, *self.factorizations
 
     def __repr__(self) -> str:
         size = f"{sum(map(len, self.objects)) / 1024:.0f} KiB"

@@ -11,7 +11,13 @@ import numpy as np
 from stablehlo_py.dialect.symint import symbols
 from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.options import LIBRARIES, MAX_PROCESSES, MAX_THREADS
-from stablehlo_py.runtime.products import ACTIVATIONS, LibraryProduct
+from stablehlo_py.runtime.library_calls import (
+    ACTIVATIONS,
+    LibraryCholesky,
+    LibraryProduct,
+    LibraryTransform,
+    Place,
+)
 from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout, GridPlan, Leaves, Port, Spec
 from stablehlo_py.runtime.quantization import Quantization
 from stablehlo_py.runtime.records import DTYPES
@@ -48,8 +54,17 @@ def _findings(program: CompiledProgram) -> Findings:
         if not _STAGE.fullmatch(name):
             yield f"no stage can be called {name!r}"
     yield from _donations(program)
+    for call in program.library_calls:
+        if call.library not in LIBRARIES:
+            yield f"there is no library {call.library!r}"
+        if call.workspace_bytes < 0:
+            yield f"a library works in {call.workspace_bytes} bytes"
     for product in program.products:
         yield from _product(product)
+    for transform in program.transforms:
+        yield from _transform(transform)
+    for factorization in program.factorizations:
+        yield from _factorization(factorization)
     if program.leaves is not None:
         yield from _leaves(program.leaves, program)
     if program.grid is not None:
@@ -103,16 +118,33 @@ def _donations(program: CompiledProgram) -> Findings:
 
 def _product(product: LibraryProduct) -> Findings:
     a, b, result = product.a, product.b, product.result
-    if product.library not in LIBRARIES or product.activation not in ACTIVATIONS:
-        yield f"no library called {product.library!r} has the activation {product.activation!r}"
+    if product.activation not in ACTIVATIONS:
+        yield f"no library has the activation {product.activation!r}"
+    if len(product.places) != 3 or min(place.pointer for place in _places(product)) < 0:
+        yield f"a product lies at {product.places}"
     if (a.rows, a.columns, b.columns) != (result.rows, b.rows, result.columns):
         yield f"a product of {a.rows} x {a.columns} and {b.rows} x {b.columns} is {result.rows} x {result.columns}"
     for matrix in (a, b, result):
         along = matrix.rows if matrix.by_columns else matrix.columns
         if min(product.batch, matrix.rows, matrix.columns) < 1 or matrix.stride < along or matrix.batch_stride < 0:
             yield f"a product has {product.batch} matrices of {matrix.rows} x {matrix.columns}"
-    if product.workspace_bytes < 0:
-        yield f"a product works in {product.workspace_bytes} bytes"
+
+
+def _places(product: LibraryProduct) -> Iterator[Place]:
+    yield from (each for each in (*product.places, product.addend, product.bias) if each is not None)
+
+
+def _transform(transform: LibraryTransform) -> Findings:
+    of = transform.operand.kind, transform.result.kind
+    if of not in (("c", "c"), ("f", "c")) or transform.result.itemsize not in (8, 16):
+        yield f"a Fourier transform is of {transform.operand} to {transform.result}"
+    if not 1 <= len(transform.lengths) <= 3 or min(*transform.lengths, transform.batch, 1) < 1:
+        yield f"there are {transform.batch} Fourier transforms of {transform.lengths}"
+
+
+def _factorization(call: LibraryCholesky) -> Findings:
+    if call.dtype.kind not in "fc" or min(call.size, call.batch) < 1:
+        yield f"there are {call.batch} factorizations of {call.size} x {call.size} {call.dtype}"
 
 
 def _leaves(leaves: Leaves, program: CompiledProgram) -> Findings:

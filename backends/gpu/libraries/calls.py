@@ -1,41 +1,48 @@
-"""How native code calls a library's product: by a plan (plan.py)."""
+"""How native code calls a library: it goes through a plan (plan.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.gpu.driver.calls import Calls
-from stablehlo_py.backends.gpu.libraries.plan import PLAN, STATUS_BIT
-from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
+from stablehlo_py.backends.gpu.driver.queue import STATUS
+from stablehlo_py.backends.gpu.libraries.plan import ARGUMENTS, BASES, STATUS_BIT, STEP
+from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Index, Value
 from stablehlo_py.codegen.emitter import Emitter
 
-MULTIPLY = "shlo_multiply"
+CALL_LIBRARY = "shlo_call_library"
 
 
-def multiply(calls: Calls, emitter: Callable[[], Emitter]) -> Function:
-    """shlo_multiply(caller, plan, number, a, b, addend, result, bias, workspace): a product in the driver's order. It
-    counts as the kernel of that number; what has no bias gets null."""
-    pointers = ("a", "b", "addend", "result", "bias", "workspace")
-    f = calls.function(MULTIPLY, [("plan", PTR), ("number", I64), *((name, PTR) for name in pointers)], emitter())
-    plan = {name: f.load(PTR, f.plan, place) for place, name in enumerate(PLAN)}
+def call_library(calls: Calls, emitter: Callable[[], Emitter]) -> Function:
+    """shlo_call_library(caller, plan, number, bases): the calls of a plan in the driver's order, until one fails. They
+    count as the kernel of that number."""
+    f = calls.function(CALL_LIBRARY, [("plan", PTR), ("number", I64), ("bases", PTR)], emitter())
     calls.started(f, f.number)
 
-    def set_bias() -> None:
-        place = f.alloca(1, PTR)
-        f.store(f.bias, place)
-        attribute = f.cast("trunc", f.cast("ptrtoint", plan["bias_attribute"], I64), I32)
-        _keep(calls, f, f.call_pointer(plan["set"], [plan["description"], attribute, place, f.const(8)], I32))
+    def one(number: Index) -> None:
+        step = f.gep(f.plan, f.iadd(f.imul(number, STEP), 1), I64)
+        arguments = [_argument(f, step, 1 + 2 * each) for each in range(ARGUMENTS)]
+        status = f.call_pointer(f.load(PTR, step), arguments, I32)
+        marked = f.binary("or", f.cast("zext", status, I64), f.const(1 << STATUS_BIT))
+        calls.keep(f, f.select(f.cmp("eq", status, f.const(0, I32)), f.const(0), marked))
 
-    f.if_(f.cmp("ne", f.cast("ptrtoint", f.bias, I64), f.const(0)), set_bias)
-    operands = [plan["handle"], plan["description"], plan["alpha"], f.b, plan["left"], f.a, plan["right"], plan["beta"]]
-    operands += [f.addend, plan["result"], f.result, plan["result"], plan["algorithm"]]
-    operands += [f.workspace, f.cast("ptrtoint", plan["workspace"], I64), calls.field(f, "stream")]
-    _keep(calls, f, f.call_pointer(plan["multiply"], operands, I32))
+    def unless_failed(number: Index) -> None:
+        f.if_(f.cmp("eq", calls.field(f, STATUS, I64), f.const(0)), lambda: one(number))
+
+    f.loop(0, f.load(I64, f.plan), 1, unless_failed)
     f.ret()
     return f
 
 
-def _keep(calls: Calls, f: Function, status: Value) -> None:
-    """Keep a status of the library, marked as its own."""
-    marked = f.binary("or", f.cast("zext", status, I64), f.const(1 << STATUS_BIT))
-    calls.keep(f, f.select(f.cmp("eq", status, f.const(0, I32)), f.const(0), marked))
+def _argument(f: Function, step: Value, place: int) -> Value:
+    base, offset = (f.load(I64, step, place + more) for more in (0, 1))
+    is_address = f.cmp("slt", base, f.const(0))
+    slot = f.gep(f.bases, f.select(is_address, f.binary("xor", base, f.const(-1)), base), I64)
+    return f.select(is_address, f.cast("ptrtoint", slot, I64), f.binary("add", f.load(I64, slot), offset))
+
+
+def bases(calls: Calls, f: Function, place: Value, workspace: Value, pointers: Sequence[Value]) -> None:
+    """Store what arguments begin at, `BASES` and the pointers of a fusion's kernels."""
+    known = dict(zip(BASES, (f.null(), workspace, calls.field(f, "stream")), strict=True))
+    for number, value in enumerate((*known.values(), *pointers)):
+        f.store(value, place, number)

@@ -1,31 +1,21 @@
-"""cuBLASLt: where it is found, its functions, and the plan of a product (plan.py). A bias for each column of ours is
-its bias for each row of the transposed result."""
+"""cuBLASLt: its functions, and the plan of a product. It keeps matrices by columns: what lies by rows is the transposed
+matrix to it, so it is asked for result^T = b^T a^T, and a bias for each column of ours is one for each row of its."""
 
 from __future__ import annotations
 
 import ctypes
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from stablehlo_py.backends.gpu.driver.library import SMALLER, Library
-from stablehlo_py.backends.gpu.driver.queue import Queue
-from stablehlo_py.backends.gpu.libraries.plan import PLAN
+from stablehlo_py.backends.gpu.driver.library import SMALLER
+from stablehlo_py.backends.gpu.libraries.plan import STREAM, WORKSPACE, AddressOf, Argument, At, plan_of, pointer
+from stablehlo_py.backends.gpu.libraries.vendor import Handle, VendorLibrary
 from stablehlo_py.dialect.alignment import ACCESS_ALIGNMENT
 from stablehlo_py.element_types import ELEMENT_TYPES
-from stablehlo_py.errors import ResourceError, ShloError
+from stablehlo_py.runtime.library_calls import LibraryProduct, Place, StoredMatrix
 from stablehlo_py.runtime.memory import address_of
-from stablehlo_py.runtime.products import LibraryProduct, StoredMatrix
-
-VARIABLE = "SHLO_CUBLASLT_LIBRARY"
-OLDEST, RELEASES = 12, (13, 12)  # of CUDA's, by the names of libraries; the newest first
 
 _STATUS = _ENUM = ctypes.c_int32
 _SIZE, _HANDLE, _ADDRESS = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p
@@ -76,18 +66,13 @@ class Result(ctypes.Structure):
     )
 
 
-class CublasLtLibrary(Library):
+class CublasLtLibrary(VendorLibrary):
     """The functions of cuBLASLt."""
 
-    driver, oldest = "cuBLASLt", f"{OLDEST}.0"
-    install = f"pip install nvidia-cublas, or install the CUDA toolkit; {VARIABLE} names another library"
-    functions, lost = FUNCTIONS, frozenset[int]()
-    lacking = {ALLOC_FAILED: SMALLER}  # noqa: RUF012, Library says that it is a class's
-
-    def begin(self) -> None:
-        """Raises ResourceError: it is too old."""
-        if self.version < (OLDEST, 0, 0):
-            raise ResourceError(f"{self.path} is {self.name}, and {self.oldest} is needed", remedy=self.install)
+    driver, package, variable = "cuBLASLt", "nvidia-cublas", "SHLO_CUBLASLT_LIBRARY"
+    file, releases, least = "libcublasLt.so", {13: 13, 12: 12}, (12, 0)
+    functions = FUNCTIONS
+    lacking = {ALLOC_FAILED: SMALLER}  # noqa: RUF012
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -95,122 +80,61 @@ class CublasLtLibrary(Library):
         number = self.status("cublasLtGetVersion")
         return number // 10000, number // 100 % 100, number % 100
 
-    @property
-    def name(self) -> str:
-        """With its version."""
-        return f"{self.driver} {'.'.join(map(str, self.version))}"
-
     def status_text(self, status: int) -> str:
         """Its name and number."""
         name = self.status("cublasLtGetStatusName", status)
         return f"{(name or b'an unknown status').decode(errors='replace')} ({status})"
 
 
-def candidates(driver_version: int) -> Iterator[str]:
-    """Libraries to try with a driver for this version of CUDA (e.g. 12040): the one that the environment names; else
-    the system's, then those of NVIDIA's packages for this Python. A library of a later release needs a later driver."""
-    if named := os.environ.get(VARIABLE):
-        yield named
-        return
-    packages = find_spec("nvidia")
-    folders = [Path(place) for place in (packages.submodule_search_locations or ())] if packages else []
-    for release in RELEASES:
-        if release <= driver_version // 1000:
-            name = f"libcublasLt.so.{release}"
-            yield name
-            yield from sorted(str(path) for folder in folders for path in folder.glob(f"*/lib/{name}"))
+class CublasLt(Handle[CublasLtLibrary, LibraryProduct]):
+    """Products by cuBLASLt. Of each one, the first algorithm that it names is taken, once for all calls."""
 
-
-@cache
-def library(driver_version: int) -> CublasLtLibrary:
-    """The library of this process. Raises ResourceError: there is none."""
-    return CublasLtLibrary.first(candidates(driver_version))
-
-
-class CublasLt:
-    """A handle of the library in the context of a queue, and the plans that were made with it. It owns them all.
-
-    Attributes:
-        refusal: why the library does not work with this driver or device; empty: it does.
-
-    Raises:
-        ResourceError: there is no memory.
-        InternalError: the library has failed.
-    """
-
+    kind = CublasLtLibrary
+    plans_in_context = False
     _handle = 0
-    refusal = ""
 
-    def __init__(self, found: CublasLtLibrary, queue: Queue) -> None:
-        self.library = found
-        self._queue = queue
-        self._made: list[tuple[str, int]] = []  # what frees it, and the handle
-        self._kept: list[np.ndarray] = []  # what plans point to
-        with queue.current:
-            place = ctypes.c_void_p()
-            status = found.status("cublasLtCreate", ctypes.byref(place))
+    def begin(self) -> None:
+        place = ctypes.c_void_p()
+        status = self.library.status("cublasLtCreate", ctypes.byref(place))
         if status in (NOT_INITIALIZED, ARCH_MISMATCH):
-            self.refusal = f"{found.name} ({found.path}) refuses {queue.device}: {found.status_text(status)}"
+            self.refuse(status)
         elif status:
-            raise found.failure(status, f"cublasLtCreate on {queue.device}")
+            raise self.library.failure(status, f"cublasLtCreate on {self.queue.device}")
         else:
             self._handle = place.value or 0
 
-    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self.library.is_inherited or at_exit():
-            return
-        for function, handle in reversed(self._made):
-            self.library.release(function, handle)
-        if self._handle and not self._queue.is_lost:  # with the context it is gone
-            with suppress(ShloError), self._queue.current:  # which may be lost by now
-                self.library.release("cublasLtDestroy", self._handle)
+    def end(self) -> None:
+        self.library.release("cublasLtDestroy", self._handle)
 
-    def plan(self, product: LibraryProduct) -> np.ndarray | None:
-        """The plan of a product, which lives as long as this object; None: the library refuses it. The first algorithm
-        that it names is taken, once for all calls. Raises ResourceError, InternalError."""
-        with self._queue.current:
-            made = len(self._made)
-            plan = self._plan(product)
-            if plan is None:
-                for function, handle in reversed(self._made[made:]):
-                    self.library.release(function, handle)
-                del self._made[made:]
-            return plan
-
-    def _plan(self, product: LibraryProduct) -> np.ndarray | None:
-        compute = COMPUTE_TF32 if product.tf32 else COMPUTE_TYPES[product.sums]
-        description = self._new("cublasLtMatmulDesc", compute, DATA_TYPES[product.sums])
-        left, right = product.b, product.a
+    def make(self, call: LibraryProduct) -> np.ndarray | None:
+        compute = COMPUTE_TF32 if call.tf32 else COMPUTE_TYPES[call.sums]
+        description = self._new("cublasLtMatmulDesc", compute, DATA_TYPES[call.sums])
+        left, right = call.b, call.a
         for attribute, matrix in ((TRANSPOSE_A, left), (TRANSPOSE_B, right)):
             if matrix.by_columns:
                 self._set("cublasLtMatmulDesc", description, attribute, np.int32(TRANSPOSED))
-        epilogue = ACTIVATIONS[product.activation] | (BIAS if product.has_bias else 0)
+        epilogue = ACTIVATIONS[call.activation] | (BIAS if call.bias else 0)
         self._set("cublasLtMatmulDesc", description, EPILOGUE, np.int32(epilogue or DEFAULT))
-        if product.has_bias:  # an address that is no less aligned than those of calls
+        if call.bias:  # an address that is no less aligned than those of calls
             self._set("cublasLtMatmulDesc", description, BIAS_POINTER, np.uint64(ACCESS_ALIGNMENT))
-        layouts = [self._layout(matrix, product.batch) for matrix in (left, right, product.result)]
-        algorithm = self._algorithm([description, *layouts, layouts[-1]], product.workspace_bytes)
+        layouts = [self._layout(matrix, call.batch) for matrix in (left, right, call.result)]
+        algorithm = self._algorithm([description, *layouts, layouts[-1]], call.workspace_bytes)
         if algorithm is None:
             return None
-        alpha, beta = (np.array([factor], product.sums) for factor in (product.alpha, product.beta))
-        address = self.library.address
-        values = {
-            "multiply": address("cublasLtMatmul"),
-            "set": address("cublasLtMatmulDescSetAttribute"),
-            "handle": self._handle,
-            "description": description,
-            "alpha": address_of(alpha),
-            "left": layouts[0],
-            "right": layouts[1],
-            "beta": address_of(beta),
-            "result": layouts[2],
-            "algorithm": address_of(algorithm),
-            "workspace": product.workspace_bytes,
-            "bias_attribute": BIAS_POINTER,
-        }
-        plan = np.array([values[name] for name in PLAN], np.int64)
-        self._kept += [alpha, beta, algorithm, plan]
-        return plan
+        factors = [np.array([factor], call.sums) for factor in (call.alpha, call.beta)]
+        self.kept += [*factors, algorithm]
+        alpha, beta = map(address_of, factors)
+        a, b, result = map(_at, call.places)
+        # The library wants an addend's address, also where it is multiplied by 0.
+        addend = result if call.addend is None else _at(call.addend)
+        operands: list[Argument] = [self._handle, description, alpha, b, layouts[0], a, layouts[1], beta]
+        operands += [addend, layouts[2], result, layouts[2], address_of(algorithm)]
+        operands += [At(WORKSPACE), call.workspace_bytes, At(STREAM)]
+        calls: list[tuple[int, Sequence[Argument]]] = [(self.address("cublasLtMatmul"), operands)]
+        if call.bias:  # its address is an attribute
+            setting = self.address("cublasLtMatmulDescSetAttribute")
+            calls.insert(0, (setting, [description, BIAS_POINTER, AddressOf(_at(call.bias).base), 8]))
+        return plan_of(calls)
 
     def _layout(self, matrix: StoredMatrix, batch: int) -> int:
         """Of the transposed matrix, if it lies by rows."""
@@ -240,9 +164,12 @@ class CublasLt:
     def _new(self, kind: str, *arguments: int) -> int:
         place = ctypes.c_void_p()
         self.library.call(f"{kind}Create", ctypes.byref(place), *arguments)
-        self._made.append((f"{kind}Destroy", place.value or 0))
-        return place.value or 0
+        return self.own(f"{kind}Destroy", place.value or 0)
 
     def _set(self, kind: str, handle: int, attribute: int, value: np.generic) -> None:
         array = np.array([value])
         self.library.call(f"{kind}SetAttribute", handle, attribute, address_of(array), array.nbytes)
+
+
+def _at(place: Place) -> At:
+    return pointer(place.pointer, place.offset)

@@ -1,145 +1,58 @@
-"""Which products of a program a library may compute: plain ones, whose operands are matrices in memory, with an
-epilogue that libraries have (epilogue.py). Whether it does is decided where the program is loaded (choice.py)."""
+"""What of a program libraries may compute. Whether they do is decided where it is loaded (choice.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
-from stablehlo_py.backends.common.contraction import Axes, Axis, collapse, dot_axes
 from stablehlo_py.backends.common.fusion import Fusion, fusions
-from stablehlo_py.backends.common.views import View, view_of
-from stablehlo_py.backends.gpu.kernels.dot import LEAST_DEPTH, LEAST_ELEMENTS, LEAST_SIDE
-from stablehlo_py.backends.gpu.libraries.epilogue import epilogue_of
-from stablehlo_py.backends.gpu.target import SM_80, GpuTarget
-from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.alignment import ACCESS_ALIGNMENT
-from stablehlo_py.dialect.index_map import digits_of
-from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.dialect.types import num_elements, static_shape, user_location
-from stablehlo_py.element_types import ELEMENT_TYPES
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, pointers_of
+from stablehlo_py.backends.gpu.libraries.factorizations import copied, finished, library_cholesky
+from stablehlo_py.backends.gpu.libraries.products import library_product
+from stablehlo_py.backends.gpu.libraries.transforms import library_transform, scaled
+from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.mlir import ir
-from stablehlo_py.options import CUBLASLT
-from stablehlo_py.runtime.products import LibraryProduct, StoredMatrix
+from stablehlo_py.options import CUBLASLT, CUFFT, CUSOLVER, LIBRARIES
+from stablehlo_py.runtime.library_calls import LibraryCall
 
-# Of the elements of operands: the type that products are added up in, and those that results may have (documentation
-# of cublasLtMatmul, tables of supported types).
-_OF_F8 = ("f32", frozenset(("f32", "bf16", "f16")))
-_TYPES: Mapping[tuple[str, str], tuple[str, frozenset[str]]] = {
-    ("f64", "f64"): ("f64", frozenset(("f64",))),
-    ("f32", "f32"): ("f32", frozenset(("f32",))),
-    ("bf16", "bf16"): ("f32", frozenset(("f32", "bf16"))),
-    ("f16", "f16"): ("f32", frozenset(("f32", "f16"))),
-    ("f8E4M3FN", "f8E4M3FN"): _OF_F8,
-    ("f8E4M3FN", "f8E5M2"): _OF_F8,
-    ("f8E5M2", "f8E4M3FN"): _OF_F8,
-    ("i8", "i8"): ("i32", frozenset(("i32",))),
-}
-_SUMMED = {"bf16": "f32", "f16": "f32"}  # what a product of a type may be added up in, if that is another one
-# NVIDIA recommends them: with less, the library has fewer algorithms to choose from.
-_WORKSPACE, _WORKSPACE_OF_SM_80 = 32 << 20, 4 << 20
+C = TypeVar("C", bound=LibraryCall, covariant=True)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an operand begins: so many bytes behind a pointer of the fusion's kernels."""
+class Matched(Generic[C]):
+    """A call, and kernels of ours that start before and behind it: their scratch memory is its workspace."""
 
-    pointer: int
-    offset: int = 0
+    call: C
+    before: GpuKernel | None = None
+    behind: GpuKernel | None = None
 
-
-@dataclass(frozen=True)
-class Matched:
-    """A product, and where what it reads lies. Its result is the only one of the fusion."""
-
-    product: LibraryProduct
-    a: Place
-    b: Place
-    addend: Place | None
-    bias: Place | None
+    @property
+    def kernels(self) -> Mapping[str, GpuKernel]:
+        """Both, by name."""
+        parts = {"before": self.before, "behind": self.behind}
+        return {f"{self.call.kernel}_{name}": kernel for name, kernel in parts.items() if kernel is not None}
 
 
-def library_products(module: ir.Module, libraries: Sequence[str], target: GpuTarget) -> dict[str, Matched]:
-    """The products of a scheduled module that these libraries may compute, by the name of their fusion."""
-    if CUBLASLT not in libraries:
-        return {}
-    dots = (fusion for fusion in map(Fusion.read, fusions(module)) if fusion.kind == "dot")
-    found = {fusion.name: _matched(fusion, target) for fusion in dots}
-    return {name: matched for name, matched in found.items() if matched is not None}
+def library_calls(module: ir.Module, libraries: Collection[str], target: GpuTarget) -> dict[str, Matched[LibraryCall]]:
+    """Those of a scheduled module that these libraries may compute, by the name of their fusion:
+    library by library."""
+    found: dict[str, Matched[LibraryCall]] = {}
+    for fusion in map(Fusion.read, fusions(module)) if libraries else ():
+        matched = _matched(fusion, libraries, target)
+        if matched is not None:
+            found[fusion.name] = matched
+    return dict(sorted(found.items(), key=lambda item: LIBRARIES.index(item[1].call.library)))
 
 
-def _matched(fusion: Fusion, target: GpuTarget) -> Matched | None:
-    dot = fusion.op("hlo.dot")
-    result, of = dot.results[0], element(dot.results[0])
-    views = [view for view in (view_of(operand, of) for operand in dot.operands) if view is not None]
-    if len(fusion.outputs) != 1 or len(views) != 2 or not num_elements(result):
-        return None
-    left, right = views
-    dtype = element(fusion.outputs[0]).name
-    sums, results = _TYPES.get((left.element.name, right.element.name), ("", frozenset()))
-    if dtype not in results or _SUMMED.get(of.name, of.name) != sums:
-        return None
-    axes = _axes(dot_axes(dot, left.layout.dimensions, right.layout.dimensions, digits_of(static_shape(result))))
-    if axes is None:
-        return None
-    batch, rows, columns, depth = axes
-    if not _is_large(rows, columns, depth):
-        return None
-    a = _stored(left, (rows.size, depth.size), (rows.a, depth.a), batch.a)
-    b = _stored(right, (depth.size, columns.size), (depth.b, columns.b), batch.b)
-    epilogue = epilogue_of(fusion, result, int(columns.size))
-    if a is None or b is None or epilogue is None:
-        return None
-    size = int(rows.size), int(columns.size)
-    made = LibraryProduct(
-        library=CUBLASLT,
-        kernel=fusion.name,
-        op=dot.operation.name,
-        location=user_location(dot.location) or "",
-        batch=int(batch.size),
-        a=a,
-        b=b,
-        result=StoredMatrix(ELEMENT_TYPES[dtype], *size, False, int(rows.c), int(batch.c)),
-        sums=ELEMENT_TYPES[sums],
-        tf32=target.tf32 and a.dtype == ELEMENT_TYPES["f32"],
-        alpha=epilogue.alpha,
-        beta=epilogue.beta,
-        has_bias=epilogue.bias is not None,
-        activation=epilogue.activation,
-        workspace_bytes=_WORKSPACE_OF_SM_80 if target.name == SM_80.name else _WORKSPACE,
-    )
-    addend, bias = (None if each is None else Place(each) for each in (epilogue.addend, epilogue.bias))
-    return Matched(made, _place(left), _place(right), addend, bias)
+def _matched(fusion: Fusion, libraries: Collection[str], target: GpuTarget) -> Matched[LibraryCall] | None:
+    def taking(kernel: GpuKernel | None) -> GpuKernel | None:
+        return None if kernel is None else replace(kernel, pointers=len(pointers_of(fusion)))
 
-
-def _axes(axes: Axes | None) -> Sequence[Axis] | None:
-    """The batch, rows, columns and sums of a product, one axis each; None: libraries have none of so many."""
-    if axes is None:
-        return None
-    batch, m, n, k = roles = [collapse(each) for each in (axes.batch, axes.m, axes.n, axes.k)]
-    for side in (m, n):  # rows or columns that step unevenly: batches that share the other operand
-        if len(side) == 2 and not batch:
-            batch.append(side.pop(0))
-    even = all(len(role) < 2 for role in roles) and m and n and k and n[0].c == 1
-    return [(role or [Axis(1)])[0] for role in roles] if even else None
-
-
-def _is_large(rows: Axis, columns: Axis, depth: Axis) -> bool:
-    """Whether our own kernels would compute the product in tiles: smaller ones are not worth a call."""
-    results, side = rows.size * columns.size, min(rows.size, columns.size)
-    return bool(results >= LEAST_ELEMENTS and side >= LEAST_SIDE and depth.size >= LEAST_DEPTH)
-
-
-def _stored(view: View, sizes: Sequence[IntLike], steps: Sequence[IntLike], batch: IntLike) -> StoredMatrix | None:
-    """A matrix of so many rows and columns, with steps from one to the next; None: libraries have none like it."""
-    by_columns = steps[0] == 1
-    stride, least = (steps[1], sizes[0]) if by_columns else (steps[0], sizes[1])
-    aligned = view.layout.offset * view.element.bytes % ACCESS_ALIGNMENT == 0
-    if 1 not in steps or stride < least or batch < 0 or not aligned:
-        return None
-    rows, columns = map(int, sizes)
-    return StoredMatrix(ELEMENT_TYPES[view.element.name], rows, columns, by_columns, int(stride), int(batch))
-
-
-def _place(view: View) -> Place:
-    return Place(view.argument, int(view.layout.offset) * view.element.bytes)
+    if fusion.kind == "dot" and CUBLASLT in libraries and (product := library_product(fusion, target)):
+        return Matched(product)
+    if fusion.kind == "fft" and CUFFT in libraries and (transform := library_transform(fusion)):
+        return Matched(transform, behind=taking(scaled(fusion, target, transform)))
+    if fusion.kind == "cholesky" and CUSOLVER in libraries and (factor := library_cholesky(fusion)):
+        return Matched(factor, taking(copied(fusion, target, factor)), taking(finished(fusion, target, factor)))
+    return None

@@ -21,6 +21,8 @@ import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu import device_code
 from stablehlo_py.backends.gpu.libraries import cublaslt as library_module
+from stablehlo_py.backends.gpu.libraries import vendor
+from stablehlo_py.backends.gpu.libraries.cublaslt import CublasLtLibrary
 from stablehlo_py.errors import InternalError, LoadError, OptionError, ResourceError
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
@@ -54,10 +56,10 @@ def no_assembler(monkeypatch) -> None:
 @pytest.fixture
 def cublaslt(cuda_device, monkeypatch) -> Iterator[Any]:
     """The driver and the library of this process."""
-    monkeypatch.setenv(library_module.VARIABLE, cuda_device.path)
-    library_module.library.cache_clear()
+    monkeypatch.setenv(CublasLtLibrary.variable, cuda_device.path)
+    vendor.found.cache_clear()
     yield cuda_device
-    library_module.library.cache_clear()
+    vendor.found.cache_clear()
 
 
 def says(executable: Executable, words: str) -> bool:
@@ -176,7 +178,7 @@ def test_sums_are_rounded_once(cublaslt) -> None:
     arrays = arrays_of(A, B, BIAS, dtype=BF16)
     program = program_of(lambda a, b, c: relu(a @ b + c), *arrays)
     (product,) = program.products
-    assert (product.sums, product.result.dtype, product.has_bias) == (F32, BF16, True)
+    assert (product.sums, product.result.dtype, product.bias is None) == (F32, BF16, False)
     (found,) = Executable(program)(*arrays)
     a, b, c = (array.astype(F64) for array in arrays)
     assert np.array_equal(found, np.maximum(a @ b + c, 0).astype(BF16))
@@ -290,7 +292,7 @@ def launched(driver, executable: Executable, arrays: list[np.ndarray]) -> list[s
 
 
 def test_a_library_that_is_not_there(cublaslt, monkeypatch, tmp_path) -> None:
-    monkeypatch.setenv(library_module.VARIABLE, str(tmp_path / "libcublasLt.so.12"))
+    monkeypatch.setenv(CublasLtLibrary.variable, str(tmp_path / "libcublasLt.so.12"))
     arrays = layered(1)
     program = program_of(layers, *arrays)
     executable = Executable(program)
@@ -424,7 +426,7 @@ def test_programs_run_without_a_compiler(cublaslt, tmp_path) -> None:
     artifact.save(program, path)
     assert artifact.load(path).products == program.products
     np.savez(inputs, *arrays)
-    environment = {"SHLO_CUDA_LIBRARY": cublaslt.path, library_module.VARIABLE: cublaslt.path}
+    environment = {"SHLO_CUDA_LIBRARY": cublaslt.path, CublasLtLibrary.variable: cublaslt.path}
     found, total = alone(WITHOUT_COMPILER, path, inputs, **environment).splitlines()
     assert found == "True" and np.isclose(float(total), wanted(layers, arrays).sum(), rtol=1e-3)
 
@@ -452,7 +454,9 @@ def test_products_that_were_changed_are_refused(cublaslt) -> None:
 def test_options() -> None:
     assert Options(libraries="cublaslt").libraries == Options(libraries=["cublaslt"]).libraries == ("cublaslt",)
     assert Options(libraries="cublaslt").key != Options().key and Options().libraries == ()
-    with pytest.raises(OptionError, match=r"there is no library 'mkl'\n  help: use a tuple of names, of cublaslt"):
+    with pytest.raises(
+        OptionError, match=r"there is no library 'mkl'\n  help: use a tuple of names"
+    ):
         Options(libraries=("mkl",))
     with pytest.raises(OptionError, match="libraries holds 7"):
         Options(libraries=(7,))  # type: ignore[arg-type]
@@ -468,14 +472,14 @@ def test_where_the_library_is_looked_for(monkeypatch, tmp_path) -> None:
         (tmp_path / folder / "lib").mkdir(parents=True)
         (tmp_path / folder / "lib" / f"libcublasLt.so.{release}").touch()
     packages = type("Spec", (), {"submodule_search_locations": [str(tmp_path)]})
-    monkeypatch.delenv(library_module.VARIABLE, raising=False)
-    monkeypatch.setattr(library_module, "find_spec", lambda name: packages)
+    monkeypatch.delenv(CublasLtLibrary.variable, raising=False)
+    monkeypatch.setattr(vendor, "find_spec", lambda name: packages)
     twelve = ["libcublasLt.so.12", str(tmp_path / "cublas/lib/libcublasLt.so.12")]
     thirteen = ["libcublasLt.so.13", str(tmp_path / "cu13/lib/libcublasLt.so.13")]
-    assert list(library_module.candidates(12040)) == twelve
-    assert list(library_module.candidates(13000)) == thirteen + twelve
-    monkeypatch.setenv(library_module.VARIABLE, "mine.so")
-    assert list(library_module.candidates(13000)) == ["mine.so"]
+    assert list(CublasLtLibrary.candidates(12040)) == twelve
+    assert list(CublasLtLibrary.candidates(13000)) == thirteen + twelve
+    monkeypatch.setenv(CublasLtLibrary.variable, "mine.so")
+    assert list(CublasLtLibrary.candidates(13000)) == ["mine.so"]
 
 
 def test_a_description_of_an_algorithm_is_the_librarys() -> None:

@@ -1,0 +1,73 @@
+"""Which factorizations of a program a library may compute: Cholesky's of matrices that are large and not many."""
+
+from __future__ import annotations
+
+import math
+
+from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
+from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.codegen.builder import I32, Function, Value
+from stablehlo_py.codegen.types import element
+from stablehlo_py.dialect.types import flag, num_elements, static_shape, user_location
+from stablehlo_py.element_types import ELEMENT_TYPES
+from stablehlo_py.options import CUSOLVER
+from stablehlo_py.runtime.library_calls import LibraryCholesky
+
+LEAST_SIZE = 256  # rows of a matrix: our own kernels take smaller ones
+MOST_MATRICES = 64  # which are factorized one after the other
+_COLUMNS, _LEAST_WORKSPACE = 512, 4 << 20  # of a matrix that the library works in; it says how many when it is loaded
+
+
+def library_cholesky(fusion: Fusion) -> LibraryCholesky | None:
+    """What a `cholesky` fusion is to a library; None: nothing."""
+    op = fusion.op("hlo.cholesky")
+    sizes, dtype = static_shape(op.operands[0]), ELEMENT_TYPES[element(op.operands[0]).name]
+    size, batch = int(sizes[-1]), math.prod(map(int, sizes[:-2]))
+    plain = list(fusion.inputs) == [op.operands[0]] and list(fusion.outputs) == [op.results[0]]
+    if not plain or size < LEAST_SIZE or not 0 < batch <= MOST_MATRICES or dtype.itemsize < 4:
+        return None
+    return LibraryCholesky(
+        library=CUSOLVER,
+        kernel=fusion.name,
+        op=op.operation.name,
+        location=user_location(op.location) or "",
+        workspace_bytes=max(_LEAST_WORKSPACE, _COLUMNS * size * dtype.itemsize),
+        dtype=dtype,
+        size=size,
+        batch=batch,
+        lower=flag(op, "lower"),
+    )
+
+
+def copied(fusion: Fusion, target: GpuTarget, call: LibraryCholesky) -> GpuKernel:
+    """What comes before the library, which factorizes in place: a copy."""
+    part, width = element(fusion.outputs[0]).compute, _width(call)
+
+    def one(f: Function, number: Value) -> None:
+        f.store(f.load(part, f.in0, number), f.out0, number)
+
+    count = width * int(num_elements(fusion.outputs[0]))
+    return GpuKernel.of(numbered_kernel(fusion, target, f"{fusion.name}_copied", count, one))
+
+
+def finished(fusion: Fusion, target: GpuTarget, call: LibraryCholesky) -> GpuKernel:
+    """What comes behind it: zeros in the other triangle; NaN in the factors of matrices that have none."""
+    part, width, n = element(fusion.outputs[0]).compute, _width(call), call.size
+
+    def one(f: Function, number: Value) -> None:
+        place = f.idiv(number, width)
+        matrix, row, column = f.idiv(place, n * n), f.irem(f.idiv(place, n), n), f.irem(place, n)
+        first, second = (column, row) if call.lower else (row, column)
+        inside = f.cmp("sle", f.index(first), f.index(second))
+        has_one = f.cmp("eq", f.load(I32, f.scratch, matrix), f.const(0, I32))
+        value = f.select(has_one, f.load(part, f.out0, number), f.const(math.nan, part))
+        f.store(f.select(inside, value, f.const(0.0, part)), f.out0, number)
+
+    count = width * int(num_elements(fusion.outputs[0]))
+    return GpuKernel.of(numbered_kernel(fusion, target, f"{fusion.name}_finished", count, one))
+
+
+def _width(call: LibraryCholesky) -> int:
+    """Floats of an element."""
+    return 2 if call.dtype.kind == "c" else 1
