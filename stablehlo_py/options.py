@@ -92,8 +92,9 @@ class Options:
             on GPUs that have units for it; else they are as exact as f32 is.
         device: which of the backend's devices runs the program, by number (docs/gpu.md).
         graphs: ask a GPU for all kernels of a call in one go, where its driver has graphs (docs/gpu.md).
-        libraries: libraries of the GPU's vendor ("cublaslt", of the backend "cuda") that compute what they are good at
-            where a program finds them when it is loaded; results depend on their version (docs/gpu.md).
+        libraries: libraries of the GPU's vendor (of the backend "cuda": "cublaslt", "cufft", "cusolver") that compute
+            what they are good at, where a program finds them when it is loaded; results depend on their version
+            (docs/gpu.md).
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).

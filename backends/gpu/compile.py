@@ -91,8 +91,7 @@ def generate(
     kernels, loops = _parts(module, target, plans)
     taken = _taken(module, kernels, target, plans)
     matched = library_calls(module, libraries, target)
-    for each in matched.values():
-        kernels |= each.kernels
+    kernels |= {each.behind_name: each.behind for each in matched.values() if each.behind}
     progress.at("machine code")
     launches = [launch for kernel in kernels.values() for launch in kernel.launches]
     code = _device_code(module, kernels, target) if launches else DeviceCode(b"")

@@ -101,16 +101,16 @@ class GpuProgram(NativeProgram):
     def _call_library(
         self, f: Function, kernel: str, plan: Sequence[Value], pointers: Sequence[Value], arena: Value
     ) -> None:
-        """What a library computes, and our kernels before and behind it."""
-        around = self._matched[kernel].kernels
-        before, behind = f"{kernel}_before", f"{kernel}_behind"
-        if before in around:
-            self._start(f, before, pointers, arena, self._workspace_offset)
+        """What a library computes, and our kernel behind it."""
+        matched = self._matched[kernel]
+        if matched.in_place_bytes:
+            source, target = pointers
+            self.copy(f, target, source, matched.in_place_bytes)
         places = self._operands(f)
         bases(self._calls, f, places, f.gep(arena, self._workspace_offset, I8), pointers)
         f.call(CALL_LIBRARY, [f.caller, *plan, places])
-        if behind in around:
-            self._start(f, behind, pointers, arena, self._workspace_offset)
+        if matched.behind:
+            self._start(f, matched.behind_name, pointers, arena, self._workspace_offset)
 
     def _operands(self, f: Function) -> Value:
         """Where operands of launches and calls lie."""

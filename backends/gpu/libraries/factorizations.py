@@ -40,20 +40,10 @@ def library_cholesky(fusion: Fusion) -> LibraryCholesky | None:
     )
 
 
-def copied(fusion: Fusion, target: GpuTarget, call: LibraryCholesky) -> GpuKernel:
-    """What comes before the library, which factorizes in place: a copy."""
-    part, width = element(fusion.outputs[0]).compute, _width(call)
-
-    def one(f: Function, number: Value) -> None:
-        f.store(f.load(part, f.in0, number), f.out0, number)
-
-    count = width * int(num_elements(fusion.outputs[0]))
-    return GpuKernel.of(numbered_kernel(fusion, target, f"{fusion.name}_copied", count, one))
-
-
 def finished(fusion: Fusion, target: GpuTarget, call: LibraryCholesky) -> GpuKernel:
     """What comes behind it: zeros in the other triangle; NaN in the factors of matrices that have none."""
-    part, width, n = element(fusion.outputs[0]).compute, _width(call), call.size
+    part, n = element(fusion.outputs[0]).compute, call.size
+    width = 2 if call.dtype.kind == "c" else 1  # floats of an element
 
     def one(f: Function, number: Value) -> None:
         place = f.idiv(number, width)
@@ -66,8 +56,3 @@ def finished(fusion: Fusion, target: GpuTarget, call: LibraryCholesky) -> GpuKer
 
     count = width * int(num_elements(fusion.outputs[0]))
     return GpuKernel.of(numbered_kernel(fusion, target, f"{fusion.name}_finished", count, one))
-
-
-def _width(call: LibraryCholesky) -> int:
-    """Floats of an element."""
-    return 2 if call.dtype.kind == "c" else 1

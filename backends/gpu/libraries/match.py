@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from stablehlo_py.backends.common.fusion import Fusion, fusions
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, pointers_of
-from stablehlo_py.backends.gpu.libraries.factorizations import copied, finished, library_cholesky
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.libraries.factorizations import finished, library_cholesky
 from stablehlo_py.backends.gpu.libraries.products import library_product
 from stablehlo_py.backends.gpu.libraries.transforms import library_transform, scaled
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -21,17 +21,21 @@ C = TypeVar("C", bound=LibraryCall, covariant=True)
 
 @dataclass(frozen=True)
 class Matched(Generic[C]):
-    """A call, and kernels of ours that start before and behind it: their scratch memory is its workspace."""
+    """A call.
+
+    Attributes:
+        in_place_bytes: of the operand, where the library wants it in the result's place; 0: it does not.
+        behind: a kernel of ours that starts behind it. Its scratch memory is the library's workspace.
+    """
 
     call: C
-    before: GpuKernel | None = None
+    in_place_bytes: int = 0
     behind: GpuKernel | None = None
 
     @property
-    def kernels(self) -> Mapping[str, GpuKernel]:
-        """Both, by name."""
-        parts = {"before": self.before, "behind": self.behind}
-        return {f"{self.call.kernel}_{name}": kernel for name, kernel in parts.items() if kernel is not None}
+    def behind_name(self) -> str:
+        """What the kernel behind it is called."""
+        return f"{self.call.kernel}_behind"
 
 
 def library_calls(module: ir.Module, libraries: Collection[str], target: GpuTarget) -> dict[str, Matched[LibraryCall]]:
@@ -46,13 +50,11 @@ def library_calls(module: ir.Module, libraries: Collection[str], target: GpuTarg
 
 
 def _matched(fusion: Fusion, libraries: Collection[str], target: GpuTarget) -> Matched[LibraryCall] | None:
-    def taking(kernel: GpuKernel | None) -> GpuKernel | None:
-        return None if kernel is None else replace(kernel, pointers=len(pointers_of(fusion)))
-
     if fusion.kind == "dot" and CUBLASLT in libraries and (product := library_product(fusion, target)):
         return Matched(product)
     if fusion.kind == "fft" and CUFFT in libraries and (transform := library_transform(fusion)):
-        return Matched(transform, behind=taking(scaled(fusion, target, transform)))
+        return Matched(transform, behind=scaled(fusion, target, transform))
     if fusion.kind == "cholesky" and CUSOLVER in libraries and (factor := library_cholesky(fusion)):
-        return Matched(factor, taking(copied(fusion, target, factor)), taking(finished(fusion, target, factor)))
+        size = factor.batch * factor.size**2 * factor.dtype.itemsize
+        return Matched(factor, size, finished(fusion, target, factor))
     return None

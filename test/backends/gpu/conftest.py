@@ -172,6 +172,13 @@ def built_cublaslt(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[Cuda
 
 
 @pytest.fixture(scope="session")
+def built_numerics(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[CudaLibrary, CudaDevice]:
+    """The driver, cuFFT and cuSOLVER in one library."""
+    path = _built("cuda", tmp_path_factory.mktemp("numerics"), "fake_numerics")
+    return FakeStreams(path, CudaLibrary, CudaDevice)
+
+
+@pytest.fixture(scope="session")
 def built_hip(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[HipLibrary, HipDevice]:
     return FakeStreams(_built("hip", tmp_path_factory.mktemp("hip")), HipLibrary, HipDevice)
 

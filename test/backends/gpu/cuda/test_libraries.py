@@ -454,9 +454,7 @@ def test_products_that_were_changed_are_refused(cublaslt) -> None:
 def test_options() -> None:
     assert Options(libraries="cublaslt").libraries == Options(libraries=["cublaslt"]).libraries == ("cublaslt",)
     assert Options(libraries="cublaslt").key != Options().key and Options().libraries == ()
-    with pytest.raises(
-        OptionError, match=r"there is no library 'mkl'\n  help: use a tuple of names"
-    ):
+    with pytest.raises(OptionError, match=r"there is no library 'mkl'\n  help: use a tuple of names"):
         Options(libraries=("mkl",))
     with pytest.raises(OptionError, match="libraries holds 7"):
         Options(libraries=(7,))  # type: ignore[arg-type]
