@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stablehlo_py.backends.gpu.target import GpuTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
-    from stablehlo_py.passes.policy import Costs, FusionPolicy
+    from stablehlo_py.passes.policy import Blocking, Costs, FusionPolicy
     from stablehlo_py.runtime.program import CompiledProgram
 
 
@@ -44,6 +44,13 @@ class GpuBackend(Backend):
         from stablehlo_py.backends.gpu.policy import COSTS
 
         return COSTS
+
+    @property
+    def blocking(self) -> Blocking:
+        """That of all GPUs."""
+        from stablehlo_py.backends.gpu.policy import BLOCKING
+
+        return BLOCKING
 
     @property
     def fusion(self) -> FusionPolicy:

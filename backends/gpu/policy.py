@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stablehlo_py.passes.buffers import inplace
-from stablehlo_py.passes.policy import Costs, EpilogueLimits, FusionPolicy
+from stablehlo_py.passes.policy import Blocking, Costs, EpilogueLimits, FusionPolicy
 
 COSTS = Costs(
     expensive_flops=20,
@@ -36,6 +36,10 @@ FUSION = FusionPolicy(
         "scatter": inplace.overwritten,
     },
 )
+
+# One block of threads has a matrix, or some right-hand sides; products of what lies beside it keep all blocks busy. A
+# block of f32 fits in shared memory on NVIDIA's machines. With few right-hand sides, blocks only add kernels to start.
+BLOCKING = Blocking(rows=128, fewest_sides=32)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from stablehlo_py.mlir import ir
 #: Kinds that have a template of their own; what others compute, each thread does for some iterations (serial.py).
 KINDS = {
     kind: kind
-    for kind in """attention column dot fft in_place_update loop reduce_general reduce_window row
-    scatter select_and_scatter sort top_k""".split()
+    for kind in """attention cholesky column dot fft in_place_update loop reduce_general reduce_window row
+    scatter select_and_scatter sort top_k triangular_solve""".split()
 } | {
     "convolution": "dot",
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own

@@ -77,6 +77,14 @@ def histogram(i: jax.Array, u: jax.Array) -> jax.Array:
     return jnp.zeros(7, u.dtype).at[i.astype(jnp.int32)].add(u)
 
 
+def cholesky(x: jax.Array) -> jax.Array:
+    return lax.linalg.cholesky(x / 9 + 9 * jnp.eye(x.shape[-1]), symmetrize_input=False)
+
+
+def triangular(x: jax.Array, b: jax.Array, **options: bool) -> jax.Array:
+    return lax.linalg.triangular_solve(x / 9 + 3 * jnp.eye(x.shape[-1]), b, **{"left_side": True, **options})
+
+
 EXCHANGES = replace(OPENCL, exchanges=True, most_threads=1024)
 MMA, WGMMA = (tuple(name for name in MATRIX_UNITS if name.startswith(unit)) for unit in ("mma", "wgmma"))
 MATRIX_UNIT = replace(OPENCL, matrix_units=MMA, copies=True, shared_bytes=48 << 10)
@@ -130,6 +138,19 @@ TEMPLATES = {
     "loop in one kernel": Case(lambda x: lax.fori_loop(0, 20, lambda _, x: softmax(x), x), [(99, 20)]),
     "transform": Case(lambda x: jnp.fft.fft(x), [(3, 60)], "complex64"),
     "transform, two stages": Case(lambda x: jnp.fft.fft(x), [(3, 32)], "complex64"),
+    "Cholesky factorization": Case(cholesky, [(2, 35, 35)]),
+    "Cholesky factorization of whole panels": Case(cholesky, [(2, 40, 40)], "complex64"),
+    "Cholesky factorization in scratch memory": Case(cholesky, [(2, 40, 40)], target=replace(OPENCL, shared_bytes=512)),
+    "triangular solve": Case(lambda x, b: triangular(x, b), [(2, 20, 20), (2, 20, 3)]),
+    "triangular solve from the right": Case(
+        lambda x, b: triangular(x, b, lower=True, transpose_a=True, left_side=False), [(21, 21), (70, 21)]
+    ),
+    "triangular solve, triangle in memory": Case(
+        lambda x, b: triangular(x, b, lower=True), [(20, 20), (20, 40)], target=replace(OPENCL, shared_bytes=4 << 10)
+    ),
+    "triangular solve, sides in memory": Case(
+        lambda x, b: triangular(x, b), [(20, 20), (20, 40)], target=replace(OPENCL, shared_bytes=512, resident=256)
+    ),
     "transform of columns": Case(lambda x: jnp.fft.fft(x, axis=0), [(512, 3)], "complex64"),
 }
 
@@ -163,7 +184,8 @@ WITHOUT_BARRIERS = {
     "largest elements": Case(lambda x: lax.top_k(x, 5), [(3, 5000)]),
     "convolution": Case(lambda x, k: lax.conv(x, k, (1, 1), "SAME"), [(1, 4, 9, 9), (4, 4, 3, 3)]),
     "decomposition": Case(jnp.linalg.qr, [(3, 12, 12)]),
-    "phases of the processor": Case(lambda x: jnp.linalg.cholesky(x @ x.swapaxes(1, 2) + 9 * jnp.eye(6)), [(2, 6, 6)]),
+    "small Cholesky factorizations": Case(cholesky, [(70, 6, 6)]),
+    "small triangular solves": Case(lambda x, b: triangular(x, b), [(3, 5, 5), (3, 5, 40)]),
     "random numbers": Case(random_bits, [(500,)]),
     "transform in two passes": Case(lambda x: jnp.fft.fft(x), [(1, 8192)], "complex64"),
     "transform of reals": Case(lambda x: jnp.fft.rfft(x), [(3, 74)]),
