@@ -33,11 +33,13 @@ from stablehlo_py.targets import DEFAULT_TARGET
 
 @dataclass(frozen=True)
 class BlockFactorizations(RulePass):
-    """Splits Cholesky factorizations and triangular solves of two blocks or more. `block`: rows, 0 for the target's."""
+    """Splits Cholesky factorizations and triangular solves of two blocks or more, but what is for one of the libraries.
+    `block`: rows, 0 for the target's."""
 
     name: ClassVar[str] = "block-factorizations"
     block: int = 0
     target: str = DEFAULT_TARGET
+    libraries: tuple[str, ...] = ()
 
     def rules(self) -> RuleSet:
         rules = RuleSet("block-factorizations")
@@ -47,11 +49,13 @@ class BlockFactorizations(RulePass):
         if self.block:
             blocking = replace(blocking, rows=self.block)
 
-        @rules.rule("hlo.cholesky", where="two blocks of rows or more")
+        @rules.rule("hlo.cholesky", where="two blocks of rows or more, and not for a library")
         def split_cholesky(op: ir.Operation, rewriter: Rewriter) -> Replacement:
             "cholesky(a) -> [[l11, 0], [l21, l22]]"
             middle = _middle(op, blocking)
-            return None if middle is None else _cholesky(op, _Blocks(rewriter), middle)
+            if middle is None or any(blocking.is_for(library, op) for library in self.libraries):
+                return None
+            return _cholesky(op, _Blocks(rewriter), middle)
 
         @rules.rule("hlo.triangular_solve", where="two blocks of rows or more, and enough right-hand sides")
         def split_triangular_solve(op: ir.Operation, rewriter: Rewriter) -> Replacement:

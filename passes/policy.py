@@ -160,10 +160,12 @@ class Blocking:
     Attributes:
         rows: of a block; a matrix with less than two blocks of them stays whole.
         fewest_sides: right-hand sides below which a solve stays whole.
+        is_for: whether a library of that name (`Options(libraries=...)`) may compute an op, which stays whole then.
     """
 
     rows: int
     fewest_sides: int
+    is_for: Callable[[str, ir.Operation], bool] = lambda library, op: False
 
 
 class Policy(Protocol):

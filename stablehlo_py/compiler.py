@@ -46,7 +46,8 @@ LOCAL_RULES = "peephole{disable=convolution-pointwise}"
 
 def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) -> list[str]:
     """The passes that lead to one of `COMMON_STAGES` from the one before it, in pipeline syntax: the same for all
-    targets, but for how large the blocks of factorizations are."""
+    targets, but for how large the blocks of factorizations are, and which libraries take them whole."""
+    libraries = f" libraries={','.join(options.libraries)}" if options.libraries else ""
     return {
         "hlo": ["legalize-quantized", "legalize-to-hlo"],
         "stablehlo": ["inline", "symbol-dce", "infer-symbolic-shapes"],
@@ -56,7 +57,7 @@ def common_passes(stage: str, options: Options, target: str = DEFAULT_TARGET) ->
             "simplify-loops",
             "unroll-loops",
             "licm",
-            f"block-factorizations{{target={target}}}",
+            f"block-factorizations{{target={target}{libraries}}}",
             LOCAL_RULES,
             "canonicalize-convolution",
             "cse",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stablehlo_py.backends.gpu.libraries.factorizations import takes
+from stablehlo_py.mlir import ir
+from stablehlo_py.options import CUSOLVER
 from stablehlo_py.passes.buffers import inplace
 from stablehlo_py.passes.policy import Blocking, Costs, EpilogueLimits, FusionPolicy
 
@@ -37,9 +40,14 @@ FUSION = FusionPolicy(
     },
 )
 
+
+def _is_for(library: str, op: ir.Operation) -> bool:
+    return library == CUSOLVER and op.name == "hlo.cholesky" and takes(op)
+
+
 # One block of threads has a matrix, or some right-hand sides; products of what lies beside it keep all blocks busy. A
 # block of f32 fits in shared memory on NVIDIA's machines. With few right-hand sides, blocks only add kernels to start.
-BLOCKING = Blocking(rows=128, fewest_sides=32)
+BLOCKING = Blocking(rows=128, fewest_sides=32, is_for=_is_for)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 LENGTH = struct.Struct("<Q")
+LIFE = 3  # number of the pipe that ends with the parent, in a child that was spawned; its standard input is the socket
 
 
 def frame(header: dict[str, Any], payload: bytes) -> bytes:

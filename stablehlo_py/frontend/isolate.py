@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from stablehlo_py import errors
 from stablehlo_py.errors import InternalError, LoadError, Problem, ResourceError, ShloError
-from stablehlo_py.frontend.frames import LENGTH, frame
+from stablehlo_py.frontend.frames import LENGTH, LIFE, frame
 from stablehlo_py.interrupts import checkpoint
 from stablehlo_py.processes import python_command
 
@@ -52,7 +52,7 @@ class Worker:
         self._lock = threading.Lock()
         self._pid = 0
         self._channel: socket.socket | None = None
-        self._stderr = -1
+        self._stderr = self._life = -1  # files; the child ends where the latter is closed
         self.may_fork = False
 
     def read(self, source: Source, any_dialect: bool = False) -> bytes:
@@ -122,25 +122,26 @@ class Worker:
             return
         # Not attributes yet: a forked child drops those (`forget`).
         ours = theirs = None
-        stderr = -1
+        stderr = life = our_life = -1
         try:
             ours, theirs = socket.socketpair()
+            life, our_life = os.pipe()
             stderr = os.memfd_create("stderr of a child")
             forks = self.may_fork and threading.active_count() == 1
-            self._pid = _fork(theirs, stderr) if forks else _spawn(theirs, stderr)
+            self._pid = _fork(theirs, stderr, life) if forks else _spawn(theirs, stderr, life)
         except OSError as error:
             if ours is not None:
                 ours.close()
-            if stderr >= 0:
-                os.close(stderr)
+            _close(our_life, stderr)
             raise ResourceError(
                 f"cannot start a child process: {error.strerror}", remedy=f"close other processes; {_TRUST}"
             ) from error
         finally:
             if theirs is not None:
                 theirs.close()
+            _close(life)
         ours.settimeout(_TICK_S)
-        self._channel, self._stderr = ours, stderr
+        self._channel, self._stderr, self._life = ours, stderr, our_life
 
     def _is_gone(self) -> bool:
         """Whether the child has ended; forgets its number then, which may become another process's."""
@@ -171,9 +172,8 @@ class Worker:
         """Drop the child without a word: in a process that was forked it is somebody else's."""
         if self._channel is not None:
             self._channel.close()
-        if self._stderr >= 0:
-            os.close(self._stderr)
-        self._pid, self._channel, self._stderr = 0, None, -1
+        _close(self._stderr, self._life)
+        self._pid, self._channel, self._stderr, self._life = 0, None, -1, -1
 
     # --- the channel -------------------------------------------------------------------------------------------------
 
@@ -215,17 +215,24 @@ class Worker:
                 raise _Ended from None
 
 
-def _fork(channel: socket.socket, stderr: int) -> int:
+def _close(*files: int) -> None:
+    """Close those that were opened."""
+    for file in files:
+        if file >= 0:
+            os.close(file)
+
+
+def _fork(channel: socket.socket, stderr: int, life: int) -> int:
     """Go on as two processes, one of which serves."""
     from stablehlo_py.frontend import worker  # its imports are made once, for both
 
     pid = os.fork()
     if pid == 0:
-        worker.serve_forked(channel, stderr)
+        worker.serve_forked(channel, stderr, life)
     return pid
 
 
-def _spawn(channel: socket.socket, stderr: int) -> int:
+def _spawn(channel: socket.socket, stderr: int, life: int) -> int:
     """Start a Python that serves."""
     command = python_command("from stablehlo_py.frontend import worker; worker.main()")
     return os.posix_spawn(
@@ -236,6 +243,7 @@ def _spawn(channel: socket.socket, stderr: int) -> int:
             (os.POSIX_SPAWN_DUP2, channel.fileno(), 0),
             (os.POSIX_SPAWN_DUP2, stderr, 1),
             (os.POSIX_SPAWN_DUP2, stderr, 2),
+            (os.POSIX_SPAWN_DUP2, life, LIFE),
         ],
         setsigmask=[signal.SIGINT],  # of a terminal: the parent answers it
     )

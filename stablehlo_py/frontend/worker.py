@@ -2,8 +2,8 @@
 
 A request is a description of a source and its bytes; the reply is the module as MLIR bytecode, or the error.
 
-The child ends with its parent, since that closes the other end of the socket: a child that waits for a request reads
-the end of the file, one that is busy gets SIGIO.
+The child ends with its parent, which holds the other end of a pipe that nothing is written to: its end is a SIGIO. The
+socket of the requests is not used for that: its signals come for data too, and may come after they were read.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ import select
 import signal
 import socket
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, NoReturn
 
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import ShloError
-from stablehlo_py.frontend.frames import LENGTH, frame
+from stablehlo_py.frontend.frames import LENGTH, LIFE, frame
 from stablehlo_py.frontend.nesting import check_module
 from stablehlo_py.frontend.parse import parse, readable_names
 from stablehlo_py.frontend.source import Format, Source
@@ -39,11 +37,10 @@ _STACK_BYTES = 4 << 20
 _PR_SET_DUMPABLE = 4
 
 
-def serve(channel: socket.socket) -> None:
-    """Answer requests until the parent closes its end of the channel."""
+def serve(channel: socket.socket, life: int) -> None:
+    """Answer requests until the parent closes its end of the channel, or of the pipe `life`."""
     _confine()
-    fcntl.fcntl(channel, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(channel, fcntl.F_SETFL, fcntl.fcntl(channel, fcntl.F_GETFL) | os.O_ASYNC)
+    _end_with_parent(life)
     stream = channel.makefile("rwb")
     context, seen, modules = make_context(), 0, 0
     while (header := _chunk(stream)) is not None:
@@ -52,8 +49,9 @@ def serve(channel: socket.socket) -> None:
         data = _chunk(stream)
         if data is None:
             return
-        with _interruptible(channel, request["cpu_s"]):
-            reply, payload = _answer(request, data, context)
+        signal.setitimer(signal.ITIMER_PROF, request["cpu_s"])
+        reply, payload = _answer(request, data, context)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         stream.write(frame(reply, payload))
         stream.flush()
         seen, modules = seen + len(data), modules + 1
@@ -63,19 +61,13 @@ def serve(channel: socket.socket) -> None:
             context, seen, modules = make_context(), 0, 0
 
 
-@contextmanager
-def _interruptible(channel: socket.socket, cpu_s: float) -> Iterator[None]:
-    """What runs inside is ended, wherever it is, after `cpu_s` seconds of processor time, and when the parent ends:
-    nothing else happens to the channel meanwhile. Signals without a handler end a process."""
-    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+def _end_with_parent(life: int) -> None:
+    """From here on, this process ends wherever it is when the parent does. Signals without a handler end a process."""
     signal.signal(signal.SIGIO, signal.SIG_DFL)
-    if select.select([channel], [], [], 0)[0]:  # the parent ended before the line above
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([life], [], [], 0)[0]:  # the parent ended before the line above
         os._exit(0)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGIO, signal.SIG_IGN)
-        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _chunk(stream: io.BufferedIOBase | io.BufferedRWPair) -> bytes | None:
@@ -91,8 +83,7 @@ def _confine() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)  # a crash leaves no core file, whatever collects them
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_STACK, _STACK_BYTES)
-    for number in (signal.SIGINT, signal.SIGIO):  # Ctrl-C is the parent's: it ends its child
-        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends its child
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGPROF):
         signal.signal(number, signal.SIG_DFL)
 
@@ -128,12 +119,12 @@ def _answer(request: dict[str, Any], data: bytes, context: ir.Context) -> tuple[
         return {"defect": traceback.format_exc()}, b""
 
 
-def serve_forked(channel: socket.socket, stderr: int) -> NoReturn:
+def serve_forked(channel: socket.socket, stderr: int, life: int) -> NoReturn:
     """The rest of a process that was forked to serve."""
     status = 1
     try:
         gc.disable()  # what belongs to the parent is not finalized here
-        serve(_keep_only(channel, stderr))
+        serve(_keep_only(channel, stderr, life), life)
         status = 0
     except BaseException:
         os.write(2, traceback.format_exc().encode())
@@ -141,17 +132,19 @@ def serve_forked(channel: socket.socket, stderr: int) -> NoReturn:
         os._exit(status)
 
 
-def _keep_only(channel: socket.socket, stderr: int) -> socket.socket:
+def _keep_only(channel: socket.socket, stderr: int, life: int) -> socket.socket:
     """Close every file of the parent: somebody may wait for their end."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, source in enumerate((nothing, stderr, stderr)):
         os.dup2(source, number)
     kept = channel.detach()
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    begin = 3
+    for number in (*sorted((kept, life)), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(begin, number)
+        begin = number + 1
     return socket.socket(fileno=kept)
 
 
 def main() -> None:
-    """The whole of a process that was spawned to serve; its standard input is the channel."""
-    serve(socket.socket(fileno=os.dup(0)))
+    """The whole of a process that was spawned to serve."""
+    serve(socket.socket(fileno=os.dup(0)), LIFE)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import mpmath
 import numpy as np
 import pytest
-from one_kernel import run_kernel
+from one_kernel import here, run_kernel
 
 from stablehlo_py.accuracy.formats import FORMATS, exact_ulp
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.backends.cpu.target import AVX2, AVX512
 
-TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+TARGETS = here(AVX2, AVX512)
 every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 every_type = pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from one_kernel import build_fusion, run_kernel
+from one_kernel import build_fusion, here, run_kernel
 
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, BASELINE
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
-TARGET = AVX512 if host_target().vector_bits == 512 else AVX2
+TARGET = here(AVX512, AVX2, BASELINE)[0]
 ELEMENTS = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32, "complex<f32>": np.complex64}
 SIZES = (1, 2, 3, 4, 5, 8, 12, 16, 17, 33, 48)
 LARGEST = 20_000

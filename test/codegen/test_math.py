@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from one_kernel import compile_kernel, run_kernel
+from one_kernel import compile_kernel, here, run_kernel
 from scipy import special
 
 import stablehlo_py
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.backends.cpu.target import AVX2, AVX512
 from stablehlo_py.options import Options
 
-TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+TARGETS = here(AVX2, AVX512)
 SAMPLES = 4001
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import build_fusion, run_kernel
+from one_kernel import build_fusion, here, run_kernel
 
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.backends.cpu.target import AVX2, AVX512
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.dialect.elements import reduce_precision, total_order_key
@@ -21,7 +21,7 @@ from stablehlo_py.dialect.evaluate import elementwise
 from stablehlo_py.dialect.rounding import cast
 from stablehlo_py.mlir import ir
 
-TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+TARGETS = here(AVX2, AVX512)
 DTYPES = {
     element_name(dtype): np.dtype(dtype)
     for dtype in (

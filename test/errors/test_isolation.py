@@ -291,6 +291,19 @@ def test_the_child_ends_with_its_parent(end: signal.Signals, source: str) -> Non
     process.communicate()
 
 
+def test_nothing_but_the_end_of_the_parent_is_a_signal() -> None:
+    """A socket would signal a request too, perhaps after the child has read it, and that would end the child."""
+    shlo.load(TEXT)
+    files = Path(f"/proc/{worker().pid}/fd")
+    signalling = []
+    for file in files.iterdir():
+        lines = (files.parent / "fdinfo" / file.name).read_text().splitlines()
+        (flags,) = (line.split()[1] for line in lines if line.startswith("flags:"))
+        if int(flags, 8) & os.O_ASYNC:
+            signalling.append(os.readlink(file).partition(":")[0])
+    assert signalling == ["pipe"]
+
+
 def test_ctrl_c_is_answered_while_the_child_reads() -> None:
     process = start(BUSY, SPINNING)
     assert process.stdout is not None

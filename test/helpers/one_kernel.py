@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.kernels import emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel
-from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.dialect.build import attribute
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
@@ -24,16 +25,23 @@ GUARD = 256  # bytes around every buffer that a kernel must not touch
 GUARD_BYTE = 0x5A
 
 
+def here(*targets: CpuTarget) -> list[CpuTarget]:
+    """Those of the targets whose code this machine can run."""
+    return [target for target in targets if not missing_features(required_features(target))]
+
+
 @dataclass
 class Compiled:
     """A kernel in this process: `run` it on buffers.
 
     Attributes:
         kernel: what the template gave.
+        target: what for.
         inputs, outputs: (shape, dtype) of the arguments and results.
     """
 
     kernel: Kernel
+    target: CpuTarget
     inputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
     inplace: dict[int, int]
@@ -41,6 +49,8 @@ class Compiled:
 
     def call(self, pointers: Sequence[int], chunks: int = 1) -> None:
         """Run all phases over raw pointers (inputs, outputs); `chunks` uneven pieces per phase."""
+        if not here(self.target):
+            raise InternalError(f"this machine cannot run code for {self.target.name}: choose targets with `here`")
         shared = aligned(self.kernel.shared_bytes)
         if self.kernel.loops:
             never_ends = np.zeros(2, np.int64)
@@ -118,7 +128,7 @@ def compile_kernel(text: str, target: CpuTarget) -> Compiled:
         pairs = tuple(function.attributes["hlo.inplace"]) if "hlo.inplace" in function.attributes else ()
     code = LoadedKernel(kernel, len(inputs) + len(outputs) + 2)
     inplace = dict(zip(pairs[1::2], pairs[::2], strict=True))
-    return Compiled(kernel, inputs, outputs, inplace, code)
+    return Compiled(kernel, target, inputs, outputs, inplace, code)
 
 
 class LoadedKernel:

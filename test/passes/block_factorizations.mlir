@@ -51,3 +51,15 @@ func.func @few_sides(%a: tensor<8x8xf32>, %b: tensor<8x3xf32>) -> tensor<8x3xf32
   %0 = "hlo.triangular_solve"(%a, %b) {left_side = true, lower = true, unit_diagonal = false, transpose_a = "NO_TRANSPOSE"} : (tensor<8x8xf32>, tensor<8x3xf32>) -> tensor<8x3xf32>
   return %0 : tensor<8x3xf32>
 }
+
+// What a library takes stays whole where that library is asked for.
+// RUN: shlo-opt %s --pass-pipeline='builtin.module(block-factorizations{target=cuda})' | filecheck %s --check-prefix=SPLIT
+// RUN: shlo-opt %s --pass-pipeline='builtin.module(block-factorizations{target=cuda libraries=cufft,cusolver})' | filecheck %s --check-prefix=WHOLE
+// SPLIT-LABEL: func.func @large
+// SPLIT: "hlo.cholesky"(%{{.*}}) {lower = true} : (tensor<128x128xf32>) -> tensor<128x128xf32>
+// WHOLE-LABEL: func.func @large
+// WHOLE-NEXT: "hlo.cholesky"(%arg0) {lower = true} : (tensor<256x256xf32>) -> tensor<256x256xf32>
+func.func @large(%a: tensor<256x256xf32>) -> tensor<256x256xf32> {
+  %0 = "hlo.cholesky"(%a) {lower = true} : (tensor<256x256xf32>) -> tensor<256x256xf32>
+  return %0 : tensor<256x256xf32>
+}

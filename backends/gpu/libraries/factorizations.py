@@ -9,8 +9,10 @@ from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I32, Function, Value
 from stablehlo_py.codegen.types import element
-from stablehlo_py.dialect.types import flag, num_elements, static_shape, user_location
+from stablehlo_py.dialect.symint import is_known
+from stablehlo_py.dialect.types import flag, num_elements, shape, static_shape, user_location
 from stablehlo_py.element_types import ELEMENT_TYPES
+from stablehlo_py.mlir import ir
 from stablehlo_py.options import CUSOLVER
 from stablehlo_py.runtime.library_calls import LibraryCholesky
 
@@ -19,14 +21,21 @@ MOST_MATRICES = 64  # which are factorized one after the other
 _COLUMNS, _LEAST_WORKSPACE = 512, 4 << 20  # of a matrix that the library works in; it says how many when it is loaded
 
 
+def takes(op: ir.Operation) -> bool:
+    """Whether a `cholesky` is for a library, where one is asked for: the same on all sides of it."""
+    sizes, dtype = shape(op.operands[0]), ELEMENT_TYPES[element(op.operands[0]).name]
+    if not is_known(*sizes) or int(sizes[-1]) < LEAST_SIZE or dtype.itemsize < 4:
+        return False
+    return 0 < math.prod(map(int, sizes[:-2])) <= MOST_MATRICES
+
+
 def library_cholesky(fusion: Fusion) -> LibraryCholesky | None:
     """What a `cholesky` fusion is to a library; None: nothing."""
     op = fusion.op("hlo.cholesky")
+    if list(fusion.inputs) != [op.operands[0]] or list(fusion.outputs) != [op.results[0]] or not takes(op.operation):
+        return None
     sizes, dtype = static_shape(op.operands[0]), ELEMENT_TYPES[element(op.operands[0]).name]
     size, batch = int(sizes[-1]), math.prod(map(int, sizes[:-2]))
-    plain = list(fusion.inputs) == [op.operands[0]] and list(fusion.outputs) == [op.results[0]]
-    if not plain or size < LEAST_SIZE or not 0 < batch <= MOST_MATRICES or dtype.itemsize < 4:
-        return None
     return LibraryCholesky(
         library=CUSOLVER,
         kernel=fusion.name,

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import build_fusion, compile_kernel, run_kernel
+from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, host_target
+from stablehlo_py.backends.cpu.target import AVX2, AVX512
 from stablehlo_py.dialect import build
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import ir
 
-TARGETS = [target for target in (AVX2, AVX512) if target.vector_bits <= host_target().vector_bits]
+TARGETS = here(AVX2, AVX512)
 ELEMENTS = {
     np.dtype(np.float32): "f32",
     np.dtype(np.float64): "f64",

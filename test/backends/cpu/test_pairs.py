@@ -9,18 +9,13 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import build_fusion, compile_kernel, run_kernel
+from one_kernel import build_fusion, compile_kernel, here, run_kernel
 
-from stablehlo_py.backends.cpu.features import missing_features
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, AVX512_VNNI, BASELINE, GENERIC, CpuTarget, required_features
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, AVX512_VNNI, BASELINE, GENERIC, CpuTarget
 from stablehlo_py.dialect import build
 from stablehlo_py.mlir import ir
 
-TARGETS = [
-    target
-    for target in (AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC)
-    if not missing_features(required_features(target))
-]
+TARGETS = here(AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC)
 
 
 def _types(arrays: Sequence[np.ndarray]) -> list[str]:

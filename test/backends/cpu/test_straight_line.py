@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 import pytest
-from one_kernel import run_kernel
+from one_kernel import here, run_kernel
 
-from stablehlo_py.backends.cpu.features import missing_features
-from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target, required_features
+from stablehlo_py.backends.cpu.target import AVX2, AVX512, CpuTarget, host_target
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.constants import element_type_of
 from stablehlo_py.dialect.context import make_context
@@ -19,7 +18,7 @@ from stablehlo_py.errors import ShloError
 from stablehlo_py.mlir import func_dialect, ir
 
 RNG = np.random.default_rng(3)
-TARGETS = [target for target in (AVX512, AVX2) if not missing_features(required_features(target))]
+TARGETS = here(AVX512, AVX2)
 Body = Callable[..., ir.Value | Sequence[ir.Value]]
 SIZES = [(), (1,), (3,), (8,), (9,), (2, 8), (17,), (4, 5), (64,), (3, 5, 4)]
 

@@ -307,7 +307,7 @@ def test_calls_that_were_changed_are_refused(numerics) -> None:
 
 @contextmanager
 def only_fusion(text: str) -> Iterator[Fusion]:
-    module = run_stages(shlo.load(text), "", "scheduled", target="cuda")
+    module = run_stages(shlo.load(text), "", "scheduled", Options(libraries=LIBRARIES), target="cuda")
     with module.context, ir.Location.unknown():
         (function,) = fusions(module)
         yield Fusion.read(function)
