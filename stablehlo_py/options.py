@@ -19,7 +19,8 @@ DYNAMIC = ("auto", "once", "specialize")
 SCATTER_WINDOWS = ("auto", "whole", "partial")
 CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU backend generates code for, best first
 GPUS = ("sm_80", "sm_90", "sm_90a", "sm_100", "gfx90a", "gfx942", "gfx1100")  # what backends of GPUs generate code for
-CUBLASLT, CUFFT, CUSOLVER = LIBRARIES = ("cublaslt", "cufft", "cusolver")  # that programs for GPUs may use
+# Libraries that programs for GPUs may use.
+CUBLASLT, CUFFT, CUSOLVER, CUDNN = LIBRARIES = ("cublaslt", "cufft", "cusolver", "cudnn")
 MAX_THREADS = 128
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
@@ -92,8 +93,8 @@ class Options:
             on GPUs that have units for it; else they are as exact as f32 is.
         device: which of the backend's devices runs the program, by number (docs/gpu.md).
         graphs: ask a GPU for all kernels of a call in one go, where its driver has graphs (docs/gpu.md).
-        libraries: libraries of the GPU's vendor (of the backend "cuda": "cublaslt", "cufft", "cusolver") that compute
-            what they are good at, where a program finds them when it is loaded; results depend on their version
+        libraries: libraries of the GPU's vendor (of the backend "cuda": "cublaslt", "cufft", "cusolver", "cudnn") that
+            compute what they are good at, where a program finds them when it is loaded; results depend on their version
             (docs/gpu.md).
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an

@@ -44,6 +44,7 @@ from stablehlo_py.options import Options
 from stablehlo_py.runtime.library_calls import (
     LibraryCall,
     LibraryCholesky,
+    LibraryConvolution,
     LibraryProduct,
     LibraryTransform,
     counted,
@@ -91,7 +92,7 @@ def generate(
     kernels, loops = _parts(module, target, plans)
     taken = _taken(module, kernels, target, plans)
     matched = library_calls(module, libraries, target)
-    kernels |= {each.behind_name: each.behind for each in matched.values() if each.behind}
+    kernels |= {name: kernel for each in matched.values() for name, kernel in each.beside.items()}
     progress.at("machine code")
     launches = [launch for kernel in kernels.values() for launch in kernel.launches]
     code = _device_code(module, kernels, target) if launches else DeviceCode(b"")
@@ -143,6 +144,7 @@ def program_of(
     made.products = tuple(each for each in library if isinstance(each, LibraryProduct))
     made.transforms = tuple(each for each in library if isinstance(each, LibraryTransform))
     made.factorizations = tuple(each for each in library if isinstance(each, LibraryCholesky))
+    made.convolutions = tuple(each for each in library if isinstance(each, LibraryConvolution))
     made.stages = {PLANS: generated.plans.text(), "kernels": _text(generated.kernels)}
     made.features = required_features(host) + code.features
     made.helpers = helper_objects([helpers.CALLS])
@@ -238,7 +240,7 @@ def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usa
     memory = f"memory: {program.arena_bytes / 2**20:.2f} MiB for a call"
     if program.library_calls:
         workspace = max(each.workspace_bytes for each in program.library_calls) / 2**20
-        kinds = (program.products, program.transforms, program.factorizations)
+        kinds = (program.products, program.transforms, program.factorizations, program.convolutions)
         may = [f"{calls[0].library} may compute {counted(calls, len(calls))}" for calls in kinds if calls]
         lines.append(f"libraries: {', '.join(may)}")
         memory += f", of which a library works in {workspace:.0f} MiB"

@@ -101,11 +101,13 @@ class GpuProgram(NativeProgram):
     def _call_library(
         self, f: Function, kernel: str, plan: Sequence[Value], pointers: Sequence[Value], arena: Value
     ) -> None:
-        """What a library computes, and our kernel behind it."""
+        """What a library computes, and our kernels beside it."""
         matched = self._matched[kernel]
         if matched.in_place_bytes:
             source, target = pointers
             self.copy(f, target, source, matched.in_place_bytes)
+        if matched.before:
+            self._start(f, matched.before_name, pointers, arena, self._workspace_offset)
         places = self._operands(f)
         bases(self._calls, f, places, f.gep(arena, self._workspace_offset, I8), pointers)
         f.call(CALL_LIBRARY, [f.caller, *plan, places])

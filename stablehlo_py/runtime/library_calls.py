@@ -9,6 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 ACTIVATIONS = ("", "relu", "gelu")  # the last by tanh
+CONVOLVED = RESULT, IMAGES, FILTER = ("result", "images", "filter")  # of a convolution
+IN_WORKSPACE = -1  # a pointer that is none of the kernels'
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,58 @@ class LibraryCholesky(LibraryCall):
     size: int
     batch: int
     lower: bool
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor of a convolution, where it lies.
+
+    Attributes:
+        sizes: images, features, and those of space.
+        strides: elements from one to the next, along each of these dimensions.
+        place: where it begins; a pointer that is IN_WORKSPACE is the workspace.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    place: Place
+
+
+@dataclass(frozen=True)
+class LibraryConvolution(LibraryCall):
+    """A convolution of two or three spatial dimensions, or the gradient of one of its operands:
+
+        result[n, k, p] = sum over c and r of images[n, c, p * stride + r * dilation - padding] * filter[k, c, r]
+
+    Where there are several groups, features k of a group see the features c of the images that are its own.
+
+    Attributes:
+        computes: one of `CONVOLVED`, which the others are operands of.
+        dtype: of elements; sums of floats of 16 bits are f32.
+        tf32: whether operands of f32 may be rounded to TF32.
+        images, result: where they lie.
+        filter: sizes of the dense filter, which StableHLO calls kernel: features of the result, of a group of the
+            images, and those of space.
+        filter_place: where it begins, as a tensor's.
+        channels_last: whether the second of these dimensions lies behind those of space.
+        strides, padding, dilation: along each spatial dimension.
+        own_bytes: of the workspace, at its begin, where our own kernels leave or find something.
+    """
+
+    noun = "convolution"
+    computes: str
+    dtype: np.dtype
+    tf32: bool
+    images: StoredTensor
+    result: StoredTensor
+    filter: tuple[int, ...]
+    filter_place: Place
+    channels_last: bool
+    groups: int
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    own_bytes: int
 
 
 def counted(calls: Sequence[LibraryCall], count: int) -> str:

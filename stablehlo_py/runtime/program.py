@@ -10,7 +10,13 @@ from typing import Protocol
 
 import numpy as np
 
-from stablehlo_py.runtime.library_calls import LibraryCall, LibraryCholesky, LibraryProduct, LibraryTransform
+from stablehlo_py.runtime.library_calls import (
+    LibraryCall,
+    LibraryCholesky,
+    LibraryConvolution,
+    LibraryProduct,
+    LibraryTransform,
+)
 from stablehlo_py.runtime.quantization import Quantization
 
 
@@ -206,8 +212,8 @@ class CompiledProgram:
         helpers: object files of the runtime that the program brings along, by what its backend calls them.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".
         kernels: of a program for a device, which the last object is for, the names of what the host starts.
-        products, transforms, factorizations: those that a library may compute where it is there, instead of some of the
-            kernels.
+        products, transforms, factorizations, convolutions: those that a library may compute where it is there, instead
+            of some of the kernels.
         constants: the arrays behind slices of the constant space.
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
@@ -242,6 +248,7 @@ class CompiledProgram:
     products: tuple[LibraryProduct, ...] = ()
     transforms: tuple[LibraryTransform, ...] = ()
     factorizations: tuple[LibraryCholesky, ...] = ()
+    convolutions: tuple[LibraryConvolution, ...] = ()
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False
@@ -252,7 +259,7 @@ class CompiledProgram:
     @property
     def library_calls(self) -> tuple[LibraryCall, ...]:
         """What libraries may compute, in the order in which native code numbers it."""
-        return *self.products, *self.transforms, *self.factorizations
+        return *self.products, *self.transforms, *self.factorizations, *self.convolutions
 
     def __repr__(self) -> str:
         size = f"{sum(map(len, self.objects)) / 1024:.0f} KiB"

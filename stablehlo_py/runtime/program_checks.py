@@ -13,7 +13,10 @@ from stablehlo_py.dialect.symint_text import parse_sizes
 from stablehlo_py.options import LIBRARIES, MAX_PROCESSES, MAX_THREADS
 from stablehlo_py.runtime.library_calls import (
     ACTIVATIONS,
+    CONVOLVED,
+    IN_WORKSPACE,
     LibraryCholesky,
+    LibraryConvolution,
     LibraryProduct,
     LibraryTransform,
     Place,
@@ -65,6 +68,8 @@ def _findings(program: CompiledProgram) -> Findings:
         yield from _transform(transform)
     for factorization in program.factorizations:
         yield from _factorization(factorization)
+    for convolution in program.convolutions:
+        yield from _convolution(convolution)
     if program.leaves is not None:
         yield from _leaves(program.leaves, program)
     if program.grid is not None:
@@ -145,6 +150,30 @@ def _transform(transform: LibraryTransform) -> Findings:
 def _factorization(call: LibraryCholesky) -> Findings:
     if call.dtype.kind not in "fc" or min(call.size, call.batch) < 1:
         yield f"there are {call.batch} factorizations of {call.size} x {call.size} {call.dtype}"
+
+
+def _convolution(call: LibraryConvolution) -> Findings:
+    images, result, space = call.images, call.result, len(call.strides)
+    if call.computes not in CONVOLVED or call.dtype.name not in ("float64", "float32", "float16", "bfloat16"):
+        yield f"a convolution computes {call.computes!r} of {call.dtype}"
+    for numbers, count in (
+        *((each.sizes, 2) for each in (images, result)),
+        *((each.strides, 2) for each in (images, result)),
+        (call.filter, 2),
+        (call.strides, 0),
+        (call.dilation, 0),
+    ):
+        if not 2 <= space <= 3 or len(numbers) != space + count or min(numbers, default=0) < 1:
+            yield f"a convolution of {space} spatial dimensions has {numbers}"
+            return
+    if len(call.padding) != space or min(call.padding) < 0 or min(call.groups, 1 + call.own_bytes) < 1:
+        yield f"a convolution has the padding {call.padding}, {call.groups} groups and {call.own_bytes} bytes"
+        return
+    features = images.sizes[1], result.sizes[1]
+    if features != (call.groups * call.filter[1], call.filter[0]) or images.sizes[0] != result.sizes[0]:
+        yield f"a convolution of {images.sizes} with {call.filter} is {result.sizes}"
+    if min(place.pointer for place in (images.place, result.place, call.filter_place)) < IN_WORKSPACE:
+        yield f"a convolution lies at {images.place}, {call.filter_place} and {result.place}"
 
 
 def _leaves(leaves: Leaves, program: CompiledProgram) -> Findings:

@@ -9,16 +9,17 @@ from typing import Any
 from stablehlo_py.backends.gpu.cuda.library import CudaLibrary
 from stablehlo_py.backends.gpu.driver.queue import Queue
 from stablehlo_py.backends.gpu.libraries.cublaslt import CublasLt
+from stablehlo_py.backends.gpu.libraries.cudnn import Cudnn
 from stablehlo_py.backends.gpu.libraries.cufft import Cufft
 from stablehlo_py.backends.gpu.libraries.cusolver import Cusolver
 from stablehlo_py.backends.gpu.libraries.plan import STATUS_BIT
 from stablehlo_py.backends.gpu.libraries.vendor import Handle, found
 from stablehlo_py.errors import ResourceError, ShloError, elided
-from stablehlo_py.options import CUBLASLT, CUFFT, CUSOLVER
+from stablehlo_py.options import CUBLASLT, CUDNN, CUFFT, CUSOLVER
 from stablehlo_py.runtime.library_calls import LibraryCall, counted
 from stablehlo_py.runtime.memory import address_of
 
-HANDLES: Mapping[str, type[Handle[Any, Any]]] = {CUBLASLT: CublasLt, CUFFT: Cufft, CUSOLVER: Cusolver}
+HANDLES: Mapping[str, type[Handle[Any, Any]]] = {CUBLASLT: CublasLt, CUFFT: Cufft, CUSOLVER: Cusolver, CUDNN: Cudnn}
 _WITHOUT = "compile the model without libraries, and report it"
 
 

@@ -8,12 +8,14 @@ from typing import Generic, TypeVar
 
 from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.libraries.convolution_kernels import epilogue_kernel, filter_kernel
+from stablehlo_py.backends.gpu.libraries.convolutions import library_convolution
 from stablehlo_py.backends.gpu.libraries.factorizations import finished, library_cholesky
 from stablehlo_py.backends.gpu.libraries.products import library_product
 from stablehlo_py.backends.gpu.libraries.transforms import library_transform, scaled
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.mlir import ir
-from stablehlo_py.options import CUBLASLT, CUFFT, CUSOLVER, LIBRARIES
+from stablehlo_py.options import CUBLASLT, CUDNN, CUFFT, CUSOLVER, LIBRARIES
 from stablehlo_py.runtime.library_calls import LibraryCall
 
 C = TypeVar("C", bound=LibraryCall, covariant=True)
@@ -25,12 +27,25 @@ class Matched(Generic[C]):
 
     Attributes:
         in_place_bytes: of the operand, where the library wants it in the result's place; 0: it does not.
-        behind: a kernel of ours that starts behind it. Its scratch memory is the library's workspace.
+        before, behind: kernels of ours that start before it and behind it. Their scratch memory is the library's
+            workspace.
     """
 
     call: C
     in_place_bytes: int = 0
+    before: GpuKernel | None = None
     behind: GpuKernel | None = None
+
+    @property
+    def beside(self) -> dict[str, GpuKernel]:
+        """Kernels before it and behind it, by what they are called."""
+        named = ((self.before_name, self.before), (self.behind_name, self.behind))
+        return {name: kernel for name, kernel in named if kernel is not None}
+
+    @property
+    def before_name(self) -> str:
+        """What the kernel before it is called."""
+        return f"{self.call.kernel}_before"
 
     @property
     def behind_name(self) -> str:
@@ -56,5 +71,8 @@ def _matched(fusion: Fusion, libraries: Collection[str], target: GpuTarget) -> M
         return Matched(transform, behind=scaled(fusion, target, transform))
     if fusion.kind == "cholesky" and CUSOLVER in libraries and (factor := library_cholesky(fusion)):
         size = factor.batch * factor.size**2 * factor.dtype.itemsize
-        return Matched(factor, size, finished(fusion, target, factor))
+        return Matched(factor, size, behind=finished(fusion, target, factor))
+    if fusion.kind == "convolution" and CUDNN in libraries and (convolution := library_convolution(fusion, target)):
+        before, behind = filter_kernel(fusion, target, convolution), epilogue_kernel(fusion, target, convolution)
+        return Matched(convolution, before=before, behind=behind)
     return None

@@ -25,13 +25,14 @@ class VendorLibrary(Library):
 
     Attributes:
         variable: of the environment, which names another library.
-        package: of PyPI that brings it.
+        package: of PyPI that brings it; elsewhere: where else it comes from.
         file: its name; releases: what comes behind that, by CUDA's releases, the newest first.
         least: the first version that will do.
     """
 
     variable: ClassVar[str]
     package: ClassVar[str]
+    elsewhere: ClassVar[str] = "install the CUDA toolkit"
     file: ClassVar[str]
     releases: ClassVar[Mapping[int, int]]
     least: ClassVar[tuple[int, ...]]
@@ -40,8 +41,7 @@ class VendorLibrary(Library):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if hasattr(cls, "package"):
-            install = f"pip install {cls.package}, or install the CUDA toolkit"
-            cls.install = f"{install}; {cls.variable} names another library"
+            cls.install = f"pip install {cls.package}, or {cls.elsewhere}; {cls.variable} names another library"
             cls.oldest = ".".join(map(str, cls.least))
 
     def begin(self) -> None:

@@ -44,6 +44,8 @@ KINDS = (
     "graphs",
     "execs",
     *("handles", "products", "layouts", "preferences"),  # of cuBLASLt
+    *("transforms", "solvers", "parameters"),  # of cuFFT and cuSOLVER
+    *("tensors", "filters", "convolutions"),  # of cuDNN
 )
 L = TypeVar("L", bound=Library)
 S = TypeVar("S", bound=StreamLibrary)
@@ -176,6 +178,12 @@ def built_numerics(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[Cuda
     """The driver, cuFFT and cuSOLVER in one library."""
     path = _built("cuda", tmp_path_factory.mktemp("numerics"), "fake_numerics")
     return FakeStreams(path, CudaLibrary, CudaDevice)
+
+
+@pytest.fixture(scope="session")
+def built_dnn(tmp_path_factory: pytest.TempPathFactory) -> FakeStreams[CudaLibrary, CudaDevice]:
+    """The driver and cuDNN in one library."""
+    return FakeStreams(_built("cuda", tmp_path_factory.mktemp("dnn"), "fake_dnn"), CudaLibrary, CudaDevice)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ typedef struct { const char *name; int64_t value, usual; } setting;
 static setting settings[] = {SETTINGS};
 #undef X
 static struct { char name[64]; int nth, status; } faults[16];
-static struct { char name[64]; int64_t count; } calls[64];
+static struct { char name[64]; int64_t count; } calls[128];
 static object *objects;
 static int64_t live[KINDS], misuses;
 static pthread_mutex_t mutex;

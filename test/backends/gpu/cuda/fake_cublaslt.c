@@ -9,7 +9,7 @@
   X("refuses", 0)              /* how many products it has no algorithm for */ \
   X("workspace", 1 << 20)      /* bytes that its algorithms need */
 #include "fake_driver.c"
-#include <math.h>
+#include "fake_floats.h"
 
 enum { F32 = 0, F64 = 1, F16 = 2, I8 = 3, I32 = 10, BF16 = 14, E4M3 = 28, E5M2 = 29 }; /* cudaDataType_t */
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32I = 72, COMPUTE_TF32 = 77 };
@@ -264,22 +264,6 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cu
 
 static size_t bytes_of(int type) { return type == F64 ? 8 : type == F32 || type == I32 ? 4 : type == F16 || type == BF16 ? 2 : 1; }
 
-/* A float of so many bits of exponent and mantissa, without infinities if it `is_finite` (E4M3). */
-static double decoded(unsigned bits, int exponent_bits, int mantissa_bits, int is_finite) {
-  int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
-  int exponent = bits >> mantissa_bits & top, mantissa = bits & ((1 << mantissa_bits) - 1);
-  double sign = bits >> (exponent_bits + mantissa_bits) ? -1 : 1, whole = 1 << mantissa_bits;
-  if (exponent == top && (!is_finite || mantissa == (1 << mantissa_bits) - 1)) return mantissa ? NAN : sign * INFINITY;
-  return sign * (exponent ? ldexp(1 + mantissa / whole, exponent - bias) : ldexp(mantissa / whole, 1 - bias));
-}
-
-/* The nearest float of 11 bits of significand, which hardware need not take. */
-static double shortened(double value) {
-  int exponent;
-  double fraction = frexp(value, &exponent);
-  return ldexp(nearbyint(ldexp(fraction, 11)), exponent - 11);
-}
-
 static double loaded(int type, const void *base, int64_t at) {
   switch (type) {
   case F64: return ((const double *)base)[at];
@@ -291,16 +275,6 @@ static double loaded(int type, const void *base, int64_t at) {
   case F16: return decoded(((const uint16_t *)base)[at], 5, 10, 0);
   default: return decoded(((const uint16_t *)base)[at], 8, 7, 0);
   }
-}
-
-/* The nearest float of so many bits, to even; finite. */
-static uint16_t encoded(double value, int exponent_bits, int mantissa_bits) {
-  int exponent, bias = (1 << (exponent_bits - 1)) - 1;
-  frexp(value, &exponent);
-  if (!value || exponent < 2 - bias) exponent = 2 - bias;
-  uint16_t steps = nearbyint(ldexp(fabs(value), mantissa_bits + 1 - exponent)); /* 1.m, or 0.m where it is denormal */
-  uint16_t rest = (exponent + bias - 2) << mantissa_bits;
-  return (signbit(value) ? 0x8000 : 0) | (uint16_t)(rest + steps);
 }
 
 static void stored(int type, void *base, int64_t at, double value) {
