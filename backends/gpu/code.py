@@ -71,7 +71,7 @@ class GpuCode(Code):
         self._guarded = host.Guarded(entry, ctypes.addressof(self._call))
         # A library asks the driver by itself: what it asks for is not written down.
         has_graph = program.graphs and not any(self._choice.plans)
-        self._replay = Replay(device, self._driver, self._kernels) if has_graph else None
+        self._replay = Replay(device, self._driver, self._kernels, program.accesses) if has_graph else None
 
     def _build(self, binary: bytes) -> Built:
         """The kernels, on the device."""

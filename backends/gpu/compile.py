@@ -34,6 +34,7 @@ from stablehlo_py.backends.gpu.plans import Plans
 from stablehlo_py.backends.gpu.program import GpuProgram
 from stablehlo_py.backends.gpu.ptx import assemble, disassembly
 from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64, GpuTarget
+from stablehlo_py.backends.gpu.touched import touched
 from stablehlo_py.backends.gpu.usage import Usage
 from stablehlo_py.codegen.target import Architecture
 from stablehlo_py.dialect.symint import SPECIALIZE
@@ -140,6 +141,8 @@ def program_of(
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels = tuple(program.symbols)
     made.graphs = options.graphs and calls.has_graphs and not (program.waits or program.loops)
+    if made.graphs:
+        made.accesses = touched(module, kernels, program.symbols, target.parameters)
     library = [each.call for each in matched.values()]
     made.products = tuple(each for each in library if isinstance(each, LibraryProduct))
     made.transforms = tuple(each for each in library if isinstance(each, LibraryTransform))

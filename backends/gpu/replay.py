@@ -6,10 +6,12 @@ import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from stablehlo_py.backends.gpu.driver.dependencies import dependencies
 from stablehlo_py.backends.gpu.driver.device import Device
 from stablehlo_py.backends.gpu.driver.queue import END, GRAPH, NEXT
 from stablehlo_py.backends.gpu.driver.recording import FULL, LEAST, ROOM, Graph, steps_of
 from stablehlo_py.errors import ShloError
+from stablehlo_py.runtime.accesses import Accesses
 
 
 class Replay:
@@ -21,14 +23,21 @@ class Replay:
     kernel. Nothing was asked for until the graph is started. Who calls holds the queue's lock.
 
     Args:
-        driver: the structure of the queue for native code, as the program has it. kernels: their handles.
+        driver: the structure of the queue for native code, as the program has it. kernels: their handles;
+            accesses: what each of them accesses.
     """
 
-    def __init__(self, device: Device[Any, Any], driver: array.array[int], kernels: Sequence[int]) -> None:
+    def __init__(
+        self,
+        device: Device[Any, Any],
+        driver: array.array[int],
+        kernels: Sequence[int],
+        accesses: Sequence[Accesses | None],
+    ) -> None:
         self._device = device
         self._queue = queue = device.queue
         self._driver = driver
-        self._kernels = kernels
+        self._kernels, self._accesses = kernels, accesses
         self._next, self._end, self._handle = (queue.fields.index(field) for field in (NEXT, END, GRAPH))
         self._is_wanted, self._was_called = True, False
         self._steps = array.array("q")
@@ -66,8 +75,9 @@ class Replay:
         self._steps = room[:used]
         if status == FULL or sum(1 for _ in steps_of(self._steps)) < LEAST:
             return None
+        before = dependencies(self._steps, self._accesses)
         try:
-            graph = self._device.graph(self._steps, self._kernels)
+            graph = self._device.graph(self._steps, self._kernels, before)
         except ShloError:
             if self._queue.is_lost:
                 raise

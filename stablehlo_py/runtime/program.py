@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from stablehlo_py.runtime.accesses import Accesses
 from stablehlo_py.runtime.library_calls import (
     LibraryCall,
     LibraryCholesky,
@@ -218,7 +219,8 @@ class CompiledProgram:
         donations: (output, input) pairs: the output is written into the input's buffer.
         arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
         loops: whether it has loops, which may have to be ended.
-        graphs: whether a device may be asked for all kernels in one go.
+        graphs: whether a device may be asked for all kernels in one go; accesses: then what each of `kernels` accesses,
+            None where that is not known.
         threads: threads a call may use.
         stages: text of stages (or MLIR bytecode, rendered when asked for).
         grid: for a program that runs as several processes, or exchanges data with the host while it runs.
@@ -253,6 +255,7 @@ class CompiledProgram:
     leaves: Leaves | None = None
     loops: bool = False
     graphs: bool = False
+    accesses: tuple[Accesses | None, ...] = ()
     helpers: dict[str, bytes] = field(default_factory=dict)
     digest: bytes = b""
 

@@ -57,6 +57,7 @@ def _findings(program: CompiledProgram) -> Findings:
         if not _STAGE.fullmatch(name):
             yield f"no stage can be called {name!r}"
     yield from _donations(program)
+    yield from _accesses(program)
     for call in program.library_calls:
         if call.library not in LIBRARIES:
             yield f"there is no library {call.library!r}"
@@ -119,6 +120,16 @@ def _donations(program: CompiledProgram) -> Findings:
             yield f"output {output} lies in input {input_}"
         elif (outputs[output].shape, outputs[output].dtype) != (inputs[input_].shape, inputs[input_].dtype):
             yield f"output {output} lies in input {input_}, which is another kind of array"
+
+
+def _accesses(program: CompiledProgram) -> Findings:
+    if len(program.accesses) != (len(program.kernels) if program.graphs else 0):
+        yield f"it says what {len(program.accesses)} of {len(program.kernels)} kernels access"
+    for accesses in program.accesses:
+        if accesses is None:
+            continue
+        if len(accesses.read) != len(accesses.written) or min((*accesses.read, *accesses.written), default=0) < 0:
+            yield f"a kernel reads {accesses.read} bytes and writes {accesses.written}"
 
 
 def _product(product: LibraryProduct) -> Findings:

@@ -89,9 +89,11 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
         stream.check(status, "cuModuleLoadDataEx")
         return Built(stream, module.value or 0, self.description.shared_opt_in_bytes)
 
-    def graph(self, steps: array.array[int], kernels: Sequence[int]) -> CudaGraph | None:
+    def graph(
+        self, steps: array.array[int], kernels: Sequence[int], before: Sequence[Sequence[int]]
+    ) -> CudaGraph | None:
         """As `Device.graph`; none where the driver is told to say which kernel fails, which it does for launches."""
-        return None if os.environ.get(_BLOCKING) == "1" else CudaGraph(self.queue, steps, kernels)
+        return None if os.environ.get(_BLOCKING) == "1" else CudaGraph(self.queue, steps, kernels, before)
 
 
 class Built(Module):

@@ -1,14 +1,11 @@
-"""Graphs of CUDA: the launches and copies of a program, which the driver is asked for in one go."""
+"""Nodes of CUDA's graphs."""
 
 from __future__ import annotations
 
-import array
 import ctypes
-from collections.abc import Sequence
 
-from stablehlo_py.backends.gpu.cuda.stream import CudaStream
-from stablehlo_py.backends.gpu.driver.recording import COPY, STEP, Graph, Step, steps_of
-from stablehlo_py.backends.gpu.driver.stream_library import LAUNCH_BUFFER, LAUNCH_SIZE
+from stablehlo_py.backends.gpu.driver.recording import Step
+from stablehlo_py.backends.gpu.driver.stream_graph import StreamGraph
 
 _DEVICE = 2  # CU_MEMORYTYPE_DEVICE
 
@@ -63,54 +60,18 @@ SOURCE_AT = CopyParameters.source.offset + _End.device.offset
 TARGET_AT = CopyParameters.target.offset + _End.device.offset
 
 
-class CudaGraph(Graph):
-    """Steps, each behind the one before it. It owns its handles. `steps` are the numbers that native code wrote: it
-    goes on writing operands there, and finds nodes and parameters there.
+class CudaGraph(StreamGraph):
+    """In a stream of CUDA."""
 
-    Raises:
-        ResourceError, InternalError: as `Queue.check`.
-    """
-
-    handle = _graph = 0
-
-    def __init__(self, stream: CudaStream, steps: array.array[int], kernels: Sequence[int]) -> None:
-        self._stream = stream
-        self._kept: list[object] = [steps]
-        self._graph = stream.made("cuGraphCreate", 0)
-        before = ctypes.c_void_p()
-        for step in steps_of(steps):
-            parameters = self._parameters(step, steps, kernels)
-            self._kept.append(parameters)
-            name, more = "cuGraphAddKernelNode_v2", []
-            if step.kernel == COPY:
-                name, more = "cuGraphAddMemcpyNode", [stream.place]
-            last, count = ctypes.byref(before), int(bool(before.value))
-            node = ctypes.c_void_p()
-            stream.call(name, ctypes.byref(node), self._graph, last, count, ctypes.byref(parameters), *more)
-            steps[step.place + STEP.index("node")] = node.value or 0
-            steps[step.place + STEP.index("parameters")] = ctypes.addressof(parameters)
-            before = node
-        self.handle = stream.made("cuGraphInstantiateWithFlags", self._graph, 0)
-
-    def __del__(self) -> None:
-        self._stream.release("cuGraphExecDestroy", self.handle)
-        self._stream.release("cuGraphDestroy", self._graph)
-
-    def start(self) -> int:
-        """cuGraphLaunch."""
-        return self._stream.library.status("cuGraphLaunch", self.handle, self._stream.handle)
-
-    def _parameters(self, step: Step, steps: array.array[int], kernels: Sequence[int]) -> ctypes.Structure:
-        """Of a node. Those of a launch point to the operands where native code writes them."""
-        if step.kernel == COPY:
-            copy = CopyParameters(width=step.bytes, height=1, depth=1)
-            copy.source.memory_type = copy.target.memory_type = _DEVICE
-            copy.target.device, copy.source.device = steps[step.operands : step.operands + 2]
-            return copy
-        size, operands = ctypes.c_size_t(8 * step.count), steps.buffer_info()[0] + 8 * step.operands
-        end = self._stream.library.launch_end
-        extra = (ctypes.c_void_p * 5)(LAUNCH_BUFFER, operands, LAUNCH_SIZE, ctypes.addressof(size), end)
-        self._kept += [size, extra]
-        launch = LaunchParameters(kernels[step.kernel], shared_bytes=step.bytes, extra=ctypes.addressof(extra))
+    def _launch(self, kernel: int, step: Step, operands: int) -> LaunchParameters:
+        launch = LaunchParameters(kernel, shared_bytes=step.bytes, extra=operands)
         launch.blocks[:], launch.threads[:] = [step.blocks, 1, 1], [step.threads, 1, 1]
         return launch
+
+    def _add_copy(
+        self, behind: ctypes.Array[ctypes.c_void_p], target: int, source: int, size: int
+    ) -> tuple[int, CopyParameters]:
+        copy = CopyParameters(width=size, height=1, depth=1)
+        copy.source.memory_type = copy.target.memory_type = _DEVICE
+        copy.target.device, copy.source.device = target, source
+        return self._added("cuGraphAddMemcpyNode", behind, ctypes.byref(copy), self._stream.place), copy

@@ -27,8 +27,16 @@ from stablehlo_py.errors import InternalError, ResourceError, ShloError
 VARIABLE = "SHLO_CUDA_LIBRARY"
 NEEDED_VERSION = 12000  # of the driver: the first that knows all machines that code is generated for, but the newest
 
-_VERSIONS = ("StreamDestroy", "EventDestroy", "MemAlloc", "MemFree", "DeviceTotalMem")  # second ones: of 64 bits
-_NAMES = named("cu", Synchronize="cuCtxSynchronize", **{name: f"cu{name}_v2" for name in _VERSIONS})
+_VERSIONS = (
+    *("StreamDestroy", "EventDestroy", "MemAlloc", "MemFree", "DeviceTotalMem"),  # second ones: of 64 bits
+    *("GraphAddKernelNode", "GraphExecKernelNodeSetParams"),  # parameters with a kernel and a context
+)
+_NAMES = named(
+    "cu",
+    Synchronize="cuCtxSynchronize",
+    GraphInstantiate="cuGraphInstantiateWithFlags",
+    **{name: f"cu{name}_v2" for name in _VERSIONS},
+)
 # What is used of cuda.h, with the names that its macros stand for: what a function returns, and its parameters.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     **{_NAMES[name]: signature for name, signature in SIGNATURES.items()},
@@ -40,15 +48,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuCtxPushCurrent_v2": (STATUS, HANDLE),
     "cuCtxPopCurrent_v2": (STATUS, ADDRESS),
     "cuModuleLoadDataEx": (STATUS, ADDRESS, ADDRESS, UINT, ADDRESS, ADDRESS),
-    "cuGraphCreate": (STATUS, ADDRESS, UINT),
-    "cuGraphAddKernelNode_v2": (STATUS, ADDRESS, HANDLE, ADDRESS, SIZE, ADDRESS),
     "cuGraphAddMemcpyNode": (STATUS, ADDRESS, HANDLE, ADDRESS, SIZE, ADDRESS, HANDLE),
-    "cuGraphInstantiateWithFlags": (STATUS, ADDRESS, HANDLE, ctypes.c_uint64),
-    "cuGraphExecKernelNodeSetParams_v2": (STATUS, HANDLE, HANDLE, ADDRESS),
     "cuGraphExecMemcpyNodeSetParams": (STATUS, HANDLE, HANDLE, ADDRESS, HANDLE),
-    "cuGraphLaunch": (STATUS, HANDLE, HANDLE),
-    "cuGraphExecDestroy": (STATUS, HANDLE),
-    "cuGraphDestroy": (STATUS, HANDLE),
     "cuFuncGetAttribute": (STATUS, ADDRESS, INT, HANDLE),
     "cuFuncSetAttribute": (STATUS, HANDLE, INT, INT),
 }
@@ -91,6 +92,7 @@ class CudaLibrary(StreamLibrary):
     driver, oldest, install = "CUDA", "12.0", _INSTALL
     names, functions, lacking = _NAMES, FUNCTIONS, _LACKING
     launch_end = 0  # CU_LAUNCH_PARAM_END
+    change_copy = "cuGraphExecMemcpyNodeSetParams"
     dlpack_type, default_stream, refused_streams = 2, 1, (0,)  # kDLCUDA
     lost = frozenset((*_DESTROYED, *_FAULTS, *_HARDWARE, _TIMEOUT, _UNKNOWN))
 

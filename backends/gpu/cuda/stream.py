@@ -19,7 +19,7 @@ class CudaStream(Stream):
         place: the handle of the context.
     """
 
-    fields = (*Stream.fields, "context", "change_launch", "change_copy")
+    fields = (*Stream.fields, "context")
     library: CudaLibrary
 
     def __init__(self, cuda: CudaLibrary, device_handle: int, device: str) -> None:
@@ -41,10 +41,5 @@ class CudaStream(Stream):
             self.library.status("cuDevicePrimaryCtxRelease_v2", self._device_handle)
 
     def native(self) -> dict[str, int]:
-        """The context and functions of graphs besides."""
-        address = self.library.address
-        return super().native() | {
-            "context": self.place,
-            "change_launch": address("cuGraphExecKernelNodeSetParams_v2"),
-            "change_copy": address("cuGraphExecMemcpyNodeSetParams"),
-        }
+        """The context besides."""
+        return super().native() | {"context": self.place}

@@ -47,7 +47,7 @@ def steps_of(numbers: array.array[int]) -> Iterator[Step]:
 
 
 class Graph(ABC):
-    """Steps as a driver knows them, one after the other.
+    """Steps as a driver knows them, each behind those that it waits for (dependencies.py).
 
     Attributes:
         handle: what native code names it by.

@@ -28,7 +28,10 @@ class Stream(Queue):
         ResourceError: the device cannot be had.
     """
 
-    fields: ClassVar[tuple[str, ...]] = (*COMMON, "stream", "launch", "copy", "synchronize")
+    fields: ClassVar[tuple[str, ...]] = (
+        *COMMON,
+        *("stream", "launch", "copy", "synchronize", "change_launch", "change_copy"),
+    )
     library: StreamLibrary
     handle = place = 0
     _ended = 0  # the status of the fault
@@ -128,7 +131,13 @@ class Stream(Queue):
     def native(self) -> dict[str, int]:
         """The stream, functions."""
         library = self.library
-        functions = {"launch": "LaunchKernel", "copy": "MemcpyAsync", "synchronize": "StreamSynchronize"}
+        functions = {
+            "launch": "LaunchKernel",
+            "copy": "MemcpyAsync",
+            "synchronize": "StreamSynchronize",
+            "change_launch": "GraphExecKernelNodeSetParams",
+            "change_copy": library.change_copy,
+        }
         addresses = {field: library.address(name) for field, name in functions.items()}
         return {"stream": self.handle, **addresses}
 

@@ -1,10 +1,12 @@
-"""How native code starts kernels and copies in a stream."""
+"""How native code starts kernels and copies in a stream, and changes those of a graph."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
-from stablehlo_py.backends.gpu.driver.calls import Calls
+from stablehlo_py.backends.gpu.driver.calls import LAUNCH, Calls
+from stablehlo_py.backends.gpu.driver.queue import GRAPH
 from stablehlo_py.backends.gpu.driver.stream import Stream
 from stablehlo_py.backends.gpu.driver.stream_library import LAUNCH_BUFFER, LAUNCH_SIZE, StreamLibrary
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
@@ -19,6 +21,7 @@ class StreamCalls(Calls):
 
     fields: ClassVar[tuple[str, ...]] = Stream.fields
     library: ClassVar[type[StreamLibrary]]
+    has_graphs = True
 
     def launch(self, f: Function, kernel: Value) -> None:
         """`LaunchKernel`. Operands are pointers, so their array is what the driver takes as a packed buffer."""
@@ -41,3 +44,15 @@ class StreamCalls(Calls):
         self.call(f, "copy", [f.target, f.source, f.bytes, *kinds, stream])
         f.ret_if(f.cmp("eq", f.waits, f.const(0, I32)))
         self.call(f, "synchronize", [stream])
+
+    def change(self, f: Function, node: Value, parameters: Value) -> None:
+        """`GraphExecKernelNodeSetParams`, whose parameters point to the operands; what the driver has for copies."""
+        name, changed = "change_launch", [parameters]
+        if f.name != LAUNCH:
+            name, changed = "change_copy", self.changed_copy(f, parameters)
+        self.call(f, name, [self.field(f, GRAPH), node, *changed])
+
+    @abstractmethod
+    def changed_copy(self, f: Function, parameters: Value) -> list[Value]:
+        """What `StreamLibrary.change_copy` is told of a copy, behind the graph and the node: it has another `target`
+        and `source`."""

@@ -46,6 +46,13 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ModuleUnload": (STATUS, HANDLE),
     "ModuleGetFunction": (STATUS, ADDRESS, HANDLE, TEXT),
     "LaunchKernel": (STATUS, HANDLE, *[UINT] * 7, HANDLE, ADDRESS, ADDRESS),
+    "GraphCreate": (STATUS, ADDRESS, UINT),
+    "GraphAddKernelNode": (STATUS, ADDRESS, HANDLE, ADDRESS, SIZE, ADDRESS),
+    "GraphInstantiate": (STATUS, ADDRESS, HANDLE, ctypes.c_uint64),
+    "GraphExecKernelNodeSetParams": (STATUS, HANDLE, HANDLE, ADDRESS),
+    "GraphLaunch": (STATUS, HANDLE, HANDLE),
+    "GraphExecDestroy": (STATUS, HANDLE),
+    "GraphDestroy": (STATUS, HANDLE),
 }
 OUT_OF_MEMORY, NOT_FOUND, NOT_READY = 2, 500, 600  # statuses that have the same numbers, too
 LAUNCH_BUFFER, LAUNCH_SIZE = 1, 2  # CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, and those of HIP
@@ -64,6 +71,7 @@ class StreamLibrary(Library):
         names: what it calls the functions in common.
         copy_kinds: what its `MemcpyAsync` is told besides, before the stream.
         launch_end: the number behind the parameters of a launch.
+        change_copy: what gives a copy of a graph other operands.
         dlpack_type: of its devices in DLPack; default_stream, refused_streams: as `SharedSpace` has them (Python array
             API, `__dlpack__`).
     """
@@ -71,6 +79,7 @@ class StreamLibrary(Library):
     names: ClassVar[Mapping[str, str]]
     copy_kinds: ClassVar[tuple[int, ...]] = ()
     launch_end: ClassVar[int]
+    change_copy: ClassVar[str]
     dlpack_type: ClassVar[int]
     default_stream: ClassVar[int]
     refused_streams: ClassVar[tuple[int, ...]]

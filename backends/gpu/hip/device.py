@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import ctypes
+import os
 from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.capability import needs, require_processor
@@ -10,6 +12,7 @@ from stablehlo_py.backends.gpu.driver.device import Device, Opened
 from stablehlo_py.backends.gpu.driver.stream import Module
 from stablehlo_py.backends.gpu.driver.stream_memory import StreamMemory
 from stablehlo_py.backends.gpu.hip.description import DeviceDescription, describe
+from stablehlo_py.backends.gpu.hip.graph import HipGraph
 from stablehlo_py.backends.gpu.hip.library import (
     INVALID_IMAGE,
     INVALID_KERNEL_FILE,
@@ -19,6 +22,8 @@ from stablehlo_py.backends.gpu.hip.library import (
 )
 from stablehlo_py.backends.gpu.hip.stream import HipStream
 from stablehlo_py.errors import LoadError
+
+_SERIALIZE = "AMD_SERIALIZE_KERNEL"
 
 
 class HipDevice(Device[HipLibrary, DeviceDescription]):
@@ -63,6 +68,13 @@ class HipDevice(Device[HipLibrary, DeviceDescription]):
             )
         stream.check(status, "hipModuleLoadData")
         return Module(stream, module.value or 0, image)
+
+    def graph(
+        self, steps: array.array[int], kernels: Sequence[int], before: Sequence[Sequence[int]]
+    ) -> HipGraph | None:
+        """As `Device.graph`; none where the driver is told to say which kernel fails, which it does for launches."""
+        is_told = os.environ.get(_SERIALIZE, "0") != "0"
+        return None if is_told else HipGraph(self.queue, steps, kernels, before)
 
 
 DEVICES = Opened(HipDevice)

@@ -35,6 +35,7 @@ _NAMES = named(
     MemAllocFromPoolAsync="hipMallocFromPoolAsync",
     MemFreeAsync="hipFreeAsync",
     LaunchKernel="hipModuleLaunchKernel",
+    GraphInstantiate="hipGraphInstantiateWithFlags",
 )
 # What is used of hip/hip_runtime_api.h, with the names that its macros stand for.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -48,7 +49,11 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "hipGetDevice": (STATUS, ADDRESS),
     "hipSetDevice": (STATUS, INT),
     "hipModuleLoadData": (STATUS, ADDRESS, ADDRESS),
+    "hipGraphAddMemcpyNode1D": (STATUS, ADDRESS, HANDLE, ADDRESS, SIZE, POINTER, POINTER, SIZE, INT),
+    "hipGraphExecMemcpyNodeSetParams1D": (STATUS, HANDLE, HANDLE, POINTER, POINTER, SIZE, INT),
 }
+
+DEVICE_TO_DEVICE = 3  # hipMemcpyDeviceToDevice
 
 # Statuses, by their names in hip_runtime_api.h.
 INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_KERNEL_FILE = 200, 209, 218
@@ -83,6 +88,7 @@ class HipLibrary(StreamLibrary):
     lost = frozenset((*_FAULTS, _HARDWARE, _TIMEOUT, _DESTROYED, *_UNKNOWN))
     copy_kinds = (4,)  # hipMemcpyDefault
     launch_end = 3  # HIP_LAUNCH_PARAM_END
+    change_copy = "hipGraphExecMemcpyNodeSetParams1D"
     dlpack_type, default_stream, refused_streams = 10, 0, (1, 2)  # kDLROCM
 
     def begin(self) -> None:

@@ -1,32 +1,37 @@
 /* What drivers with streams have in common, for tests: commands, which wait until somebody waits for them, launches and
  * waits of streams, which a test asks for, and memory. A kernel adds 1 to the 32-bit integers at its first argument,
- * one a thread; one that is called `sum`, ... to 32-bit floats: third = first + second. Before it is included, a driver
- * defines what fake.h asks for (the members of its own as STREAM_OBJECT) and LAUNCH_END, the number behind the
- * parameters of a launch; and then `here` and `is_default`. */
+ * one a thread; one that is called `sum`, ... to 32-bit floats: third = first + second; one that a test describes, a
+ * hash of all that it reads. Before it is included, a driver defines what fake.h asks for (the members of its own as
+ * STREAM_OBJECT) and LAUNCH_END, the number behind the parameters of a launch; and then `here` and `is_default`. */
 #define OBJECT \
   int device; \
   int status;              /* of an event */ \
   const void *stream;      /* that an event was recorded in */ \
   char *text;              /* of a module; the name of a kernel */ \
+  struct object *graph;    /* of what was made of a graph */ \
+  struct command *nodes;   /* of a graph, and of what was made of it */ \
   struct object *kernels;  /* of a kernel, its module */ \
   STREAM_OBJECT
 #include "fake.h"
 
 enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, BAD_DEVICE, BAD_IMAGE = 200, NO_CONTEXT, OTHER_GPU = 209 };
-enum { BAD_PTX = 218, BAD_HANDLE = 400, UNKNOWN_NAME = 500, RUNNING = 600, DEVICES = 4 };
+enum { BAD_PTX = 218, BAD_HANDLE = 400, UNKNOWN_NAME = 500, RUNNING = 600, DEVICES = 4, OPERANDS = 24 };
 
 static int here(void);                        /* the device of the thread */
 static int is_default(const void *stream);    /* whether it is a stream that is not made */
 
 typedef struct command {
   enum { COPY, FREE, RUN, MARK, CALL } kind;
-  void *target, *operands[3];
+  void *target, *operands[OPERANDS];
   const void *source;
   size_t size;
   object *it; /* an event, a kernel */
   int device, from; /* from: of a copy, the source's */
   int64_t numbers[5]; /* of a launch */
+  enum { WHOLE, WAITS, BEGUN, ENDED } state; /* of a node, which begins and ends; all else does so at once */
   struct command *original; /* of a node of what was made of a graph: the graph's */
+  struct command **before; /* of a node: those of the graph that it is behind */
+  size_t count;
   void (*call)(const struct command *); /* of a library, which gets its `source` */
   struct command *next;
 } command;
@@ -35,6 +40,28 @@ static struct { char name[64]; int64_t numbers[6]; } launches[256];
 static int64_t launched, waits[2];
 static command *first;
 static int corrupt[DEVICES]; /* the fault that stays */
+
+/* What a test says of a kernel: of how many operands it reads and writes how many bytes; the last one is its scratch
+ * memory. */
+typedef struct { char name[64]; int count; int64_t read[OPERANDS], written[OPERANDS]; } description;
+static description descriptions[256];
+
+EXPORT int fake_describe(const char *name, int count, const int64_t *read, const int64_t *written) {
+  description *it = descriptions;
+  while (it->count && strcmp(it->name, name)) it++;
+  if (it == descriptions + 255 || count > OPERANDS || strlen(name) > 63) return 0;
+  strcpy(it->name, name);
+  it->count = count;
+  memcpy(it->read, read, count * sizeof *read);
+  memcpy(it->written, written, count * sizeof *written);
+  return 1;
+}
+
+static description *description_of(const char *name) {
+  description *it = descriptions;
+  while (it->count && strcmp(it->name, name)) it++;
+  return it->count ? it : 0;
+}
 
 /* The nth launch, from 0: blocks, threads, bytes of shared memory, stream, bytes of parameters. */
 EXPORT const char *fake_launch(int64_t nth, int64_t *numbers) {
@@ -49,6 +76,7 @@ EXPORT int64_t *fake_waits(void) { return waits; }
 static void forget_work(void) {
   forget();
   memset(waits, 0, sizeof waits);
+  memset(descriptions, 0, sizeof descriptions);
   memset(corrupt, 0, sizeof corrupt);
   first = 0;
   launched = 0;
@@ -104,8 +132,38 @@ static int allocated(size_t size, void *address) {
 
 /* Commands: they wait in one queue until `drain`; a wait of a stream for another one is always kept by that. */
 
+static uint64_t hashed(uint64_t hash, const void *data, size_t size) { /* Fowler, Noll and Vo */
+  for (size_t i = 0; i < size; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3;
+  return hash;
+}
+
+static uint64_t hash_of_reads(const command *it, const description *said) {
+  uint64_t hash = hashed(0xCBF29CE484222325, said->name, strlen(said->name));
+  for (int i = 0; i < said->count; i++)
+    if (fits_on(it->device, it->operands[i], said->read[i])) hash = hashed(hash, it->operands[i], said->read[i]);
+  return hash;
+}
+
+static void fill(const command *it, const description *said, int operand, uint64_t hash) {
+  unsigned char *target = it->operands[operand];
+  if (!fits_on(it->device, target, said->written[operand])) return;
+  for (int64_t i = 0; i < said->written[operand]; i++) target[i] = hash = hashed(hash + i, &operand, sizeof operand);
+}
+
+/* At its begin it leaves in its scratch memory what it has read, at its end it finds that there: what another kernel
+ * does to either of them between shows in its results. */
+static void run_described(const command *it, const description *said) {
+  int last = said->count - 1;
+  if (it->state != ENDED) fill(it, said, last, hash_of_reads(it, said));
+  if (it->state == BEGUN) return;
+  uint64_t hash = hashed(hash_of_reads(it, said), it->operands[last], said->written[last]);
+  for (int i = 0; i < last; i++) fill(it, said, i, hash);
+}
+
 static void run(command *it) {
-  if (!strncmp(it->it->text, "sum", 3)) {
+  const description *said = description_of(it->it->text);
+  if (said) run_described(it, said);
+  else if (!strncmp(it->it->text, "sum", 3)) {
     const float *a = it->operands[0], *b = it->operands[1];
     int all = fits_on(it->device, a, 4 * it->size) && fits_on(it->device, b, 4 * it->size);
     if (all && fits_on(it->device, it->operands[2], 4 * it->size))
@@ -116,6 +174,10 @@ static void run(command *it) {
 }
 
 static void execute(command *it) {
+  if (it->state == BEGUN) { /* its end counts */
+    if (!corrupt[it->device]) run(it);
+    return;
+  }
   int status = begun("execute"), *fault = &corrupt[it->device];
   if (is_sticky(status)) *fault = status;
   if (it->kind == MARK) it->it->status = *fault;

@@ -12,10 +12,8 @@
   X(GRAPH, "graphs") X(EXEC, "execs") MORE_KINDS
 #define SETTINGS \
   X("devices", 1) X("version", 12040) X("major", 9) X("minor", 0) X("major1", 9) X("minor1", 0) X("pools", 1) \
-  X("unified", 1) X("held", 0) X("unavailable", 0) X("bytes", 1 << 28) MORE_SETTINGS
-#define STREAM_OBJECT \
-  struct object *graph; \
-  struct command *nodes; /* of a graph; of what was made of it */
+  X("unified", 1) X("held", 0) X("seed", 1) X("unavailable", 0) X("bytes", 1 << 28) MORE_SETTINGS
+#define STREAM_OBJECT
 #define LAUNCH_END 0
 #include "../fake_streams.h"
 

@@ -1,5 +1,5 @@
-/* Graphs of the driver for tests (fake_driver.c): nodes in the order in which they were added, each behind the one
- * before it. What is made of a graph has copies of them. */
+/* Functions for graphs of the driver for tests (fake_driver.c). */
+#include "../fake_graphs.h"
 
 #ifndef CUDA_VERSION
 typedef struct CUgraph_st *CUgraph;
@@ -31,26 +31,6 @@ typedef struct {
 } CUDA_MEMCPY3D;
 #endif
 
-static int is_node(const object *graph, const command *node) {
-  for (const command *it = graph->nodes; it; it = it->next)
-    if (it == node) return 1;
-  misuses++;
-  return 0;
-}
-
-static int added(int status, CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count, command it) {
-  object *of = (object *)graph;
-  if (!status && !holds_here(of, GRAPH)) status = BAD_HANDLE;
-  if (!status) {
-    command **last = &of->nodes, *previous = 0;
-    while (*last) previous = *last, last = &previous->next;
-    if (count != !!previous || (count && (command *)*before != previous)) return ended(INVALID);
-    *last = memcpy(malloc(sizeof it), &it, sizeof it);
-    *node = (CUgraphNode)*last;
-  }
-  return ended(status);
-}
-
 static int node_of_launch(const CUDA_KERNEL_NODE_PARAMS *p, command *it) {
   if (p->kern || p->ctx) return INVALID;
   return launch_of(p->func, &p->gridDimX, &p->blockDimX, p->sharedMemBytes, p->kernelParams, p->extra, it);
@@ -68,10 +48,7 @@ static int node_of_copy(const CUDA_MEMCPY3D *p, CUcontext context, command *it) 
 }
 
 EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned int flags) {
-  int status = entered("cuGraphCreate");
-  if (!status && flags) status = INVALID;
-  if (!status) *graph = (CUgraph)made_here(GRAPH);
-  return ended(status);
+  return created(entered("cuGraphCreate"), graph, flags);
 }
 
 EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
@@ -91,36 +68,7 @@ EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUg
 }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
-  int status = entered("cuGraphInstantiate");
-  if (!status && !holds_here(graph, GRAPH)) status = BAD_HANDLE;
-  if (!status && flags) status = INVALID;
-  if (!status) {
-    object *it = made_here(EXEC);
-    command **last = &it->nodes;
-    it->graph = (object *)graph;
-    for (command *node = it->graph->nodes; node; node = node->next) {
-      *last = memcpy(malloc(sizeof *node), node, sizeof *node);
-      (*last)->original = node;
-      last = &(*last)->next;
-    }
-    *last = 0;
-    *exec = (CUgraphExec)it;
-  }
-  return ended(status);
-}
-
-/* From now on a node of what was made of a graph is another command: of the same kind, and the same kernel. */
-static int changed(int status, CUgraphExec exec, CUgraphNode node, command now) {
-  object *it = (object *)exec;
-  if (!status && (!holds_here(it, EXEC) || !holds(it->graph, GRAPH) || !is_node(it->graph, (command *)node)))
-    status = BAD_HANDLE;
-  for (command *each = status ? 0 : it->nodes; each; each = each->next)
-    if (each->original == (command *)node) {
-      if (each->kind != now.kind || each->it != now.it || each->size != now.size) status = INVALID;
-      now.next = each->next, now.original = each->original;
-      if (!status) *each = now;
-    }
-  return ended(status);
+  return instantiated(entered("cuGraphInstantiateWithFlags"), exec, graph, flags);
 }
 
 EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
@@ -140,17 +88,7 @@ EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode nod
 }
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  int status = entered("cuGraphLaunch");
-  object *it = (object *)exec;
-  if (!status && !holds_here(it, EXEC)) status = BAD_HANDLE;
-  for (command *node = status ? 0 : it->nodes; node && !status; node = node->next) {
-    command now = *node;
-    now.next = 0;
-    note(&now, stream);
-    pthread_mutex_lock(&mutex);
-    status = enqueued(0, stream, now);
-  }
-  return ended(status);
+  return started(entered("cuGraphLaunch"), exec, stream);
 }
 
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {

@@ -4,9 +4,11 @@
  *
  * Compiled with `-include hip/hip_runtime_api.h`, where that is, the compiler compares all functions with it. */
 #define KINDS_OF_OBJECTS \
-  X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks")
+  X(STREAM, "streams") X(EVENT, "events") X(MODULE, "modules") X(POOL, "pools") X(BLOCK, "blocks") \
+  X(GRAPH, "graphs") X(EXEC, "execs")
 #define SETTINGS \
-  X("devices", 1) X("processor", 0) X("pools", 1) X("sticky", 0) X("bytes", 1 << 28)
+  X("devices", 1) X("processor", 0) X("pools", 1) X("sticky", 0) X("bytes", 1 << 28) \
+  X("seed", 1)
 #define STREAM_OBJECT \
   const void *image; /* of a module, and a copy of it: the driver reads it until the end */ \
   void *copied;
@@ -401,3 +403,5 @@ EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int x, 
   if (!status) note(&it, stream);
   return enqueued(status, stream, it);
 }
+
+#include "fake_graphs.h"
