@@ -1,9 +1,9 @@
 """Which steps of a program have to wait for which: the edges of its graph.
 
-Two steps are in order where one writes a byte that the other one reads or writes. Bytes are what counts, not values: the
-arena gives the same ones to values that do not live at the same time, and all kernels have their scratch memory in one
-place. Addresses are those of one call, and their order is that of every call: its results lie in memory that nothing
-else has, or each in a donated input, which is no other input.
+Two steps are in order where one writes a byte that the other one reads or writes. Bytes count, not values: the arena
+gives the same ones to values that do not live at the same time, and all kernels have their scratch memory in one place.
+Addresses are those of one call, and the order is that of every call: a result lies in memory that nothing else has, or
+in a donated input, which is no other input.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _copied(size: int) -> Accesses:
 
 
 def _ranges(operands: Iterable[int], sizes: Iterable[int]) -> list[Range]:
-    return [(address, address + size) for address, size in zip(operands, sizes, strict=True) if size]
+    return [(address, address + size) for address, size in zip(operands, sizes, strict=True)]
 
 
 class Order:
@@ -61,7 +61,7 @@ class Order:
     def add(self, read: Iterable[Range], written: Iterable[Range]) -> None:
         """A step that accesses these bytes."""
         number = len(self.before)
-        reads, writes = list(read), list(written)
+        reads, writes = ([each for each in ranges if each[0] < each[1]] for ranges in (read, written))
         last: set[int] = set()
         for begin, end in reads:
             last.update(*(self._writers[place] for place in self._places(begin, end)))

@@ -102,8 +102,8 @@ class Device(ABC, Generic[L, T]):
         """The kernels of a program. Raises LoadError: the device does not take it; ResourceError."""
 
     def graph(self, steps: array.array[int], kernels: Sequence[int], before: Sequence[Sequence[int]]) -> Graph | None:
-        """The steps of a program (recording.py), whose kernels have these handles, each behind those that `before` says,
-        as a graph; None: the driver has none. Raises as `Queue.check`."""
+        """The steps of a program (recording.py), whose kernels have these handles, as a graph: each behind those that
+        `before` says; None: the driver has none. Raises as `Queue.check`."""
         return None
 
 

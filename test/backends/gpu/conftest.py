@@ -8,7 +8,7 @@ import gc
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -97,6 +97,12 @@ class FakeStreams(FakeDriver[S, D]):
     def own(self, function: str) -> str:
         """What it calls a function that both have."""
         return self.library.own(function).removesuffix("_v2")
+
+    def describe(self, kernel: str, read: Sequence[int], written: Sequence[int]) -> None:
+        """Let a kernel write a hash of what it reads, as many bytes from each operand on as these say; the last operand
+        is its scratch memory."""
+        sizes = [(ctypes.c_int64 * len(each))(*each) for each in (read, written)]
+        assert self.itself.fake_describe(kernel.encode(), len(read), *sizes)
 
     def launches(self) -> list[tuple[str, list[int]]]:
         """Kernels that were started: name; blocks, threads, bytes of shared memory, stream, bytes of parameters."""
@@ -239,6 +245,12 @@ def hip_device(
     no_hip_library.setenv(hip_library_module.VARIABLE, hip.path)
     yield hip
     hip_device_module.DEVICES.clear()
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def streams_device(request: pytest.FixtureRequest) -> FakeStreams[Any, Any]:
+    """Each of both, which is that of this process."""
+    return request.getfixturevalue(f"{request.param}_device")
 
 
 @pytest.fixture

@@ -147,7 +147,10 @@ static uint64_t hash_of_reads(const command *it, const description *said) {
 static void fill(const command *it, const description *said, int operand, uint64_t hash) {
   unsigned char *target = it->operands[operand];
   if (!fits_on(it->device, target, said->written[operand])) return;
-  for (int64_t i = 0; i < said->written[operand]; i++) target[i] = hash = hashed(hash + i, &operand, sizeof operand);
+  for (int64_t i = 0; i < said->written[operand]; i++) {
+    hash = hashed(hash + i, &operand, sizeof operand);
+    target[i] = hash >> 56; /* low bits forget what comes a power of two times */
+  }
 }
 
 /* At its begin it leaves in its scratch memory what it has read, at its end it finds that there: what another kernel

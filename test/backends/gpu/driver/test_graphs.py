@@ -1,4 +1,4 @@
-"""Calls as graphs, on a driver of CUDA that executes them: results, what a call costs, faults.
+"""Calls as graphs, on drivers of CUDA and HIP that execute them: results, what a call costs, faults.
 
 The fake driver's kernels add 1 to the integers at their first argument, which is here a donated input, updated where it
 is: a graph that kept the address of an earlier call would add to the wrong array.
@@ -11,14 +11,17 @@ import os
 import threading
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 from driver_programs import LOOP, STEP, TWO, with_fake_kernels
 
 from stablehlo_py.api import compile_program
-from stablehlo_py.backends.gpu.cuda import device as module
+from stablehlo_py.backends.gpu.cuda import device as cuda_device
 from stablehlo_py.backends.gpu.driver import recording
+from stablehlo_py.backends.gpu.driver.device import Opened
+from stablehlo_py.backends.gpu.hip import device as hip_device
 from stablehlo_py.errors import InternalError, ShloError
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.buffer import Buffer
@@ -45,12 +48,19 @@ def steps(copied: bool = False) -> str:
 
 
 @cache
-def fake_program(text: str, **options: bool) -> CompiledProgram:
+def fake_program(text: str, driver: str, **options: bool) -> CompiledProgram:
+    """For the fake driver of CUDA, or of HIP, which reads code objects as they are."""
+    if driver == "HIP":
+        return compile_program(text, target="rocm", options=Options(gpu="gfx942", **options))
     return with_fake_kernels(compile_program(text, target="cuda", options=Options(gpu="sm_90", **options)))
 
 
-def fake(text: str, **options: bool) -> Executable:
-    return Executable(fake_program(text, **options))
+def fake(driver, text: str, **options: bool) -> Executable:
+    return Executable(fake_program(text, driver.library.driver, **options))
+
+
+def devices(driver) -> Opened[Any]:
+    return (hip_device if driver.library.driver == "HIP" else cuda_device).DEVICES
 
 
 def state(executable: Executable, start: int = 0) -> tuple[Buffer, ...]:
@@ -63,68 +73,80 @@ def check(buffers: tuple[Buffer, ...], start: int) -> None:
         assert np.array_equal(np.asarray(buffer), np.arange(start, start + size))
 
 
-NAMES = ("cuLaunchKernel", "cuGraphLaunch", "cuGraphExecKernelNodeSetParams", "cuGraphExecMemcpyNodeSetParams")
+ADD_COPY, CHANGE_COPY = "a copy is added", "a copy is changed"
+COPIES = {
+    "CUDA": {ADD_COPY: "cuGraphAddMemcpyNode", CHANGE_COPY: "cuGraphExecMemcpyNodeSetParams"},
+    "HIP": {ADD_COPY: "hipGraphAddMemcpyNode1D", CHANGE_COPY: "hipGraphExecMemcpyNodeSetParams1D"},
+}
+NAMES = ("LaunchKernel", "GraphLaunch", "GraphExecKernelNodeSetParams", CHANGE_COPY)
+
+
+def own(driver, name: str) -> str:
+    """What the driver calls a function."""
+    copies = COPIES[driver.library.driver]
+    return copies[name] if name in copies else driver.own(name)
 
 
 def asked(driver) -> tuple[int, ...]:
-    return tuple(driver.calls(name) for name in NAMES)
+    return tuple(driver.calls(own(driver, name)) for name in NAMES)
 
 
-def test_the_second_call_becomes_a_graph(cuda_device) -> None:
-    executable = fake(steps())
+def test_the_second_call_becomes_a_graph(streams_device) -> None:
+    executable = fake(streams_device, steps())
     buffers, count = state(executable), len(SIZES)
     buffers = executable.call(buffers)
-    assert asked(cuda_device) == (count, 0, 0, 0)
+    assert asked(streams_device) == (count, 0, 0, 0)
     for number in range(1, 6):
         buffers = executable.call(buffers)
-        assert asked(cuda_device) == (count, number, 0, 0)  # the buffers are where they were
+        assert asked(streams_device) == (count, number, 0, 0)  # the buffers are where they were
     check(buffers, 6)
-    launches = cuda_device.launches()
-    assert launches == launches[:count] * 6  # the same kernels, blocks, threads, in the same stream
-    assert cuda_device.live()["graphs"] == cuda_device.live()["execs"] == 1
+    launches = streams_device.launches()
+    assert sorted(launches) == sorted(launches[:count] * 6)  # the same kernels, blocks, threads, in the same stream
+    assert launches != launches[:count] * 6  # they do not wait for each other
+    assert streams_device.live()["graphs"] == streams_device.live()["execs"] == 1
     del executable, buffers
-    module.DEVICES.get().queue.finish()
-    assert cuda_device.live() == {"contexts": 1, "streams": 1, "pools": 1}
+    devices(streams_device).get().queue.finish()
+    assert streams_device.live().keys().isdisjoint({"graphs", "execs", "modules", "blocks"})
 
 
-def test_other_addresses(cuda_device) -> None:
+def test_other_addresses(streams_device) -> None:
     """Only the nodes that have others are changed."""
-    executable = fake(steps())
+    executable = fake(streams_device, steps())
     one, other = state(executable), state(executable, 1000)
     for _ in range(4):
         one = executable.call(one)
         other = executable.call(other)
     check(one, 4)
     check(other, 1004)
-    launched, graphs, changed, _ = asked(cuda_device)
+    launched, graphs, changed, _ = asked(streams_device)
     assert (launched, graphs, changed) == (len(SIZES), 7, 6 * len(SIZES))
     one = executable.call(one)
-    before = asked(cuda_device)[2]
+    before = asked(streams_device)[2]
     mixed = executable.call((other[0], *one[1:]))
-    assert asked(cuda_device)[2] == before + 1
+    assert asked(streams_device)[2] == before + 1
     assert np.array_equal(np.asarray(mixed[0]), np.arange(1005, 1005 + SIZES[0]))
     assert np.array_equal(np.asarray(mixed[1]), np.arange(6, 6 + SIZES[1]))
     assert np.array_equal(np.asarray(one[0]), np.arange(5, 5 + SIZES[0]))
 
 
-def test_copies(cuda_device) -> None:
-    executable = fake(steps(copied=True))
+def test_copies(streams_device) -> None:
+    executable = fake(streams_device, steps(copied=True))
     found = []
     buffers = state(executable)
     for number in range(5):
         given = executable.put(np.full(7, number, np.int32), len(SIZES))
         *buffers, result = executable.call([*buffers, given])
         found.append((given, result))
-    assert asked(cuda_device) == (len(SIZES), 4, 0, 3)
+    assert asked(streams_device) == (len(SIZES), 4, 0, 3)
     for number, (given, result) in enumerate(found):
         assert result.address != given.address
         assert np.asarray(result).tolist() == np.asarray(given).tolist() == [number] * 7
     check(tuple(buffers), 5)
 
 
-def test_a_graph_that_runs_is_not_changed(cuda_device) -> None:
+def test_a_graph_that_runs_is_not_changed(streams_device) -> None:
     """What was asked for before keeps its operands: the fake driver works when somebody waits."""
-    executable = fake(steps())
+    executable = fake(streams_device, steps())
     sets = [state(executable, 1000 * number) for number in range(4)]
     for _ in range(3):
         sets = [executable.call(buffers) for buffers in sets]
@@ -132,53 +154,55 @@ def test_a_graph_that_runs_is_not_changed(cuda_device) -> None:
         check(buffers, 1000 * number + 3)
 
 
-def test_it_can_be_switched_off(cuda_device, monkeypatch) -> None:
-    executable = fake(steps(), graphs=False)
+def test_it_can_be_switched_off(streams_device, monkeypatch) -> None:
+    executable = fake(streams_device, steps(), graphs=False)
     buffers = state(executable)
     for _ in range(3):
         buffers = executable.call(buffers)
-    assert asked(cuda_device) == (3 * len(SIZES), 0, 0, 0)
-    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")  # by which the driver tells which kernel failed
-    executable = fake(steps())
+    assert asked(streams_device) == (3 * len(SIZES), 0, 0, 0)
+    # By which drivers tell which kernel failed:
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    monkeypatch.setenv("AMD_SERIALIZE_KERNEL", "3")
+    executable = fake(streams_device, steps())
     for _ in range(3):
         buffers = executable.call(buffers)
-    assert asked(cuda_device) == (6 * len(SIZES), 0, 0, 0)
+    assert asked(streams_device) == (6 * len(SIZES), 0, 0, 0)
     check(buffers, 6)
 
 
 @pytest.mark.parametrize("text", [STEP, TWO, LOOP])
-def test_what_becomes_no_graph(cuda_device, text) -> None:
+def test_what_becomes_no_graph(streams_device, text) -> None:
     """Few kernels, and programs whose host waits for what they compute."""
-    program = fake_program(text)
+    program = fake_program(text, streams_device.library.driver)
     assert program.graphs == (text is not LOOP)
     executable = Executable(program)
     arrays = [np.zeros(spec.shape, spec.dtype) for spec in executable.inputs]
     for _ in range(3):
         executable(*arrays)
-    assert cuda_device.calls("cuGraphCreate") == 0
+    assert streams_device.calls(own(streams_device, "GraphCreate")) == 0
 
 
-def test_steps_without_room(cuda_device, monkeypatch) -> None:
+def test_steps_without_room(streams_device, monkeypatch) -> None:
     monkeypatch.setattr("stablehlo_py.backends.gpu.replay.ROOM", 3 * (len(recording.STEP) + 2))
-    executable = fake(steps())
+    executable = fake(streams_device, steps())
     buffers = state(executable)
     for _ in range(4):
         buffers = executable.call(buffers)
-    assert asked(cuda_device) == (4 * len(SIZES), 0, 0, 0)
+    assert asked(streams_device) == (4 * len(SIZES), 0, 0, 0)
     check(buffers, 4)
 
 
-MADE = ("cuGraphCreate", "cuGraphAddKernelNode", "cuGraphAddMemcpyNode", "cuGraphInstantiate")
-USED = ("cuGraphLaunch", "cuGraphExecKernelNodeSetParams", "cuGraphExecMemcpyNodeSetParams")
+MADE = ("GraphCreate", "GraphAddKernelNode", ADD_COPY, "GraphInstantiate")
+USED = ("GraphLaunch", "GraphExecKernelNodeSetParams", CHANGE_COPY)
 
 
 @pytest.mark.parametrize("status", [1, 2, 400, 801])
 @pytest.mark.parametrize("function", [*MADE, *USED])
-def test_a_driver_that_refuses_a_graph(cuda_device, function, status) -> None:
+def test_a_driver_that_refuses_a_graph(streams_device, function, status) -> None:
     """Kernels are started one by one from then on; nothing runs twice, and nothing of the graph is left."""
-    executable = fake(steps(copied=True))
+    executable = fake(streams_device, steps(copied=True))
     buffers, calls = state(executable), 0
-    cuda_device.fail(function, status, 1 if function in MADE else 2)
+    streams_device.fail(own(streams_device, function), status, 1 if function in MADE else 2)
     for _ in range(6):
         given = executable.put(np.full(7, calls, np.int32), len(SIZES))
         other = state(executable, 1000)
@@ -188,13 +212,13 @@ def test_a_driver_that_refuses_a_graph(cuda_device, function, status) -> None:
         assert np.asarray(result).tolist() == [calls - 1] * 7
         check(tuple(other), 1001)
     check(tuple(buffers), calls)
-    assert cuda_device.live().keys().isdisjoint({"graphs", "execs"})
+    assert streams_device.live().keys().isdisjoint({"graphs", "execs"})
 
 
 @pytest.mark.parametrize("function", [*MADE, *USED])
-def test_a_fault_of_an_earlier_kernel(cuda_device, function) -> None:
-    """The context is gone, and the graph with it; the program is loaded anew, and makes another one."""
-    executable = fake(steps(copied=True))
+def test_a_fault_of_an_earlier_kernel(streams_device, function) -> None:
+    """The device is lost, and the graph with it; the program is loaded anew, and makes another one."""
+    executable = fake(streams_device, steps(copied=True))
 
     def call() -> None:
         given = executable.put(np.zeros(7, np.int32), len(SIZES))
@@ -202,20 +226,20 @@ def test_a_fault_of_an_earlier_kernel(cuda_device, function) -> None:
         check(tuple(buffers), 1)
 
     call()
-    cuda_device.fail(function, 700)
-    with pytest.raises(InternalError, match=r"on cuda:0 ended with CUDA_ERROR_ILLEGAL_ADDRESS \(700\)"):
+    streams_device.fail(own(streams_device, function), 700)
+    with pytest.raises(InternalError, match=r"on (cuda|rocm):0 ended with \w+ \(700\)"):
         for _ in range(3):
             call()
     for _ in range(4):
         call()
-    assert cuda_device.live()["execs"] == 1
+    assert streams_device.live()["execs"] == 1
 
 
-def test_a_kernel_that_faults_in_a_graph(cuda_device) -> None:
-    executable = fake(steps())
+def test_a_kernel_that_faults_in_a_graph(streams_device) -> None:
+    executable = fake(streams_device, steps())
     buffers = executable.call(executable.call(state(executable)))
-    cuda_device.fail("execute", 719, 3 * len(SIZES))
-    with pytest.raises(InternalError, match=r"CUDA_ERROR_LAUNCH_FAILED"):
+    streams_device.fail("execute", 719, 3 * len(SIZES))
+    with pytest.raises(InternalError, match=r"ended with \w+ \(719\)"):
         for _ in range(3):
             buffers = executable.call(buffers)
             np.asarray(buffers[0])
@@ -223,21 +247,21 @@ def test_a_kernel_that_faults_in_a_graph(cuda_device) -> None:
         check(executable.call(state(executable)), 1)
 
 
-def test_a_launch_that_fails_names_its_kernel(cuda_device) -> None:
+def test_a_launch_that_fails_names_its_kernel(streams_device) -> None:
     """Where a graph is refused, the launches say why."""
-    executable = fake(steps())
+    executable = fake(streams_device, steps())
     buffers = state(executable)
     for _ in range(3):
         buffers = executable.call(buffers)
-    cuda_device.fail("cuGraphLaunch", 701)
-    cuda_device.fail("cuLaunchKernel", 701, 3)
+    streams_device.fail(own(streams_device, "GraphLaunch"), 701)
+    streams_device.fail(own(streams_device, "LaunchKernel"), 701, 3)
     third = executable._program.kernels[2]
-    with pytest.raises(InternalError, match=rf"a call, at kernel '{third}', on cuda:0 ended with CUDA_ERROR_LAUNCH_"):
+    with pytest.raises(InternalError, match=rf"a call, at kernel '{third}', on \w+:0 ended with \w+ \(701\)"):
         executable.call(buffers)
 
 
-def test_threads(cuda_device) -> None:
-    executable = fake(steps())
+def test_threads(streams_device) -> None:
+    executable = fake(streams_device, steps())
     found: dict[int, tuple[Buffer, ...]] = {}
 
     def work(number: int) -> None:
@@ -253,12 +277,12 @@ def test_threads(cuda_device) -> None:
         thread.join()
     for number in range(4):
         check(found[number], 1000 * number + 20)
-    launched, graphs, _, _ = asked(cuda_device)
+    launched, graphs, _, _ = asked(streams_device)
     assert (launched, graphs) == (len(SIZES), 79)
 
 
-def test_a_forked_child_is_refused_and_frees_nothing(cuda_device) -> None:
-    executable = fake(steps())
+def test_a_forked_child_is_refused_and_frees_nothing(streams_device) -> None:
+    executable = fake(streams_device, steps())
     buffers = state(executable)
     for _ in range(3):
         buffers = executable.call(buffers)
@@ -272,23 +296,25 @@ def test_a_forked_child_is_refused_and_frees_nothing(cuda_device) -> None:
             said = error.reason
         del executable, buffers
         gc.collect()
-        ended = [cuda_device.calls(name) for name in ("cuGraphExecDestroy", "cuGraphDestroy")]
+        ended = [streams_device.calls(own(streams_device, name)) for name in ("GraphExecDestroy", "GraphDestroy")]
         os.write(write_end, f"{said} {ended}".encode())
         os._exit(0)
     os.close(write_end)
     said = os.read(read_end, 10_000).decode()
-    assert said.startswith("this process was forked from one that uses CUDA") and said.endswith(" [0, 0]")
+    assert said.startswith("this process was forked from one that uses ") and said.endswith(" [0, 0]")
     os.close(read_end)
     assert os.waitpid(child, 0)[1] == 0
-    graphs = asked(cuda_device)[1]
+    graphs = asked(streams_device)[1]
     check(executable.call(buffers), 4)
-    assert asked(cuda_device)[1] == graphs + 1
+    assert asked(streams_device)[1] == graphs + 1
 
 
-def test_whatever_fails_leaks_nothing(cuda_device, monkeypatch) -> None:
+def test_whatever_fails_leaks_nothing(streams_device, monkeypatch) -> None:
     """Every call of every function of a day with graphs fails once."""
-    program = fake_program(steps(copied=True))
-    names = (*MADE, *USED, "cuCtxPushCurrent", "cuEventCreate", "cuEventRecord", "cuMemAllocFromPoolAsync")
+    program = fake_program(steps(copied=True), streams_device.library.driver)
+    chosen = "hipGetDevice" if streams_device.library.driver == "HIP" else "cuCtxPushCurrent"
+    functions = (*MADE, *USED, "EventCreate", "EventRecord", "MemAllocFromPoolAsync")
+    names = [chosen, *(own(streams_device, function) for function in functions)]
 
     def whole_day() -> None:
         executable = Executable(program)
@@ -298,18 +324,19 @@ def test_whatever_fails_leaks_nothing(cuda_device, monkeypatch) -> None:
             check(tuple(buffers), start + 1)
 
     whole_day()
-    before = {name: cuda_device.calls(name) for name in names}
+    before = {name: streams_device.calls(name) for name in names}
     whole_day()
-    counts = {name: cuda_device.calls(name) - count for name, count in before.items()}
+    counts = {name: streams_device.calls(name) - count for name, count in before.items()}
     assert min(counts.values()) > 0
     for name, count in counts.items():
-        for nth in sorted({1, 2, count}):
+        # What is freed last stays where its device cannot be chosen.
+        for nth in sorted({1, 2, count // 2 if name == chosen else count}):
             for status in (2, 700):
-                module.DEVICES.clear()
-                cuda_device.fail(name, status, nth)
+                devices(streams_device).clear()
+                streams_device.fail(name, status, nth)
                 with suppress(ShloError):
                     whole_day()
-                cuda_device.itself.fake_forgive()
+                streams_device.itself.fake_forgive()
                 whole_day()
-                module.DEVICES.clear()
-                assert cuda_device.live() == {}, (name, nth, status)
+                devices(streams_device).clear()
+                assert streams_device.live() == {}, (name, nth, status)
