@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 # Nothing here imports the MLIR wheel, which takes 0.1 s: --help does without.
 from stablehlo_py.cli.version import VersionAction
-from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_INTERNAL, EXIT_OK, CacheWarning, ResourceError, ShloError
+from stablehlo_py.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_INTERNAL,
+    EXIT_OK,
+    CacheWarning,
+    OptionError,
+    ResourceError,
+    ShloError,
+)
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.options import CPUS, GPUS, LIBRARIES, Options
@@ -225,6 +233,21 @@ def add_options(parser: argparse._ActionsContainer, *names: str, **changes: Any)
     """Options that several tools take, for a parser or a group, with the same `changes` for each."""
     for name in names:
         parser.add_argument(name, **(_OPTIONS[name] | changes))
+
+
+def refuse_compiler_options(arguments: argparse.Namespace) -> None:
+    """Of an artifact, which is compiled already. Raises OptionError: it names those options of the compiler that are
+    given."""
+    given = []
+    for name in (*TARGET_OPTIONS, "--entry", "--threads", "--replicas", "--partitions", "--graphs"):
+        option = _OPTIONS[name]
+        default = option.get("default", False if option.get("action") == "store_true" else None)
+        field = option.get("dest", name.removeprefix("--").replace("-", "_"))
+        if getattr(arguments, field, default) != default:
+            given.append(f"--no-{field}" if default is True else name)
+    if given:
+        reason = f"an artifact is compiled already, and {', '.join(given)} cannot change it"
+        raise OptionError(reason, remedy="run the module that it was made from")
 
 
 def options_of(arguments: argparse.Namespace, **others: Any) -> Options:

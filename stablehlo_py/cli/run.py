@@ -21,6 +21,7 @@ from stablehlo_py.cli.common import (
     options_of,
     positive,
     read_input,
+    refuse_compiler_options,
     run_tool,
     shown_progress,
 )
@@ -28,7 +29,6 @@ from stablehlo_py.cli.grid import grid_inputs, named_results
 from stablehlo_py.errors import EXIT_OK, OptionError, ResourceError
 from stablehlo_py.files import whole_file
 from stablehlo_py.runtime.artifact import is_artifact
-from stablehlo_py.targets import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from stablehlo_py import Executable, GridExecutable, SymbolicExecutable
@@ -119,11 +119,7 @@ def _load(arguments: argparse.Namespace, source: str | bytes, content: bytes) ->
     import stablehlo_py as shlo
 
     if is_artifact(content):
-        given = arguments.cpu, arguments.gpu, arguments.libraries, arguments.autotune, arguments.plans
-        if any(given) or arguments.target != DEFAULT_TARGET:
-            names = "--target, --cpu, --gpu, --libraries, --autotune and --plans"
-            reason = f"{names} are for a module: an artifact is compiled already"
-            raise OptionError(reason, remedy="run the module that it was made from")
+        refuse_compiler_options(arguments)
         return shlo.load_executable(source, sha256=arguments.sha256, device=arguments.device)
     if arguments.sha256:
         raise OptionError("--sha256 is the digest of an artifact, and the module is none", remedy="leave it out")

@@ -261,6 +261,18 @@ def test_the_backend_and_the_cpu_are_for_modules(tool: Tool) -> None:
     assert status == 2 and "an artifact is compiled already" in err
 
 
+@pytest.mark.parametrize(
+    "given",
+    [["--tf32"], ["--no-graphs"], ["--threads", "1"], ["--entry", "main"], ["--replicas", "2"], ["--target", "opencl"]],
+    ids=" ".join,
+)
+def test_an_artifact_takes_no_options_of_the_compiler(tool: Tool, given: list[str]) -> None:
+    shlo.compile(ADD).save("add.shloexe")
+    status, _, err = tool("add.shloexe", *given)
+    assert status == 2 and f"an artifact is compiled already, and {given[0]} cannot change it" in err
+    assert tool("add.shloexe", "--seed", "1", "--device", "0", "--graphs")[0] == 0
+
+
 def test_benchmark(tool: Tool) -> None:
     status, out, _ = tool("add.mlir", "--benchmark", 5)
     assert status == 0

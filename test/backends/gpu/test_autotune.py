@@ -320,7 +320,7 @@ def test_tools(times, tmp_path, capsys) -> None:
     assert THIRD in file.read_text() and again.read_text() == file.read_text()
     capsys.readouterr()
     assert run.main([str(model.with_suffix(".shloexe")), "--plans", str(file)]) == EXIT_USAGE
-    assert "--autotune and --plans are for a module" in capsys.readouterr().err
+    assert "compiled already, and --plans cannot change it" in capsys.readouterr().err
 
 
 def array(*numbers: float, dtype: object = np.float32) -> list[np.ndarray]:

@@ -1,0 +1,163 @@
+"""What kernels access, as graphs know it: on a device that is there, kernels in any order that this permits give the
+bits that they give one after the other."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.api import compile_program
+from stablehlo_py.backends.gpu import compile as module
+from stablehlo_py.backends.gpu.driver.recording import COPY, Graph, Step, steps_of
+from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
+from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
+from stablehlo_py.backends.gpu.target import SPIRV64
+from stablehlo_py.codegen.builder import Function, Value
+from stablehlo_py.options import Options
+from stablehlo_py.runtime.accesses import Accesses
+from stablehlo_py.runtime.executable import Executable
+from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.suite import registry
+
+ORDERS = 5
+Edges = Sequence[Sequence[int]]
+
+
+class RecordingCalls(OpenClCalls):
+    """Steps are written down. Their nodes have no handles, so native code changes none."""
+
+    has_graphs = True
+
+    def change(self, f: Function, node: Value, parameters: Value) -> None:
+        """Nothing: the graph finds operands where they are written down."""
+
+
+class OrderedGraph(Graph):
+    """Asks a queue of OpenCL for the steps, in an order that the edges permit."""
+
+    handle = 1
+
+    def __init__(self, device: OpenClDevice, steps: array.array[int], kernels: Sequence[int], before: Edges) -> None:
+        self._queue, self._steps, self._kernels, self.before = device.queue, steps, kernels, before
+        self.orders = random.Random(1)
+
+    def start(self) -> int:
+        self._queue.finish()
+        steps, ended = list(steps_of(self._steps)), set[int]()
+        while len(ended) < len(steps):
+            ready = [n for n in range(len(steps)) if n not in ended and ended.issuperset(self.before[n])]
+            chosen = self.orders.choice(ready)
+            self._ask(steps[chosen])
+            ended.add(chosen)
+        self._queue.finish()
+        return 0
+
+    def _ask(self, step: Step) -> None:
+        queue, operands = self._queue, self._steps[step.operands : step.operands + step.count]
+        if step.kernel == COPY:
+            queue.call("clEnqueueSVMMemcpy", 1, *operands, step.bytes, 0, None, None)
+            return
+        kernel = self._kernels[step.kernel]
+        for place, operand in enumerate(operands):
+            queue.library.call("clSetKernelArgSVMPointer", kernel, place, operand)
+        everything, block = (ctypes.byref(ctypes.c_size_t(n)) for n in (step.blocks * step.threads, step.threads))
+        queue.call("clEnqueueNDRangeKernel", kernel, 1, None, everything, block, 0, None, None)
+
+
+@pytest.fixture
+def graphs(real_device, monkeypatch) -> list[OrderedGraph]:
+    """Those that programs for OpenCL make."""
+    made: list[OrderedGraph] = []
+
+    def graph(device: OpenClDevice, steps: array.array[int], kernels: Sequence[int], before: Edges) -> OrderedGraph:
+        made.append(OrderedGraph(device, steps, kernels, before))
+        return made[-1]
+
+    monkeypatch.setitem(module.CALLS, SPIRV64, RecordingCalls())
+    monkeypatch.setattr(OpenClDevice, "graph", graph)
+    return made
+
+
+def program(text: str | bytes) -> CompiledProgram:
+    return compile_program(text, target="opencl", options=Options(cache_dir=None))
+
+
+def check(graphs: list[OrderedGraph], text: str | bytes, arrays: Sequence[np.ndarray]) -> OrderedGraph:
+    """The first call starts kernels one by one, the others are graphs."""
+    executable = Executable(program(text))
+    expected = [np.array(result) for result in executable(*arrays)]
+    for _ in range(ORDERS):
+        for result, wanted in zip(executable(*arrays), expected, strict=True):
+            assert np.array_equal(np.asarray(result).view(np.uint8), wanted.view(np.uint8))
+    (graph,) = graphs
+    return graph
+
+
+def lowered(function: Callable[..., Any], *arrays: np.ndarray) -> str:
+    return jax.jit(function).lower(*arrays).as_text()
+
+
+def branches(x: jax.Array, y: jax.Array) -> tuple[jax.Array, ...]:
+    """Kernels of many kinds, several with scratch memory and several launches."""
+    rows = jax.nn.softmax(x @ y, axis=1)
+    columns = jnp.cumsum(jnp.sort(y, axis=0), axis=0)
+    large = jnp.sort(jnp.tile(x.reshape(-1), 12))
+    ranked = jax.lax.top_k(x.reshape(-1), 100)[0]
+    scattered = jnp.zeros(500).at[(x.reshape(-1) * 1e4).astype(jnp.int32) % 500].add(1.0)
+    factor = jnp.linalg.cholesky(x @ x.T + 100 * jnp.eye(x.shape[0]))
+    solved = jax.scipy.linalg.solve_triangular(factor, y, lower=True)
+    spectrum = jnp.abs(jnp.fft.rfft(y, axis=1))
+    moved = jax.lax.dynamic_update_slice(rows @ columns, jnp.transpose(x)[:5, :5], (3, 2))
+    return rows.sum(0), columns, large[::7], ranked, scattered, solved, spectrum, moved, x.sum(0) + y.mean(1)
+
+
+def test_branches_of_all_kinds(graphs) -> None:
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=(48, 48)).astype(np.float32) for _ in range(2)]
+    graph = check(graphs, lowered(branches, *arrays), arrays)
+    assert sum(not before for before in graph.before) > 1
+
+
+@pytest.mark.parametrize("name", ["unet", "resnet18", "gpt2-prefill", "mixture-of-experts"])
+def test_models(graphs, name) -> None:
+    model = registry.build(name, "small")
+    check(graphs, registry.export(model).mlir_module_serialized, model.arrays())
+
+
+def test_what_is_said(graphs) -> None:
+    """Of a kernel with an operand that it reads, a result and scratch memory, and of one that updates a donated
+    argument."""
+    made = program(
+        """func.func @main(%x: tensor<3x5xf32>, %y: tensor<4xbf16> {tf.aliasing_output = 1 : i32})
+             -> (tensor<3x5xi1>, tensor<4xbf16>) {
+  %0 = stablehlo.is_finite %x : (tensor<3x5xf32>) -> tensor<3x5xi1>
+  %1 = stablehlo.add %y, %y : tensor<4xbf16>
+  return %0, %1 : tensor<3x5xi1>, tensor<4xbf16>
+}"""
+    )
+    assert set(made.accesses) == {Accesses((60, 0, 0), (0, 15, 0)), Accesses((8, 0, 0), (0, 8, 0))}
+
+
+def test_what_is_not_known(graphs, monkeypatch) -> None:
+    """Loops that are kernels find what they access by themselves."""
+    made = program(
+        lowered(lambda x: jax.lax.while_loop(lambda c: c[0] < 100, lambda c: (c[0] + 1, c[1] * 0.5), (0, x))[1],
+                np.ones(64, np.float32))
+    )  # fmt: skip
+    assert made.graphs and None in made.accesses
+
+
+def test_programs_without_graphs_say_nothing() -> None:
+    made = shlo.api.compile_program(
+        lowered(lambda x: x + 1, np.ones(4, np.float32)), target="cuda", options=Options(gpu="sm_90", graphs=False)
+    )
+    assert made.accesses == ()
