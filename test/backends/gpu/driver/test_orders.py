@@ -17,7 +17,9 @@ from driver_programs import with_fake_kernels
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu import replay
 from stablehlo_py.backends.gpu.driver.dependencies import dependencies
+from stablehlo_py.errors import LoadError
 from stablehlo_py.options import Options
+from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.program import CompiledProgram
 
@@ -213,3 +215,21 @@ def test_an_edge_to_another_graph_is_refused(streams_device, monkeypatch) -> Non
     launches = streams_device.calls(streams_device.own("GraphLaunch"))
     assert are_same(results(Executable(made)), expected)
     assert streams_device.calls(streams_device.own("GraphLaunch")) == launches
+
+
+def test_artifacts_keep_what_kernels_access() -> None:
+    made = program("two branches", "HIP")
+    read = artifact.deserialize(artifact.serialize(made))
+    assert read.accesses == made.accesses and len(read.accesses) == len(read.kernels)
+    first, *others = made.accesses
+    assert first is not None
+    for wrong in (
+        tuple(others),
+        (*made.accesses, None),
+        (replace(first, read=first.read[1:]), *others),
+        (replace(first, written=(-1, *first.written[1:])), *others),
+    ):
+        with pytest.raises(LoadError, match=r"is not a whole executable artifact: (it says what|a kernel reads)"):
+            artifact.deserialize(artifact.serialize(replace(made, accesses=wrong)))
+    with pytest.raises(LoadError, match="it says what 4 of 4 kernels access"):
+        artifact.deserialize(artifact.serialize(replace(made, graphs=False)))
