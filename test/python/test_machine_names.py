@@ -31,7 +31,6 @@ EXCEPTIONS = {
     "cli/common.py": "the option --cpu of the default target",
     "cli/debugging.py": "the option --cpu of tools that debug",
     "cli/fuzz.py": "the option --cpu of a tool that debugs",
-    "cli/run.py": "the option --cpu, and --threads",
     "cli/version.py": "says what code is generated for",
 }
 
