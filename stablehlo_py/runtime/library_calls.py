@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -175,6 +175,11 @@ class LibraryConvolution(LibraryCall):
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     own_bytes: int
+
+    @property
+    def places(self) -> Mapping[str, Place]:
+        """Where each of the three begins, by its name in `CONVOLVED`."""
+        return {RESULT: self.result.place, IMAGES: self.images.place, FILTER: self.filter_place}
 
 
 def counted(calls: Sequence[LibraryCall], count: int) -> str:

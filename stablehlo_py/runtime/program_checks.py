@@ -183,7 +183,7 @@ def _convolution(call: LibraryConvolution) -> Findings:
     features = images.sizes[1], result.sizes[1]
     if features != (call.groups * call.filter[1], call.filter[0]) or images.sizes[0] != result.sizes[0]:
         yield f"a convolution of {images.sizes} with {call.filter} is {result.sizes}"
-    if min(place.pointer for place in (images.place, result.place, call.filter_place)) < IN_WORKSPACE:
+    if min(place.pointer for place in call.places.values()) < IN_WORKSPACE:
         yield f"a convolution lies at {images.place}, {call.filter_place} and {result.place}"
 
 

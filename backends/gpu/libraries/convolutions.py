@@ -3,13 +3,14 @@
 A gradient is a convolution too. That of the images has holes between the elements of its operand, as many as the
 convolution has strides, and a filter that is reversed in space. That of the filter has images and features exchanged,
 and a window as large as the result that it is the gradient of. Libraries have algorithms of their own for both.
+
+Libraries pad both ends of a dimension alike. Where a model does not, they see images that have their padding with them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -23,6 +24,7 @@ from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import CUDNN
 from stablehlo_py.runtime.library_calls import (
+    CONVOLVED,
     FILTER,
     IMAGES,
     IN_WORKSPACE,
@@ -44,7 +46,8 @@ _LEAST_WORKSPACE, _MOST_WORKSPACE = 8 << 20, 256 << 20
 
 @dataclass(frozen=True)
 class Space:
-    """A spatial dimension, as a library has it: pixels of the images, taps of the filter, pixels of the result."""
+    """A spatial dimension, as a library has it: pixels of the images, taps of the filter, pixels of the result;
+    `front`, `back`: how many of the images' pixels are padding that they have with them."""
 
     images: int
     filter: int
@@ -52,6 +55,8 @@ class Space:
     stride: int
     dilation: int
     padding: int
+    front: int = 0
+    back: int = 0
 
     @property
     def is_plain(self) -> bool:
@@ -59,6 +64,15 @@ class Space:
         pixel of the result looks at."""
         room = self.images + 2 * self.padding - int(dilated(self.filter, self.dilation))
         return self.padding >= 0 <= room and room // self.stride + 1 == self.result
+
+    @property
+    def padded(self) -> Space:
+        """The same with images that have the padding with them, where it is not plain."""
+        if self.is_plain or self.padding < 0:
+            return self
+        seen = (self.result - 1) * self.stride + int(dilated(self.filter, self.dilation))
+        front, back = self.padding, max(0, seen - self.padding - self.images)
+        return replace(self, images=front + self.images + back, padding=0, front=front, back=back)
 
 
 class Convolution:
@@ -75,7 +89,7 @@ class Convolution:
         self._windows = spatial_windows(op)
         self._pixels = [int(static_shape(op.results[0])[window.output]) for window in self._windows]
         self.computes = self._computed()
-        self.space = [self._space(*each) for each in zip(self._windows, self._pixels, strict=True)]
+        self.space = [self._space(*each).padded for each in zip(self._windows, self._pixels, strict=True)]
 
     def _computed(self) -> str:
         """Both operands of a gradient of the filter have images for features: so these come first in memory, and the
@@ -154,16 +168,28 @@ class Convolution:
         places = [dimensions[each] for each in self.filter_order if static_shape(value)[dimensions[each]] != 1]
         return places == sorted(places) and not grouped and not any(self.turned)
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether the images have padding with them."""
+        return any(each.front or each.back for each in self.space)
+
+    def shape(self, name: str) -> list[int]:
+        """Of the images, the filter or the result: as its value has it, the images with their padding."""
+        value, dimensions = self.dimensions[name]
+        sizes = [int(size) for size in static_shape(value)]
+        if name == IMAGES:
+            for dimension, each in zip(dimensions[2:], self.space, strict=True):
+                sizes[dimension] = each.images
+        return sizes
+
     def strides(self, name: str) -> list[int]:
         """Of images or results, in their order."""
-        value, dimensions = self.dimensions[name]
-        strides = row_major_strides([int(size) for size in static_shape(value)])
-        return [strides[dimension] for dimension in dimensions]
+        strides = row_major_strides(self.shape(name))
+        return [strides[dimension] for dimension in self.dimensions[name][1]]
 
     def stored(self, name: str, place: Place) -> StoredTensor:
         """Images or results there; lines are images of one row."""
-        value, dimensions = self.dimensions[name]
-        sizes, strides = [int(static_shape(value)[dimension]) for dimension in dimensions], self.strides(name)
+        sizes, strides = [self.shape(name)[dimension] for dimension in self.dimensions[name][1]], self.strides(name)
         if len(self.space) == 1:
             sizes.insert(2, 1)
             strides.insert(2, sizes[-1] * strides[-1])
@@ -181,20 +207,23 @@ def library_convolution(fusion: Fusion, target: GpuTarget) -> LibraryConvolution
     op = fusion.op("hlo.convolution")
     (a, b), c = op.operands, op.results[0]
     names = {element(value).name for value in (a, b, c)}
-    counts = [math.prod(map(int, static_shape(value))) for value in (a, b, c)]
     it = Convolution(op)
+    counts = {name: math.prod(it.shape(name)) for name in CONVOLVED}
     if len(names) > 1 or not names <= TYPES or not {a, b} <= set(fusion.inputs) or not it.is_plain:
         return None
-    if not 1 <= len(it.space) <= 3 or it.products < LEAST_PRODUCTS or max(counts) >= MOST_ELEMENTS:
+    if not 1 <= len(it.space) <= 3 or it.products < LEAST_PRODUCTS or max(counts.values()) >= MOST_ELEMENTS:
         return None
     dtype = ELEMENT_TYPES[names.pop()]
-    bytes_a, bytes_b, bytes_c = (-(-count * dtype.itemsize // ALIGNMENT) * ALIGNMENT for count in counts)
-    places, own_bytes = {a: Place(fusion.number(a)), b: Place(fusion.number(b))}, 0
-    if it.computes != FILTER and not it.is_in_order:
-        places[b], own_bytes = Place(IN_WORKSPACE), bytes_b
-    output = _output(fusion, c) if it.computes != FILTER or it.is_in_order else None
-    places[c] = Place(IN_WORKSPACE, own_bytes) if output is None else Place(len(fusion.inputs) + output)
-    own_bytes += bytes_c if output is None else 0
+    sizes_in_bytes = {name: -(-count * dtype.itemsize // ALIGNMENT) * ALIGNMENT for name, count in counts.items()}
+    places, own_bytes = dict[str, Place](), 0
+    for name in CONVOLVED:
+        value, _ = it.dimensions[name]
+        lies = (name != FILTER or it.is_in_order) and (name != IMAGES or not it.is_padded)
+        pointer = _pointer(fusion, value) if lies else None
+        if pointer is None:
+            places[name], own_bytes = Place(IN_WORKSPACE, own_bytes), own_bytes + sizes_in_bytes[name]
+        else:
+            places[name] = Place(pointer)
     lines = len(it.space) == 1
     unit = [1] * lines
     sizes = it.filter_sizes
@@ -203,14 +232,14 @@ def library_convolution(fusion: Fusion, target: GpuTarget) -> LibraryConvolution
         kernel=fusion.name,
         op=op.operation.name,
         location=user_location(op.location) or "",
-        workspace_bytes=own_bytes + min(max(_LEAST_WORKSPACE, bytes_a + bytes_b + bytes_c), _MOST_WORKSPACE),
+        workspace_bytes=own_bytes + min(max(_LEAST_WORKSPACE, sum(sizes_in_bytes.values())), _MOST_WORKSPACE),
         computes=it.computes,
         dtype=dtype,
         tf32=target.tf32 and dtype == ELEMENT_TYPES["f32"],
-        images=it.stored(IMAGES, places[it.dimensions[IMAGES][0]]),
-        result=it.stored(RESULT, places[it.dimensions[RESULT][0]]),
+        images=it.stored(IMAGES, places[IMAGES]),
+        result=it.stored(RESULT, places[RESULT]),
         filter=(*sizes[:2], *unit, *sizes[2:]),
-        filter_place=places[it.dimensions[FILTER][0]],
+        filter_place=places[FILTER],
         channels_last=it.channels_last,
         groups=it.groups,
         strides=(*unit, *(each.stride for each in it.space)),
@@ -220,24 +249,18 @@ def library_convolution(fusion: Fusion, target: GpuTarget) -> LibraryConvolution
     )
 
 
-def _output(fusion: Fusion, value: ir.Value) -> int | None:
-    """The output in whose memory the library may leave what it computes; None: the workspace has to do, as there is
-    none that has just these elements, or it lies over an input that an epilogue reads."""
+def _pointer(fusion: Fusion, value: ir.Value) -> int | None:
+    """Where an operand lies, or the library may leave what it computes: that of an output; None: the workspace has to
+    do, as no output has just these elements, or it lies over an input that an epilogue reads."""
+    if value in fusion.inputs:
+        return fusion.number(value)
     if fusion.aliased:
         return None
     if value in fusion.outputs:
-        return fusion.outputs.index(value)
+        return len(fusion.inputs) + fusion.outputs.index(value)
     (output, *others), op = fusion.outputs, value.owner
     if others or element(output) != element(value):
         return None
     found = output_digits(fusion.ops, fusion.outputs, op)
     in_place = tuple(map(merge_digits, digits_of(static_shape(value))))
-    return 0 if found == in_place else None
-
-
-def is_finished(fusion: Fusion, call: LibraryConvolution) -> bool:
-    """Whether nothing is left to do behind the library."""
-    op: Sequence[ir.Value] = list(fusion.op("hlo.convolution").results)
-    places = (call.images.place, call.result.place, call.filter_place)
-    written = places[(IMAGES, RESULT, FILTER).index(call.computes)]
-    return list(fusion.outputs) == op and written.pointer != IN_WORKSPACE
+    return len(fusion.inputs) if found == in_place else None

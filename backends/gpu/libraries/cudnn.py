@@ -173,11 +173,10 @@ class Cudnn(Handle[CudnnLibrary, LibraryConvolution]):
                 break
         else:
             return None
-        places = {IMAGES: call.images.place, RESULT: call.result.place, FILTER: call.filter_place}
         factors = [np.array([factor], _sums(call.dtype)) for factor in (1, 0)]
         self.kept += factors
         alpha, beta = map(address_of, factors)
-        x, y, z = (_at(places[name]) for name in direction.order)
+        x, y, z = (_at(call.places[name]) for name in direction.order)
         run: list[Argument] = [self._handle, alpha, first, x, second, y, convolution, found.algorithm]
         run += [At(WORKSPACE, call.own_bytes), room, beta, third, z]
         calls: list[tuple[int, Sequence[Argument]]] = [

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
-from stablehlo_py.backends.gpu.libraries.convolution_kernels import epilogue_kernel, filter_kernel
+from stablehlo_py.backends.gpu.libraries.convolution_kernels import epilogue_kernel, operand_kernel
 from stablehlo_py.backends.gpu.libraries.convolutions import library_convolution
 from stablehlo_py.backends.gpu.libraries.factorizations import finished, library_cholesky
 from stablehlo_py.backends.gpu.libraries.products import library_product
@@ -73,6 +73,6 @@ def _matched(fusion: Fusion, libraries: Collection[str], target: GpuTarget) -> M
         size = factor.batch * factor.size**2 * factor.dtype.itemsize
         return Matched(factor, size, behind=finished(fusion, target, factor))
     if fusion.kind == "convolution" and CUDNN in libraries and (convolution := library_convolution(fusion, target)):
-        before, behind = filter_kernel(fusion, target, convolution), epilogue_kernel(fusion, target, convolution)
+        before, behind = operand_kernel(fusion, target, convolution), epilogue_kernel(fusion, target, convolution)
         return Matched(convolution, before=before, behind=behind)
     return None
