@@ -1,0 +1,138 @@
+"""Products as Triton kernels: their sources executed by Triton's interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import stablehlo_py as shlo
+from stablehlo_py.backends.common.fusion import Fusion, fusions
+from stablehlo_py.backends.gpu.kernels.product import DotProduct
+from stablehlo_py.backends.gpu.target import SM_90A, GpuTarget
+from stablehlo_py.backends.gpu.triton.product import TritonProduct, kernels
+from stablehlo_py.compiler import run_stages
+from stablehlo_py.mlir import ir
+
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+RANDOM = np.random.default_rng(0)
+BF16, F16 = ml_dtypes.bfloat16, np.float16
+
+
+def whole(*sizes: int, of: type = np.float32) -> np.ndarray:
+    """Small whole numbers: sums of their products are exact."""
+    return RANDOM.integers(-3, 4, sizes).astype(of)
+
+
+def floats(*sizes: int, of: type = np.float32) -> np.ndarray:
+    return RANDOM.standard_normal(sizes).astype(of)
+
+
+@contextmanager
+def products(
+    function: Callable[..., jax.Array], arrays: Sequence[np.ndarray], target: GpuTarget = SM_90A
+) -> Iterator[list[TritonProduct]]:
+    """The kernels of a function whose only fusion is a product."""
+    shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in arrays]
+    module = run_stages(shlo.load(jax.jit(function).lower(*shapes).as_text()), "", "scheduled", target="cuda")
+    with module.context, ir.Location.unknown():
+        (only,) = fusions(module)
+        yield kernels(DotProduct(Fusion.read(only), target))
+
+
+def interpreted(
+    kernel: TritonProduct, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray], at: Path
+) -> list[np.ndarray]:
+    """What a kernel computes, in Triton's interpreter."""
+    source, given, found = at / "kernel.py", at / "arrays.npz", at / "results.npz"
+    source.write_text(kernel.source())
+    named = [(f"in{number}", each) for number, each in enumerate(arrays)]
+    named += [(f"out{number}", each) for number, each in enumerate(outputs)]
+    np.savez(given, **{f"{name}:{_type(each)}": _bits(each) for name, each in named})
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("interpret.py")),
+        source,
+        kernel.symbol,
+        str(kernel.blocks),
+        given,
+        found,
+    ]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = np.load(found)
+    return [each.view(like.dtype) for each, like in zip((loaded[name] for name in loaded), outputs, strict=True)]
+
+
+def _type(array: np.ndarray) -> str:
+    return {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8": "i8", "int32": "i32"}[array.dtype.name]
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return array.view(np.uint16) if array.dtype == BF16 else array
+
+
+CASES: dict[str, tuple[Callable[..., jax.Array], Sequence[np.ndarray]]] = {
+    "f32": (jnp.matmul, [whole(64, 48), whole(48, 96)]),
+    "bf16": (jnp.matmul, [whole(64, 64, of=BF16), whole(64, 64, of=BF16)]),
+    "f16": (jnp.matmul, [whole(40, 72, of=F16), whole(72, 56, of=F16)]),
+    "i8": (
+        lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.int32),
+        [whole(64, 80, of=np.int8), whole(80, 48, of=np.int8)],
+    ),
+    "sums of f32": (
+        lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.float32),
+        [floats(64, 64, of=BF16), floats(64, 64, of=BF16)],
+    ),
+    "edges": (jnp.matmul, [whole(33, 41, of=BF16), whole(41, 67, of=BF16)]),
+    "turned left": (lambda a, b: a.T @ b, [whole(72, 40, of=BF16), whole(72, 64, of=BF16)]),
+    "turned right": (lambda a, b: a @ b.T, [whole(40, 72, of=BF16), whole(64, 72, of=BF16)]),
+    "turned both": (lambda a, b: a.T @ b.T, [whole(72, 40, of=BF16), whole(64, 72, of=BF16)]),
+    "batch": (jnp.matmul, [whole(3, 40, 24), whole(3, 24, 72)]),
+    "batches of two dimensions": (
+        lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b),
+        [whole(2, 40, 3, 16, of=BF16), whole(2, 48, 3, 16, of=BF16)],
+    ),
+    "several contracted": (lambda a, b: jnp.einsum("mab,abn->mn", a, b), [whole(40, 6, 8), whole(6, 8, 48)]),
+    "rows of two dimensions": (lambda a, b: jnp.einsum("xyk,kn->xyn", a, b), [whole(6, 8, 40), whole(40, 48)]),
+    "slice": (lambda a, b: a[4:44, 8:72] @ b, [whole(64, 80), whole(64, 48)]),
+    "bias, relu": (
+        lambda a, b, c: jax.nn.relu(a @ b + c),
+        [whole(64, 64, of=BF16), whole(64, 64, of=BF16), floats(64, of=BF16)],
+    ),
+    "residual": (
+        lambda a, b, c: (a @ b) * 0.125 + c[:, None],
+        [whole(2, 3, 40, 24), whole(2, 3, 24, 48), whole(2, 40, 48)],
+    ),
+    "mixed types": (lambda a, b: a.astype(jnp.float32) @ b, [whole(40, 64, of=BF16), whole(64, 48)]),
+    "division": (lambda a, b, c: (a @ b) / c, [whole(40, 40), whole(40, 40), floats(40, 40)]),
+    "select": (
+        lambda a, b, c: jnp.where(a @ b > c, jnp.sqrt(jnp.abs(c)), -(a @ b)),
+        [whole(40, 40), whole(40, 40), floats(40, 40)],
+    ),
+}
+
+
+@needs_triton
+@pytest.mark.parametrize("name", CASES)
+def test_interpreted(name: str, tmp_path: Path) -> None:
+    """The interpreter computes what the CPU backend does: to the last bit where sums are exact."""
+    function, arrays = CASES[name]
+    text = jax.jit(function).lower(*(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in arrays)).as_text()
+    wanted = [np.asarray(each) for each in shlo.compile(text, options=shlo.Options(cache_dir=None, threads=1))(*arrays)]
+    outputs = [np.full(each.shape, 77, each.dtype) for each in wanted]
+    with products(function, arrays) as (*_, kernel):
+        (found,) = interpreted(kernel, arrays, outputs, tmp_path)
+    if name == "sums of f32":
+        np.testing.assert_allclose(found, wanted[0], rtol=1e-5, atol=1e-5)
+    else:
+        assert found.tobytes() == wanted[0].tobytes()
