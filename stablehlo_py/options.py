@@ -21,6 +21,8 @@ CPUS = ("avx512vnni", "avx512", "avx2", "x86-64", "generic")  # what the CPU bac
 GPUS = ("sm_80", "sm_90", "sm_90a", "sm_100", "gfx90a", "gfx942", "gfx1100")  # what backends of GPUs generate code for
 # Libraries that programs for GPUs may use.
 CUBLASLT, CUFFT, CUSOLVER, CUDNN = LIBRARIES = ("cublaslt", "cufft", "cusolver", "cudnn")
+TRITON = "triton"
+GENERATORS = (TRITON,)  # of kernels for GPUs, besides the backends' own templates
 MAX_THREADS = 128
 CACHE_VARIABLE = "STABLEHLO_PY_CACHE_DIR"
 
@@ -51,6 +53,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "graphs": _FLAG,
     "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
     "libraries": ((str, tuple, list, set, frozenset), f"a tuple of names, of {', '.join(LIBRARIES)}"),
+    "generators": ((str, tuple, list, set, frozenset), f"a tuple of names, of {', '.join(GENERATORS)}"),
     "verify": _FLAG,
     "num_replicas": _PROCESSES,
     "num_partitions": _PROCESSES,
@@ -96,6 +99,8 @@ class Options:
         libraries: libraries of the GPU's vendor (of the backend "cuda": "cublaslt", "cufft", "cusolver", "cudnn") that
             compute what they are good at, where a program finds them when it is loaded; results depend on their version
             (docs/gpu.md).
+        generators: other generators of kernels ("triton", of the backend "cuda", for matrix products) whose kernels
+            `autotune` times beside the backend's own, and `plans` may name; each has to be installed (docs/gpu.md).
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).
@@ -128,6 +133,7 @@ class Options:
     device: int = 0
     graphs: bool = True
     libraries: tuple[str, ...] = ()
+    generators: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
     verify: bool = False
     num_replicas: int | None = None
@@ -152,7 +158,7 @@ class Options:
             reason = None if path is None else why_no_file_name(path)
             if reason is not None:
                 raise OptionError(f"{each} is {shown(path)}: {reason}", remedy=f"pass the path of a {what}, or None")
-        for each in ("disable", "libraries"):
+        for each in ("disable", "libraries", "generators"):
             object.__setattr__(self, each, _names(each, getattr(self, each)))
         self._check_values()
 
@@ -160,6 +166,14 @@ class Options:
         unknown = [name for name in self.libraries if name not in LIBRARIES]
         if unknown:
             raise OptionError(f"there is no library {shown(unknown[0])}", remedy=f"use {_WANTED['libraries'][1]}")
+        unknown = [name for name in self.generators if name not in GENERATORS]
+        if unknown:
+            raise OptionError(f"there is no generator {shown(unknown[0])}", remedy=f"use {_WANTED['generators'][1]}")
+        if self.generators and not self.autotune and self.plans is None:
+            raise OptionError(
+                f"generators is {shown(self.generators)}, and nothing chooses their kernels",
+                remedy="pass autotune too, to time them on this machine's GPU, or plans that name some",
+            )
         allowed = {"threads": range(1, MAX_THREADS + 1), "opt_level": range(2), "dynamic": DYNAMIC}
         allowed["scatter_windows"] = SCATTER_WINDOWS
         if self.device < 0:
@@ -211,6 +225,7 @@ class Options:
         """Everything here that decides what code is generated, but for the machine: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
         semantics = f"{grid} scatter_windows={self.scatter_windows} tf32={self.tf32} libraries={sorted(self.libraries)}"
+        semantics += f" generators={sorted(self.generators)}"
         effort = f"threads={self.thread_count} opt_level={self.opt_level} graphs={self.graphs}"
         return f"{effort} disable={sorted(self.disable)} {semantics}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stablehlo_py.backends.base import Backend, Code
 from stablehlo_py.errors import OptionError, ResourceError, shown
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.options import LIBRARIES
+from stablehlo_py.options import GENERATORS, LIBRARIES, TRITON
 
 if TYPE_CHECKING:
     from stablehlo_py.backends.cpu.target import CpuTarget
@@ -30,13 +30,14 @@ class GpuBackend(Backend):
 
     Attributes:
         listing: the stage that is the kernels' machine code, or what the driver makes it of, as text.
-        libraries: that its programs may use.
+        libraries: that its programs may use; generators: of kernels, that it may take besides its own templates.
         gpus: how the names that `Options(gpu=...)` takes begin; None: code is for all devices.
     """
 
     listing: ClassVar[str]
     gpus: ClassVar[str | None] = None
     libraries: ClassVar[tuple[str, ...]] = ()
+    generators: ClassVar[tuple[str, ...]] = ()
 
     @property
     def costs(self) -> Costs:
@@ -68,6 +69,10 @@ class GpuBackend(Backend):
         if unknown:
             reason = f"programs of the backend '{self.name}' do not use the library {shown(unknown[0])}"
             raise OptionError(reason, remedy="leave it out")
+        unknown = [each for each in options.generators if each not in self.generators]
+        if unknown:
+            reason = f"the backend '{self.name}' does not take kernels of the generator {shown(unknown[0])}"
+            raise OptionError(reason, remedy="leave it out")
         if self.gpus is None:
             if options.gpu is not None:
                 reason = f"code of the backend '{self.name}' is for all devices, gpu is {shown(options.gpu)}"
@@ -83,7 +88,7 @@ class GpuBackend(Backend):
         if name not in known:
             reason = f"the backend '{self.name}' generates no code for gpu={shown(name)}"
             raise OptionError(reason, remedy=f"use one of {', '.join(known)}")
-        return replace(NAMED[name], tf32=options.tf32)
+        return replace(NAMED[name], tf32=options.tf32, generators=options.generators)
 
     def present(self, device: int) -> str | None:
         """The name, as `Options(gpu=...)` takes it, that suits a GPU of this machine best; None: there is none. Raises
@@ -205,9 +210,10 @@ class CudaBackend(GpuBackend):
     """Kernels as PTX for GPUs of NVIDIA, and as their machine code where ptxas is installed."""
 
     name = platform = "cuda"
-    listing, gpus, libraries = "ptx", "sm_", LIBRARIES
+    listing, gpus, libraries, generators = "ptx", "sm_", LIBRARIES, GENERATORS
     stages: ClassVar[Mapping[str, str]] = {
         "plans": "json",
+        TRITON: "py",
         "kernels": "mlir",
         "llvm": "ll",
         "ptx": "ptx",
@@ -237,10 +243,12 @@ class CudaBackend(GpuBackend):
         return replace(found, maps=found.maps and makes_tensor_maps())
 
     def describe(self, options: Options) -> str:
-        """With the version of the assembler: without one, a program holds PTX."""
+        """With the version of the assembler: without one, a program holds PTX; and with those of generators."""
         from stablehlo_py.backends.gpu.ptx import assembler
+        from stablehlo_py.backends.gpu.triton.build import require_triton
 
-        return f"{super().describe(options)} ptxas {assembler()}"
+        generators = f" triton {require_triton()}" if TRITON in options.generators else ""
+        return f"{super().describe(options)} ptxas {assembler()}{generators}"
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """With the listing of machine code, where there is some and a tool that lists it."""
@@ -250,7 +258,7 @@ class CudaBackend(GpuBackend):
         listings = dict(super().listings(program))
         has_code = any(name.startswith(MACHINE_CODE) for name in program.features)
         if has_code and ptx.find_tool("nvdisasm"):
-            listings["sass"] = lambda: ptx.disassembly(program.objects[1])
+            listings["sass"] = lambda: "\n".join(map(ptx.disassembly, filter(None, program.objects[1:])))
         return listings
 
 

@@ -17,7 +17,7 @@ from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
 from stablehlo_py.backends.gpu.driver.queue import KERNELS, PLANS, STARTED, STATUS
 from stablehlo_py.backends.gpu.libraries.choice import LibraryChoice
 from stablehlo_py.backends.gpu.replay import Replay
-from stablehlo_py.errors import ResourceError
+from stablehlo_py.errors import LoadError, ResourceError
 from stablehlo_py.runtime.buffer import Event
 from stablehlo_py.runtime.entry import Call
 from stablehlo_py.runtime.memory_plan import arena_entries
@@ -36,14 +36,16 @@ class GpuCode(Code):
 
     def __init__(self, program: CompiledProgram, device: Device[Any, Any]) -> None:
         require_host(program, device.require(program.features))
-        require_signature(program, devices=1)
+        require_signature(program, devices=1 + len(program.modules))
         self._device = device
         self._queue = device.queue
         helpers.provide(program.helpers)
         self._native = NativeCode(program.objects[:1])
         self._built = self._build(program.objects[1]) if program.objects[1] else None
         self._symbols = program.kernels
-        self._kernels = _table(self._built.kernel(symbol) if self._built else 0 for symbol in program.kernels)
+        others = zip(program.modules, program.objects[2:], strict=True)
+        self._modules = {symbol: self._build(binary) for symbol, binary in others}
+        self._kernels = _table(map(self._handle, program.kernels))
         memory = device.memory
         self._arena = _arena(program, memory)
         self._held = []
@@ -72,6 +74,13 @@ class GpuCode(Code):
         # A library asks the driver by itself: what it asks for is not written down.
         has_graph = program.graphs and not any(self._choice.plans)
         self._replay = Replay(device, self._driver, self._kernels, program.accesses) if has_graph else None
+
+    def _handle(self, symbol: str) -> int:
+        """Of a kernel. Raises LoadError: there is none of this name."""
+        built = self._modules.get(symbol, self._built)
+        if built is None:
+            raise LoadError(f"the program has no code of its kernel '{symbol}'", remedy="compile the model again")
+        return built.kernel(symbol)
 
     def _build(self, binary: bytes) -> Built:
         """The kernels, on the device."""

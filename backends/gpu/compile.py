@@ -23,7 +23,7 @@ from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
 from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.hip.calls import HipCalls
 from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, fused_op
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Module, fused_op
 from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
 from stablehlo_py.backends.gpu.libraries.match import Matched, library_calls
 from stablehlo_py.backends.gpu.loops import only_inside, whole_loops
@@ -41,7 +41,7 @@ from stablehlo_py.dialect.symint import SPECIALIZE
 from stablehlo_py.dialect.types import user_location
 from stablehlo_py.errors import Problem, UnsupportedError, elided
 from stablehlo_py.mlir import ir
-from stablehlo_py.options import Options
+from stablehlo_py.options import TRITON, Options
 from stablehlo_py.runtime.library_calls import (
     LibraryCall,
     LibraryCholesky,
@@ -56,10 +56,13 @@ CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls()
 
 
 def lower(module: ir.Module, stop: str, target: GpuTarget, plans: Plans | None = None) -> str:
-    """Text of `plans`, `kernels`, `llvm`, machine code ("sass"), or else of what LLVM generates."""
+    """Text of `plans`, sources of Triton, `kernels`, `llvm`, machine code ("sass"), or else of what LLVM generates."""
     kernels, _ = _parts(module, target, plans)
     if stop == PLANS:
         return _taken(module, kernels, target, plans).text()
+    modules = modules_of(kernels)
+    if stop == TRITON:
+        return _sources(modules)
     text = _text(kernels)
     if stop == "kernels":
         return text
@@ -69,7 +72,9 @@ def lower(module: ir.Module, stop: str, target: GpuTarget, plans: Plans | None =
         return text
     progress.at("machine code")
     if stop == "sass":
-        return disassembly(assemble(machine_code(text, target), target.name)[0])
+        has_own = any(kernel.functions for kernel in kernels.values())
+        own = [assemble(machine_code(text, target), target.name)[0]] if has_own else []
+        return "\n".join(map(disassembly, (*own, *(module.binary for module in modules.values()))))
     return assembly(text, target)
 
 
@@ -96,10 +101,12 @@ def generate(
     kernels |= {name: kernel for each in matched.values() for name, kernel in each.beside.items()}
     progress.at("machine code")
     launches = [launch for kernel in kernels.values() for launch in kernel.launches]
-    code = _device_code(module, kernels, target) if launches else DeviceCode(b"")
+    own = {name: kernel for name, kernel in kernels.items() if kernel.functions}
+    code = _device_code(module, own, target) if own else DeviceCode(b"")
+    features = dict.fromkeys((*code.features, *(made.feature for made in modules_of(kernels).values())))
     given = {launch.symbol: launch.shared_bytes for launch in launches}
     usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
-    return Generated(kernels, loops, replace(code, usage=usage), taken, matched)
+    return Generated(kernels, loops, replace(code, features=tuple(features), usage=usage), taken, matched)
 
 
 def compile_module(
@@ -139,7 +146,8 @@ def program_of(
     program = GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, matched)
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
-    made.kernels = tuple(program.symbols)
+    made.kernels, modules = tuple(program.symbols), modules_of(kernels)
+    made.modules = tuple(modules)
     made.graphs = options.graphs and calls.has_graphs and not (program.waits or program.loops)
     if made.graphs:
         made.accesses = touched(module, kernels, program.symbols, target.parameters)
@@ -149,12 +157,23 @@ def program_of(
     made.factorizations = tuple(each for each in library if isinstance(each, LibraryCholesky))
     made.convolutions = tuple(each for each in library if isinstance(each, LibraryConvolution))
     made.stages = {PLANS: generated.plans.text(), "kernels": _text(generated.kernels)}
+    made.stages |= {TRITON: _sources(modules)} if modules else {}
     made.features = required_features(host) + code.features
     made.helpers = helper_objects([helpers.CALLS])
-    entry = f"{sign(made, [code.binary])}\n{program.text()}"
-    made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), code.binary]
+    device = [code.binary, *(module.binary for module in modules.values())]
+    entry = f"{sign(made, device)}\n{program.text()}"
+    made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), *device]
     made.report = _report(module, made, code.usage, generated.plans, len(generated.loops))
     return made
+
+
+def modules_of(kernels: Mapping[str, GpuKernel]) -> dict[str, Module]:
+    """The kernels that have machine code of their own, by symbol."""
+    return {kernel.launches[0].symbol: kernel.module for kernel in kernels.values() if kernel.module}
+
+
+def _sources(modules: Mapping[str, Module]) -> str:
+    return "\n\n".join(f"# {symbol}\n{module.source}" for symbol, module in modules.items())
 
 
 def _device_code(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarget) -> DeviceCode:
@@ -233,7 +252,8 @@ def _kernels(
 
 def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage], plans: Plans, loops: int) -> str:
     lines = [kinds_of(module), *([f"loops that are one kernel: {loops}"] if loops else [])]
-    lines += [f"code: {len(program.objects[1]) / 1024:.0f} KiB for {program.target}"]
+    lines += [f"code: {sum(map(len, program.objects[1:])) / 1024:.0f} KiB for {program.target}"]
+    lines += [f"kernels by Triton: {', '.join(program.modules)}"] if program.modules else []
     if usage:
         spilling = [name for name, each in usage.items() if each.spills]
         most = max(each.registers for each in usage.values())

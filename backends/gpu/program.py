@@ -129,6 +129,8 @@ class GpuProgram(NativeProgram):
         if not launches:
             return
         values = [*pointers, f.gep(arena, self.scratch_offset if scratch is None else scratch, I8)]
+        module = self.kernels[kernel].module
+        values += [f.null()] * (module.unused_pointers if module else 0)
         places, reached = self._operands(f), 0
         if len(values) > self._parameters:
             table = f.gep(arena, self.scratch_offset + aligned(self.kernels[kernel].scratch_bytes), I8)

@@ -56,6 +56,7 @@ class GpuTarget(TargetDescription):
         maps: whether one thread can have boxes of a tensor copied to shared memory (codegen/tensor_maps.py).
         splits_f32: whether three products of TF32 take less time than one of f32 without matrix units.
         tf32: whether products of f32 may round their operands to TF32: to 11 bits of significand.
+        generators: of kernels, besides our own templates, whose kernels are candidates: "triton".
         rates: what it can do in a second.
     """
 
@@ -69,6 +70,7 @@ class GpuTarget(TargetDescription):
     maps: bool = False
     splits_f32: bool = False
     tf32: bool = False
+    generators: tuple[str, ...] = ()
     rates: Rates = field(default=Rates(), repr=False)  # no code depends on them
 
     @cached_property

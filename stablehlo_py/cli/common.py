@@ -29,7 +29,7 @@ from stablehlo_py.errors import (
 )
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
-from stablehlo_py.options import CPUS, GPUS, LIBRARIES, Options
+from stablehlo_py.options import CPUS, GENERATORS, GPUS, LIBRARIES, Options
 from stablehlo_py.processes import Ended, ending_in_order
 from stablehlo_py.targets import DEFAULT_TARGET
 
@@ -201,6 +201,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": "",
         "help": f"libraries of the GPU's vendor ({', '.join(LIBRARIES)}) that programs use, if found (default: none)",
     },
+    "--generators": {
+        "metavar": "NAME,...",
+        "default": "",
+        "help": f"generators ({', '.join(GENERATORS)}) whose kernels are timed or named by plans too (default: none)",
+    },
     "--threads": _COUNT | {"help": "threads that a call may use (default: all CPUs)"},
     "--replicas": _COUNT
     | {"dest": "num_replicas", "help": "replicas of the grid (default: what the module says, or 1)"},
@@ -222,10 +227,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 # What code is generated for.
-TARGET_OPTIONS = ("--target", "--cpu", "--gpu", "--tf32", "--libraries", "--autotune", "--plans")
+TARGET_OPTIONS = ("--target", "--cpu", "--gpu", "--tf32", "--libraries", "--generators", "--autotune", "--plans")
 _OF_COMPILER = (
-    *("threads", "opt_level", "cpu", "gpu", "tf32", "libraries", "autotune", "plans", "device", "graphs", "isolate"),
-    *("num_replicas", "num_partitions"),
+    *("threads", "opt_level", "cpu", "gpu", "tf32", "libraries", "generators", "autotune", "plans", "device", "graphs"),
+    *("isolate", "num_replicas", "num_partitions"),
 )
 
 

@@ -212,7 +212,8 @@ class CompiledProgram:
         objects: object files that define `shlo_main`.
         helpers: object files of the runtime that the program brings along, by what its backend calls them.
         symbols: functions that the objects call and that the process must have, e.g. "shlo.lapack.dgetrf".
-        kernels: of a program for a device, which the last object is for, the names of what the host starts.
+        kernels: of a program for a device, which the objects behind the first are for, the names of what the host
+            starts; modules: those of them that have objects of their own, which are the last ones.
         products, transforms, factorizations, convolutions: those that a library may compute where it is there, instead
             of some of the kernels.
         constants: the arrays behind slices of the constant space.
@@ -247,6 +248,7 @@ class CompiledProgram:
     grid: GridPlan | None = None
     symbols: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
     products: tuple[LibraryProduct, ...] = ()
     transforms: tuple[LibraryTransform, ...] = ()
     factorizations: tuple[LibraryCholesky, ...] = ()

@@ -58,6 +58,8 @@ def _findings(program: CompiledProgram) -> Findings:
             yield f"no stage can be called {name!r}"
     yield from _donations(program)
     yield from _accesses(program)
+    if not set(program.modules) <= set(program.kernels) or len(program.modules) > max(0, len(program.objects) - 2):
+        yield f"{len(program.modules)} kernels have objects of their own"
     for call in program.library_calls:
         if call.library not in LIBRARIES:
             yield f"there is no library {call.library!r}"

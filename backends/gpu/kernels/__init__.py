@@ -35,7 +35,9 @@ def candidates(function: ir.OpView, target: GpuTarget) -> Iterator[Candidate]:
 
     def finished(candidate: Candidate) -> Candidate:
         def emit() -> GpuKernel:
-            return replace(candidate.emit(), pointers=len(pointers_of(fusion)), plan=candidate.plan)
+            made = candidate.emit()
+            unused = made.module.unused_pointers if made.module else 0
+            return replace(made, pointers=len(pointers_of(fusion)) + unused, plan=candidate.plan)
 
         return Candidate(candidate.plan, emit)
 

@@ -30,10 +30,26 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Module:
+    """Machine code of a kernel that another generator made.
+
+    Attributes:
+        binary: the machine code, as the driver takes it; source: what it was made from, for a person.
+        feature: what a GPU must have to run it (capability.py).
+        unused_pointers: parameters of the kernel behind those of all (`pointers_of`), of which it reads nothing.
+    """
+
+    binary: bytes
+    source: str
+    feature: str
+    unused_pointers: int = 0
+
+
+@dataclass(frozen=True)
 class GpuKernel:
     """Code of a fusion: its launches in order, functions and tables as text by symbol, declarations of what is defined
     elsewhere, bytes of scratch memory that all launches share; how many pointers each launch gets (`pointers_of`),
-    and the plan that it was made by."""
+    and the plan that it was made by. A kernel with a `module` has its only launch in there, and no functions."""
 
     launches: tuple[Launch, ...]
     functions: Mapping[str, str]
@@ -42,6 +58,7 @@ class GpuKernel:
     scratch_bytes: int = 0
     pointers: int = 0
     plan: str = ""
+    module: Module | None = None
 
     @classmethod
     def of(cls, *kernels: Function, scratch_bytes: int = 0) -> GpuKernel:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction
@@ -21,9 +22,11 @@ from stablehlo_py.backends.gpu.kernels.combining import block_combined
 from stablehlo_py.backends.gpu.kernels.product import ConvolutionProduct, DotProduct, Product
 from stablehlo_py.backends.gpu.kernels.tiled import TiledProduct, fastest, ranked
 from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.backends.gpu.triton import product as triton
 from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements
+from stablehlo_py.options import TRITON
 
 LEAST_ELEMENTS, LEAST_SIDE, LEAST_DEPTH = 1024, 16, 8  # of a product in tiles
 LONG_SUM = 64  # products from which on several threads add up one result
@@ -40,7 +43,8 @@ def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
         return as_loop
     if rows * columns >= LEAST_ELEMENTS and min(rows, columns) >= LEAST_SIDE:
         if kernels := _tiled(product):
-            return ranked(fastest(kernels), partial(_tiled, product, more=True))
+            own = ranked(fastest(kernels), partial(_tiled, product, more=True))
+            return chain([next(own)], _generated(product), own)
     elif product.of.is_float and depth >= LONG_SUM:
         return _summed(product)
     return as_loop
@@ -58,6 +62,13 @@ def _tiled(product: Product, *, more: bool = False) -> list[TiledProduct]:
         return []
     splits = target.splits_f32 and operands == {product.of.name} == {"f32"}
     return scalar.kernels(product, more=more) + (matrix.split_kernels(product, more=more) if splits else [])
+
+
+def _generated(product: Product) -> Iterator[Candidate]:
+    """Those of other generators, which are few: they come before what our templates could do otherwise."""
+    if TRITON not in product.target.generators:
+        return iter(())
+    return (Candidate(kernel.plan, kernel.emit) for kernel in triton.kernels(product))
 
 
 def _summed(product: Product) -> Iterator[Candidate]:

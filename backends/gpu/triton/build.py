@@ -55,5 +55,7 @@ def _asked(request: bytes) -> tuple[bytes, str]:
     try:
         done = subprocess.run(command, input=request, capture_output=True, env=environment)
     except OSError as error:
-        raise ResourceError(f"cannot start the process that compiles kernels: {error}", remedy="close other processes") from error
+        raise ResourceError(
+            f"cannot start the process that compiles kernels: {error}", remedy="close other processes"
+        ) from error
     return done.stdout, done.stderr.decode(errors="replace")[-2000:]

@@ -10,12 +10,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from stablehlo_py.backends.gpu.kernels.base import kernel_name, pointers_of
+from stablehlo_py.backends.gpu.capability import MACHINE_CODE
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, Module, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.kernels.product import DotProduct, Operand, Product, Side
 from stablehlo_py.backends.gpu.kernels.tiled import NEIGHBOURS, Tiling
+from stablehlo_py.backends.gpu.triton.build import build
 from stablehlo_py.backends.gpu.triton.expressions import ACROSS, DOWN, Index, OperandTile, Refused, ResultTile, type_of
+from stablehlo_py.backends.gpu.triton.worker import Request
 from stablehlo_py.codegen.types import ELEMENTS, Element, element
 from stablehlo_py.dialect.types import num_elements
+from stablehlo_py.errors import UnsupportedError
 
 _SKELETON = Path(__file__).with_name("skeleton.py")
 _MOST_ELEMENTS = 1 << 31  # of an array: addresses are computed in 32 bits
@@ -41,6 +45,9 @@ _TILES = (
 )
 # Of f32 without matrix units: threads multiply numbers of their own.
 _EXACT_TILES = ((64, 64, 64, 8, 3, 0.06), (64, 32, 64, 4, 3, 0.05), (32, 32, 128, 4, 3, 0.05))
+# Triton adds two pointers to each kernel, to scratch memory and to that of a profiler; the first is where ours is.
+_UNUSED_POINTERS = 1
+_MOST = 6  # kernels of a product: to compile one takes seconds
 _LEAST = 16  # rows, columns and products that a matrix unit takes
 
 
@@ -107,6 +114,24 @@ class TritonProduct:
         )
         return "\n\n".join((_skeleton(), *functions))
 
+    def emit(self) -> GpuKernel:
+        """The kernel, compiled. Raises ResourceError: Triton is not installed; UnsupportedError: Triton refuses it, or
+        it takes more shared memory than the machine has."""
+        target = self.p.target
+        capability = int(target.name.removeprefix(MACHINE_CODE).removesuffix("a"))
+        # From 90 on Triton compiles for that very machine, as its matrix units are no later one's.
+        feature = f"{MACHINE_CODE}{capability}{'a' if capability >= 90 else ''}"
+        source = self.source()
+        request = Request(source, self.symbol, self.pointers, capability, self.warps, self.tiling.stages)
+        built = build(request)
+        if built.shared_bytes > target.shared_bytes:
+            raise UnsupportedError(
+                f"the plan '{self.plan}' of '{self.symbol}' takes {built.shared_bytes} bytes of shared memory",
+                remedy="take another plan",
+            )
+        launch = Launch(self.symbol, self.blocks, built.threads, built.shared_bytes, True)
+        return GpuKernel((launch,), {}, module=Module(built.cubin, source, feature, _UNUSED_POINTERS))
+
     def _entry(self) -> str:
         p, tiling = self.p, self.tiling
         *pointers, _ = pointers_of(p.fusion)
@@ -150,7 +175,7 @@ def kernels(product: Product) -> list[TritonProduct]:
             each.source()
     except Refused:
         return []
-    return found
+    return found[:_MOST]
 
 
 def _multiplied(product: Product) -> Element | None:

@@ -1,5 +1,5 @@
-"""The process that compiles a kernel with Triton: it reads a request from its standard input, and writes what came of it
-to its standard output. Whatever becomes of it, the user's process goes on, which holds no second LLVM."""
+"""The process that compiles a kernel with Triton: it reads a request from its standard input, and writes what came of
+it to its standard output. Whatever becomes of it, the user's process goes on, which holds no second LLVM."""
 
 from __future__ import annotations
 
