@@ -70,11 +70,6 @@ class TritonProduct:
         return f"triton {self.tiling}, {self.tiling.stages} stages"
 
     @property
-    def warps(self) -> int:
-        """Of a block."""
-        return self.tiling.threads // self.p.target.subgroup
-
-    @property
     def blocks(self) -> int:
         """Of the launch."""
         return self.tiling.tiles(self.p)
@@ -85,8 +80,11 @@ class TritonProduct:
         return kernel_name(self.p.fusion.name)
 
     @property
-    def pointers(self) -> tuple[str, ...]:
-        """The types of its parameters: the inputs and outputs of the fusion."""
+    def _capability(self) -> int:
+        return int(self.p.target.name.removeprefix(MACHINE_CODE).removesuffix("a"))
+
+    @property
+    def _pointers(self) -> tuple[str, ...]:
         fusion = self.p.fusion
         return tuple(type_of(element(value)).pointer for value in (*fusion.inputs, *fusion.outputs))
 
@@ -114,15 +112,19 @@ class TritonProduct:
         )
         return "\n\n".join((_skeleton(), *functions))
 
+    @property
+    def request(self) -> Request:
+        """What Triton is asked for. Raises Refused, as `source`."""
+        warps, stages = self.tiling.threads // self.p.target.subgroup, self.tiling.stages
+        return Request(self.source(), self.symbol, self._pointers, self._capability, warps, stages)
+
     def emit(self) -> GpuKernel:
         """The kernel, compiled. Raises ResourceError: Triton is not installed; UnsupportedError: Triton refuses it, or
         it takes more shared memory than the machine has."""
-        target = self.p.target
-        capability = int(target.name.removeprefix(MACHINE_CODE).removesuffix("a"))
+        target, capability = self.p.target, self._capability
         # From 90 on Triton compiles for that very machine, as its matrix units are no later one's.
         feature = f"{MACHINE_CODE}{capability}{'a' if capability >= 90 else ''}"
-        source = self.source()
-        request = Request(source, self.symbol, self.pointers, capability, self.warps, self.tiling.stages)
+        request = self.request
         built = build(request)
         if built.shared_bytes > target.shared_bytes:
             raise UnsupportedError(
@@ -130,7 +132,7 @@ class TritonProduct:
                 remedy="take another plan",
             )
         launch = Launch(self.symbol, self.blocks, built.threads, built.shared_bytes, True)
-        return GpuKernel((launch,), {}, module=Module(built.cubin, source, feature, _UNUSED_POINTERS))
+        return GpuKernel((launch,), {}, module=Module(built.cubin, request.source, feature, _UNUSED_POINTERS))
 
     def _entry(self) -> str:
         p, tiling = self.p, self.tiling
@@ -150,7 +152,7 @@ class TritonProduct:
         }
         arguments = [_tuple(inputs), _tuple(outputs), "left", "right", "finish"]
         arguments += [f"{name}={value}" for name, value in constants.items()]
-        launch = f"# {self.blocks} programs of {self.warps} warps; {tiling.stages} stages."
+        launch = f"# {self.blocks} programs of {tiling.threads} threads, {tiling.stages} stages."
         body = ["product(", *(f"    {argument}," for argument in arguments), ")"]
         return f"{launch}\n{_function(self.symbol, ', '.join(pointers), body)}"
 

@@ -4,49 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import pytest
+import triton_products
+from triton_products import BF16, F16, floats, needs_triton, products, whole
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.common.fusion import Fusion, fusions
-from stablehlo_py.backends.gpu.kernels.product import DotProduct
-from stablehlo_py.backends.gpu.target import SM_90A, GpuTarget
-from stablehlo_py.backends.gpu.triton.product import TritonProduct, kernels
-from stablehlo_py.compiler import run_stages
-from stablehlo_py.mlir import ir
+from stablehlo_py.backends.gpu.triton.product import TritonProduct
 
-needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
-RANDOM = np.random.default_rng(0)
-BF16, F16 = ml_dtypes.bfloat16, np.float16
-
-
-def whole(*sizes: int, of: type = np.float32) -> np.ndarray:
-    """Small whole numbers: sums of their products are exact."""
-    return RANDOM.integers(-3, 4, sizes).astype(of)
-
-
-def floats(*sizes: int, of: type = np.float32) -> np.ndarray:
-    return RANDOM.standard_normal(sizes).astype(of)
-
-
-@contextmanager
-def products(
-    function: Callable[..., jax.Array], arrays: Sequence[np.ndarray], target: GpuTarget = SM_90A
-) -> Iterator[list[TritonProduct]]:
-    """The kernels of a function whose only fusion is a product."""
-    shapes = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in arrays]
-    module = run_stages(shlo.load(jax.jit(function).lower(*shapes).as_text()), "", "scheduled", target="cuda")
-    with module.context, ir.Location.unknown():
-        (only,) = fusions(module)
-        yield kernels(DotProduct(Fusion.read(only), target))
+INTERPRET = Path(triton_products.__file__).with_name("interpret_triton.py")
 
 
 def interpreted(
@@ -60,7 +31,7 @@ def interpreted(
     np.savez(given, **{f"{name}:{_type(each)}": _bits(each) for name, each in named})
     command = [
         sys.executable,
-        str(Path(__file__).with_name("interpret.py")),
+        INTERPRET,
         source,
         kernel.symbol,
         str(kernel.blocks),
@@ -136,3 +107,27 @@ def test_interpreted(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, wanted[0], rtol=1e-5, atol=1e-5)
     else:
         assert found.tobytes() == wanted[0].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("function", "arrays"),
+    [
+        (lambda a, b: jnp.tanh(a @ b), [whole(64, 64), whole(64, 64)]),  # Triton's is another one
+        (jnp.matmul, [whole(64, 64, of=np.float64), whole(64, 64, of=np.float64)]),
+        (lambda a, b, c: (a @ b) + c.astype(jnp.float32), [whole(64, 64), whole(64, 64), whole(64, 64, of=np.bool_)]),
+        (lambda a, b: (a @ b).astype(jnp.int32), [whole(64, 64), whole(64, 64)]),
+        (lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.float32), [whole(64, 64, of=np.int8)] * 2),
+    ],
+)
+def test_what_has_no_triton(function: Callable[..., jax.Array], arrays: Sequence[np.ndarray]) -> None:
+    with products(function, arrays) as found:
+        assert not found
+
+
+def test_sources_end_where_tiles_do(tmp_path: Path) -> None:
+    """Masks are there where a tile goes beyond its array, and only there."""
+    with products(jnp.matmul, [whole(128, 128, of=BF16), whole(128, 128, of=BF16)]) as (kernel, *_):
+        assert "mask" not in kernel.source()
+    with products(jnp.matmul, [whole(128, 128, of=BF16), whole(128, 120, of=BF16)]) as (kernel, *_):
+        checks = [line for line in kernel.source().splitlines() if "mask=" in line]
+    assert len(checks) == 2 and all("columns < 120" in line and "rows <" not in line for line in checks)
