@@ -1,4 +1,6 @@
-"""Run a kernel's source by Triton's interpreter: python interpret_triton.py SOURCE SYMBOL BLOCKS ARRAYS.npz RESULTS.npz.
+"""Run a kernel's source by Triton's interpreter:
+
+    python interpret_triton.py SOURCE SYMBOL BLOCKS ARRAYS.npz RESULTS.npz
 
 The arrays are named in0:fp32 and so on, by Triton's names of types; those of bf16 hold its bits."""
 
