@@ -30,5 +30,6 @@ def touched(
 def _of_fusion(fusion: Fusion, kernel: GpuKernel) -> Accesses:
     """All launches of a fusion have its operands: inputs, results, which may lie over inputs, and scratch memory."""
     inputs, outputs = ([int(tensor_bytes(value)) for value in values] for values in (fusion.inputs, fusion.outputs))
-    written = [*outputs, kernel.scratch_bytes]
+    unused = kernel.module.unused_pointers if kernel.module else 0
+    written = [*outputs, kernel.scratch_bytes, *[0] * unused]
     return Accesses((*inputs, *[0] * len(written)), (*[0] * len(inputs), *written))

@@ -278,7 +278,8 @@ def _extreme(op: ir.OpView, operands: Sequence[str]) -> str:
 
 @RULES.rule("negate")
 def _negate(op: ir.OpView, operands: Sequence[str]) -> str:
-    return f"-{operands[0]}"
+    # The minus of Triton before 3.9 subtracts from 0, which -0 is not.
+    return f"{operands[0]} * -1.0" if element(op.results[0]).is_float else f"-{operands[0]}"
 
 
 @RULES.rule("abs")
