@@ -8,7 +8,8 @@ control flow call them:
     %1 = "hlo.broadcast"(%b)               ->
     %2 = "hlo.add"(%0, %1)                          func.func private @fusion_0(...) attributes {hlo.fusion = "dot"}
 
-Five steps decide (`passes/fusing/`): attention is one fusion where the backend wants that; dots and convolutions take
+Five steps decide (`passes/fusing/`): attention is one fusion where the backend wants that, its
+gradient a few; dots and convolutions take
 their elementwise epilogues; producer-consumer fusion, one walk from the last op to the first, puts every op into the
 fusions that use it, where reductions turn loops into row and column fusions; multi-output fusion joins consumers of one
 fusion and siblings; work on few elements is gathered into straight-line fusions. No value is computed twice unless that
@@ -31,7 +32,7 @@ from stablehlo_py.passes._functions import functions
 from stablehlo_py.passes.dce import Dce
 from stablehlo_py.passes.fusing.clusters import Clusters
 from stablehlo_py.passes.fusing.epilogues import grow_epilogues
-from stablehlo_py.passes.fusing.form_attention import form_attention
+from stablehlo_py.passes.fusing.form_attention import form_attention, form_scores
 from stablehlo_py.passes.fusing.graph import Graph
 from stablehlo_py.passes.fusing.multi_output import fuse_consumers, fuse_siblings, rows_to_loops
 from stablehlo_py.passes.fusing.outline import Outliner
@@ -87,6 +88,8 @@ class Fusion(Pass):
         policy = clusters.policy
         if "attention" in policy.kinds:
             form_attention(clusters)
+        if "scores" in policy.kinds:
+            form_scores(clusters)
         if self.epilogues and policy.epilogue:
             grow_epilogues(clusters, policy.epilogue)
         ProducerFusion(clusters).run()

@@ -115,7 +115,7 @@ class FusionPolicy:
     """Which fusions there are and what each may hold.
 
     Attributes:
-        kinds: of "attention", "loop", "row", "column" and "in_place_update" those that ops are fused into
+        kinds: of "attention", "scores", "loop", "row", "column" and "in_place_update" those that ops are fused into
             (docs/architecture.md, Fusions). A reduction or an update for whose kind there is no place is a fusion by
             itself, of the op's name.
         names: what the backend calls a kind, where it is not the name here.

@@ -20,7 +20,7 @@ COSTS = Costs(
 )
 
 FUSION = FusionPolicy(
-    kinds=frozenset(("attention", "loop", "row", "column", "in_place_update")),
+    kinds=frozenset(("attention", "scores", "loop", "row", "column", "in_place_update")),
     transposing=frozenset(("loop",)),
     body_ops=128,
     outputs=8,

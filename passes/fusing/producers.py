@@ -27,7 +27,7 @@ from stablehlo_py.passes.fusing.graph import ALONE, CONSTANT, DOT, LOOP, REDUCE,
 from stablehlo_py.passes.fusing.shapes import Split, is_prefix_broadcast, moves_minor_dimension, reduction_split
 
 #: Kinds that compute what they read, where that pays.
-_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention")
+_FUSING = ("loop", "row", "column", "dot", "convolution", "in_place_update", "attention", "scores")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ProducerFusion:
         """Fuse every node into its consumers, or make it a root."""
         for node in reversed(self.graph.nodes):
             fusion = self.clusters.containing[node.index][0]
-            if fusion.kind == "attention":
+            if fusion.kind in ("attention", "scores"):
                 continue
             if len(fusion.members) > 1:
                 self._recompute_outside(fusion, node)
@@ -271,7 +271,7 @@ class ProducerFusion:
             return None
         if cluster.kind == "in_place_update" and self.graph.nodes[cluster.hero].operands[0] in node.operands:
             return None  # the operand is overwritten while it would be read
-        if cluster.kind == "attention" and node.index in self.clusters.masks:
+        if cluster.kind in ("attention", "scores") and node.index in self.clusters.masks:
             return plan
         split = self.row_of[node.index]
         if size_hint(plan.trip_count) <= size_hint(node.elements) or node.free or self._is_constant_subtree(node):

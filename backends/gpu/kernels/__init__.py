@@ -17,7 +17,7 @@ from stablehlo_py.mlir import ir
 KINDS = {
     kind: kind
     for kind in """attention cholesky column dot fft in_place_update loop reduce_general reduce_window row
-    scatter select_and_scatter sort top_k triangular_solve""".split()
+    scatter scores select_and_scatter sort top_k triangular_solve""".split()
 } | {
     "convolution": "dot",
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own

@@ -27,13 +27,11 @@ from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipp
 from stablehlo_py.backends.gpu.kernels.attention_matrix import MatrixAttention, suits
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
-from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.staging import DEPTH, SIDE, Staging
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.types import element
 
-SIDE = 16  # threads along each side of a tile
-DEPTH = 16  # products between two barriers
 SQUARES = (4, 2, 1)  # rows, and keys, of a thread, from the widest tile to the narrowest
 MOST_COLUMNS = 256  # of the result, that a block computes
 
@@ -87,6 +85,7 @@ class _Tiled:
         self.depth = SIDE if self.across <= SIDE // 2 else SIDE // 2  # keys whose values are staged together
         staged = max(DEPTH * (self.tile + self.keys + 2), self.depth * (self.across * SIDE + 1))
         self.staged = f.shared_memory(staged, self.type)
+        self.staging = Staging(f, self.batch, self.staged)
         self.weights = f.shared_memory(self.tile * (self.keys + 1), self.type)
         self.extremes = f.shared_memory(self.tile * (SIDE + 1), self.type)
         lowest, zero = f.const(-math.inf, p.of.compute), f.const(0.0, self.type)
@@ -146,8 +145,8 @@ class _Tiled:
 
         def step(start: Value, *sums: Value) -> list[Value]:
             f.barrier()
-            self._fill(p.scores, p.queries, self.first, start, (self.tile, DEPTH), 0, (1, stride_a))
-            self._fill(p.scores, p.keys, begin, start, (self.keys, DEPTH), keys, (1, stride_b))
+            self.staging.bring(p.scores, p.queries, self.first, start, (self.tile, DEPTH), 0)
+            self.staging.bring(p.scores, p.keys, begin, start, (self.keys, DEPTH), keys)
             f.barrier()
 
             def multiply(k: Index, *inner: Value) -> list[Value]:
@@ -204,7 +203,7 @@ class _Tiled:
         def step(start: Value, *totals: Value) -> list[Value]:
             f.barrier()
             first = f.iadd(begin, start)
-            self._fill(p.values, p.columns, self.column, first, (self.across * SIDE, self.depth), 0, (1, stride))
+            self.staging.bring(p.values, p.columns, self.column, first, (self.across * SIDE, self.depth), 0)
             f.barrier()
 
             def multiply(k: Index, *inner: Value) -> list[Value]:
@@ -219,32 +218,6 @@ class _Tiled:
             return f.loop(0, self.depth, 1, multiply, totals)
 
         return f.loop(0, self.keys, self.depth, step, sums)
-
-    def _fill(
-        self,
-        product: Product,
-        operand: Operand,
-        first: Index,
-        start: Index,
-        sizes: tuple[int, int],
-        offset: int,
-        steps: tuple[int, int],
-    ) -> None:
-        """Bring rows (columns, keys) of an operand from `first` on, and products from `start` on, to shared memory.
-        What lies behind the last product counts as zero."""
-        f = self.f
-        rows, depth = sizes
-        for part in range(-(-rows * depth // SIDE**2)):
-            number = f.iadd(f.thread_number(), part * SIDE**2)
-            if operand.contracts_last:
-                k, place = f.irem(number, depth), f.idiv(number, depth)
-            else:
-                place, k = f.irem(number, rows), f.idiv(number, rows)
-            row, at = f.imin(f.iadd(first, place), operand.rows - 1), f.iadd(start, k)
-            value = product.element(operand, self.batch, row, f.imin(at, operand.depth - 1))
-            exists = f.cmp("slt", f.index(at), f.const(operand.depth))
-            value = f.select(exists, value, f.const(0.0, value.type))
-            f.store(value, self.staged, f.iadd(f.iadd(f.imul(place, steps[0]), f.imul(k, steps[1])), offset))
 
     def _finish(self, carried: Sequence[Value], row_of: Row) -> None:
         """Add up the weights of the threads of each row, and store its results."""

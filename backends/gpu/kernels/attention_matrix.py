@@ -249,7 +249,13 @@ class MatrixAttention:
             return f.iadd(f.imul(row, width), f.iadd(f.imul(piece, wide), f.irem(column, wide)))
 
         for row, total in enumerate(carried[count : 2 * count]):
-            made = p.results(self.batch, self.at[row], carried[row], self._over_threads(total, f.fadd))
+            total = self._over_threads(total, f.fadd)
+            made = p.results(self.batch, self.at[row], carried[row], total)
+            if p.kept:
+                exists = f.cmp("slt", f.index(f.iadd(self.first, self._local(row))), f.const(p.rows))
+                is_first = f.cmp("eq", f.index(self.subgroup.inner), f.const(0))
+                keep = partial(p.keep, self.batch, self.at[row], carried[row], total)
+                f.if_(f.binary("and", exists, is_first), keep)
             mine = [(column, to_bits(f, of, made(column, sum_))) for column, sum_ in self._sums(carried, row)]
             for first in range(0, len(mine), pack):
                 word = f.poison(VectorType(pack, I16))
@@ -267,7 +273,7 @@ class MatrixAttention:
                 found = f.load(FOUR, self.shared, f.idiv(at(local, column), 32 // of.bits), align=PIECE_BITS // 8)
                 start = p.result_piece(self.batch, f.imin(query, p.rows - 1), column)
                 assert start is not None
-                f.store(found, f.out0, start, align=PIECE_BITS // 8)
+                f.store(found, p.out, start, align=PIECE_BITS // 8)
 
             tests = [f.cmp("slt", f.index(query), f.const(p.rows))] if p.rows % self.rows else []
             if self.rows * across % self.threads:

@@ -51,14 +51,17 @@ class Program:
             the weights multiply.
         batch, rows, count, width: how many there are of batches, queries in each, keys, and columns of the result.
         of: the element type of scores; weights: the operand of the second product that they are.
-        output: the result; sizes: of the first product; mask: which keys a query sees, where indices say that.
+        output: the result; kept: what else is written, the maximum of the scores and the sum of the weights, by the
+            number of the output. out: where the result goes.
+        sizes: of the first product; mask: which keys a query sees, where indices say that.
     """
 
     def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
         self.fusion, self.target = fusion, target
         self.graph = Graph(fusion.inputs[0].owner, Costs())
-        (self.output,) = fusion.outputs
         self.found = found = self._read()
+        self.output = self._value(found.output)
+        self.kept = {number: value for number, value in enumerate(fusion.outputs) if value != self.output}
         self.scores, self.values = (DotProduct(fusion, target, self._op(each)) for each in (found.first, found.second))
         self.queries, self.keys = (
             (self.scores.a, self.scores.b) if found.queries == 0 else (self.scores.b, self.scores.a)
@@ -97,6 +100,7 @@ class Program:
     def begin(self, f: Function) -> None:
         """Evaluate in a kernel from here on."""
         self.f = f
+        self.out = f.parameters[f"out{list(self.fusion.outputs).index(self.output)}"]
         self.e = Elemental(f, self.fusion, self.target, 1)
         self.scores.e = self.values.e = self.e
 
@@ -237,7 +241,10 @@ class Program:
 
         def store(column: Index, sum_: Value) -> None:
             place = self._result_place(batch, row, affine_of(column, self.width - 1))
-            self.e.write(element(self.output), self.f.out0, place, result(column, sum_))
+            self.e.write(element(self.output), self.out, place, result(column, sum_))
+            if self.kept:
+                first = self.f.cmp("eq", self.f.index(column), self.f.const(0))
+                self.f.if_(first, lambda: self.keep(batch, row, largest, total))
 
         return store
 
@@ -245,13 +252,8 @@ class Program:
         """What makes an element of a row, by its column and the sum of weighted values. `largest` is the largest score
         of the row, `total` the sum of weights by what `reference` gives for it."""
         f, found = self.f, self.found
-        e = Elemental(f, self.fusion, self.target, 1)
         at = self.places(batch, row, 0)
-        self._bind_reduction(e, found.maximum, largest)
-        subtracted = self._row_value(e, found.shifted, 1, at)
-        factor = exp(f, f.fsub(self.reference(largest), subtracted))
-        if found.total >= 0:
-            self._bind_reduction(e, found.total, f.fmul(total, factor))
+        e, factor = self._of_row(at, largest, total)
         values = [self._row_value(e, node, position, at) for node, position in found.factors]
 
         def made(column: Index, sum_: Value) -> Value:
@@ -267,6 +269,25 @@ class Program:
             return stored
 
         return made
+
+    def _of_row(self, at: dict[int, Affine], largest: Value, total: Value) -> tuple[Elemental, Value]:
+        """What evaluates values of a row; with what sums by `reference` are multiplied to be those of the program."""
+        f, found = self.f, self.found
+        e = Elemental(f, self.fusion, self.target, 1)
+        self._bind_reduction(e, found.maximum, largest)
+        subtracted = self._row_value(e, found.shifted, 1, at)
+        factor = exp(f, f.fsub(self.reference(largest), subtracted))
+        if found.total >= 0:
+            self._bind_reduction(e, found.total, f.fmul(total, factor))
+        return e, factor
+
+    def keep(self, batch: Index, row: Index, largest: Value, total: Value) -> None:
+        """Write what others read of a row, the maximum of its scores, and the sum of its weights."""
+        at = self.places(batch, row, 0)
+        e, _ = self._of_row(at, largest, total)
+        for number, value in self.kept.items():
+            place = self._place(self.found.axes[self.graph.producer[self.graph.values.index(value)]], at)
+            self.e.write(element(value), self.f.parameters[f"out{number}"], place, e.value(value, place))
 
     def reduction(self, node: int) -> Reduction:
         """The maximum of the scores, or the sum of the weights."""
