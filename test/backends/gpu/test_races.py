@@ -68,6 +68,11 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     return jax.nn.softmax(q @ k.T * 0.1, axis=1) @ v
 
 
+def gradients(q: jax.Array, k: jax.Array, v: jax.Array, of_result: jax.Array) -> tuple[jax.Array, ...]:
+    result, backward = jax.vjp(attention, q, k, v)
+    return result, *backward(of_result)
+
+
 @dataclass(frozen=True)
 class Case:
     """A function, the sizes of its arguments, their type, the machine whose template is run, and words of the plan of
@@ -156,6 +161,8 @@ TEMPLATES = {
     "tensor maps": Case(matrix_product, [(64, 320), (320, 64)], "bfloat16", BOXES, "tensor maps 64x64"),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
+    "gradients of attention": Case(gradients, [(70, 40), (150, 40), (150, 24), (70, 24)]),
+    "gradients of attention, many columns": Case(gradients, [(20, 8), (20, 8), (20, 300), (20, 300)]),
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
     "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
     "attention, masked": Case(causal, [(20, 1, 8), (520, 1, 8), (520, 1, 8)], target=replace(EXCHANGES, resident=0)),
