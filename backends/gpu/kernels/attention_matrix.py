@@ -17,10 +17,10 @@ from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipp
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import FOUR, PIECE_BITS, Operand, Product
-from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup
+from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup, takes_sums
 from stablehlo_py.backends.gpu.kernels.tile import Tile
-from stablehlo_py.codegen.builder import F32, I16, I32, Index, ScalarType, Value, VectorType
-from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit
+from stablehlo_py.codegen.builder import F32, I16, I32, Index, Value, VectorType
+from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.types import element, to_bits
 
 KEYS = 64  # of a tile
@@ -30,10 +30,11 @@ SUBGROUPS = (8, 4)  # of a block, the largest first
 
 def suits(p: Program, unit: MatrixUnit) -> bool:
     """Whether the unit can take the sums of a product as its left operand, and registers hold a row."""
-    packs = unit.pack == unit.sum_pack and all(product % unit.columns == 0 for _, product in unit.a)
     of = {element(value).name for value in (p.queries.value, p.keys.value, p.columns.value, p.weights)}
     results = p.values.of.name in ("f32", unit.operand) and p.of.compute == F32
-    return packs and results and of == {unit.operand} and p.scores.depth <= MOST_DEPTH and p.width <= MOST_DEPTH
+    return (
+        takes_sums(unit) and results and of == {unit.operand} and p.scores.depth <= MOST_DEPTH and p.width <= MOST_DEPTH
+    )
 
 
 class MatrixAttention:
@@ -151,36 +152,26 @@ class MatrixAttention:
         totals = [f.fmul(total, scale) for total, scale in zip(totals, scales, strict=True)]
         weights = []
         for number, (key, score) in enumerate(zip(keys, scores, strict=True)):
-            row = self._row(number)
+            row = self.subgroup.row_of(number)
             safe = f.imin(key, p.count - 1) if p.count % KEYS else key
             added, weight = p.weight(self.batch, self.at[row], safe, score, references[row])
             totals[row] = f.fadd(totals[row], added)
             weights.append(to_bits(f, element(p.weights), weight))
-        sums = [f.fmul(sum_, scales[self._row(number)]) for number, sum_ in enumerate(sums)]
+        sums = [f.fmul(sum_, scales[self.subgroup.row_of(number)]) for number, sum_ in enumerate(sums)]
         for first in range(0, KEYS, unit.depth):
             right = self.subgroup.right(self.shared, self.k.size, self.v, 0, self.v.rows, first)
-            sums = self.subgroup.multiplied([self._registers(weights, first)], right, sums)
+            sums = self.subgroup.multiplied([self.subgroup.sums_as_left(weights, first)], right, sums)
         come()
         f.barrier()  # all have read the values, and the next keys are there
         return [*tops, *totals, *sums]
 
-    def _row(self, number: int) -> int:
-        """Which of the thread's rows one of its sums is of."""
-        return self.own.index(self.unit.sums[number % len(self.unit.sums)][0])
-
-    def _column(self, number: int) -> Index:
-        """The column of one of the thread's sums."""
-        unit, f = self.unit, self.f
-        square, place = divmod(number, len(unit.sums))
-        return f.iadd(f.imul(self.subgroup.inner, unit.sum_pack), square * unit.columns + unit.sums[place][1])
-
     def _key(self, begin: Index, number: int) -> Index:
-        return self.f.iadd(begin, self._column(number))
+        return self.f.iadd(begin, self.subgroup.column_of(number))
 
     def _score(self, begin: Index, number: int, total: Value, is_seen: bool) -> Value:
         """-inf behind the last key. `is_seen`: the query sees the key, which is there."""
         f, p = self.f, self.p
-        row, key = self.at[self._row(number)], self._key(begin, number)
+        row, key = self.at[self.subgroup.row_of(number)], self._key(begin, number)
         if is_seen or p.count % KEYS == 0:
             return p.score(self.batch, row, key, total, is_seen=is_seen)
         score = p.score(self.batch, row, f.imin(key, p.count - 1), total)
@@ -189,34 +180,14 @@ class MatrixAttention:
     def _top(self, row: int, scores: Sequence[Value], top: Value) -> Value:
         """The largest score of a row, those of other threads included."""
         for number, score in enumerate(scores):
-            if self._row(number) == row:
+            if self.subgroup.row_of(number) == row:
                 top = self.p.larger(top, score)
-        return self._over_threads(top, self.p.larger)
-
-    def _over_threads(self, a: Value, combine: Callable[[Value, Value], Value]) -> Value:
-        """What the threads with the same rows have, combined in a tree."""
-        step = self.unit.threads // INNERS if self.unit.outer_is_low else 1
-        distance = 1
-        while distance < INNERS:
-            a = combine(a, self.f.subgroup_shuffle(a, self.f.const(distance * step, I32)))
-            distance *= 2
-        return a
-
-    def _registers(self, weights: Sequence[Value], first: int) -> list[Value]:
-        """The left operand's registers for the keys from `first` on: weights where they are."""
-        f, unit, results = self.f, self.unit, []
-        for row, product in unit.a:
-            square = (first + product) // unit.columns * len(unit.sums)
-            value = f.poison(VectorType(unit.pack, I16))
-            for number in range(unit.pack):
-                value = f.insert(value, weights[square + unit.sums.index((row, number))], number)
-            results.append(f.bitcast(value, ScalarType(f"i{16 * unit.pack}", 16 * unit.pack)))
-        return results
+        return self.subgroup.over_threads(top, self.p.larger)
 
     def _finish(self, carried: Sequence[Value], row_of: Row) -> None:
         """Store the results of the block's rows."""
         f, p, count = self.f, self.p, len(self.own)
-        totals = [self._over_threads(total, f.fadd) for total in carried[count : 2 * count]]
+        totals = [self.subgroup.over_threads(total, f.fadd) for total in carried[count : 2 * count]]
         for row, total in enumerate(totals):
 
             def put(row: int = row, total: Value = total) -> None:
@@ -249,7 +220,7 @@ class MatrixAttention:
             return f.iadd(f.imul(row, width), f.iadd(f.imul(piece, wide), f.irem(column, wide)))
 
         for row, total in enumerate(carried[count : 2 * count]):
-            total = self._over_threads(total, f.fadd)
+            total = self.subgroup.over_threads(total, f.fadd)
             made = p.results(self.batch, self.at[row], carried[row], total)
             if p.kept:
                 exists = f.cmp("slt", f.index(f.iadd(self.first, self._local(row))), f.const(p.rows))
@@ -290,4 +261,4 @@ class MatrixAttention:
     def _sums(self, carried: Sequence[Value], row: int) -> list[tuple[Index, Value]]:
         """Columns and sums of one of the thread's rows."""
         sums = enumerate(carried[2 * len(self.own) :])
-        return [(self._column(number), sum_) for number, sum_ in sums if self._row(number) == row]
+        return [(self.subgroup.column_of(number), sum_) for number, sum_ in sums if self.subgroup.row_of(number) == row]

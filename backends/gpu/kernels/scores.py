@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.scores_matrix import MatrixScores, suits
 from stablehlo_py.backends.gpu.kernels.scores_program import Program, RowReduction, WeightedSum
 from stablehlo_py.backends.gpu.kernels.staging import DEPTH, SIDE, Staging
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.codegen.types import element
 
 SQUARES = (4, 2, 1)  # places of a thread on both sides, from the widest tile to the narrowest
 MOST_COLUMNS = 256  # of results, that a block computes
@@ -30,6 +32,10 @@ MOST_COLUMNS = 256  # of results, that a block computes
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     """The kernels of a `scores` fusion: one, or one for each sum where they are wide."""
     program = Program(fusion, target)
+    operands = {element(side.value).name for each in program.products for side in (each.product.a, each.product.b)}
+    for unit in target.units_for(operands, program.products[0].product.of.name):
+        if not unit.is_warpgroup and suits(program, unit):
+            return MatrixScores(program, unit).emit()
     widths = [-(-each.width // SIDE) * SIDE for each in program.sums]
     jobs: list[Sequence[WeightedSum]] = [program.sums]
     if sum(widths) > MOST_COLUMNS:

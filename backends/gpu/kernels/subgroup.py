@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.gpu.kernels import matrix_emulation
 from stablehlo_py.backends.gpu.kernels.tile import Tile
-from stablehlo_py.codegen.builder import Function, Index, ScalarType, Value, VectorType
-from stablehlo_py.codegen.matrix_units import MatrixUnit, Places
+from stablehlo_py.codegen.builder import I16, I32, Function, Index, ScalarType, Value, VectorType
+from stablehlo_py.codegen.matrix_units import INNERS, MatrixUnit, Places
+
+
+def takes_sums(unit: MatrixUnit) -> bool:
+    """Whether threads hold sums where they hold the same elements of a left operand."""
+    return unit.pack == unit.sum_pack and all(product % unit.columns == 0 for _, product in unit.a)
 
 
 class Subgroup:
@@ -43,6 +48,46 @@ class Subgroup:
     def right(self, shared: Value, begin: Index, tile: Tile, own: Index, count: int, depth: Index) -> list[list[Value]]:
         """Those of the right operand: from column `own` on."""
         return self._squares(shared, begin, tile, (own, depth), count, self.unit.b, self.unit.columns)
+
+    # --- sums, and what becomes of them ------------------------------------------------------------------------------
+
+    @property
+    def own(self) -> list[int]:
+        """Rows of which a thread has sums, from the first of its subgroup and its outer part on."""
+        return sorted({row for row, _ in self.unit.sums})
+
+    def row_of(self, number: int) -> int:
+        """Which of its `own` rows one of a thread's sums is of."""
+        return self.own.index(self.unit.sums[number % len(self.unit.sums)][0])
+
+    def column_of(self, number: int) -> Index:
+        """The column of one of a thread's sums."""
+        unit, f = self.unit, self.f
+        square, place = divmod(number, len(unit.sums))
+        return f.iadd(f.imul(self.inner, unit.sum_pack), square * unit.columns + unit.sums[place][1])
+
+    def over_threads(self, a: Value, combine: Callable[[Value, Value], Value]) -> Value:
+        """What the threads with the same rows have, combined in a tree."""
+        step = self.unit.threads // INNERS if self.unit.outer_is_low else 1
+        distance = 1
+        while distance < INNERS:
+            a = combine(a, self.f.subgroup_shuffle(a, self.f.const(distance * step, I32)))
+            distance *= 2
+        return a
+
+    def sums_as_left(self, bits: Sequence[Value], first: int) -> list[Value]:
+        """The left operand's registers from product `first` on: what became of sums, of 16 bits each, with their
+        columns as products. No thread needs those of others, if the unit `takes_sums`."""
+        f, unit, results = self.f, self.unit, list[Value]()
+        for row, product in unit.a:
+            square = (first + product) // unit.columns * len(unit.sums)
+            value = f.poison(VectorType(unit.pack, I16))
+            for number in range(unit.pack):
+                value = f.insert(value, bits[square + unit.sums.index((row, number))], number)
+            results.append(f.bitcast(value, ScalarType(f"i{16 * unit.pack}", 16 * unit.pack)))
+        return results
+
+    # --- operands ----------------------------------------------------------------------------------------------------
 
     def _squares(
         self,
