@@ -1,9 +1,10 @@
 """Sums over scores by matrix units (scores.py says what they are): operands of 16 bits, sums and work on scores in f32.
 
-As in attention_matrix.py each subgroup of a block has as many places of the outer side as the unit has rows, and keeps
-their part of every product's operand in registers. Tiles of the inner side lie in shared memory, those of the next step
-on their way while one is multiplied. Products have the places that the unit wants of its left operand, so weights go
-from register to register. Weights of f32 are three parts of bf16, whose sum they are, and three products.
+As in attention_matrix.py each subgroup of a block has as many places of the outer side as the unit has rows. It keeps
+their part of every product's operand in registers where there are enough, in shared memory else. Tiles of the inner
+side lie in shared memory, those of the next step on their way while one is multiplied. Products have the places that
+the unit wants of its left operand, so weights go from register to register. Weights of f32 are three parts of bf16,
+whose sum they are, and three products.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.types import element, to_bits
 
 INNERS = (64, 32)  # places of a tile of the inner side, the most first
-MOST_REGISTERS = 160  # of a thread, for operands, sums and scores
+MOST_REGISTERS = 128  # of a thread, for operands, sums and scores: work on these takes as many
 SUBGROUPS = 4  # of a block
 MOST_DEPTH = 128  # of products, and columns of a sum
 
@@ -62,10 +63,10 @@ class MatrixScores:
         self.threads, self.rows = SUBGROUPS * unit.threads, SUBGROUPS * unit.rows
         depths = [self._rounded(each.product.depth) for each in program.products]
         widths = [self._rounded(each.width) for each in program.sums]
-        held = sum(depths) // 2 * unit.rows // unit.threads + sum(widths) * unit.rows // unit.threads
-        of_score = len(depths) * unit.rows // unit.threads
-        fitting = [each for each in INNERS if held + each * of_score <= MOST_REGISTERS]
-        self.inner = (fitting or INNERS[-1:])[0]
+        share = unit.rows / unit.threads
+        of_outer, of_sums, of_scores = (share * each for each in (sum(depths) / 2, sum(widths), len(depths)))
+        choices = [(inner, of_outer + of_sums + of_scores * inner <= MOST_REGISTERS) for inner in INNERS]
+        self.inner, self.holds = next((each for each in choices if each[1]), choices[-1])
         self.outers = [
             self._tile(each.product, each.outer, self.rows, depth)
             for each, depth in zip(program.products, depths, strict=True)
@@ -82,13 +83,19 @@ class MatrixScores:
         for tile in tiles:
             self.staged.append(_Staged(tile, self.words))
             self.words += -(-tile.words // 256) * 256
-        self.stages = 2 if 2 * self.words * 4 <= program.target.shared_bytes else 1
+        #: Where tiles of the outer side begin, in words: behind the stages, or where these come afterwards.
+        self.begins = [sum(tile.words for tile in self.outers[:number]) for number in range(len(self.outers))]
+        self.of_outers = sum(tile.words for tile in self.outers)
+        self.stages = next((each for each in (2, 1) if 4 * self._all_words(each) <= program.target.shared_bytes), 0)
 
     @property
     def fits(self) -> bool:
         """Whether shared memory holds a stage, and the tiles of the outer side."""
-        words = max(self.stages * self.words, *(tile.words for tile in self.outers))
-        return words * 4 <= self.p.target.shared_bytes
+        return self.stages > 0
+
+    def _all_words(self, stages: int) -> int:
+        of_stages = stages * self.words
+        return max(of_stages, self.of_outers) if self.holds else of_stages + self.of_outers
 
     def _rounded(self, size: int) -> int:
         """A depth or a width of tiles: a piece for each thread at least."""
@@ -110,9 +117,8 @@ class MatrixScores:
         self.subgroup = Subgroup(f, unit)
         self.mine = f.imul(self.subgroup.number, unit.rows)
         self.at = [f.imin(f.iadd(self.first, self._local(row)), p.rows - 1) for row in range(len(self.subgroup.own))]
-        words = max(self.stages * self.words, *(tile.words for tile in self.outers))
-        self.shared = f.shared_memory(words, I32, align=1024)
-        self.left = [self._held(tile) for tile in self.outers]
+        self.shared = f.shared_memory(self._all_words(self.stages), I32, align=1024)
+        self._bring_outer()
         start = [each.identity(f) for each in p.reductions for _ in self.at]
         start += [f.const(0.0, F32)] * sum(self._sums_of(each.tile) for each in self.staged[len(p.products) :])
         if self.stages > 1:
@@ -133,15 +139,25 @@ class MatrixScores:
 
     # --- tiles -------------------------------------------------------------------------------------------------------
 
-    def _held(self, tile: Tile) -> list[list[Value]]:
-        """The registers of the outer side's operand, for each depth of the unit."""
-        f, unit = self.f, self.unit
-        self._come([(tile, 0, self.first, 0)])()
+    def _bring_outer(self) -> None:
+        """The operands of the outer side, to shared memory, and to registers where they are held there."""
+        f = self.f
+        self.behind = 0 if self.holds else self.stages * self.words
+        places = [2 * (self.behind + begin) for begin in self.begins]
+        self._come([(tile, to, self.first, 0) for tile, to in zip(self.outers, places, strict=True)])()
         f.barrier()
+        self.held: list[list[list[Value]]] = []
+        if self.holds:
+            self.held = [self._left(number) for number in range(len(self.outers))]
+            f.barrier()
+
+    def _left(self, number: int) -> list[list[Value]]:
+        """The registers of a product's outer operand, for each depth of the unit."""
+        if self.held and number < len(self.held):
+            return self.held[number]
+        unit, tile, begin = self.unit, self.outers[number], 2 * (self.behind + self.begins[number])
         depths = range(0, tile.depth, unit.depth)
-        found = [self.subgroup.left(self.shared, 0, tile, self.mine, unit.rows, depth)[0] for depth in depths]
-        f.barrier()
-        return found
+        return [self.subgroup.left(self.shared, begin, tile, self.mine, unit.rows, depth)[0] for depth in depths]
 
     def _come(self, tiles: Sequence[tuple[Tile, Index, Index, Index]]) -> Callable[[], None]:
         """Begin to bring tiles to elements of shared memory, each from a row and a product on; what is returned ends
@@ -183,10 +199,10 @@ class MatrixScores:
             self._bring(step, 0)()
             f.barrier()
         totals = []
-        for each, left in zip(self.staged, self.left, strict=False):
+        for product, each in enumerate(self.staged[: len(p.products)]):
             scores = [f.const(0.0, F32)] * (self.inner // unit.columns * len(unit.sums))
             begin = f.imul(f.iadd(f.imul(stage, self.words), each.begin), 2)
-            for number, registers in enumerate(left):
+            for number, registers in enumerate(self._left(product)):
                 right = self.subgroup.right(self.shared, begin, each.tile, 0, self.inner, number * unit.depth)
                 scores = self.subgroup.multiplied([registers], right, scores)
             totals.append(scores)
