@@ -26,6 +26,7 @@ from stablehlo_py.codegen.types import element, to_bits
 INNERS = (64, 32)  # places of a tile of the inner side, the most first
 MOST_REGISTERS = 128  # of a thread, for operands, sums and scores: work on these takes as many
 SUBGROUPS = 4  # of a block
+STAGES = 2  # one is multiplied, one is on its way
 MOST_DEPTH = 128  # of products, and columns of a sum
 
 
@@ -86,15 +87,15 @@ class MatrixScores:
         #: Where tiles of the outer side begin, in words: behind the stages, or where these come afterwards.
         self.begins = [sum(tile.words for tile in self.outers[:number]) for number in range(len(self.outers))]
         self.of_outers = sum(tile.words for tile in self.outers)
-        self.stages = next((each for each in (2, 1) if 4 * self._all_words(each) <= program.target.shared_bytes), 0)
 
     @property
     def fits(self) -> bool:
-        """Whether shared memory holds a stage, and the tiles of the outer side."""
-        return self.stages > 0
+        """Whether shared memory holds the stages, and the tiles of the outer side."""
+        return 4 * self._all_words <= self.p.target.shared_bytes
 
-    def _all_words(self, stages: int) -> int:
-        of_stages = stages * self.words
+    @property
+    def _all_words(self) -> int:
+        of_stages = STAGES * self.words
         return max(of_stages, self.of_outers) if self.holds else of_stages + self.of_outers
 
     def _rounded(self, size: int) -> int:
@@ -117,13 +118,12 @@ class MatrixScores:
         self.subgroup = Subgroup(f, unit)
         self.mine = f.imul(self.subgroup.number, unit.rows)
         self.at = [f.imin(f.iadd(self.first, self._local(row)), p.rows - 1) for row in range(len(self.subgroup.own))]
-        self.shared = f.shared_memory(self._all_words(self.stages), I32, align=1024)
+        self.shared = f.shared_memory(self._all_words, I32, align=1024)
         self._bring_outer()
         start = [each.identity(f) for each in p.reductions for _ in self.at]
         start += [f.const(0.0, F32)] * sum(self._sums_of(each.tile) for each in self.staged[len(p.products) :])
-        if self.stages > 1:
-            self._bring(0, 0)()
-            f.barrier()
+        self._bring(0, 0)()
+        f.barrier()
         carried = f.loop(0, tiles, 1, partial(self._step, tiles), start)
         self._finish(carried)
         f.ret()
@@ -142,7 +142,7 @@ class MatrixScores:
     def _bring_outer(self) -> None:
         """The operands of the outer side, to shared memory, and to registers where they are held there."""
         f = self.f
-        self.behind = 0 if self.holds else self.stages * self.words
+        self.behind = 0 if self.holds else STAGES * self.words
         places = [2 * (self.behind + begin) for begin in self.begins]
         self._come([(tile, to, self.first, 0) for tile, to in zip(self.outers, places, strict=True)])()
         f.barrier()
@@ -191,13 +191,8 @@ class MatrixScores:
 
     def _step(self, tiles: int, step: Value, *carried: Value) -> list[Value]:
         f, p, unit, count = self.f, self.p, self.unit, len(self.at)
-        stage = f.irem(step, self.stages)
-        come: Callable[[], None] | None = None
-        if self.stages > 1:
-            come = self._bring(f.imin(f.iadd(step, 1), tiles - 1), f.irem(f.iadd(step, 1), self.stages))
-        else:
-            self._bring(step, 0)()
-            f.barrier()
+        stage = f.irem(step, STAGES)
+        come = self._bring(f.imin(f.iadd(step, 1), tiles - 1), f.irem(f.iadd(step, 1), STAGES))
         totals = []
         for product, each in enumerate(self.staged[: len(p.products)]):
             scores = [f.const(0.0, F32)] * (self.inner // unit.columns * len(unit.sums))
@@ -226,8 +221,7 @@ class MatrixScores:
             sums = list(carried[first : first + self._sums_of(each.tile)])
             first += len(sums)
             results += self._summed(sum_, mine, each, stage, sums)
-        if come is not None:
-            come()
+        come()
         f.barrier()  # all have read this stage, and the next one is there
         return [*reduced, *results]
 

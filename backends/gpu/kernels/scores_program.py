@@ -48,11 +48,35 @@ class ScoreProduct:
         self.outer, self.inner = sides if is_outer[0] else sides[::-1]
 
 
+class _End:
+    """What the fusion writes of a sum: the sum, or what conversions and transposes behind it make of it."""
+
+    def __init__(self, program: Program, result: ir.Value) -> None:
+        self.program, self.result, self.output = program, result, result
+        self.behind = list[ir.OpView]()
+        while self.output not in program.outputs:
+            (use,) = self.output.uses
+            self.behind.append(use.owner)
+            self.output = use.owner.results[0]
+        self.number = program.outputs.index(self.output)
+
+    def write(self, parts: Sequence[Part], value: Lanes) -> None:
+        """Write an element, by its place in the sum's result."""
+        e, f = self.program.e, self.program.f
+        for op in self.behind:
+            if op.operation.name == "hlo.transpose":
+                parts = [parts[d] for d in i64s(op, "permutation")]
+        place = digits(pair for part in parts for pair in part)
+        e.bind(self.result, partial(_given, value))
+        e.write(element(self.output), f.parameters[f"out{self.number}"], place, e.value(self.output, place))
+        e.bind(self.result, None)
+
+
 class WeightedSum:
     """A product of scores' weights and of what is for each place of the inner side: rows of `columns`.
 
     Attributes:
-        weights: the operand with scores. output: what the fusion writes, whose number is `number`.
+        weights: the operand with scores; end: what is written.
     """
 
     def __init__(self, program: Program, sum_: Sum) -> None:
@@ -73,13 +97,7 @@ class WeightedSum:
             order = sorted_parts([self.axes[d] for d in dimensions], labels)
             given = getattr(columns, name)
             setattr(columns, name, tuple(given[d] for d, _ in order))
-        self.behind = list[ir.OpView]()
-        self.output: ir.Value = self.op.results[0]
-        while self.output not in program.outputs:
-            (use,) = self.output.uses
-            self.behind.append(use.owner)
-            self.output = use.owner.results[0]
-        self.number = program.outputs.index(self.output)
+        self.end = _End(program, self.op.results[0])
 
     def weight(self, value: Lanes) -> Value:
         """In the type of the sums."""
@@ -97,14 +115,7 @@ class WeightedSum:
         columns: list[Part] = [((free[d], across[d]),) for d in self.columns.free]
         sides = (rows, columns) if self.sum.operand == 0 else (columns, rows)
         parts = [*(p.part(self.axes[d], at) for d in self.batch), *sides[0], *sides[1]]
-        for op in self.behind:
-            if op.operation.name == "hlo.transpose":
-                parts = [parts[d] for d in i64s(op, "permutation")]
-        place, result = digits(pair for part in parts for pair in part), self.op.results[0]
-        sum_ = arith.rounded(f, self.product.of, total)
-        p.e.bind(result, lambda e, place: sum_)
-        p.e.write(element(self.output), f.parameters[f"out{self.number}"], place, p.e.value(self.output, place))
-        p.e.bind(result, None)
+        self.end.write(parts, arith.rounded(f, self.product.of, total))
 
 
 class RowReduction:
@@ -117,7 +128,7 @@ class RowReduction:
         self.item = Reduction(self.result, op.operands[0], op.operands[1], text(op, "kind"), (), element(self.result))
         axes = program.scores.axes[program.graph.nodes[sum_.node].producers[0]]
         self.axes = [part for d, part in enumerate(axes) if d not in i64s(op, "dimensions")]
-        self.number = program.outputs.index(self.result)
+        self.end = _End(program, self.result)
 
     def identity(self, f: Function) -> Value:
         """What leaves others as they are."""
@@ -133,10 +144,9 @@ class RowReduction:
 
     def store(self, batch: Index, outer: Index, total: Value) -> None:
         """What becomes of a row's accumulator."""
-        p, f = self.program, self.program.f
+        p = self.program
         at = p.places(batch, outer, 0)
-        place = digits(pair for part in self.axes for pair in p.part(part, at))
-        p.e.write(self.item.of, f.parameters[f"out{self.number}"], place, finish(p.e, self.item, total))
+        self.end.write([p.part(part, at) for part in self.axes], finish(p.e, self.item, total))
 
 
 class Program:

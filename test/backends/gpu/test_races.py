@@ -73,6 +73,13 @@ def gradients(q: jax.Array, k: jax.Array, v: jax.Array, of_result: jax.Array) ->
     return result, *backward(of_result)
 
 
+def weighted(q: jax.Array, k: jax.Array, u: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Two products with the weights of a softmax, which nobody shifts."""
+    weights = jnp.exp(q @ k.T * 0.01)
+    weights = weights / jnp.sum(weights, axis=1, keepdims=True)
+    return weights.T @ u, weights.T @ v
+
+
 @dataclass(frozen=True)
 class Case:
     """A function, the sizes of its arguments, their type, the machine whose template is run, and words of the plan of
@@ -161,7 +168,10 @@ TEMPLATES = {
     "tensor maps": Case(matrix_product, [(64, 320), (320, 64)], "bfloat16", BOXES, "tensor maps 64x64"),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
-    "gradients of attention": Case(gradients, [(70, 40), (150, 40), (150, 24), (70, 24)]),
+    "gradients of attention": Case(gradients, [(70, 20), (70, 20), (70, 24), (70, 24)]),
+    "weighted sums, matrix units": Case(
+        weighted, [(70, 16), (70, 16), (70, 16), (70, 16)], "bfloat16", replace(MATRIX_UNIT, shared_bytes=100 << 10)
+    ),
     "gradients of attention, many columns": Case(gradients, [(20, 8), (20, 8), (20, 300), (20, 300)]),
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
     "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
