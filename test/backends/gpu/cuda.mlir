@@ -21,7 +21,7 @@
 // PTX: st.global
 // OTHER: error[option]: the backend 'cuda' generates no code for gpu='gfx942'
 // OTHER-NEXT: use one of sm_80, sm_90, sm_90a, sm_100
-// STAGES: stages: stablehlo, hlo, optimized, fused, scheduled, plans, kernels, llvm, ptx, sass
+// STAGES: stages: stablehlo, hlo, optimized, fused, scheduled, plans, triton, kernels, llvm, ptx, sass
 func.func @main(%x: tensor<1000xf32>, %y: tensor<1000xf32>) -> tensor<1000xf32> {
   %0 = stablehlo.add %x, %y : tensor<1000xf32>
   return %0 : tensor<1000xf32>
