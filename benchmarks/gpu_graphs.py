@@ -111,7 +111,7 @@ class Nodes(Walk[None]):
         return max(depth), max(time)
 
     def element(self, value: ir.Value) -> None:
-        raise NotImplementedError
+        raise AssertionError("`row` walks no module with loops or branches")
 
     index = equal = branch = loop = element  # type: ignore[assignment]
 

@@ -8,7 +8,7 @@ from stablehlo_py.dialect.symint import is_known
 from stablehlo_py.passes.fusing.attention import Attention, attention_of
 from stablehlo_py.passes.fusing.attention_mask import mask_of
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, OperandIndex
-from stablehlo_py.passes.fusing.graph import DOT, REDUCE, Graph, Node
+from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
 from stablehlo_py.passes.fusing.scores import BEHIND, Scores, Sum, is_one_precision, scores_of
 
 _MOST_DEPTH = 256  # of a product that is computed again for each sum: more costs more than storing scores
@@ -27,11 +27,29 @@ def form_attention(clusters: Clusters) -> None:
 def form_scores(clusters: Clusters) -> None:
     """Make fusions of the sums over scores that a softmax and its gradient have, where these use scores only."""
     graph = clusters.graph
-    for node in graph.nodes:
-        if _is_dot(clusters, node) and is_known(*node.shape) and node.elements:
-            scores = scores_of(graph, node.index)
+    for index in _of_exponentials(graph):
+        if _is_dot(clusters, graph.nodes[index]):
+            scores = scores_of(graph, index)
             if scores is not None and _pays(graph, scores):
                 _Forming(clusters, scores).run()
+
+
+def _of_exponentials(graph: Graph) -> list[int]:
+    """Products of as many elements as an exponential has that is work on them: to read what is computed of a product
+    takes a look at the whole graph, and few are those of a softmax."""
+    found, seen = set[int](), set[int]()
+    stack = [node.index for node in graph.nodes if node.name == "exponential" and is_known(*node.shape)]
+    while stack:
+        node = graph.nodes[stack.pop()]
+        if node.index in seen:
+            continue
+        seen.add(node.index)
+        if node.role == DOT and node.elements:
+            found.add(node.index)
+        elif node.role == LOOP:
+            alike = (each for each in node.producers if each >= 0 and graph.nodes[each].elements == node.elements)
+            stack += alike
+    return sorted(found)
 
 
 def _is_dot(clusters: Clusters, node: Node) -> bool:
@@ -45,15 +63,14 @@ def _is_closed(clusters: Clusters, found: Attention, outputs: Collection[int], o
 
 
 def _form(clusters: Clusters, found: Attention, outputs: list[int]) -> None:
-    members = {member: clusters.graph.nodes[member].elements for member in found.members}
-    _make(clusters, "attention", found.first, found.second, members, outputs)
+    _make(clusters, "attention", found.first, found.second, found.members, outputs)
     mask = mask_of(clusters.graph, found)
     if mask is not None:
         clusters.masks |= mask.nodes
 
 
-def _make(clusters: Clusters, kind: str, first: int, hero: int, members: Iterable[int], outputs: list[int]) -> Cluster:
-    """A cluster of these members, which may be those of others of its like, too."""
+def _make(clusters: Clusters, kind: str, first: int, hero: int, members: Iterable[int], outputs: list[int]) -> None:
+    """Make a cluster of these members, which may be those of others of its like, too."""
     graph = clusters.graph
     cluster = Cluster(kind, hero, graph.nodes[first].shape, graph.nodes[first].elements)
     for member in members:
@@ -63,7 +80,6 @@ def _make(clusters: Clusters, kind: str, first: int, hero: int, members: Iterabl
         clusters.containing[member] = [*others, cluster]
     cluster.outputs = outputs
     clusters.note_span(cluster)
-    return cluster
 
 
 # --- gradients -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,15 +17,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 from driver_programs import with_fake_kernels
+from library_programs import found_in, says
+from library_programs import program_of as program_with_libraries
 from without_compiler import alone
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.gpu import device_code
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
-from stablehlo_py.backends.gpu.libraries import cudnn, vendor
+from stablehlo_py.backends.gpu.libraries import cudnn
 from stablehlo_py.backends.gpu.libraries.convolution_kernels import epilogue_kernel, operand_kernel
 from stablehlo_py.backends.gpu.libraries.convolutions import library_convolution
 from stablehlo_py.backends.gpu.libraries.cudnn import CudnnLibrary
@@ -38,7 +40,6 @@ from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.library_calls import FILTER, IMAGES, IN_WORKSPACE, RESULT, LibraryConvolution, StoredTensor
-from stablehlo_py.runtime.program import CompiledProgram
 
 Function = Callable[..., Any]
 Pairs = Sequence[tuple[int, int]]
@@ -47,43 +48,22 @@ FIRST, LAST = ("NCHW", "OIHW", "NCHW"), ("NHWC", "OHWI", "NHWC")  # as the libra
 FLAX = ("NHWC", "HWIO", "NHWC")
 
 
+pytestmark = pytest.mark.usefixtures("wide_types", "no_assembler")
+
+
 @pytest.fixture
 def built_cuda(built_dnn):
     return built_dnn
 
 
-@pytest.fixture(autouse=True)
-def wide_types() -> Iterator[None]:
-    """JAX has types of 64 bits."""
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_assembler(monkeypatch) -> None:
-    """It takes its time, and what it makes is replaced here."""
-    monkeypatch.setattr(device_code, "find_tool", lambda name: None)
-
-
 @pytest.fixture
 def dnn(cuda_device, monkeypatch) -> Iterator[Any]:
     """The driver and the library of this process."""
-    monkeypatch.setenv(CudnnLibrary.variable, cuda_device.path)
-    vendor.found.cache_clear()
-    yield cuda_device
-    vendor.found.cache_clear()
+    with found_in(cuda_device.path, monkeypatch, CudnnLibrary):
+        yield cuda_device
 
 
-def says(executable: Executable, words: str) -> bool:
-    """Whether the report has these words, however its lines are broken."""
-    return "".join(words.split()) in "".join(executable.report().split())
-
-
-def program_of(function: Function, *arrays: np.ndarray, **options: Any) -> CompiledProgram:
-    """A compiled program that may use the library, its kernels the fake driver's."""
-    options = {"libraries": ("cudnn",), **options}
-    text = jax.jit(function).lower(*arrays).as_text()
-    return with_fake_kernels(compile_program(text, target="cuda", options=Options(gpu="sm_90", **options)))
+program_of = partial(program_with_libraries, libraries=("cudnn",))
 
 
 def arrays_of(*shapes: tuple[int, ...], dtype: np.dtype = F32) -> list[np.ndarray]:

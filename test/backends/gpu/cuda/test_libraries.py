@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,12 +15,11 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from driver_programs import with_fake_kernels
+from library_programs import found_in, says
+from library_programs import program_of as program_with_libraries
 from without_compiler import alone
 
 import stablehlo_py as shlo
-from stablehlo_py.api import compile_program
-from stablehlo_py.backends.gpu import device_code
 from stablehlo_py.backends.gpu.libraries import cublaslt as library_module
 from stablehlo_py.backends.gpu.libraries import vendor
 from stablehlo_py.backends.gpu.libraries.cublaslt import CublasLtLibrary
@@ -27,7 +27,6 @@ from stablehlo_py.errors import InternalError, LoadError, OptionError, ResourceE
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.executable import Executable
-from stablehlo_py.runtime.program import CompiledProgram
 
 Function = Callable[..., Any]
 BF16, F16, F32, F64 = (np.dtype(each) for each in (ml_dtypes.bfloat16, np.float16, np.float32, np.float64))
@@ -35,43 +34,22 @@ E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 DEVICE = "cuBLASLt 12.9.3 ("
 
 
+pytestmark = pytest.mark.usefixtures("wide_types", "no_assembler")
+
+
 @pytest.fixture
 def built_cuda(built_cublaslt):
     return built_cublaslt
 
 
-@pytest.fixture(autouse=True)
-def wide_types() -> Iterator[None]:
-    """JAX has types of 64 bits."""
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_assembler(monkeypatch) -> None:
-    """It takes its time, and what it makes is replaced here."""
-    monkeypatch.setattr(device_code, "find_tool", lambda name: None)
-
-
 @pytest.fixture
 def cublaslt(cuda_device, monkeypatch) -> Iterator[Any]:
     """The driver and the library of this process."""
-    monkeypatch.setenv(CublasLtLibrary.variable, cuda_device.path)
-    vendor.found.cache_clear()
-    yield cuda_device
-    vendor.found.cache_clear()
+    with found_in(cuda_device.path, monkeypatch, CublasLtLibrary):
+        yield cuda_device
 
 
-def says(executable: Executable, words: str) -> bool:
-    """Whether the report has these words; its lines are broken somewhere where a path is long."""
-    return "".join(words.split()) in "".join(executable.report().split())
-
-
-def program_of(function: Function, *arrays: np.ndarray, gpu: str = "sm_90", **options: Any) -> CompiledProgram:
-    """A compiled program that may use the library, its kernels the fake driver's."""
-    options = {"libraries": ("cublaslt",), **options}
-    text = jax.jit(function).lower(*arrays).as_text()
-    return with_fake_kernels(compile_program(text, target="cuda", options=Options(gpu=gpu, **options)))
+program_of = partial(program_with_libraries, libraries=("cublaslt",))
 
 
 def arrays_of(*shapes: tuple[int, ...], dtype: np.dtype = F32) -> list[np.ndarray]:

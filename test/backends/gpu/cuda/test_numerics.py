@@ -7,20 +7,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from driver_programs import with_fake_kernels
+from library_programs import found_in, says
+from library_programs import program_of as program_with_libraries
 from without_compiler import alone
 
 import stablehlo_py as shlo
-from stablehlo_py.api import compile_program
 from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.gpu import device_code
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.libraries import cufft, cusolver, vendor
 from stablehlo_py.backends.gpu.libraries.cufft import CufftLibrary
@@ -36,7 +36,6 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.executable import Executable
-from stablehlo_py.runtime.program import CompiledProgram
 
 Function = Callable[..., Any]
 LIBRARIES = ("cufft", "cusolver")
@@ -44,44 +43,22 @@ SIZE = 256
 RANDOM = np.random.default_rng(0)
 
 
+pytestmark = pytest.mark.usefixtures("wide_types", "no_assembler")
+
+
 @pytest.fixture
 def built_cuda(built_numerics):
     return built_numerics
 
 
-@pytest.fixture(autouse=True)
-def wide_types() -> Iterator[None]:
-    """JAX has types of 64 bits."""
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(autouse=True)
-def no_assembler(monkeypatch) -> None:
-    """It takes its time, and what it makes is replaced here."""
-    monkeypatch.setattr(device_code, "find_tool", lambda name: None)
-
-
 @pytest.fixture
 def numerics(cuda_device, monkeypatch) -> Iterator[Any]:
     """The driver and the libraries of this process."""
-    for library in (CufftLibrary, CusolverLibrary):
-        monkeypatch.setenv(library.variable, cuda_device.path)
-    vendor.found.cache_clear()
-    yield cuda_device
-    vendor.found.cache_clear()
+    with found_in(cuda_device.path, monkeypatch, CufftLibrary, CusolverLibrary):
+        yield cuda_device
 
 
-def says(executable: Executable, words: str) -> bool:
-    """Whether the report has these words, however its lines are broken."""
-    return "".join(words.split()) in "".join(executable.report().split())
-
-
-def program_of(function: Function | str, *arrays: np.ndarray, **options: Any) -> CompiledProgram:
-    """A compiled program that may use the libraries, its kernels the fake driver's."""
-    options = {"libraries": LIBRARIES, **options}
-    text = function if isinstance(function, str) else jax.jit(function).lower(*arrays).as_text()
-    return with_fake_kernels(compile_program(text, target="cuda", options=Options(gpu="sm_90", **options)))
+program_of = partial(program_with_libraries, libraries=LIBRARIES)
 
 
 def numbers(*shape: int, dtype: str = "complex64") -> np.ndarray:
