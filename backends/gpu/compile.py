@@ -148,7 +148,7 @@ def program_of(
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels, modules = tuple(program.symbols), modules_of(kernels)
     made.modules = tuple(modules)
-    made.graphs = options.graphs and calls.has_graphs and not (program.waits or program.loops)
+    made.graphs = options.graphs and calls.has_graphs and not program.waits
     if made.graphs:
         made.accesses = touched(module, kernels, program.symbols, target.parameters)
     library = [each.call for each in matched.values()]

@@ -9,7 +9,7 @@ from typing import Any
 from stablehlo_py.backends.gpu.driver.dependencies import dependencies
 from stablehlo_py.backends.gpu.driver.device import Device
 from stablehlo_py.backends.gpu.driver.queue import END, GRAPH, NEXT
-from stablehlo_py.backends.gpu.driver.recording import FULL, LEAST, ROOM, Graph, steps_of
+from stablehlo_py.backends.gpu.driver.recording import FULL, LEAST, MOST, ROOM, Graph, steps_of
 from stablehlo_py.errors import ShloError
 from stablehlo_py.runtime.accesses import Accesses
 
@@ -73,7 +73,7 @@ class Replay:
         room = array.array("q", [0]) * ROOM
         status, used = self._write(room, ask)
         self._steps = room[:used]
-        if status == FULL or sum(1 for _ in steps_of(self._steps)) < LEAST:
+        if status == FULL or not LEAST <= sum(1 for _ in steps_of(self._steps)) <= MOST:
             return None
         before = dependencies(self._steps, self._accesses)
         try:

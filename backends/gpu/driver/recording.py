@@ -18,6 +18,9 @@ COPY = -1
 ROOM = 1 << 17  # numbers that the steps of a program may take
 FULL = 1 << 40  # the status where they take more: no driver's
 LEAST = 4  # steps: to ask for a graph takes a driver as long as to ask for two or three kernels
+# Steps of a graph, whose loops are written down trip by trip. To make one takes the host some 40 microseconds a step,
+# and the driver memory; and a host that asks for so many kernels is ahead of the device all the same.
+MOST = 4096
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import array
 import ctypes
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -17,9 +18,11 @@ import pytest
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu import compile as module
+from stablehlo_py.backends.gpu import loops
 from stablehlo_py.backends.gpu.driver.recording import COPY, Graph, Step, steps_of
 from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
 from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
+from stablehlo_py.backends.gpu.policy import ONE_BLOCK
 from stablehlo_py.backends.gpu.target import SPIRV64
 from stablehlo_py.codegen.builder import Function, Value
 from stablehlo_py.options import Options
@@ -88,7 +91,7 @@ def graphs(real_device, monkeypatch) -> list[OrderedGraph]:
 
 
 def program(text: str | bytes) -> CompiledProgram:
-    return compile_program(text, target="opencl", options=Options(cache_dir=None))
+    return compile_program(text, target="opencl", options=Options(cache_dir=None, disable=("unroll-loops",)))
 
 
 def check(graphs: list[OrderedGraph], text: str | bytes, arrays: Sequence[np.ndarray]) -> OrderedGraph:
@@ -131,6 +134,34 @@ def test_branches_of_all_kinds(graphs) -> None:
 def test_models(graphs, name) -> None:
     model = registry.build(name, "small")
     check(graphs, registry.export(model).mlir_module_serialized, model.arrays())
+
+
+@pytest.fixture
+def host_loops(monkeypatch) -> None:
+    """No loop is one kernel."""
+    monkeypatch.setattr(loops, "ONE_BLOCK", replace(ONE_BLOCK, kernels=-1))
+
+
+def scanned(x: jax.Array, layers: jax.Array) -> tuple[jax.Array, ...]:
+    """Layers one after the other, what each of them gives, and a loop in each."""
+
+    def layer(state: tuple[jax.Array, jax.Array], weights: jax.Array) -> tuple[Any, jax.Array]:
+        x, other = state
+        x = jax.nn.softmax(x @ weights, axis=1)
+        x = jax.lax.fori_loop(0, 3, lambda i, x: jnp.cumsum(x, axis=0) * 0.1 + weights[i], x)
+        return (other + weights.sum(), x), x.max(axis=0)
+
+    (x, other), found = jax.lax.scan(layer, (x, x + 1), layers)
+    return x.T, other, found, jnp.sort(layers[0], axis=0)
+
+
+@pytest.mark.usefixtures("host_loops")
+def test_counted_loops(graphs) -> None:
+    """Every trip is written down; carries change places from trip to trip."""
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=sizes).astype(np.float32) for sizes in ((32, 32), (6, 32, 32))]
+    graph = check(graphs, lowered(scanned, *arrays), arrays)
+    assert len(graph.before) > 6 * (1 + 3) and sum(not before for before in graph.before) > 1
 
 
 def test_what_is_said(graphs) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driver_programs import LOOP, STEP, TWO, with_fake_kernels
+from driver_programs import LARGE, LOOP, MANY, STEP, TWO, with_fake_kernels
 
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu.cuda import device as cuda_device
@@ -190,6 +190,54 @@ def test_steps_without_room(streams_device, monkeypatch) -> None:
         buffers = executable.call(buffers)
     assert asked(streams_device) == (4 * len(SIZES), 0, 0, 0)
     check(buffers, 4)
+
+
+def repeated(trips: int) -> str:
+    """A counted loop, each of whose trips is two kernels: updates of the counter, and of a donated argument."""
+    return f"""func.func @main(%x: tensor<{LARGE}xi32> {DONATED % 0}) -> tensor<{LARGE}xi32> {{
+  %start = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %end = stablehlo.constant dense<{trips}> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %start, %a = %x) : tensor<i32>, tensor<{LARGE}xi32>
+  cond {{
+    %p = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }} do {{
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %b = stablehlo.add %a, %a : tensor<{LARGE}xi32>
+    stablehlo.return %j, %b : tensor<i32>, tensor<{LARGE}xi32>
+  }}
+  return %r#1 : tensor<{LARGE}xi32>
+}}"""
+
+
+def check_repeated(buffers: tuple[Buffer, ...], more: int) -> None:
+    """Threads of the fake drivers have one number each, where the program's have four."""
+    assert np.array_equal(np.asarray(buffers[0])[: LARGE // 4], MANY[: LARGE // 4] + more)
+
+
+def test_counted_loops(streams_device) -> None:
+    """Each kernel of each trip is a node; those that have other operands are changed."""
+    executable = fake(streams_device, repeated(20))
+    one, other = ((executable.put(MANY + start, 0),) for start in (0, 1000))
+    for number in range(4):
+        one, other = executable.call(one), executable.call(other)
+        check_repeated(one, 20 * (number + 1))
+    check_repeated(other, 1000 + 20 * 4)
+    assert executable._program.loops
+    launched, graphs, changed, _ = asked(streams_device)
+    assert (launched, graphs, changed) == (2 * 20, 7, 6 * 20)  # the counter stays where it is
+
+
+@pytest.mark.parametrize("bound, most", [("MOST", 39), ("ROOM", 20 * (len(recording.STEP) + 3))])
+def test_more_steps_than_a_graph_has(streams_device, monkeypatch, bound, most) -> None:
+    monkeypatch.setattr(f"stablehlo_py.backends.gpu.replay.{bound}", most)
+    executable = fake(streams_device, repeated(20))
+    buffers = (executable.put(MANY, 0),)
+    for _ in range(3):
+        buffers = executable.call(buffers)
+    check_repeated(buffers, 60)
+    assert asked(streams_device) == (2 * 60, 0, 0, 0)
 
 
 MADE = ("GraphCreate", "GraphAddKernelNode", ADD_COPY, "GraphInstantiate")
