@@ -245,10 +245,17 @@ class CudaBackend(GpuBackend):
     def describe(self, options: Options) -> str:
         """With the version of the assembler: without one, a program holds PTX; and with those of generators."""
         from stablehlo_py.backends.gpu.ptx import assembler
-        from stablehlo_py.backends.gpu.triton.build import require_triton
+        from stablehlo_py.backends.gpu.triton.build import require_triton, triton_version
 
-        generators = f" triton {require_triton()}" if TRITON in options.generators else ""
-        return f"{super().describe(options)} ptxas {assembler()}{generators}"
+        # Whether or not generators ask for it: models call kernels that it compiles.
+        triton = require_triton() if TRITON in options.generators else triton_version()
+        return f"{super().describe(options)} ptxas {assembler()} triton {triton}"
+
+    def custom_calls(self) -> frozenset[str]:
+        """Kernels of Triton."""
+        from stablehlo_py.dialect.triton_calls import TARGETS
+
+        return TARGETS
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """With the listing of machine code, where there is some and a tool that lists it."""

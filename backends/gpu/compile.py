@@ -169,7 +169,7 @@ def program_of(
 
 def modules_of(kernels: Mapping[str, GpuKernel]) -> dict[str, Module]:
     """The kernels that have machine code of their own, by symbol."""
-    return {kernel.launches[0].symbol: kernel.module for kernel in kernels.values() if kernel.module}
+    return {kernel.launches[-1].symbol: kernel.module for kernel in kernels.values() if kernel.module}
 
 
 def _sources(modules: Mapping[str, Module]) -> str:

@@ -117,7 +117,9 @@ class _Choice:
         if name not in self.fusions:
             function = self.functions[name].opview
             try:
-                self.fusions[name] = _estimated(Fusion.read(function), emit_kernel(function, self.target.unchecked))
+                kernel = emit_kernel(function, self.target.unchecked)
+                # Machine code that another generator made is no part of ours.
+                self.fusions[name] = None if kernel.module else _estimated(Fusion.read(function), kernel)
             except UnsupportedError:
                 self.fusions[name] = None
         return self.fusions[name]

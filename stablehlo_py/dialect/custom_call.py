@@ -62,7 +62,7 @@ def configuration(op: ir.OpView | ir.Operation) -> dict[str, ir.Attribute]:
             value = op.attributes[key]
             if isinstance(value, ir.DictAttr):
                 return {entry.name: entry.attr for entry in value}
-            if isinstance(value, ir.StringAttr) and value.value:
+            if isinstance(value, ir.StringAttr) and value.value_bytes:  # of any bytes
                 return {"backend_config": value}
     return {}
 

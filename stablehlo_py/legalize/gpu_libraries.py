@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from stablehlo_py.dialect import build
 from stablehlo_py.dialect.attributes import MHLO_CONFIGURATION, SHARDING
 from stablehlo_py.dialect.custom_call import configuration
+from stablehlo_py.dialect.triton_calls import REMEDY
 from stablehlo_py.dialect.types import element_type, is_complex, is_tensor, rank, shape, text
 from stablehlo_py.legalize.rules import Unsupported
 from stablehlo_py.mlir import ir
@@ -228,7 +229,7 @@ _RENAMED = {
 }
 # Before typed configurations, calls held descriptors of the library's own.
 _OLD = re.compile(r"(cusolver|cublas|cusparse|hipsolver|hipblas|hipsparse|rocsolver)_(?!\w+_ffi$)\w+")
-_PROGRAMS = re.compile(r"__gpu\$xla\.gpu\.triton|mosaic_gpu\w*|triton_kernel_call\w*|tpu_custom_call")
+_PROGRAMS = re.compile(r"mosaic_gpu\w*|tpu_custom_call")
 
 
 def targets() -> frozenset[str]:
@@ -242,8 +243,8 @@ def refused(target: str) -> tuple[str, str] | None:
         return f"calls {target!r}, as JAX did before version 0.5", "export the model with JAX 0.5 or newer"
     if _PROGRAMS.fullmatch(target):
         return (
-            f"calls {target!r}, a kernel that another compiler (Triton, Mosaic) made for one kind of machine",
-            "export the model with the function that the kernel replaces, in terms of jax.numpy and jax.lax",
+            f"calls {target!r}, a kernel that another compiler (Mosaic) made for one kind of machine",
+            REMEDY,
         )
     return None
 

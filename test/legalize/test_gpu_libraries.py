@@ -233,7 +233,7 @@ REFUSED = {
     "cusolver_getrf": ("", "3x3xf32", "as JAX did before version 0.5"),
     "rocsolver_potrf": ("", "3x3xf32", "as JAX did before version 0.5"),
     "mosaic_gpu_v2": ("", "3x3xf32", "a kernel that another compiler"),
-    "__gpu$xla.gpu.triton": ("", "3x3xf32", "a kernel that another compiler"),
+    "__gpu$xla.gpu.triton": ("", "3x3xf32", "a kernel of Triton for NVIDIA's GPUs"),
     "cusolver_getrf_ffi": ("", "3x3xf32", "with 1 operands and 1 results, which takes 1 and gives 3"),
     "cusolver_gesvdq_ffi": ("", "3x3xf32", "is not known"),
     "hip_threefry2x32_ffi": ("", "3xui32", "takes four tensors of one type"),

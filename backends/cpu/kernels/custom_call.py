@@ -7,6 +7,7 @@ from stablehlo_py.backends.cpu.kernels import lapack, pivots, registered_call, s
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Template
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
 from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.dialect import triton_calls
 from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.handlers import bound_to, handler_of
@@ -36,6 +37,11 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     op = fusion.op("stablehlo.custom_call")
     name = text(op, "call_target_name")
     template = _TEMPLATES.get(name) or (registered_call.emit if handler_of(name) else None)
+    if template is None and name in triton_calls.TARGETS:
+        location = user_location(op.location)
+        raise UnsupportedError(
+            triton_calls.refusal(name), op=op.operation.name, location=location, remedy=triton_calls.REMEDY
+        )
     if template is None:
         known = known_targets() | legalized_targets() | bound_to("cpu")
         raise UnsupportedError(

@@ -49,7 +49,8 @@ class Module:
 class GpuKernel:
     """Code of a fusion: its launches in order, functions and tables as text by symbol, declarations of what is defined
     elsewhere, bytes of scratch memory that all launches share; how many pointers each launch gets (`pointers_of`),
-    and the plan that it was made by. A kernel with a `module` has its only launch in there, and no functions."""
+    and the plan that it was made by. A kernel with a `module` has its last launch in there; functions are those of the
+    launches before."""
 
     launches: tuple[Launch, ...]
     functions: Mapping[str, str]

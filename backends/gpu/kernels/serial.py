@@ -10,12 +10,13 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.backends.gpu.kernels import lapack
+from stablehlo_py.backends.gpu.kernels import lapack, triton_call
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, Function
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.alignment import aligned
+from stablehlo_py.dialect.triton_calls import TARGETS as TRITON_CALLS
 from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
@@ -49,6 +50,8 @@ def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
     host."""
     op = fused_op(function)
     called = text(op, "call_target_name") if op.name == "stablehlo.custom_call" else None
+    if called in TRITON_CALLS:
+        return triton_call.emit(Fusion.read(function), target)
     if called is not None and called not in custom_call.known_targets():
         raise _unsupported(function, target, "functions of the host are not called there")
     thread = Thread.of(target)

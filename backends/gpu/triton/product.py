@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from stablehlo_py.backends.gpu.capability import MACHINE_CODE
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, Module, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.kernels.product import DotProduct, Operand, Product, Side
 from stablehlo_py.backends.gpu.kernels.tiled import NEIGHBOURS, Tiling
-from stablehlo_py.backends.gpu.triton.build import build
+from stablehlo_py.backends.gpu.triton.build import UNUSED_POINTERS, build, code_of
 from stablehlo_py.backends.gpu.triton.expressions import ACROSS, DOWN, Index, OperandTile, Refused, ResultTile, type_of
 from stablehlo_py.backends.gpu.triton.worker import Request
 from stablehlo_py.codegen.types import ELEMENTS, Element, element
@@ -45,8 +44,6 @@ _TILES = (
 )
 # Of f32 without matrix units: threads multiply numbers of their own.
 _EXACT_TILES = ((64, 64, 64, 8, 3, 0.06), (64, 32, 64, 4, 3, 0.05), (32, 32, 128, 4, 3, 0.05))
-# Triton adds two pointers to each kernel, to scratch memory and to that of a profiler; the first is where ours is.
-_UNUSED_POINTERS = 1
 _MOST = 6  # kernels of a product: to compile one takes seconds
 _LEAST = 16  # rows, columns and products that a matrix unit takes
 
@@ -78,10 +75,6 @@ class TritonProduct:
     def symbol(self) -> str:
         """The kernel's name."""
         return kernel_name(self.p.fusion.name)
-
-    @property
-    def _capability(self) -> int:
-        return int(self.p.target.name.removeprefix(MACHINE_CODE).removesuffix("a"))
 
     @property
     def _pointers(self) -> tuple[str, ...]:
@@ -116,15 +109,12 @@ class TritonProduct:
     def request(self) -> Request:
         """What Triton is asked for. Raises Refused, as `source`."""
         warps, stages = self.tiling.threads // self.p.target.subgroup, self.tiling.stages
-        return Request(self.source(), self.symbol, self._pointers, self._capability, warps, stages)
+        return Request(self.source(), self.symbol, self._pointers, code_of(self.p.target)[0], warps, stages)
 
     def emit(self) -> GpuKernel:
         """The kernel, compiled. Raises ResourceError: Triton is not installed; UnsupportedError: Triton refuses it, or
         it takes more shared memory than the machine has."""
-        target, capability = self.p.target, self._capability
-        # From 90 on Triton compiles for that very machine, as its matrix units are no later one's.
-        feature = f"{MACHINE_CODE}{capability}{'a' if capability >= 90 else ''}"
-        request = self.request
+        target, request = self.p.target, self.request
         built = build(request)
         if built.shared_bytes > target.shared_bytes:
             raise UnsupportedError(
@@ -132,7 +122,7 @@ class TritonProduct:
                 remedy="take another plan",
             )
         launch = Launch(self.symbol, self.blocks, built.threads, built.shared_bytes, True)
-        return GpuKernel((launch,), {}, module=Module(built.cubin, request.source, feature, _UNUSED_POINTERS))
+        return GpuKernel((launch,), {}, module=Module(built.cubin, request.source, code_of(target)[1], UNUSED_POINTERS))
 
     def _entry(self) -> str:
         p, tiling = self.p, self.tiling
