@@ -138,7 +138,8 @@ class GpuBackend(Backend):
         """Text of one of `stages`. Raises ResourceError: a tool that it takes is not installed."""
         from stablehlo_py.backends.gpu.compile import lower
 
-        return lower(module, stop, self.target(options), self.plans(module, options))
+        plans = self.plans(module, options)
+        return lower(module, stop, self.target(options), self.host(options), plans, options.libraries)
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Generate and compile everything that a call will run. Raises as `compile.compile_module`."""
@@ -169,20 +170,16 @@ class GpuBackend(Backend):
         if not isinstance(kernels, str):
             return {}
 
-        def target() -> GpuTarget:
-            from stablehlo_py.backends.gpu.target import NAMED, OPENCL
-
-            return NAMED.get(program.target, OPENCL)
-
         def llvm() -> str:
-            from stablehlo_py.backends.common.llvm_ir import llvm_ir
+            from stablehlo_py.backends.gpu.launches import device_ir
 
-            return llvm_ir(kernels, target().architecture)
+            return device_ir(kernels)
 
         def listing() -> str:
             from stablehlo_py.backends.gpu.machine_code import assembly
+            from stablehlo_py.backends.gpu.target import NAMED, OPENCL
 
-            return assembly(llvm(), target())
+            return assembly(llvm(), NAMED.get(program.target, OPENCL))
 
         return {"llvm": llvm, self.listing: listing}
 

@@ -23,8 +23,9 @@ from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
 from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.hip.calls import HipCalls
 from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Module, fused_op
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Module, fused_op, modules_of
 from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
+from stablehlo_py.backends.gpu.launches import program_module
 from stablehlo_py.backends.gpu.libraries.match import Matched, library_calls
 from stablehlo_py.backends.gpu.loops import only_inside, whole_loops
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
@@ -55,19 +56,28 @@ from stablehlo_py.runtime.program import CompiledProgram
 CALLS: dict[Architecture, Calls] = {SPIRV64: OpenClCalls(), NVPTX64: CudaCalls(), AMDGCN: HipCalls()}
 
 
-def lower(module: ir.Module, stop: str, target: GpuTarget, plans: Plans | None = None) -> str:
-    """Text of `plans`, sources of Triton, `kernels`, `llvm`, machine code ("sass"), or else of what LLVM generates."""
-    kernels, _ = _parts(module, target, plans)
+def lower(
+    module: ir.Module,
+    stop: str,
+    target: GpuTarget,
+    host: CpuTarget,
+    plans: Plans | None = None,
+    libraries: Sequence[str] = (),
+) -> str:
+    """Text of `plans`, sources of Triton, the whole program (`kernels`); of its kernels `llvm`, machine code ("sass"),
+    or else what LLVM generates."""
+    kernels, loops = _parts(module, target, plans)
     if stop == PLANS:
         return _taken(module, kernels, target, plans).text()
     modules = modules_of(kernels)
     if stop == TRITON:
         return _sources(modules)
-    text = _text(kernels)
     if stop == "kernels":
-        return text
+        matched = library_calls(module, libraries, target)
+        kernels |= _beside(matched)
+        return _program_text(_program(module, kernels, loops, target, host, matched), target)
     progress.at("LLVM")
-    text = llvm_ir(text, target.architecture)
+    text = llvm_ir(_text(kernels), target.architecture)
     if stop == "llvm":
         return text
     progress.at("machine code")
@@ -98,7 +108,7 @@ def generate(
     kernels, loops = _parts(module, target, plans)
     taken = _taken(module, kernels, target, plans)
     matched = library_calls(module, libraries, target)
-    kernels |= {name: kernel for each in matched.values() for name, kernel in each.beside.items()}
+    kernels |= _beside(matched)
     progress.at("machine code")
     launches = [launch for kernel in kernels.values() for launch in kernel.launches]
     own = {name: kernel for name, kernel in kernels.items() if kernel.functions}
@@ -141,14 +151,13 @@ def program_of(
     module: ir.Module, generated: Generated, backend: str, target: GpuTarget, host: CpuTarget, options: Options
 ) -> CompiledProgram:
     """The host's part and that of the device, of a module that is no grid."""
-    calls = CALLS[target.architecture]
-    kernels, loops, matched = generated.kernels, generated.loops, generated.matched
-    program = GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, matched)
+    kernels, matched = generated.kernels, generated.matched
+    program = _program(module, kernels, generated.loops, target, host, matched)
     code, made = generated.code, describe(module, backend, target.name, options)
     made.arena_bytes, made.loops = program.arena_bytes, program.loops
     made.kernels, modules = tuple(program.symbols), modules_of(kernels)
     made.modules = tuple(modules)
-    made.graphs = options.graphs and calls.has_graphs and not program.waits
+    made.graphs = options.graphs and CALLS[target.architecture].has_graphs and not program.waits
     if made.graphs:
         made.accesses = touched(module, kernels, program.symbols, target.parameters)
     library = [each.call for each in matched.values()]
@@ -156,20 +165,36 @@ def program_of(
     made.transforms = tuple(each for each in library if isinstance(each, LibraryTransform))
     made.factorizations = tuple(each for each in library if isinstance(each, LibraryCholesky))
     made.convolutions = tuple(each for each in library if isinstance(each, LibraryConvolution))
-    made.stages = {PLANS: generated.plans.text(), "kernels": _text(generated.kernels)}
+    made.stages = {PLANS: generated.plans.text(), "kernels": _program_text(program, target)}
     made.stages |= {TRITON: _sources(modules)} if modules else {}
     made.features = required_features(host) + code.features
     made.helpers = helper_objects([helpers.CALLS])
     device = [code.binary, *(module.binary for module in modules.values())]
-    entry = f"{sign(made, device)}\n{program.text()}"
+    entry = f"{sign(made, device)}\n{program.native()}"
     made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), *device]
     made.report = _report(module, made, code.usage, generated.plans, len(generated.loops))
     return made
 
 
-def modules_of(kernels: Mapping[str, GpuKernel]) -> dict[str, Module]:
-    """The kernels that have machine code of their own, by symbol."""
-    return {kernel.launches[-1].symbol: kernel.module for kernel in kernels.values() if kernel.module}
+def _beside(matched: Mapping[str, Matched[LibraryCall]]) -> dict[str, GpuKernel]:
+    """Our own kernels beside calls of libraries, by name."""
+    return {name: kernel for each in matched.values() for name, kernel in each.beside.items()}
+
+
+def _program(
+    module: ir.Module,
+    kernels: Mapping[str, GpuKernel],
+    loops: Mapping[ir.Value, WholeLoop],
+    target: GpuTarget,
+    host: CpuTarget,
+    matched: Mapping[str, Matched[LibraryCall]],
+) -> GpuProgram:
+    calls = CALLS[target.architecture]
+    return GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, matched)
+
+
+def _program_text(program: GpuProgram, target: GpuTarget) -> str:
+    return program_module(_text(program.kernels), target, program.foreign, program.declared_text())
 
 
 def _sources(modules: Mapping[str, Module]) -> str:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from stablehlo_py.backends.common.loops import end_if_asked
 from stablehlo_py.backends.common.program import NativeProgram, arena_bytes
 from stablehlo_py.backends.common.trips import trip_count
-from stablehlo_py.backends.gpu.driver.calls import COPY, LAUNCH, Calls
+from stablehlo_py.backends.gpu.driver.calls import COPY, Calls
 from stablehlo_py.backends.gpu.driver.queue import PLANS
 from stablehlo_py.backends.gpu.kernels import addresses
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, Module, modules_of
 from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
+from stablehlo_py.backends.gpu.launches import KERNELS, native_host
 from stablehlo_py.backends.gpu.libraries.calls import CALL_LIBRARY, bases, call_library
 from stablehlo_py.backends.gpu.libraries.match import Matched
 from stablehlo_py.backends.gpu.libraries.plan import BASES
@@ -70,14 +71,26 @@ class GpuProgram(NativeProgram):
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         self.waits = False
         self._places: dict[str, Value] = {}  # of operands, by function
-        most = max((max(kernel.pointers, 1 + self._table_slots(kernel)) for kernel in kernels.values()), default=1)
-        self._most_places = most + len(BASES)
+        self._most_places = max((kernel.pointers for kernel in kernels.values()), default=0) + len(BASES)
         self.scratch_offset = aligned(int(arena_bytes(module)))
         scratch = max(map(self._scratch_bytes, kernels.values()), default=0)
         workspace = max((each.call.workspace_bytes for each in matched.values()), default=0)
         self._workspace_offset = -(-self.scratch_offset // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
         self.arena_bytes = max(self.scratch_offset + scratch, self._workspace_offset + workspace if workspace else 0)
         self.emit()
+
+    @property
+    def foreign(self) -> list[str]:
+        """The kernels that another generator made."""
+        return list(modules_of(self.kernels))
+
+    def declared_text(self) -> str:
+        """Text of the functions, and of what they call elsewhere."""
+        return "\n".join((*self.externals().values(), self.text()))
+
+    def native(self) -> str:
+        """Text of the functions in the llvm dialect alone."""
+        return native_host(self.text(), self.symbols, self.foreign)
 
     def helpers(self) -> Sequence[Function]:
         """What calls the driver."""
@@ -115,7 +128,7 @@ class GpuProgram(NativeProgram):
             self._start(f, matched.behind_name, pointers, arena, self._workspace_offset)
 
     def _operands(self, f: Function) -> Value:
-        """Where operands of launches and calls lie."""
+        """Where the driver and libraries find addresses."""
         if f.name not in self._places:
             self._places[f.name] = f.alloca(self._most_places, PTR)
         return self._places[f.name]
@@ -129,22 +142,26 @@ class GpuProgram(NativeProgram):
         if not launches:
             return
         values = [*pointers, f.gep(arena, self.scratch_offset if scratch is None else scratch, I8)]
-        module = self.kernels[kernel].module
-        values += [f.null()] * (module.unused_pointers if module else 0)
-        places, reached = self._operands(f), 0
         if len(values) > self._parameters:
             table = f.gep(arena, self.scratch_offset + aligned(self.kernels[kernel].scratch_bytes), I8)
-            self._write_table(f, table, values, places)
-            values, reached = [table], len(values)  # they lie behind it
-        for position, value in enumerate(values):
+            self._write_table(f, table, values)
+            self._reach(f, launches, values)
+            values = [table]
+        for launch in launches:
+            module = self.kernels[kernel].module_of(launch)
+            self._launch(f, launch, [*values, *[f.null()] * (module.unused_pointers if module else 0)], module)
+
+    def _launch(self, f: Function, launch: Launch, operands: Sequence[Value], module: Module | None = None) -> None:
+        kernel = f"@{launch.symbol if module else KERNELS}::@{launch.symbol}"
+        f.launch(kernel, launch.blocks, launch.threads, operands, f.caller, launch.shared_bytes)
+
+    def _reach(self, f: Function, launches: Sequence[Launch], addresses: Sequence[Value]) -> None:
+        """Tell the driver what kernels find in their table."""
+        places = self._operands(f)
+        for position, value in enumerate(addresses):
             f.store(value, places, position)
         for launch in launches:
-            self._launch(f, launch, places, len(values), reached)
-
-    def _launch(self, f: Function, launch: Launch, places: Value, count: int, reached: int = 0) -> None:
-        number, size = self._numbers[launch.symbol], launch.shared_bytes
-        numbers = (number, launch.blocks, launch.threads, size, count, reached)
-        f.call(LAUNCH, [f.caller, places, *map(f.const, numbers)])
+            self._calls.reach(f, self._numbers[launch.symbol], places, len(addresses))
 
     def _table_slots(self, kernel: GpuKernel) -> int:
         """Addresses in the table of a kernel that has one (kernels/addresses.py): whole launches of what writes it."""
@@ -154,17 +171,12 @@ class GpuProgram(NativeProgram):
     def _scratch_bytes(self, kernel: GpuKernel) -> int:
         return aligned(kernel.scratch_bytes) + 8 * self._table_slots(kernel)
 
-    def _write_table(self, f: Function, table: Value, values: Sequence[Value], places: Value) -> None:
-        """Emit the launches that write addresses into a table; then they lie at `places`, from the second on."""
+    def _write_table(self, f: Function, table: Value, values: Sequence[Value]) -> None:
+        """Emit the launches that write addresses into a table."""
         (writer,), width = self.kernels[addresses.NAME].launches, self._parameters - 1
         padded = [*values, *[table] * (-len(values) % width)]
-        for position, value in enumerate(padded):
-            f.store(value, places, 1 + position)
         for first in range(0, len(padded), width):
-            f.store(f.gep(table, first, I64), places, first)
-            self._launch(f, writer, f.gep(places, first, PTR), 1 + width)
-            if first:
-                f.store(padded[first - 1], places, first)
+            self._launch(f, writer, [f.gep(table, first, I64), *padded[first : first + width]])
 
     def copy(self, f: Function, target: Value, source: Value, size: IntLike) -> None:
         """Emit a copy in the device's memory."""

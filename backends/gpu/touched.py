@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stablehlo_py.backends.common.fusion import Fusion, fusions
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.accesses import Accesses
@@ -21,15 +21,17 @@ def touched(
     found: dict[str, Accesses | None] = {}
     for name, kernel in kernels.items():
         is_known = name in each and kernel.pointers <= parameters
-        accesses = _of_fusion(Fusion.read(each[name]), kernel) if is_known else None
+        fusion = Fusion.read(each[name]) if is_known else None
         for launch in kernel.launches:
+            accesses = _of_launch(fusion, kernel, launch) if fusion else None
             found[launch.symbol] = accesses if found.get(launch.symbol, accesses) == accesses else None
     return tuple(found[symbol] for symbol in symbols)
 
 
-def _of_fusion(fusion: Fusion, kernel: GpuKernel) -> Accesses:
+def _of_launch(fusion: Fusion, kernel: GpuKernel, launch: Launch) -> Accesses:
     """All launches of a fusion have its operands: inputs, results, which may lie over inputs, and scratch memory."""
     inputs, outputs = ([int(tensor_bytes(value)) for value in values] for values in (fusion.inputs, fusion.outputs))
-    unused = kernel.module.unused_pointers if kernel.module else 0
+    module = kernel.module_of(launch)
+    unused = module.unused_pointers if module else 0
     written = [*outputs, kernel.scratch_bytes, *[0] * unused]
     return Accesses((*inputs, *[0] * len(written)), (*[0] * len(inputs), *written))

@@ -187,6 +187,13 @@ class Function(BlockOperations):
         ref = self.emit.call_pointer(callee, operands, result)
         return None if result is None else self._value(ref, result)
 
+    def launch(
+        self, kernel: str, blocks: int, threads: int, operands: Sequence[Value], caller: Value, shared_bytes: int = 0
+    ) -> None:
+        """Start a kernel of a GPU, `@module::@symbol`, as a part of the program that `caller` runs."""
+        shared = self.const(shared_bytes, I32) if shared_bytes else None
+        self.emit.launch(kernel, self.const(blocks), self.const(threads), shared, operands, caller)
+
     def address_of(self, name: str) -> Value:
         """The address of a function or global of this module."""
         return self._value(self.emit.address_of(name), PTR)

@@ -373,6 +373,12 @@ class Emitter:
         """Call through a pointer."""
         raise self.lacks("call_pointer")
 
+    def launch(
+        self, kernel: str, blocks: Value, threads: Value, shared: Value | None, operands: Sequence[Value], caller: Value
+    ) -> None:
+        """Start a kernel of a GPU, by its symbol: so many blocks of so many threads, and bytes of shared memory."""
+        raise self.lacks("launch")
+
     def address_of(self, name: str) -> str:
         """The address of a function or of a table."""
         raise self.lacks("address_of")

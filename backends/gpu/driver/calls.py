@@ -32,11 +32,10 @@ class Calls(ABC):
     def functions(self, emitter: Callable[[], Emitter]) -> list[Function]:
         """Those that programs call:
 
-        shlo_launch(caller, operands, kernel, blocks, threads of a block, bytes of dynamic shared memory, operands,
-            reached), the last: how many addresses behind the operands are of memory that the kernel finds by itself
+        shlo_launch(caller, operands, kernel, blocks, threads of a block, bytes of dynamic shared memory, operands)
         shlo_copy(caller, target, source, bytes, whether to wait for it)
         """
-        numbers = ("kernel", "blocks", "threads", "shared", "count", "reached")
+        numbers = ("kernel", "blocks", "threads", "shared", "count")
         launch = self.function(LAUNCH, [("operands", PTR), *((name, I64) for name in numbers)], emitter())
         self.started(launch, launch.kernel)
         step = [launch.kernel, launch.blocks, launch.threads, launch.shared, launch.count]
@@ -60,6 +59,11 @@ class Calls(ABC):
     @abstractmethod
     def copy(self, f: Function) -> None:
         """Emit a copy."""
+
+    @abstractmethod
+    def reach(self, f: Function, number: int, addresses: Value, count: int) -> None:
+        """Emit what tells the driver, where it has to know, of memory that a kernel finds by itself: its addresses, for
+        the launches to come."""
 
     def change(self, f: Function, node: Value, parameters: Value) -> None:
         """Emit what gives a node of a graph other operands: of a launch they lie where it is written down, a copy has

@@ -37,6 +37,9 @@ class StreamCalls(Calls):
         grid = [blocks, one, one, threads, one, one]
         self.call(f, "launch", [kernel, *grid, shared, self.field(f, "stream"), f.null(), extra])
 
+    def reach(self, f: Function, number: int, addresses: Value, count: int) -> None:
+        """Nothing: a kernel may access all memory of its device."""
+
     def copy(self, f: Function) -> None:
         """`MemcpyAsync`, which knows by an address whether it is the host's."""
         stream = self.field(f, "stream")

@@ -61,6 +61,10 @@ class GpuKernel:
     plan: str = ""
     module: Module | None = None
 
+    def module_of(self, launch: Launch) -> Module | None:
+        """The module that a launch's code is in; None: it is one of the functions."""
+        return self.module if launch is self.launches[-1] else None
+
     @classmethod
     def of(cls, *kernels: Function, scratch_bytes: int = 0) -> GpuKernel:
         """Of finished kernels."""
@@ -70,6 +74,11 @@ class GpuKernel:
             {name: text for f in kernels for name, text in f.externals.items()},
             scratch_bytes=scratch_bytes,
         )
+
+
+def modules_of(kernels: Mapping[str, GpuKernel]) -> dict[str, Module]:
+    """The kernels that have machine code of their own, by symbol."""
+    return {kernel.launches[-1].symbol: kernel.module for kernel in kernels.values() if kernel.module}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.driver.calls import Calls
+from stablehlo_py.backends.gpu.driver.queue import KERNELS
 from stablehlo_py.backends.gpu.opencl.queue import OpenClQueue
 from stablehlo_py.codegen.builder import I32, I64, PTR, Function, Value
 
@@ -21,23 +22,23 @@ class OpenClCalls(Calls):
     fields = OpenClQueue.fields
 
     def launch(self, f: Function, kernel: Value) -> None:
-        """clSetKernelArgSVMPointer for each operand, clSetKernelExecInfo for what it finds by itself,
-        clEnqueueNDRangeKernel."""
+        """clSetKernelArgSVMPointer for each operand, clEnqueueNDRangeKernel."""
 
         def argument(i: Value) -> None:
             self.call(f, "set_argument", [kernel, f.cast("trunc", i, I32), f.load(PTR, f.operands, i)])
 
-        def reach() -> None:
-            addresses, size = f.gep(f.operands, f.count, PTR), f.index(f.imul(f.reached, 8))
-            self.call(f, "set_reached", [kernel, f.const(SVM_POINTERS, I32), size, addresses])
-
         f.loop(0, f.count, 1, argument)
-        f.if_(f.cmp("ne", f.reached, f.const(0)), reach)
         f.ret_if(self.is_failed(f))  # the arguments may be those of another launch
         everything, block = f.alloca(1, I64), f.alloca(1, I64)
         f.store(f.index(f.imul(f.blocks, f.threads)), everything)
         f.store(f.threads, block)
         self._enqueue(f, "enqueue", [self.field(f, "queue"), kernel, f.const(1, I32), f.null(), everything, block])
+
+    def reach(self, f: Function, number: int, addresses: Value, count: int) -> None:
+        """clSetKernelExecInfo, as a part of starting the kernel."""
+        self.started(f, f.const(number))
+        kernel = f.load(PTR, self.field(f, KERNELS), number)
+        self.call(f, "set_reached", [kernel, f.const(SVM_POINTERS, I32), f.const(8 * count), addresses])
 
     def copy(self, f: Function) -> None:
         """clEnqueueSVMMemcpy."""

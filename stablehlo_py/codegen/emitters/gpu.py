@@ -115,7 +115,7 @@ class GpuEmitter(LlvmEmitter):
         returns = f" -> {self.types[result.text]}" if result else ""
         linkage = "" if self.threads else "internal "
         convention = self.kernel_convention if self.threads else self.function_convention
-        attributes = self.kernel_attributes() if self.threads else self.function_attributes
+        attributes = f"gpu.kernel, {self.kernel_attributes()}" if self.threads else self.function_attributes
         head = f"llvm.func {linkage}{convention}@{name}({', '.join(arguments)}){returns} attributes {{{attributes}}} {{"
         memory, addresses = [], []
         dynamic = self._dynamic_shared()

@@ -38,10 +38,14 @@ def _attributes(target: TargetDescription) -> str:
     return f'target_cpu = "{target.name}", target_features = #llvm.target_features<[{features}]>'
 
 
+def module_attributes(architecture: Architecture) -> str:
+    """What a module says of its architecture."""
+    return f'llvm.data_layout = "{architecture.data_layout}", llvm.target_triple = "{architecture.triple}"'
+
+
 def llvm_module(text: str, architecture: Architecture) -> str:
     """Functions and tables as a module for an architecture."""
-    layout = f'llvm.data_layout = "{architecture.data_layout}", llvm.target_triple = "{architecture.triple}"'
-    return f"module attributes {{{layout}}} {{\n{text}\n}}"
+    return f"module attributes {{{module_attributes(architecture)}}} {{\n{text}\n}}"
 
 
 class LlvmEmitter(Emitter):
@@ -316,6 +320,18 @@ class LlvmEmitter(Emitter):
         refs, types = self._listed(operands)
         pointer = self.types[callee.type.text]
         return self._called(f"llvm.call {callee.ref}({refs}) : {pointer}, ({types})", result)
+
+    def launch(
+        self, kernel: str, blocks: Value, threads: Value, shared: Value | None, operands: Sequence[Value], caller: Value
+    ) -> None:
+        one = self.constant(1, blocks.type)
+        grid, block = (f"{value.ref}, {one}, {one}" for value in (blocks, threads))
+        memory = f"dynamic_shared_memory_size {shared.ref} " if shared is not None else ""
+        given = ", ".join(f"{value.ref} : {self.types[value.type.text]}" for value in operands)
+        self.lines.append(
+            f"gpu.launch_func <{caller.ref} : {self.types[caller.type.text]}> {kernel} blocks in ({grid}) "
+            f"threads in ({block}) : {blocks.type.text} {memory}args({given})"
+        )
 
     def _called(self, text: str, result: Type | None) -> str:
         if result is not None:

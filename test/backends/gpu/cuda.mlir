@@ -7,7 +7,10 @@
 // RUN: not shlo-opt --target=cuda --gpu=gfx942 --compile-to=ptx %s 2>&1 | filecheck %s --check-prefix=OTHER
 // RUN: not shlo-opt --target=cuda --compile-to=nothing %s 2>&1 | filecheck %s --check-prefix=STAGES
 
-// KERNELS: llvm.func ptx_kernelcc @fusion_0({{.*}}) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>}
+// KERNELS: gpu.module @kernels [#nvvm.target<chip = "sm_90">]
+// KERNELS: llvm.func ptx_kernelcc @fusion_0({{.*}}) attributes {gpu.kernel, nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>}
+// KERNELS: llvm.func @shlo_main(%caller: !llvm.ptr) -> i32
+// KERNELS: gpu.launch_func <%caller : !llvm.ptr> @kernels::@fusion_0 blocks in (%{{c[0-9]+}}, %[[ONE:c[0-9]+]], %[[ONE]]) threads in (%{{c[0-9]+}}, %[[ONE]], %[[ONE]]) : i64 args(
 // LLVM: target triple = "nvptx64-nvidia-cuda"
 // LLVM: define ptx_kernel void @fusion_0(
 // SM80: .target sm_80

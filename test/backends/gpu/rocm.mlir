@@ -8,6 +8,7 @@
 // RUN: not shlo-opt --target=rocm --compile-to=gcn %s 2>&1 | filecheck %s --check-prefix=NONE
 // RUN: not shlo-opt --target=rocm --compile-to=nothing %s 2>&1 | filecheck %s --check-prefix=STAGES
 
+// KERNELS: gpu.module @kernels [#rocdl.target<chip = "gfx942">]
 // KERNELS: llvm.func amdgpu_kernelcc @fusion_0({{.*}}"amdgpu-flat-work-group-size", "256,256"
 // LLVM: target triple = "amdgcn-amd-amdhsa"
 // LLVM: define amdgpu_kernel void @fusion_0(

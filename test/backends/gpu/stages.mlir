@@ -8,7 +8,7 @@
 // FUSED: hlo.fusion = "loop"
 // KERNELS-DAG: llvm.func spir_funccc @_Z12get_group_idj(i32) -> i64 attributes {convergent, no_unwind}
 // KERNELS-DAG: llvm.func spir_funccc @_Z12get_local_idj(i32) -> i64 attributes {convergent, no_unwind}
-// KERNELS: llvm.func spir_kernelcc @fusion_0(%in0.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %in1.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %out0.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %scratch.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}) attributes {reqd_work_group_size = array<i32: 256, 1, 1>}
+// KERNELS: llvm.func spir_kernelcc @fusion_0(%in0.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %in1.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %out0.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}, %scratch.global: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias}) attributes {gpu.kernel, reqd_work_group_size = array<i32: 256, 1, 1>}
 // KERNELS-NEXT: %in0 = llvm.addrspacecast %in0.global : !llvm.ptr<1> to !llvm.ptr<4>
 // KERNELS: [[BLOCK:%[0-9]+]] = llvm.call spir_funccc @_Z12get_group_idj
 // KERNELS: [[NUMBER:%[0-9]+]] = llvm.trunc [[BLOCK]] : i64 to i32
@@ -100,7 +100,7 @@ func.func @main(%x: tensor<1000000xf32>, %n: tensor<i32>) -> tensor<1000000xf32>
 // Of less data it is one kernel of one block: it reads the byte, and does no trip before all threads have met. At its end
 // it says whether the loop has ended.
 // SCHEDULED: scf.while
-// KERNELS-NOT: @fusion_0
+// KERNELS-NOT: llvm.func spir_kernelcc @fusion_0
 // KERNELS: llvm.func spir_kernelcc @while_0({{.*}}reqd_work_group_size = array<i32: 256, 1, 1>}
 // KERNELS: llvm.icmp "slt" {{.*}} : i32
 // KERNELS: llvm.store {{.*}} : i8, !llvm.ptr<4>

@@ -76,7 +76,9 @@ def test_a_program(options: shlo.Options, plans: Path) -> None:
     source = program.stages["triton"]
     assert isinstance(source, str) and f"def {symbol}(in0, in1, out0):" in source and "tl.dot" in source
     assert source.strip() == str(run_stages(shlo.load(MODEL), "", "triton", options, target="cuda")).strip()
-    assert symbol not in program.stages["kernels"]
+    kernels = str(program.stages["kernels"])
+    assert f"gpu.module @{symbol} {{\nllvm.func @{symbol}() attributes {{gpu.kernel}}\n}}" in kernels
+    assert f"kernelcc @{symbol}(" not in kernels and f"@{symbol}::@{symbol} blocks in" in kernels
     assert f"kernels by Triton: {symbol}\n" in program.report
     again = artifact.deserialize(artifact.serialize(program))
     assert (again.modules, again.objects, again.stages["triton"]) == (program.modules, program.objects, source)
