@@ -126,6 +126,11 @@ class Backend(Protocol):
         """What JAX calls it: the name in `jax.export.export(..., platforms=[...])`."""
 
     @property
+    def calls_functions_of(self) -> str:
+        """The backend whose functions (`register_custom_call`) its programs call."""
+        return self.name
+
+    @property
     def costs(self) -> Costs:
         """What work costs; passes and kernels decide by it."""
         from stablehlo_py.passes.policy import Costs  # passes read IR, which a program that is loaded does without

@@ -32,13 +32,18 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
               call has. It holds the GIL while it runs;
             - a C function as the header in `get_include()` describes it: its address, a ctypes function, or a
               PyCapsule named "shlo_custom_call".
-        platform: the backend that calls it.
+        platform: the backend that calls it; those of GPUs call functions of "cpu".
 
     Raises:
         OptionError: the compiler answers this target itself, there is no such platform, or the function is nothing
-            that can be called.
+            that can be called; the platform is a GPU's.
     """
-    get_backend(platform)
+    called = get_backend(platform).calls_functions_of
+    if called != platform:
+        raise OptionError(
+            f"programs of the backend '{platform}' call functions of the host",
+            remedy=f"register it with platform='{called}'",
+        )
     _check_name(name)
     if _is_built_in(platform, name):
         raise OptionError(
@@ -65,7 +70,7 @@ def unregister_custom_call(name: str, *, platform: str = "cpu") -> None:
 
 def known_custom_calls(platform: str = "cpu") -> frozenset[str]:
     """Targets that can be compiled: those that the compiler answers itself, and registered ones."""
-    return _built_in(platform) | handlers.bound_to(platform)
+    return _built_in(platform) | handlers.bound_to(get_backend(platform).calls_functions_of)
 
 
 def _check_name(name: object) -> None:

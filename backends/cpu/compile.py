@@ -21,7 +21,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel
 from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.program import CpuProgram
 from stablehlo_py.backends.cpu.signature import sign
-from stablehlo_py.backends.cpu.symbols import calls_registered, outside
+from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.symint import SPECIALIZE, IntLike
@@ -75,7 +75,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         units += entries
         made = describe(module, backend, target.name, options, program.sites)
         made.features = required_features(target)
-        made.symbols = _outside_symbols(units)
+        made.symbols = outside_symbols(name for unit in units for name, _ in unit.externals)
         made.arena_bytes = 0 if layout else int(program.arena_bytes)
         made.uses_pool, made.loops, made.threads = program.uses_pool, program.loops, options.thread_count
         made.stages = {"kernels": render(units)}
@@ -115,10 +115,6 @@ def _kernels(
 
 def _program_units(program: CpuProgram) -> list[Unit]:
     return [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
-
-
-def _outside_symbols(units: list[Unit]) -> tuple[str, ...]:
-    return tuple(sorted({name for unit in units for name, _ in unit.externals if outside(name)}))
 
 
 def _helpers(program: CompiledProgram) -> list[str]:

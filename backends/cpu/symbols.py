@@ -39,9 +39,9 @@ def _target_of(name: str) -> str:
     return re.sub(rb"\$([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode()).decode()
 
 
-def outside(symbol: str) -> bool:
-    """Is this symbol one that `bound` resolves (and not of libm, the pool, or another object)?"""
-    return symbol.startswith(PREFIX)
+def outside_symbols(symbols: Iterable[str]) -> tuple[str, ...]:
+    """Those that `bound` resolves (and not of libm, the pool, or another object)."""
+    return tuple(sorted({symbol for symbol in symbols if symbol.startswith(PREFIX)}))
 
 
 def calls_registered(symbols: Iterable[str]) -> bool:

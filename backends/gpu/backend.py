@@ -183,9 +183,16 @@ class GpuBackend(Backend):
 
         return {"llvm": llvm, self.listing: listing}
 
+    @property
+    def calls_functions_of(self) -> str:
+        """The processor's: they run on the host (kernels/host_call.py)."""
+        return "cpu"
+
     def custom_calls(self) -> frozenset[str]:
-        """None."""
-        return frozenset()
+        """Targets that have a kernel, on the device or on the host."""
+        from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
+
+        return known_targets()
 
 
 class OpenClBackend(GpuBackend):
@@ -249,10 +256,10 @@ class CudaBackend(GpuBackend):
         return f"{super().describe(options)} ptxas {assembler()} triton {triton}"
 
     def custom_calls(self) -> frozenset[str]:
-        """Kernels of Triton."""
+        """With kernels of Triton."""
         from stablehlo_py.dialect.triton_calls import TARGETS
 
-        return TARGETS
+        return super().custom_calls() | TARGETS
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """With the listing of machine code, where there is some and a tool that lists it."""

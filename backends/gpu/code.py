@@ -12,14 +12,17 @@ from stablehlo_py.backends.cpu import helpers, host
 from stablehlo_py.backends.cpu.code import require_host
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.signature import require_signature
+from stablehlo_py.backends.cpu.symbols import bound
 from stablehlo_py.backends.gpu.driver.device import Built, Device
 from stablehlo_py.backends.gpu.driver.memory import GpuAllocation, GpuMemory
-from stablehlo_py.backends.gpu.driver.queue import KERNELS, PLANS, STARTED, STATUS
+from stablehlo_py.backends.gpu.driver.queue import HOST, KERNELS, PLANS, STARTED, STATUS
 from stablehlo_py.backends.gpu.libraries.choice import LibraryChoice
 from stablehlo_py.backends.gpu.replay import Replay
-from stablehlo_py.errors import LoadError, ResourceError
+from stablehlo_py.errors import LoadError, ResourceError, UnsupportedError
 from stablehlo_py.runtime.buffer import Event
-from stablehlo_py.runtime.entry import Call
+from stablehlo_py.runtime.callbacks import failure_of
+from stablehlo_py.runtime.entry import FAILED, Call
+from stablehlo_py.runtime.memory import Block, require
 from stablehlo_py.runtime.memory_plan import arena_entries
 from stablehlo_py.runtime.program import CompiledProgram
 
@@ -40,7 +43,8 @@ class GpuCode(Code):
         self._device = device
         self._queue = device.queue
         helpers.provide(program.helpers)
-        self._native = NativeCode(program.objects[:1])
+        symbols, self._bound = bound(program.symbols)
+        self._native = NativeCode(program.objects[:1], symbols)
         self._built = self._build(program.objects[1]) if program.objects[1] else None
         self._symbols = program.kernels
         others = zip(program.modules, program.objects[2:], strict=True)
@@ -57,9 +61,13 @@ class GpuCode(Code):
         fields = self._queue.fields
         values = {KERNELS: self._kernels.buffer_info()[0], PLANS: self._choice.plans.buffer_info()[0]}
         values |= self._queue.native()
+        require(program.host_bytes, "what runs on the host in a call of this model")
+        self._host = Block(program.host_bytes)
+        values[HOST] = self._host.address
         self._driver = _table(values.get(field, 0) for field in fields)
-        self._status, self._started = fields.index(STATUS), fields.index(STARTED)
+        self._status, self._started, self._host_at = map(fields.index, (STATUS, STARTED, HOST))
         self._inputs, self._outputs = (_table([0] * len(specs)) for specs in (program.inputs, program.outputs))
+        self._error = _table([0])  # where the record of a call on the host that failed lies
         self._call = Call(
             ctypes.sizeof(Call),
             self._inputs.buffer_info()[0],
@@ -67,6 +75,7 @@ class GpuCode(Code):
             self._arena.address,
             self._constants.buffer_info()[0],
             stream=self._driver.buffer_info()[0],
+            error=self._error.buffer_info()[0],
         )
         entry = self._native.address("shlo_main")
         self._interrupts = host.interrupts() if program.loops else None
@@ -106,6 +115,11 @@ class GpuCode(Code):
         queue = self._queue
         queue.library.require()  # before the lock, which another thread may have held when this process was forked
         with queue.lock, queue.current:
+            if not self._driver[self._host_at]:
+                raise UnsupportedError(
+                    "a function that the executable calls has called it: it has memory for one call at a time",
+                    remedy="let the function call another executable of the model",
+                )
             self._inputs[: len(inputs)] = array.array("q", inputs)
             self._outputs[: len(outputs)] = array.array("q", outputs)
             if self._interrupts is not None:
@@ -122,10 +136,13 @@ class GpuCode(Code):
             return queue.last_event()
 
     def _ask(self) -> int:
-        """Run the host's part. The driver's first error; 0: none. Raises what ended it."""
+        """Run the host's part. The driver's first error; 0: none. Raises what ended it: CallError, a call on the host
+        failed."""
         self._driver[self._started] = 0
-        _, error = self._guarded.run()
+        returned, error = self._guarded.run()
         status, self._driver[self._status] = self._driver[self._status], 0
+        if returned == FAILED:
+            error = failure_of(self._error[0], error)
         if error is not None:
             try:
                 raise error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, everywhere, is_grid
@@ -17,13 +16,16 @@ from stablehlo_py.backends.cpu import helpers
 from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.signature import sign
-from stablehlo_py.backends.cpu.target import CpuTarget, required_features
+from stablehlo_py.backends.cpu.symbols import calls_registered, outside_symbols
+from stablehlo_py.backends.cpu.target import CpuTarget, baseline_target, required_features
 from stablehlo_py.backends.gpu.cuda.calls import CudaCalls
 from stablehlo_py.backends.gpu.device_code import DeviceCode, device_code
 from stablehlo_py.backends.gpu.driver.calls import Calls
 from stablehlo_py.backends.gpu.hip.calls import HipCalls
 from stablehlo_py.backends.gpu.kernels import addresses, emit_kernel
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Module, fused_op, modules_of
+from stablehlo_py.backends.gpu.kernels.host_call import HostCall, runs_there
+from stablehlo_py.backends.gpu.kernels.host_call import emit as host_call
 from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
 from stablehlo_py.backends.gpu.launches import program_module
 from stablehlo_py.backends.gpu.libraries.match import Matched, library_calls
@@ -36,7 +38,6 @@ from stablehlo_py.backends.gpu.program import GpuProgram
 from stablehlo_py.backends.gpu.ptx import assemble, disassembly
 from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64, GpuTarget
 from stablehlo_py.backends.gpu.touched import touched
-from stablehlo_py.backends.gpu.usage import Usage
 from stablehlo_py.codegen.target import Architecture
 from stablehlo_py.dialect.symint import SPECIALIZE
 from stablehlo_py.dialect.types import user_location
@@ -66,7 +67,7 @@ def lower(
 ) -> str:
     """Text of `plans`, sources of Triton, the whole program (`kernels`); of its kernels `llvm`, machine code ("sass"),
     or else what LLVM generates."""
-    kernels, loops = _parts(module, target, plans)
+    kernels, loops, host_calls = _parts(module, target, plans, host)
     if stop == PLANS:
         return _taken(module, kernels, target, plans).text()
     modules = modules_of(kernels)
@@ -75,7 +76,7 @@ def lower(
     if stop == "kernels":
         matched = library_calls(module, libraries, target)
         kernels |= _beside(matched)
-        return _program_text(_program(module, kernels, loops, target, host, matched), target)
+        return _program_text(_program(module, kernels, loops, target, host, matched, host_calls), target)
     progress.at("LLVM")
     text = llvm_ir(_text(kernels), target.architecture)
     if stop == "llvm":
@@ -91,21 +92,26 @@ def lower(
 @dataclass(frozen=True)
 class Generated:
     """Kernels by the name of their fusion function, loops that are kernels by their first results, the code of all of
-    them, and their plans; what libraries may compute instead, by the same names."""
+    them, and their plans; what libraries may compute instead, and what runs on the host, by the same names."""
 
     kernels: Mapping[str, GpuKernel]
     loops: Mapping[ir.Value, WholeLoop]
     code: DeviceCode
     plans: Plans
     matched: Mapping[str, Matched[LibraryCall]]
+    host_calls: Mapping[str, HostCall]
 
 
 def generate(
-    module: ir.Module, target: GpuTarget, plans: Plans | None = None, libraries: Sequence[str] = ()
+    module: ir.Module,
+    target: GpuTarget,
+    plans: Plans | None = None,
+    libraries: Sequence[str] = (),
+    host: CpuTarget | None = None,
 ) -> Generated:
-    """Kernels of a scheduled module, by plans where there are some for them. Raises UnsupportedError: naming every
-    fusion without one; OptionError: a kernel has no such plan."""
-    kernels, loops = _parts(module, target, plans)
+    """Kernels of a scheduled module, by plans where there are some for them, and for a `host` (None: any) what runs
+    there. Raises UnsupportedError: naming every fusion without one; OptionError: a kernel has no such plan."""
+    kernels, loops, host_calls = _parts(module, target, plans, host or baseline_target())
     taken = _taken(module, kernels, target, plans)
     matched = library_calls(module, libraries, target)
     kernels |= _beside(matched)
@@ -116,7 +122,7 @@ def generate(
     features = dict.fromkeys((*code.features, *(made.feature for made in modules_of(kernels).values())))
     given = {launch.symbol: launch.shared_bytes for launch in launches}
     usage = {name: replace(each, shared=each.shared + given.get(name, 0)) for name, each in code.usage.items()}
-    return Generated(kernels, loops, replace(code, features=tuple(features), usage=usage), taken, matched)
+    return Generated(kernels, loops, replace(code, features=tuple(features), usage=usage), taken, matched, host_calls)
 
 
 def compile_module(
@@ -133,7 +139,7 @@ def compile_module(
         OptionError: a kernel has no such plan as `plans` say.
         UnsupportedError: naming every fusion without a kernel; the program is for several processes, or for all shapes.
     """
-    generated = generate(module, target, plans, options.libraries)  # an op without a kernel is named first
+    generated = generate(module, target, plans, options.libraries, host)  # an op without a kernel is named first
     require_one_process(module, backend)
     return program_of(module, generated, backend, target, host, options)
 
@@ -152,9 +158,9 @@ def program_of(
 ) -> CompiledProgram:
     """The host's part and that of the device, of a module that is no grid."""
     kernels, matched = generated.kernels, generated.matched
-    program = _program(module, kernels, generated.loops, target, host, matched)
+    program = _program(module, kernels, generated.loops, target, host, matched, generated.host_calls)
     code, made = generated.code, describe(module, backend, target.name, options)
-    made.arena_bytes, made.loops = program.arena_bytes, program.loops
+    made.arena_bytes, made.host_bytes, made.loops = program.arena_bytes, program.host_bytes, program.loops
     made.kernels, modules = tuple(program.symbols), modules_of(kernels)
     made.modules = tuple(modules)
     made.graphs = options.graphs and CALLS[target.architecture].has_graphs and not program.waits
@@ -168,11 +174,14 @@ def program_of(
     made.stages = {PLANS: generated.plans.text(), "kernels": _program_text(program, target)}
     made.stages |= {TRITON: _sources(modules)} if modules else {}
     made.features = required_features(host) + code.features
-    made.helpers = helper_objects([helpers.CALLS])
+    units = program.host_units()
+    made.symbols = outside_symbols(name for unit in units for name, _ in unit.externals)
+    made.helpers = helper_objects([helpers.CALLS, *([helpers.CLOSURE] if calls_registered(made.symbols) else [])])
     device = [code.binary, *(module.binary for module in modules.values())]
     entry = f"{sign(made, device)}\n{program.native()}"
-    made.objects = [compile_units([Unit((ENTRY,), entry, tuple(program.externals().items()))]), *device]
-    made.report = _report(module, made, code.usage, generated.plans, len(generated.loops))
+    units.append(Unit((ENTRY,), entry, tuple(program.externals().items())))
+    made.objects = [compile_units(units), *device]
+    made.report = _report(module, made, generated)
     return made
 
 
@@ -188,9 +197,10 @@ def _program(
     target: GpuTarget,
     host: CpuTarget,
     matched: Mapping[str, Matched[LibraryCall]],
+    host_calls: Mapping[str, HostCall],
 ) -> GpuProgram:
     calls = CALLS[target.architecture]
-    return GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, matched)
+    return GpuProgram(module, kernels, loops, host.emitter, calls, target.parameters, matched, host_calls)
 
 
 def _program_text(program: GpuProgram, target: GpuTarget) -> str:
@@ -246,37 +256,33 @@ def _taken(module: ir.Module, kernels: Mapping[str, GpuKernel], target: GpuTarge
 
 
 def _parts(
-    module: ir.Module, target: GpuTarget, plans: Plans | None
-) -> tuple[dict[str, GpuKernel], Mapping[ir.Value, WholeLoop]]:
-    """The kernels by name, and the loops that are among them by their first results. Raises UnsupportedError: as
-    `compile_module`."""
+    module: ir.Module, target: GpuTarget, plans: Plans | None, host: CpuTarget
+) -> tuple[dict[str, GpuKernel], Mapping[ir.Value, WholeLoop], dict[str, HostCall]]:
+    """The kernels by name, the loops that are among them by their first results, and what runs on the host by name.
+    Raises UnsupportedError: as `compile_module`."""
     if size_table(module) is not None:
         raise UnsupportedError(f"there are no kernels for all shapes on {target.name}", remedy=SPECIALIZE)
     loops = whole_loops(module, target)
-    return _kernels(module, target, plans, loops), loops
 
-
-def _kernels(
-    module: ir.Module,
-    target: GpuTarget,
-    plans: Plans | None = None,
-    loops: Mapping[ir.Value, WholeLoop] = MappingProxyType({}),
-) -> dict[str, GpuKernel]:
-    """Those of fusions by their names, but for those that are in no place but `loops`, and those of these. Raises
-    UnsupportedError: as `compile_module`."""
-
-    def emit(function: ir.OpView) -> GpuKernel:
+    def emit(function: ir.OpView) -> GpuKernel | HostCall:
+        if runs_there(function, target):
+            return host_call(function, host)
         return emit_kernel(function, target, plans.of(function) if plans else None)
 
-    kernels = dict(kernels_of(module, emit, "GPU", only_inside(module, loops)))
+    parts = dict(kernels_of(module, emit, "GPU", only_inside(module, loops)))
+    kernels = {name: part for name, part in parts.items() if isinstance(part, GpuKernel)}
     kernels |= {loop.name: loop.kernel for loop in loops.values()}
     if any(kernel.pointers > target.parameters for kernel in kernels.values()):
         kernels[addresses.NAME] = addresses.emit(target)
-    return kernels
+    return kernels, loops, {name: part for name, part in parts.items() if isinstance(part, HostCall)}
 
 
-def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usage], plans: Plans, loops: int) -> str:
+def _report(module: ir.Module, program: CompiledProgram, generated: Generated) -> str:
+    usage, plans, loops = generated.code.usage, generated.plans, len(generated.loops)
     lines = [kinds_of(module), *([f"loops that are one kernel: {loops}"] if loops else [])]
+    if generated.host_calls:
+        targets = dict.fromkeys(call.target for call in generated.host_calls.values())
+        lines.append(f"calls that run on the host: {', '.join(targets)}")
     lines += [f"code: {sum(map(len, program.objects[1:])) / 1024:.0f} KiB for {program.target}"]
     lines += [f"kernels by Triton: {', '.join(program.modules)}"] if program.modules else []
     if usage:
@@ -292,4 +298,6 @@ def _report(module: ir.Module, program: CompiledProgram, usage: Mapping[str, Usa
         may = [f"{calls[0].library} may compute {counted(calls, len(calls))}" for calls in kinds if calls]
         lines.append(f"libraries: {', '.join(may)}")
         memory += f", of which a library works in {workspace:.0f} MiB"
+    if program.host_bytes:
+        memory += f", {program.host_bytes / 2**20:.2f} MiB of the host's for what runs there"
     return "\n".join([*lines, memory])

@@ -13,6 +13,7 @@ What the dialect calls the stream is the caller (`shlo_call`) here, which knows 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from stablehlo_py.backends.gpu.driver.calls import LAUNCH
 from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, GpuTarget
@@ -56,21 +57,29 @@ def device_ir(program: str) -> str:
 
 
 @deferred()
-def native_host(host: str, symbols: Sequence[str], foreign: Sequence[str]) -> str:
+def native_host(
+    host: str, symbols: Sequence[str], foreign: Sequence[str], externals: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """The host's functions in the llvm dialect alone: launches are calls, in which `symbols` number the kernels.
-    `foreign`: those among them that are modules of their own."""
+    `foreign`: those among them that are modules of their own; `externals`: declarations of what the functions call
+    elsewhere, by name, which are not in the text."""
     own = [symbol for symbol in symbols if symbol not in foreign]
-    text = _whole([_declared(KERNELS, own), *(_declared(symbol, [symbol]) for symbol in foreign), host])
+    modules = [_declared(KERNELS, own), *(_declared(symbol, [symbol]) for symbol in foreign)]
+    text = _whole([*modules, *externals.values(), host])
     numbers = {symbol: number for number, symbol in enumerate(symbols)}
     with quiet_context(), ir.Location.unknown():
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
             raise InternalError(f"the host's part of a program does not parse: {error}") from error
-        functions = [op for op in module.body.operations if not _is_module(op)]
+        functions = [op for op in module.body.operations if not _is_module(op) and _name(op) not in externals]
         for function in functions:
             _lower(function, numbers)
         return "\n".join(function.operation.get_asm(assume_verified=True) for function in functions)
+
+
+def _name(op: ir.OpView) -> str:
+    return str(op.attributes["sym_name"].value)
 
 
 def _is_module(op: ir.OpView) -> bool:

@@ -2,7 +2,8 @@
 
 It knows a driver by a structure of functions and handles, `shlo_call.stream`; what calls them is native too
 (driver/calls.py), so that no Python runs between kernels. Everything is asked for in order: what a kernel reads is
-there when it begins. The host waits where it needs a number to decide, and nowhere else.
+there when it begins. The host waits where it needs a number to decide, or operands of what runs there
+(kernels/host_call.py), and nowhere else.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from stablehlo_py.backends.common.loops import end_if_asked
-from stablehlo_py.backends.common.program import NativeProgram, arena_bytes
+from stablehlo_py.backends.common.program import ENTRY, NativeProgram, arena_bytes, step_name
 from stablehlo_py.backends.common.trips import trip_count
+from stablehlo_py.backends.cpu.objects import Unit, render
 from stablehlo_py.backends.gpu.driver.calls import COPY, Calls
 from stablehlo_py.backends.gpu.driver.queue import PLANS
-from stablehlo_py.backends.gpu.kernels import addresses
+from stablehlo_py.backends.gpu.kernels import addresses, host_call
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, Module, modules_of
+from stablehlo_py.backends.gpu.kernels.host_call import HostCall
 from stablehlo_py.backends.gpu.kernels.whole_loop import WholeLoop
 from stablehlo_py.backends.gpu.launches import KERNELS, native_host
 from stablehlo_py.backends.gpu.libraries.calls import CALL_LIBRARY, bases, call_library
@@ -29,7 +32,7 @@ from stablehlo_py.dialect.memory import ARENA
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.dialect.types import byte_size, element_type
 from stablehlo_py.mlir import ir
-from stablehlo_py.runtime.entry import ENDED
+from stablehlo_py.runtime.entry import ENDED, OK
 from stablehlo_py.runtime.library_calls import LibraryCall
 
 WORKSPACE_ALIGNMENT = 256  # bytes, that libraries want
@@ -43,10 +46,11 @@ class GpuProgram(NativeProgram):
         calls: how the driver is called.
         parameters: of a launch, at most.
         matched: what a library may compute, by the name of its fusion function.
+        host_calls: what runs on the host, by the same names.
 
     Attributes:
         symbols: of the kernels, in the order of `kernels` in the driver's structure.
-        arena_bytes: device memory for a call.
+        arena_bytes: device memory for a call. host_bytes: of the host, for calls that run there.
         waits: whether the host reads what kernels compute.
     """
 
@@ -59,13 +63,15 @@ class GpuProgram(NativeProgram):
         calls: Calls,
         parameters: int,
         matched: Mapping[str, Matched[LibraryCall]],
+        host_calls: Mapping[str, HostCall],
     ) -> None:
         super().__init__(module, emitter, None)
         self._parameters = parameters
         self._loops, self._functions = loops, functions_of(module)
         self._calls = calls
         self.kernels = kernels
-        self._matched = matched
+        self._matched, self._host_calls = matched, host_calls
+        self.host_bytes = max((call.bytes for call in host_calls.values()), default=0)
         launched = (launch.symbol for kernel in kernels.values() for launch in kernel.launches)
         self.symbols = list(dict.fromkeys(launched))  # a kernel may start one of them several times
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
@@ -85,17 +91,34 @@ class GpuProgram(NativeProgram):
         return list(modules_of(self.kernels))
 
     def declared_text(self) -> str:
-        """Text of the functions, and of what they call elsewhere."""
-        return "\n".join((*self.externals().values(), self.text()))
+        """Text of the functions, and of what they call: what runs on the host, and declarations of all else."""
+        own = Unit((ENTRY,), self.text(), tuple(self.externals().items()))
+        return render([*self.host_units(), own])
+
+    def host_units(self) -> list[Unit]:
+        """The kernels that run on the host."""
+        return [call.unit() for call in self._host_calls.values()]
 
     def native(self) -> str:
         """Text of the functions in the llvm dialect alone."""
-        return native_host(self.text(), self.symbols, self.foreign)
+        return native_host(self.text(), self.symbols, self.foreign, self.externals())
 
     def helpers(self) -> Sequence[Function]:
         """What calls the driver."""
         calling = [call_library(self._calls, self.emitter)] if self._matched else []
+        calling += [host_call.function_of(call, self._calls, self.emitter) for call in self._host_calls.values()]
         return [*self._calls.functions(self.emitter), *calling]
+
+    def may_end(self, op: ir.OpView | ir.Operation) -> bool:
+        """What runs on the host may fail, and finds that the driver has."""
+        return op.name == "func.call" and step_name(op) in self._host_calls
+
+    def step_or_end(self, op: ir.OpView) -> None:
+        """Run it there."""
+        self.waits = True
+        pointers = [self.pointer(value) for value in (*op.operands, *op.results)]
+        status = self.f.call(self._host_calls[step_name(op)].symbol, [self.f.caller, *pointers], I32)
+        self.f.ret_if(self.f.cmp("ne", status, self.f.const(OK, I32)), status)
 
     def start(self, f: Function, kernel: str, pointers: Sequence[Value], arena: Value) -> None:
         """Emit the launches of a kernel, or the call of the library that was chosen for it when the program was

@@ -131,7 +131,7 @@ class RaceCheckBackend(OpenClBackend):
         """As `OpenClBackend.compile`."""
         target = self.target(options)
         plans = self.plans(module, replace(options, autotune=False))  # times of checked kernels say nothing
-        generated = generate(module, target, plans)
+        generated = generate(module, target, plans, host=self.host(options))
         require_one_process(module, self.name)
         kernels = {name: _begun(kernel, target.checks) for name, kernel in generated.kernels.items()}
         generated = replace(generated, kernels=kernels)

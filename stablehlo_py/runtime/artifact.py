@@ -33,7 +33,7 @@ from stablehlo_py.runtime.program_checks import require_consistent
 from stablehlo_py.runtime.records import from_json, read_fields, to_json, write_fields
 
 MAGIC = b"\x89SHLOEXE"
-FORMAT = 18
+FORMAT = 19
 _HEAD = struct.Struct("<8sI32s")
 _SIZES = struct.Struct("<QQ")
 _PARTS = ("objects", "helpers", "constants", "stages")

@@ -218,7 +218,8 @@ class CompiledProgram:
             of some of the kernels.
         constants: the arrays behind slices of the constant space.
         donations: (output, input) pairs: the output is written into the input's buffer.
-        arena_bytes: memory a call needs, scratch included. uses_pool: whether any phase asks for threads.
+        arena_bytes: memory a call needs, scratch included. host_bytes: of a program for a device, what it needs of the
+            host's memory, for calls that run there. uses_pool: whether any phase asks for threads.
         loops: whether it has loops, which may have to be ended.
         graphs: whether a device may be asked for all kernels in one go; accesses: then what each of `kernels` accesses,
             None where that is not known.
@@ -256,6 +257,7 @@ class CompiledProgram:
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None
     loops: bool = False
+    host_bytes: int = 0
     graphs: bool = False
     accesses: tuple[Accesses | None, ...] = ()
     helpers: dict[str, bytes] = field(default_factory=dict)

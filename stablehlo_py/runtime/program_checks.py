@@ -48,8 +48,8 @@ def _findings(program: CompiledProgram) -> Findings:
             yield from (f"{what} {number}: {finding}" for finding in _spec(spec, static))
     if not 1 <= program.threads <= MAX_THREADS:
         yield f"it runs on {program.threads} threads"
-    if program.arena_bytes < 0:
-        yield f"its memory is {program.arena_bytes} bytes"
+    if min(program.arena_bytes, program.host_bytes) < 0:
+        yield f"its memory is {program.arena_bytes} bytes, {program.host_bytes} on the host"
     for name in program.symbols:
         if not _SYMBOL.fullmatch(name):
             yield f"no function can be called {name!r}"

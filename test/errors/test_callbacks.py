@@ -118,8 +118,16 @@ def count_of_injections(run: Callable[[], None], modules: tuple[Any, ...], funct
     raise AssertionError("the run does not end")
 
 
-def test_no_exception_is_lost_at_any_line_of_a_custom_call() -> None:
-    exe = shlo.compile(ONE, options=OPTIONS)
+@pytest.fixture(params=["cpu", "opencl"])
+def target(request: pytest.FixtureRequest) -> str:
+    """Where the program runs; functions run on the host."""
+    if request.param != "cpu":
+        request.getfixturevalue("real_device")
+    return request.param
+
+
+def test_no_exception_is_lost_at_any_line_of_a_custom_call(target: str) -> None:
+    exe = shlo.compile(ONE, target=target, options=OPTIONS)
 
     def run() -> None:
         np.testing.assert_array_equal(exe(X)[0], X + 4)
@@ -160,8 +168,8 @@ def test_ctypes_has_no_callbacks_of_ours() -> None:
 
 
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals are the main thread's")
-def test_no_interrupt_is_lost_and_no_result_is_wrong(request: pytest.FixtureRequest) -> None:
-    exe = shlo.compile(LOOP.replace(f"dense<{CALLS}>", "dense<500>"), options=OPTIONS)
+def test_no_interrupt_is_lost_and_no_result_is_wrong(target: str, request: pytest.FixtureRequest) -> None:
+    exe = shlo.compile(LOOP.replace(f"dense<{CALLS}>", "dense<500>"), target=target, options=OPTIONS)
     expected, chance = X + 1000, random.Random(0)
     begin = time.perf_counter()
     np.testing.assert_array_equal(exe(X)[0], expected)

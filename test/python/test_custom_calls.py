@@ -1,4 +1,5 @@
-"""Custom calls that users bind: Python functions, and C functions as include/shlo_custom_call.h describes them."""
+"""Custom calls that users bind: Python functions, and C functions as include/shlo_custom_call.h describes them. So
+they are called by programs for the CPU, and by those for a device."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from stablehlo_py.errors import CallError, LoadError, OptionError, UnsupportedEr
 from stablehlo_py.runtime import callbacks
 
 OPTIONS = shlo.Options(threads=2, cache_dir=None)
+TARGET: list[str] = []
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -49,8 +51,22 @@ def one_call(
     }}"""
 
 
+@pytest.fixture(autouse=True, params=["cpu", "opencl"])
+def _target(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.param != "cpu":
+        request.getfixturevalue("real_device")
+    TARGET.append(request.param)
+    yield
+    TARGET.clear()
+
+
+def compiled(text: str, options: shlo.Options = OPTIONS) -> shlo.Executable:
+    """For the target of the test."""
+    return shlo.compile(text, target=TARGET[0], options=options)
+
+
 def run(text: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    return shlo.compile(text, options=OPTIONS)(*arrays)
+    return compiled(text)(*arrays)
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------
@@ -141,7 +157,7 @@ def test_operands_are_copies_of_the_functions_own() -> None:
         return x
 
     shlo.register_custom_call("test.target", function)
-    exe, x = shlo.compile(one_call(), options=OPTIONS), X.copy()
+    exe, x = compiled(one_call()), X.copy()
     exe(x)
     exe(x + 10)
     np.testing.assert_array_equal(x, X)
@@ -186,7 +202,7 @@ def test_equal_calls_in_a_loop() -> None:
 
 def test_from_several_threads() -> None:
     shlo.register_custom_call("test.target", lambda x: x * 2)
-    exe = shlo.compile(one_call(), options=OPTIONS)
+    exe = compiled(one_call())
     wrong: list[int] = []
 
     def work(number: int) -> None:
@@ -211,7 +227,7 @@ def test_an_exception_names_the_op_and_the_line() -> None:
         raise ValueError("no such luck")
 
     shlo.register_custom_call("test.target", function)
-    exe = shlo.compile(one_call(), options=OPTIONS)
+    exe = compiled(one_call())
     for _ in range(2):
         with pytest.raises(CallError) as caught:
             exe(X)
@@ -237,7 +253,7 @@ def test_equal_calls_at_different_lines_fail_at_their_own() -> None:
         return x + np.float32(3)
 
     shlo.register_custom_call("test.target", function)
-    exe = shlo.compile(text, options=OPTIONS)
+    exe = compiled(text)
     assert exe(np.float32(1)) == (4, 7)
     for value, line in ((6, 2), (4, 3)):
         with pytest.raises(CallError) as caught:
@@ -309,8 +325,9 @@ def test_a_long_message_is_cut() -> None:
 def test_an_unknown_target_says_what_is_near() -> None:
     shlo.register_custom_call("test.target", lambda x: x)
     with pytest.raises(UnsupportedError) as caught:
-        shlo.compile(one_call(target="test.tarket"), options=OPTIONS)
-    assert "the target 'test.tarket' is not known to the CPU backend" in str(caught.value)
+        compiled(one_call(target="test.tarket"))
+    machine = "CPU" if TARGET == ["cpu"] else "GPU"
+    assert f"the target 'test.tarket' is not known to the {machine} backend" in str(caught.value)
     assert "did you mean 'test.target'?" in str(caught.value)
     assert "register_custom_call" in str(caught.value)
 
@@ -318,7 +335,7 @@ def test_an_unknown_target_says_what_is_near() -> None:
 def test_attributes_that_have_no_form() -> None:
     shlo.register_custom_call("test.target", lambda x: x)
     with pytest.raises(UnsupportedError, match="the attribute 'nested' is"):
-        shlo.compile(one_call(configuration="nested = {a = 1}"), options=OPTIONS)
+        compiled(one_call(configuration="nested = {a = 1}"))
 
 
 @pytest.mark.parametrize(
@@ -348,12 +365,12 @@ def test_platforms_and_names_that_are_not_there() -> None:
 def test_saved_and_cached_programs_need_their_targets(tmp_path: Path) -> None:
     options = shlo.Options(threads=1, cache_dir=tmp_path / "cache")
     shlo.register_custom_call("test.target", lambda x: x * 2)
-    exe = shlo.compile(one_call(), options=options)
+    exe = compiled(one_call(), options)
     exe.save(tmp_path / "model.shlo")
     shlo.unregister_custom_call("test.target")
     for load in (
         lambda: shlo.load_executable(tmp_path / "model.shlo"),
-        lambda: shlo.compile(one_call(), options=options),
+        lambda: compiled(one_call(), options),
     ):
         with pytest.raises(LoadError) as caught:
             load()
@@ -408,7 +425,7 @@ def test_jax_ffi_call() -> None:
         return y.sum()
 
     shlo.register_custom_call("test.scale", lambda x, factor: x * np.float32(factor))
-    assert shlo.jit(model, options=OPTIONS)(X) == 3 * (X + 1).sum()
+    assert shlo.jit(model, target=TARGET[0], options=OPTIONS)(X) == 3 * (X + 1).sum()
 
 
 CAPSULE_NAME, XLA_NAME = b"shlo_custom_call", b"xla._CUSTOM_CALL_TARGET"

@@ -12,6 +12,7 @@ from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.handlers import bound_to, handler_of
 from stablehlo_py.legalize.custom_call import legalized_targets
+from stablehlo_py.mlir import ir
 from stablehlo_py.passmanager.suggest import nearest
 
 _TEMPLATES: dict[str, Template] = {
@@ -43,16 +44,22 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
             triton_calls.refusal(name), op=op.operation.name, location=location, remedy=triton_calls.REMEDY
         )
     if template is None:
-        known = known_targets() | legalized_targets() | bound_to("cpu")
-        raise UnsupportedError(
-            f"the target '{name}' is not known to the CPU backend",
-            op=op.operation.name,
-            location=user_location(op.location),
-            remedy=" ".join(filter(None, (nearest(name, known), _BIND))),
-        )
+        raise unknown_target(op, "CPU")
     try:
         return template(fusion, target)
     except UnsupportedError as error:
         raise UnsupportedError(
             error.reason, op=op.operation.name, location=user_location(op.location), remedy=error.remedy
         ) from error
+
+
+def unknown_target(op: ir.OpView, machine: str) -> UnsupportedError:
+    """The error about a call of a target that nobody knows; `machine` is what the backend is for, in messages."""
+    name = text(op, "call_target_name")
+    known = known_targets() | legalized_targets() | bound_to("cpu")
+    return UnsupportedError(
+        f"the target '{name}' is not known to the {machine} backend",
+        op=op.operation.name,
+        location=user_location(op.location),
+        remedy=" ".join(filter(None, (nearest(name, known), _BIND))),
+    )

@@ -72,7 +72,7 @@ class Calls(ABC):
 
     def field(self, f: Function, name: str, type_: ScalarType = PTR) -> Value:
         """A field of the structure."""
-        return f.load(type_, self._place(f, name))
+        return f.load(type_, self.place(f, name))
 
     def is_failed(self, f: Function) -> Value:
         """Whether the driver has failed: what comes after would work on what is not there."""
@@ -84,13 +84,13 @@ class Calls(ABC):
 
     def keep(self, f: Function, status: Value) -> None:
         """Keep an i64 that is a status, if it is the first that is not 0."""
-        place = self._place(f, STATUS)
+        place = self.place(f, STATUS)
         before = f.load(I64, place)
         f.store(f.select(f.cmp("eq", before, f.const(0)), status, before), place)
 
     def started(self, f: Function, number: Value) -> None:
         """Say that the kernel of this number is started now."""
-        f.store(f.index(f.iadd(number, 1)), self._place(f, STARTED))
+        f.store(f.index(f.iadd(number, 1)), self.place(f, STARTED))
 
     def _writer(self, emitter: Emitter) -> Function:
         """shlo_write_down(caller, operands, kernel, blocks, threads, bytes, count): the next step, where it is a node
@@ -101,7 +101,7 @@ class Calls(ABC):
         places = f.gep(step, len(STEP), I64)
         after = f.gep(places, f.count, I64)
         is_full = f.cmp("ugt", f.cast("ptrtoint", after, I64), self.field(f, END, I64))
-        f.if_(is_full, lambda: f.store(f.const(FULL), self._place(f, STATUS)))
+        f.if_(is_full, lambda: f.store(f.const(FULL), self.place(f, STATUS)))
         f.ret_if(is_full, f.null())
         for name in _WRITTEN:
             f.store(getattr(f, name), step, STEP.index(name))
@@ -112,7 +112,7 @@ class Calls(ABC):
             return f.binary("or", other, f.binary("xor", now, before))
 
         (other,) = f.loop(0, f.count, 1, write, [f.const(0)])
-        f.store(after, self._place(f, NEXT))
+        f.store(after, self.place(f, NEXT))
         is_same = f.cmp("eq", other, f.const(0))
         f.ret_if(is_same, f.null())
         f.ret(f.select(f.is_null(f.load(PTR, step)), f.null(), step))
@@ -139,5 +139,6 @@ class Calls(ABC):
         f.ret_if(self.is_failed(f))
         return f
 
-    def _place(self, f: Function, name: str) -> Value:
+    def place(self, f: Function, name: str) -> Value:
+        """Where a field is."""
         return f.gep(given(f, "stream"), self.fields.index(name), I64)

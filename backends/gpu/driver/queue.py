@@ -15,9 +15,10 @@ from stablehlo_py.runtime.buffer import Event
 #: What every driver's structure for native code begins with: the first error, 0 as long as there is none; the number of
 #: the last kernel that was started, or could not be, plus 1; the handles of the kernels; the plans of products that a
 #: library computes (libraries/plan.py), which count as kernels behind those; where the next step is written down
-#: (recording.py), 0: it is asked for, and where there is no more room; the graph that the steps are, 0: none yet.
-COMMON = ("status", "started", "kernels", "plans", "next", "end", "graph")
-STATUS, STARTED, KERNELS, PLANS, NEXT, END, GRAPH = COMMON
+#: (recording.py), 0: it is asked for, and where there is no more room; the graph that the steps are, 0: none yet; the
+#: host's memory for calls that run there (kernels/host_call.py), 0: one of them is running.
+COMMON = ("status", "started", "kernels", "plans", "next", "end", "graph", "host")
+STATUS, STARTED, KERNELS, PLANS, NEXT, END, GRAPH, HOST = COMMON
 
 
 class Queue(ABC):

@@ -10,7 +10,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels import custom_call, emit_kernel
 from stablehlo_py.backends.cpu.kernels.base import Kernel, Phase
 from stablehlo_py.backends.cpu.target import CpuTarget
-from stablehlo_py.backends.gpu.kernels import lapack, triton_call
+from stablehlo_py.backends.gpu.kernels import host_call, lapack, triton_call
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, fused_op, global_number, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen.builder import I8, Function
@@ -46,14 +46,16 @@ class Thread(CpuTarget):
 
 
 def emit(function: ir.OpView, target: GpuTarget) -> GpuKernel:
-    """The kernel of a fusion of any kind. Raises UnsupportedError: it waits for others, or calls functions of the
-    host."""
+    """The kernel of a fusion of any kind. Raises UnsupportedError: it waits for others, or runs on the host
+    (host_call.py)."""
     op = fused_op(function)
     called = text(op, "call_target_name") if op.name == "stablehlo.custom_call" else None
+    if host_call.runs_there(function, target):
+        raise _unsupported(function, target, "it runs on the host")
     if called in TRITON_CALLS:
         return triton_call.emit(Fusion.read(function), target)
     if called is not None and called not in custom_call.known_targets():
-        raise _unsupported(function, target, "functions of the host are not called there")
+        raise custom_call.unknown_target(op.opview, "GPU")
     thread = Thread.of(target)
     kernel = lapack.emit(Fusion.read(function), thread) if called in lapack.targets() else emit_kernel(function, thread)
     if kernel.communicates:
