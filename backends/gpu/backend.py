@@ -253,7 +253,7 @@ class CudaBackend(GpuBackend):
 
         # Whether or not generators ask for it: models call kernels that it compiles.
         triton = require_triton() if TRITON in options.generators else triton_version()
-        return f"{super().describe(options)} ptxas {assembler()} triton {triton}"
+        return f"{super().describe(options)} ptxas {assembler()}{f' triton {triton}' if triton else ''}"
 
     def custom_calls(self) -> frozenset[str]:
         """With kernels of Triton."""

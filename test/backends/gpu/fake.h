@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -18,7 +19,7 @@ typedef enum { KINDS_OF_OBJECTS KINDS } kind;
 static const char *const kinds[] = {KINDS_OF_OBJECTS};
 #undef X
 
-/* Objects, and what blocks hold, stay for ever: so a use after the end is seen, and harms nothing. */
+/* Objects, and addresses of blocks, stay for ever: so a use after the end is seen, and harms nothing. */
 typedef struct object {
   kind kind;
   int is_live;         /* references */
@@ -149,12 +150,21 @@ static int fits(const void *address, size_t size) {
   return 0;
 }
 
+/* What a block that has ended reads as. Of a large one only the first bytes: the machine gets the rest back, where zeros
+ * are from then on. Addresses are never given twice. */
+static void overwritten(const object *block) {
+  size_t page = 1 << 16, kept = block->size < 2 * page ? block->size : page;
+  memset(block->data, 0xDD, kept);
+  uintptr_t from = ((uintptr_t)block->data + kept + page - 1) / page * page, to = (uintptr_t)block->data + block->size;
+  if (from < to / page * page) madvise((void *)from, to / page * page - from, MADV_DONTNEED);
+}
+
 static int end_block(const void *address) {
   object *block = block_of(address);
   if (!block || !block->is_live || block->data != address) {
     misuses++;
     return 0;
   }
-  memset(block->data, 0xDD, block->size);
+  overwritten(block);
   return released(block, BLOCK);
 }

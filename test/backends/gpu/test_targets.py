@@ -114,7 +114,7 @@ def test_keys_of_the_cache_differ(no_tools, tmp_path) -> None:
         tool(tmp_path, "ptxas", f"echo 'Cuda compilation tools, release 13, V{version}'")
         ptx._version.cache_clear()
         keys[version] = get_backend("cuda").describe(shlo.Options(gpu="sm_90"))
-        assert keys[version].endswith(f"ptxas {version}")
+        assert f" ptxas {version}" in keys[version]
     ptx._version.cache_clear()
     assert len({*keys.values()}) == len(GPUS) + 2
 
