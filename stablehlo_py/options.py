@@ -99,8 +99,9 @@ class Options:
         libraries: libraries of the GPU's vendor (of the backend "cuda": "cublaslt", "cufft", "cusolver", "cudnn") that
             compute what they are good at, where a program finds them when it is loaded; results depend on their version
             (docs/gpu.md).
-        generators: other generators of kernels ("triton", of the backend "cuda", for matrix products) whose kernels
-            `autotune` times beside the backend's own, and `plans` may name; each has to be installed (docs/gpu.md).
+        generators: other generators of kernels ("triton", of the backend "cuda", for matrix products and attention)
+            whose kernels `autotune` times beside the backend's own, and `plans` may name; each has to be installed
+            (docs/gpu.md).
         disable: passes, rules of the simplifier, and parts of required passes ("fuse", "epilogues",
             "straight-line-fusions", "in-place", "shared-memory"), left out by name (to find the one that changes an
             answer).

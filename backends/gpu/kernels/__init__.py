@@ -22,7 +22,7 @@ KINDS = {
     "convolution": "dot",
     "reduce_window_general": "reduce_window",  # several operands, or a combiner of the user's own
 }
-CHOOSING = frozenset(("dot",))  # templates that have `candidates`, not `emit`
+CHOOSING = frozenset(("attention", "dot"))  # templates that have `candidates`, not `emit`
 
 
 def candidates(function: ir.OpView, target: GpuTarget) -> Iterator[Candidate]:

@@ -19,31 +19,41 @@ scaling is by the exponential of what the program subtracts, which gives NaN, or
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_matrix import MatrixAttention, suits
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
+from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.staging import DEPTH, SIDE, Staging
 from stablehlo_py.backends.gpu.target import GpuTarget
+from stablehlo_py.backends.gpu.triton import attention as triton
 from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.types import element
+from stablehlo_py.options import TRITON
 
 SQUARES = (4, 2, 1)  # rows, and keys, of a thread, from the widest tile to the narrowest
 MOST_COLUMNS = 256  # of the result, that a block computes
 
 
-def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
-    """The kernel of an `attention` fusion."""
+def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
+    """The kernels of an `attention` fusion."""
     program = Program(fusion, target)
+    own = _own(program)
+    yield Candidate(own.plan, own.emit)
+    if TRITON in target.generators:
+        for kernel in triton.kernels(program):
+            yield Candidate(kernel.plan, kernel.emit)
+
+
+def _own(program: Program) -> MatrixAttention | _Tiled:
     operands = {element(value).name for value in (program.queries.value, program.keys.value, program.columns.value)}
-    for unit in target.units_for(operands, program.scores.of.name):
+    for unit in program.target.units_for(operands, program.scores.of.name):
         if not unit.is_warpgroup and suits(program, unit):
-            return MatrixAttention(program, unit).emit()
-    return _Tiled(program).emit()
+            return MatrixAttention(program, unit)
+    return _Tiled(program)
 
 
 class _Tiled:
@@ -58,6 +68,11 @@ class _Tiled:
         self.square = next((each for each in squares[:-1] if program.rows > SIDE * each // 2), squares[-1])
         self.tile, self.keys = SIDE * self.square, SIDE * squares[0]
         self.key_square = squares[0]
+
+    @property
+    def plan(self) -> str:
+        """What it does otherwise than other kernels of this fusion."""
+        return f"scalar {self.tile} queries, {self.keys} keys, {SIDE * SIDE} threads"
 
     def _bytes(self, square: int) -> int:
         tile = SIDE * square

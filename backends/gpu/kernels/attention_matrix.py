@@ -52,6 +52,11 @@ class MatrixAttention:
         #: Rows of a thread, from the first of its subgroup and its outer part on.
         self.own = sorted({row for row, _ in unit.sums})
 
+    @property
+    def plan(self) -> str:
+        """What it does otherwise than other kernels of this fusion."""
+        return f"matrix {self.rows} queries, {KEYS} keys, {self.threads} threads"
+
     def _fills(self, subgroups: int) -> bool:
         """Whether such blocks are enough for the whole machine (two for a multiprocessor of 2048 threads), and their
         threads few enough."""

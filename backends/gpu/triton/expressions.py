@@ -40,6 +40,7 @@ TYPES: Mapping[str, TritonType] = {
     "f16": TritonType("tl.float16", "*fp16"),
     "i8": TritonType("tl.int8", "*i8"),
     "i32": TritonType("tl.int32", "*i32"),
+    "i1": TritonType("tl.int8", "*i8"),  # a byte in memory
 }
 
 
@@ -111,12 +112,13 @@ class Tile(ABC):
         condition = f", mask={checks}, other=0" if checks else ""
         return f"tl.load(inputs[{view.argument}] + {address}{condition})"
 
-    def address(self, layout: Layout) -> tuple[str, str]:
+    def address(self, layout: Layout, across: Sequence[Index] = ()) -> tuple[str, str]:
         """Where elements lie, and that they are there (empty: all are): of the shape of those indices on which the
-        place depends. Raises Refused."""
+        place depends, and of those `across` which it is to lie. Raises Refused."""
         terms, checks = [], []
         for index, digits in zip(self.indices, self.place(layout), strict=True):
             found = _terms(index.spread, digits)
+            found = found or [f"{index.spread} * 0" for each in across if each == index and index.block > 1]
             terms += found
             checks += [index.check] if found and index.check else []
         if layout.offset or not terms:
@@ -128,21 +130,26 @@ class Tile(ABC):
         if view is not None and view.element == element(value):
             return _widened(view.element, self.loaded(view))
         op = value.owner
-        number = _number(value)
+        number = number_of(value)
         if number is not None:
             return f"tl.full((1, 1), {number}, {_held(element(value))})"
         return self.computed(op)
 
     def computed(self, op: ir.OpView) -> str:
         """An expression of an op's result. Raises Refused."""
+        if op.operation.name not in RULES:
+            raise Refused(op.operation.name)
+        return self.applied(op, [self.value(operand) for operand in op.operands])
+
+    def applied(self, op: ir.OpView, operands: Sequence[str]) -> str:
+        """What an op makes of operands. Raises Refused."""
         name, of = op.operation.name, element(op.results[0])
         if name not in RULES:
             raise Refused(name)
         _held(of)
-        found = RULES[name](op, [self.value(operand) for operand in op.operands])
+        found = RULES[name](op, operands)
         record = record_of(name)
-        rounds = of.round is not None and not (record is not None and record.rounds is Rounds.NEVER)
-        return f"({found}).to({type_of(of).name}).to(tl.float32)" if rounds else found
+        return found if record is not None and record.rounds is Rounds.NEVER else rounded(of, found)
 
 
 class OperandTile(Tile):
@@ -197,7 +204,7 @@ class ResultTile(Tile):
     def store(self, number: int, value: ir.Value) -> None:
         """Write an output of the fusion. Raises Refused."""
         of = element(value)
-        address, checks = self.address(Layout.dense(shape(value)))
+        address, checks = self.address(Layout.dense(shape(value)), self.indices)
         condition = f", mask={checks}" if checks else ""
         found = self.value(value)
         self.lines.append(f"tl.store(outputs[{number}] + {address}, {found}.to({type_of(of).name}){condition})")
@@ -212,6 +219,11 @@ def _terms(index: str, digits: Digits) -> list[str]:
         found += [digit if stride == 1 else f"{digit} * {stride}"] if stride else []
         inner *= int(size)
     return found[::-1]
+
+
+def rounded(of: Element, expression: str) -> str:
+    """As a variable holds a float of 16 bits; others as they are."""
+    return expression if of.round is None else f"({expression}).to({type_of(of).name}).to(tl.float32)"
 
 
 def _held(of: Element) -> str:
@@ -230,12 +242,12 @@ def _narrowed(of: Element, source: Element, expression: str) -> str:
     return expression if _held(source) == type_of(of).name else f"{expression}.to({type_of(of).name})"
 
 
-def _number(value: ir.Value) -> str | None:
-    """The number that all elements of a value are, as text; None: they are none, or truth values."""
+def number_of(value: ir.Value) -> str | None:
+    """The number that all elements of a value are, as text; None: they are none."""
     op = value.owner.operation
     if op.name in ("hlo.broadcast", "hlo.reshape"):
-        return None if isinstance(op.operands[0].owner, ir.Block) else _number(op.operands[0])
-    if op.name != "hlo.constant" or element(value).kind == "bool":
+        return None if isinstance(op.operands[0].owner, ir.Block) else number_of(op.operands[0])
+    if op.name != "hlo.constant":
         return None
     array = constant_value(value.owner)
     if not array.size or array.tobytes() != array.flat[0].tobytes() * array.size:
@@ -249,6 +261,7 @@ def _number(value: ir.Value) -> str | None:
 Rule: TypeAlias = Callable[[ir.OpView, Sequence[str]], str]
 RULES: Rules[Rule] = Rules("hlo.")  # to an expression, not yet rounded
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*"}
+_LOGIC = {"and": "&", "or": "|", "xor": "^"}
 _COMPARISONS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
 
@@ -292,6 +305,21 @@ def _compare(op: ir.OpView, operands: Sequence[str]) -> str:
     if "total_order" in op.attributes or element(op.operands[0]).kind == "bool":
         raise Refused("comparisons in total order, or of truth values")
     return f" {_COMPARISONS[text(op, 'direction')]} ".join(operands)
+
+
+@RULES.rule("and", "or", "xor")
+def _logic(op: ir.OpView, operands: Sequence[str]) -> str:
+    return f" {_LOGIC[op.operation.name.removeprefix('hlo.')]} ".join(operands)
+
+
+@RULES.rule("not")
+def _not(op: ir.OpView, operands: Sequence[str]) -> str:
+    return f"{operands[0]} == 0" if element(op.results[0]).kind == "bool" else f"~{operands[0]}"
+
+
+@RULES.rule("is_finite")
+def _is_finite(op: ir.OpView, operands: Sequence[str]) -> str:
+    return f'tl.abs({operands[0]}) < float("inf")'
 
 
 @RULES.rule("select")

@@ -15,6 +15,7 @@ from stablehlo_py.backends.gpu.kernels.product import DotProduct, Operand, Produ
 from stablehlo_py.backends.gpu.kernels.tiled import NEIGHBOURS, Tiling
 from stablehlo_py.backends.gpu.triton.build import UNUSED_POINTERS, build, code_of
 from stablehlo_py.backends.gpu.triton.expressions import ACROSS, DOWN, Index, OperandTile, Refused, ResultTile, type_of
+from stablehlo_py.backends.gpu.triton.source import function, tuple_of
 from stablehlo_py.backends.gpu.triton.worker import Request
 from stablehlo_py.codegen.types import ELEMENTS, Element, element
 from stablehlo_py.dialect.types import num_elements
@@ -98,9 +99,9 @@ class TritonProduct:
         for number, output in enumerate(p.fusion.outputs):
             finish.store(number, output)
         functions = (
-            _function("left", "inputs, batch, rows, depths", left.lines),
-            _function("right", "inputs, batch, depths, columns", right.lines),
-            _function("finish", "inputs, outputs, batch, rows, columns, sums", finish.lines),
+            function("left", "inputs, batch, rows, depths", left.lines),
+            function("right", "inputs, batch, depths, columns", right.lines),
+            function("finish", "inputs, outputs, batch, rows, columns, sums", finish.lines),
             self._entry(),
         )
         return "\n\n".join((_skeleton(), *functions))
@@ -140,11 +141,11 @@ class TritonProduct:
             "SUMS": type_of(ELEMENTS[_SUMS[self.of.name][0]]).name,
             "PRECISION": f'"{precision}"',
         }
-        arguments = [_tuple(inputs), _tuple(outputs), "left", "right", "finish"]
+        arguments = [tuple_of(inputs), tuple_of(outputs), "left", "right", "finish"]
         arguments += [f"{name}={value}" for name, value in constants.items()]
         launch = f"# {self.blocks} programs of {tiling.threads} threads, {tiling.stages} stages."
         body = ["product(", *(f"    {argument}," for argument in arguments), ")"]
-        return f"{launch}\n{_function(self.symbol, ', '.join(pointers), body)}"
+        return f"{launch}\n{function(self.symbol, ', '.join(pointers), body)}"
 
     @property
     def is_possible(self) -> bool:
@@ -191,14 +192,6 @@ def _tilings(product: Product, of: Element) -> Iterator[Tiling]:
 def _dimensions(operand: Operand) -> Sequence[Sequence[int]]:
     assert isinstance(operand, Side)
     return operand.batch, operand.free, operand.contracted
-
-
-def _function(name: str, parameters: str, lines: Sequence[str]) -> str:
-    return "\n".join(["@triton.jit", f"def {name}({parameters}):", *(f"    {line}" for line in lines)]) + "\n"
-
-
-def _tuple(names: Sequence[str]) -> str:
-    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
 
 @cache
