@@ -4,7 +4,7 @@ the times that a machine's roofline allows. No GPU is needed.
 python benchmarks/gpu_graphs.py [model ...] [--gpu sm_90] [--size full]
 
 Besides, what it would be if every value, and the scratch memory of every kernel, had memory of its own: so that kernels
-wait only for what they read. Models whose host waits for the device, or goes through loops, have no graph.
+wait only for what they read. Models with branches and loops are left out.
 """
 
 from __future__ import annotations

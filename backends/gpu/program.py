@@ -4,18 +4,24 @@ It knows a driver by a structure of functions and handles, `shlo_call.stream`; w
 (driver/calls.py), so that no Python runs between kernels. Everything is asked for in order: what a kernel reads is
 there when it begins. The host waits where it needs a number to decide, or operands of what runs there
 (kernels/host_call.py), and nowhere else.
+
+Where steps are written down (driver/recording.py), it decides nothing: it goes through all ways of a branch, and
+through one trip of a loop of unknown length, and says where each of them begins and ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 from stablehlo_py.backends.common.loops import end_if_asked
 from stablehlo_py.backends.common.program import ENTRY, NativeProgram, arena_bytes, step_name
 from stablehlo_py.backends.common.trips import trip_count
 from stablehlo_py.backends.cpu.objects import Unit, render
-from stablehlo_py.backends.gpu.driver.calls import COPY, Calls
+from stablehlo_py.backends.gpu.driver.calls import COPY, MARK, READ, Calls
 from stablehlo_py.backends.gpu.driver.queue import PLANS
+from stablehlo_py.backends.gpu.driver.recording import BODY, END
 from stablehlo_py.backends.gpu.kernels import addresses, host_call
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, Module, modules_of
 from stablehlo_py.backends.gpu.kernels.host_call import HostCall
@@ -24,7 +30,7 @@ from stablehlo_py.backends.gpu.launches import KERNELS, native_host
 from stablehlo_py.backends.gpu.libraries.calls import CALL_LIBRARY, bases, call_library
 from stablehlo_py.backends.gpu.libraries.match import Matched
 from stablehlo_py.backends.gpu.libraries.plan import BASES
-from stablehlo_py.codegen.builder import I8, I32, I64, PTR, Function, ScalarType, Value
+from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.dialect.alignment import aligned
 from stablehlo_py.dialect.calls import functions_of
@@ -51,7 +57,7 @@ class GpuProgram(NativeProgram):
     Attributes:
         symbols: of the kernels, in the order of `kernels` in the driver's structure.
         arena_bytes: device memory for a call. host_bytes: of the host, for calls that run there.
-        waits: whether the host reads what kernels compute.
+        waits: whether the host reads what kernels compute, which cannot be written down.
     """
 
     def __init__(
@@ -76,6 +82,10 @@ class GpuProgram(NativeProgram):
         self.symbols = list(dict.fromkeys(launched))  # a kernel may start one of them several times
         self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         self.waits = False
+        # Scalars that the host reads, and what it makes of them, by their names: the number of the one that was read,
+        # and the body it was read in. Bodies: what branches and loops run, as they are written down.
+        self._scalars: dict[str, tuple[int, int]] = {}
+        self._scalar_count = self._body = self._body_count = 0
         self._places: dict[str, Value] = {}  # of operands, by function
         self._most_places = max((kernel.pointers for kernel in kernels.values()), default=0) + len(BASES)
         self.scratch_offset = aligned(int(arena_bytes(module)))
@@ -211,16 +221,92 @@ class GpuProgram(NativeProgram):
         """Wait for a scalar, and read it."""
         type_ = element_type(value)
         loaded = self._read(self.pointer(value), byte_size(type_))
-        return self.f.cmp("ne", loaded, self.f.const(0, I8)) if type_.width == 1 else loaded
+        return self._is_not(loaded, I8) if type_.width == 1 else loaded
 
     def _read(self, source: Value, size: int) -> Value:
         """Wait for an integer of so many bytes, and read it."""
-        self.waits = True
         f, stored = self.f, ScalarType(f"i{8 * size}", 8 * size)
         place = f.alloca(1, stored)
         f.store(f.const(0, stored), place)  # what it is where the driver has failed: nothing is left to chance
-        f.call(COPY, [f.caller, place, source, f.const(size), f.const(1, I32)])
-        return f.load(stored, place)
+        if not self._calls.has_conditions:
+            self.waits = True
+            f.call(COPY, [f.caller, place, source, f.const(size), f.const(1, I32)])
+            return f.load(stored, place)
+        f.call(READ, [f.caller, place, source, f.const(size), f.const(self._scalar_count)])
+        loaded = f.load(stored, place)
+        self._scalars[loaded.ref] = self._scalar_count, self._body
+        self._scalar_count += 1
+        return loaded
+
+    def _is_not(self, scalar: Value, type_: ScalarType) -> Value:
+        """Whether a scalar is not 0."""
+        return self._same(scalar, self.f.cmp("ne", scalar, self.f.const(0, type_)))
+
+    def _same(self, scalar: Value, made: Value) -> Value:
+        """What was made of a scalar, and says the same to branches."""
+        if scalar.ref in self._scalars:
+            self._scalars[made.ref] = self._scalars[scalar.ref]
+        return made
+
+    def index(self, scalar: Value, *, unsigned: bool) -> Value:
+        """An i64. Of less than 0 it is greater than all numbers of branches, as it is for the device."""
+        made = super().index(scalar, unsigned=unsigned)
+        return made if scalar.type == I1 else self._same(scalar, made)
+
+    def _number(self, scalar: Value) -> int | None:
+        """Of a scalar that was read in the body which is emitted now; None: what depends on it is not written down."""
+        number, body = self._scalars.get(scalar.ref, (0, -1))
+        if body == self._body:
+            return number
+        self.waits = True
+        return None
+
+    @contextmanager
+    def _inside(self, *, number: int, way: int = 0, ways: int = 1) -> Iterator[None]:
+        """What is emitted is a body, which runs by a scalar of that number."""
+        mark = (BODY, number, way, ways)
+        self.f.call(MARK, [self.f.caller, *map(self.f.const, mark)])
+        before, self._body_count = self._body, self._body_count + 1
+        self._body = self._body_count
+        yield
+        self._body = before
+
+    def _end(self) -> None:
+        """The end of a body."""
+        self.f.call(MARK, [self.f.caller, *map(self.f.const, (END, 0, 0, 0))])
+
+    def _way(self, number: int, way: int, ways: int, is_taken: Value, block: Callable[[], None]) -> None:
+        """One of the ways of a branch. All of them are written down."""
+
+        def take() -> None:
+            with self._inside(number=number, way=way, ways=ways):
+                block()
+            self._end()
+
+        self.f.if_(self.f.binary("or", is_taken, self._calls.is_written_down(self.f)), take)
+
+    def branch(self, condition: Value, then: Callable[[], None], otherwise: Callable[[], None] | None) -> None:
+        """One block or the other."""
+        number = self._number(condition)
+        if number is None:
+            super().branch(condition, then, otherwise)
+            return
+        self._way(number, 1, 2, condition, then)
+        if otherwise is not None:
+            self._way(number, 0, 2, self.f.cmp("eq", condition, self.f.const(0, I1)), otherwise)
+
+    def _choose(self, selector: Value, cases: Sequence[tuple[int, ir.Region]], default: ir.Region) -> None:
+        """One of several blocks: of cases from 0 on, and the default."""
+        number, count = self._number(selector), len(cases)
+        if number is None or not cases or [case for case, _ in cases] != list(range(count)):
+            self.waits = self.waits or bool(cases)
+            super()._choose(selector, cases, default)
+            return
+        for case, region in cases:
+            emit = partial(self._block, region.blocks[0])
+            self._way(number, case, count + 1, self.equal(selector, case), emit)
+        is_default = self.f.cmp("uge", selector, self.f.const(count))
+        self._way(number, count, count + 1, is_default, lambda: self._block(default.blocks[0]))
 
     def in_one(self, op: ir.OpView) -> bool:
         """A loop that is a kernel, or whose trips are counted."""
@@ -244,7 +330,7 @@ class GpuProgram(NativeProgram):
         def start() -> Value:
             self.start(self.f, whole.name, pointers, self.arena)
             goes_on = self._read(self.f.gep(self.arena, self.scratch_offset, I8), I32.bits // 8)
-            return self.f.cmp("ne", goes_on, self.f.const(0, I32))
+            return self._is_not(goes_on, I32)
 
         if whole.ends:
             self.start(self.f, whole.name, pointers, self.arena)
@@ -252,13 +338,32 @@ class GpuProgram(NativeProgram):
             self.loop(start, lambda: None)
 
     def loop(self, condition: Callable[[], Value], body: Callable[[], None]) -> None:
-        """A native loop, which ends the program where that is asked for, or the driver has failed."""
+        """A native loop, which ends the program where that is asked for, or the driver has failed. One trip is written
+        down, and the condition before it and at its end."""
+        f, first = self.f, self._scalar_count
+        number: int | None = None
 
-        def trip() -> list[Value]:
-            self._trip(body)
-            return []
+        def goes_on(trips: Value) -> Value:
+            nonlocal number
+            value = condition()
+            number = self._number(value)
+            if number is not None and number < first:  # the body does not read it again
+                self.waits, number = True, None
+            if number is None:
+                return value
+            return f.select(self._calls.is_written_down(f), f.cmp("eq", trips, f.const(0)), value)
 
-        self.f.while_([], condition, trip)
+        def trip(trips: Value) -> list[Value]:
+            if number is None:
+                self._trip(body)
+            else:
+                with self._inside(number=number):
+                    self._trip(body)
+            return [f.index(f.iadd(trips, 1))]
+
+        f.while_([f.const(0)], goes_on, trip)
+        if number is not None:
+            self._end()
 
     def _trip(self, body: Callable[[], None]) -> None:
         body()

@@ -75,9 +75,9 @@ class Replay:
         self._steps = room[:used]
         if status == FULL or not LEAST <= sum(1 for _ in steps_of(self._steps)) <= MOST:
             return None
-        before = dependencies(self._steps, self._accesses)
+        block = dependencies(self._steps, self._accesses)
         try:
-            graph = self._device.graph(self._steps, self._kernels, before)
+            graph = self._device.graph(self._steps, self._kernels, block)
         except ShloError:
             if self._queue.is_lost:
                 raise

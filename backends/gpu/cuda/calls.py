@@ -12,7 +12,7 @@ from stablehlo_py.codegen.builder import I8, Function, Value
 class CudaCalls(StreamCalls):
     """In a stream of CUDA."""
 
-    library, fields = CudaLibrary, CudaStream.fields
+    library, fields, has_conditions = CudaLibrary, CudaStream.fields, True
 
     def changed_copy(self, f: Function, parameters: Value) -> list[Value]:
         """Of cuGraphExecMemcpyNodeSetParams: the parameters, with other addresses, and the context."""

@@ -11,7 +11,7 @@ from stablehlo_py.backends.gpu.driver.stream_library import dotted
 from stablehlo_py.errors import UnsupportedError
 
 # CUdevice_attribute (cuda.h).
-THREADS, SHARED_BYTES, WARP, MULTIPROCESSORS, UNIFIED_ADDRESSING = 1, 8, 10, 16, 41
+THREADS, SHARED_BYTES, WARP, MULTIPROCESSORS, TIMEOUT, UNIFIED_ADDRESSING = 1, 8, 10, 16, 17, 41
 MAJOR, MINOR, SHARED_OPT_IN_BYTES, POOLS = 75, 76, 97, 115
 NEEDED_CAPABILITY = (8, 0)  # the first machine that code is generated for
 
@@ -28,7 +28,7 @@ class DeviceDescription:
         shared_bytes: shared memory of a block; shared_opt_in_bytes: that a kernel may ask for.
         global_bytes: of the device.
         has_pools: whether memory may be allocated in the order of a stream; is_unified: whether an address says whose
-            memory it is.
+            memory it is; has_timeout: whether what runs long is ended, as a display waits for it.
     """
 
     handle: int = field(repr=False, compare=False)
@@ -44,6 +44,7 @@ class DeviceDescription:
     global_bytes: int
     has_pools: bool
     is_unified: bool
+    has_timeout: bool
 
     @property
     def architecture(self) -> str:
@@ -92,4 +93,5 @@ def describe(cuda: CudaLibrary, number: int) -> DeviceDescription:
         global_bytes=cuda.number("cuDeviceTotalMem_v2", handle, of=ctypes.c_size_t),
         has_pools=bool(attribute(POOLS)),
         is_unified=bool(attribute(UNIFIED_ADDRESSING)),
+        has_timeout=bool(attribute(TIMEOUT)),
     )

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 
 from stablehlo_py.backends.gpu.capability import needs, require_capability
+from stablehlo_py.backends.gpu.cuda import conditions
 from stablehlo_py.backends.gpu.cuda.description import DeviceDescription, describe
 from stablehlo_py.backends.gpu.cuda.graph import CudaGraph
 from stablehlo_py.backends.gpu.cuda.library import (
@@ -24,6 +25,7 @@ from stablehlo_py.backends.gpu.driver.device import Device, Opened
 from stablehlo_py.backends.gpu.driver.stream import Module
 from stablehlo_py.backends.gpu.driver.stream_library import dotted
 from stablehlo_py.backends.gpu.driver.stream_memory import StreamMemory
+from stablehlo_py.backends.gpu.driver.structure import Block
 from stablehlo_py.errors import LoadError
 
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
@@ -40,6 +42,7 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
     queue: CudaStream
     memory: StreamMemory
     library = staticmethod(library)
+    _setter: Built | None = None  # the module of the kernel that sets conditions
 
     @staticmethod
     def descriptions(library: CudaLibrary) -> list[DeviceDescription]:
@@ -89,11 +92,22 @@ class CudaDevice(Device[CudaLibrary, DeviceDescription]):
         stream.check(status, "cuModuleLoadDataEx")
         return Built(stream, module.value or 0, self.description.shared_opt_in_bytes)
 
-    def graph(
-        self, steps: array.array[int], kernels: Sequence[int], before: Sequence[Sequence[int]]
-    ) -> CudaGraph | None:
-        """As `Device.graph`; none where the driver is told to say which kernel fails, which it does for launches."""
-        return None if os.environ.get(_BLOCKING) == "1" else CudaGraph(self.queue, steps, kernels, before)
+    def graph(self, steps: array.array[int], kernels: Sequence[int], block: Block) -> CudaGraph | None:
+        """As `Device.graph`; none where the driver is told to say which kernel fails, which it does for launches, where
+        it has no conditions, and where a loop would be ended as it takes long."""
+        conditionals = block.conditionals
+        if os.environ.get(_BLOCKING) == "1" or (conditionals and not self._has_conditions):
+            return None
+        if any(each.is_loop for each in conditionals) and self.description.has_timeout:
+            return None
+        if conditionals and self._setter is None:
+            self._setter = self.build(conditions.PTX.encode())
+        return CudaGraph(self.queue, steps, kernels, block, self.memory, self._setter if conditionals else None)
+
+    @property
+    def _has_conditions(self) -> bool:
+        has = self.queue.library.has
+        return self.description.driver_version >= conditions.NEEDED_VERSION and all(map(has, conditions.FUNCTIONS))
 
 
 class Built(Module):

@@ -54,6 +54,14 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": (STATUS, HANDLE, INT, INT),
 }
 
+# Of drivers for CUDA 12.3 and newer, but for the host's memory.
+OPTIONAL: dict[str, tuple[Any, ...]] = {
+    "cuGraphConditionalHandleCreate": (STATUS, ADDRESS, HANDLE, HANDLE, UINT, UINT),
+    "cuGraphAddNode_v2": (STATUS, ADDRESS, HANDLE, ADDRESS, ADDRESS, SIZE, ADDRESS),
+    "cuMemHostAlloc": (STATUS, ADDRESS, SIZE, UINT),
+    "cuMemFreeHost": (STATUS, ADDRESS),
+}
+
 # Statuses, by their names in cuda.h.
 STUB_LIBRARY, DEVICE_UNAVAILABLE, NO_DEVICE = 34, 46, 100
 INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX = 200, 209, 218
@@ -90,7 +98,7 @@ class CudaLibrary(StreamLibrary):
     """The functions of CUDA's driver."""
 
     driver, oldest, install = "CUDA", "12.0", _INSTALL
-    names, functions, lacking = _NAMES, FUNCTIONS, _LACKING
+    names, functions, optional, lacking = _NAMES, FUNCTIONS, OPTIONAL, _LACKING
     launch_end = 0  # CU_LAUNCH_PARAM_END
     change_copy = "cuGraphExecMemcpyNodeSetParams"
     dlpack_type, default_stream, refused_streams = 2, 1, (0,)  # kDLCUDA

@@ -15,6 +15,7 @@ from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.errors import InternalError
 
 LAUNCH, COPY, WRITE_DOWN = "shlo_launch", "shlo_copy", "shlo_write_down"
+READ, MARK = "shlo_read", "shlo_mark"
 _WRITTEN = STEP[2:]
 
 
@@ -24,16 +25,21 @@ class Calls(ABC):
     Attributes:
         fields: of the structure, as the driver's queue has them (`Queue.fields`).
         has_graphs: whether steps are written down where that is asked for (recording.py).
+        has_conditions: whether branches and loops are, of which only the device knows where they go.
     """
 
     fields: ClassVar[tuple[str, ...]]
     has_graphs: ClassVar[bool] = False
+    has_conditions: ClassVar[bool] = False
 
     def functions(self, emitter: Callable[[], Emitter]) -> list[Function]:
         """Those that programs call:
 
         shlo_launch(caller, operands, kernel, blocks, threads of a block, bytes of dynamic shared memory, operands)
         shlo_copy(caller, target, source, bytes, whether to wait for it)
+        shlo_read(caller, target, source, bytes, number): waits for a scalar, and copies it to the host; where it is
+            written down, not
+        shlo_mark(caller, BODY or END, scalar, way, ways): writes down where a body begins and ends
         """
         numbers = ("kernel", "blocks", "threads", "shared", "count")
         launch = self.function(LAUNCH, [("operands", PTR), *((name, I64) for name in numbers)], emitter())
@@ -50,7 +56,34 @@ class Calls(ABC):
         self._write_down(copy, both, step)
         self.copy(copy)
         copy.ret()
-        return [self._writer(emitter()), launch, copy] if self.has_graphs else [launch, copy]
+        marking = [self._read(emitter()), self._mark(emitter())] if self.has_conditions else []
+        return [self._writer(emitter()), launch, copy, *marking] if self.has_graphs else [launch, copy]
+
+    def _read(self, emitter: Emitter) -> Function:
+        parameters = [("target", PTR), ("source", PTR), ("bytes", I64), ("number", I64)]
+        f = self.function(READ, parameters, emitter)
+        place, none = f.alloca(1, PTR), f.const(0)
+        f.store(f.source, place)
+        self._write_down(f, place, [f.const(recording.READ), f.number, none, f.bytes, f.const(1)])
+        f.call(COPY, [f.caller, f.target, f.source, f.bytes, f.const(1, I32)])
+        f.ret()
+        return f
+
+    def _mark(self, emitter: Emitter) -> Function:
+        numbers = ("kind", "scalar", "way", "ways")
+        f = self.function(MARK, [(name, I64) for name in numbers], emitter)
+        step = [f.kind, f.scalar, f.way, f.ways, f.const(0)]
+
+        def write() -> None:
+            f.call(WRITE_DOWN, [f.caller, f.null(), *step], PTR)  # without operands there is nothing to change
+
+        f.if_(self.is_written_down(f), write)
+        f.ret()
+        return f
+
+    def is_written_down(self, f: Function) -> Value:
+        """Whether steps are written down, and not asked for."""
+        return f.cmp("ne", self.field(f, NEXT, I64), f.const(0))
 
     @abstractmethod
     def launch(self, f: Function, kernel: Value) -> None:
@@ -129,7 +162,7 @@ class Calls(ABC):
             f.ret_if(f.is_null(step))
             self.change(f, f.load(PTR, step), f.load(PTR, step, STEP.index("parameters")))
 
-        is_asked = f.cmp("ne", self.field(f, NEXT, I64), f.const(0))
+        is_asked = self.is_written_down(f)
         f.if_(is_asked, write)
         f.ret_if(is_asked)
 

@@ -4,6 +4,9 @@ Two steps are in order where one writes a byte that the other one reads or write
 gives the same ones to values that do not live at the same time, and all kernels have their scratch memory in one place.
 Addresses are those of one call, and the order is that of every call: a result lies in memory that nothing else has, or
 in a donated input, which is no other input.
+
+A block behind a condition has an order of its own, and is one step of the block that it is in: it accesses what its
+steps do. That a condition is set before it is asked for is an edge like any other: it is a byte which no memory has.
 """
 
 from __future__ import annotations
@@ -11,29 +14,75 @@ from __future__ import annotations
 import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from stablehlo_py.backends.gpu.driver.recording import COPY, steps_of
+from stablehlo_py.backends.gpu.driver.recording import COPY, Step
+from stablehlo_py.backends.gpu.driver.structure import Block, Condition, Conditional, Setting, block_of
 from stablehlo_py.runtime.accesses import Accesses
 
 Range = tuple[int, int]  # the first byte, and the one behind the last
+_CONDITIONS = 1 << 64  # the first byte that is a condition
 
 
-def dependencies(numbers: array.array[int], accesses: Sequence[Accesses | None]) -> list[list[int]]:
-    """For each step, the numbers of those that it waits for, but for those that these wait for themselves.
+@dataclass
+class _Touched:
+    """What something reads and writes. None: it is not known."""
+
+    read: list[Range] | None = field(default_factory=list)
+    written: list[Range] = field(default_factory=list)
+
+    def add(self, other: _Touched) -> None:
+        if other.read is None:
+            self.read = None
+        if self.read is not None and other.read is not None:
+            self.read += other.read
+            self.written += other.written
+
+
+def dependencies(numbers: array.array[int], accesses: Sequence[Accesses | None]) -> Block:
+    """The steps, with edges: for each, the numbers of those that it waits for, but for those that these wait for
+    themselves.
 
     Args:
         numbers: the steps as native code wrote them (recording.py).
         accesses: by the number of a kernel; None: not known, the kernel is in order with all other steps.
     """
-    order = Order()
-    for step in steps_of(numbers):
-        operands = numbers[step.operands : step.operands + step.count]
-        found = _copied(step.bytes) if step.kernel == COPY else accesses[step.kernel]
-        if found is None:
+    block = block_of(numbers)
+    _connect(block, numbers, accesses)
+    return block
+
+
+def _connect(block: Block, numbers: array.array[int], accesses: Sequence[Accesses | None]) -> _Touched:
+    """Find the edges of a block. What it accesses."""
+    order, everything = Order(), _Touched()
+    for node in block.nodes:
+        if isinstance(node, Conditional):
+            touched = _connect(node.body, numbers, accesses)
+            touched.add(_Touched([_place(node.condition)]))
+        else:
+            touched = _touched(node, numbers, accesses)
+        if touched.read is None:
             order.add_unknown()
         else:
-            order.add(_ranges(operands, found.read), _ranges(operands, found.written))
-    return order.before
+            order.add(touched.read, touched.written)
+        everything.add(touched)
+    block.before = order.before
+    return everything
+
+
+def _touched(node: Step | Setting, numbers: array.array[int], accesses: Sequence[Accesses | None]) -> _Touched:
+    step = node.step if isinstance(node, Setting) else node
+    operands = numbers[step.operands : step.operands + step.count]
+    if isinstance(node, Setting):
+        return _Touched(_ranges(operands, [step.bytes]), [_place(condition) for condition in node.conditions])
+    found = _copied(step.bytes) if step.kernel == COPY else accesses[step.kernel]
+    return (
+        _Touched(None) if found is None else _Touched(_ranges(operands, found.read), _ranges(operands, found.written))
+    )
+
+
+def _place(condition: Condition) -> Range:
+    return _CONDITIONS + condition.number, _CONDITIONS + condition.number + 1
 
 
 def _copied(size: int) -> Accesses:

@@ -16,6 +16,7 @@ from stablehlo_py.backends.gpu.driver.library import Library
 from stablehlo_py.backends.gpu.driver.memory import GpuMemory
 from stablehlo_py.backends.gpu.driver.queue import Queue
 from stablehlo_py.backends.gpu.driver.recording import Graph
+from stablehlo_py.backends.gpu.driver.structure import Block
 from stablehlo_py.errors import ArgumentError, ResourceError, elided
 
 
@@ -101,9 +102,9 @@ class Device(ABC, Generic[L, T]):
     def build(self, binary: bytes) -> Built:
         """The kernels of a program. Raises LoadError: the device does not take it; ResourceError."""
 
-    def graph(self, steps: array.array[int], kernels: Sequence[int], before: Sequence[Sequence[int]]) -> Graph | None:
-        """The steps of a program (recording.py), whose kernels have these handles, as a graph: each behind those that
-        `before` says; None: the driver has none. Raises as `Queue.check`."""
+    def graph(self, steps: array.array[int], kernels: Sequence[int], block: Block) -> Graph | None:
+        """The steps of a program (recording.py), whose kernels have these handles, as a graph: they are those of
+        `block`. None: the driver has none. Raises as `Queue.check`, and LoadError: it does not take a part of it."""
         return None
 
 

@@ -24,7 +24,7 @@ class Library(ABC):
 
     Attributes:
         driver: what it is of, e.g. "OpenCL"; oldest: the first version that has all functions; install: how to get one.
-        functions: what each one returns, and its parameters.
+        functions: what each one returns, and its parameters; optional: those that newer versions have.
         lacking: statuses that say what the machine lacks, with what the user may do about it. Any other one says that a
             function was called wrongly.
         lost: statuses after which nothing can be done with what was made on the device.
@@ -38,6 +38,7 @@ class Library(ABC):
     oldest: ClassVar[str]
     install: ClassVar[str]
     functions: ClassVar[Mapping[str, tuple[Any, ...]]]
+    optional: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     lacking: ClassVar[Mapping[int, str]]
     lost: ClassVar[frozenset[int]]
 
@@ -52,8 +53,10 @@ class Library(ABC):
         except AttributeError as error:
             what = f"{_about(path, error)}: no library of {self.driver} {self.oldest} or newer"
             raise ResourceError(what, remedy=self.install) from error
-        for name, (result, *parameters) in self.functions.items():
-            self._functions[name].restype, self._functions[name].argtypes = result, parameters
+        self._functions |= {name: getattr(library, name) for name in self.optional if hasattr(library, name)}
+        for name, (result, *parameters) in {**self.functions, **self.optional}.items():
+            if name in self._functions:
+                self._functions[name].restype, self._functions[name].argtypes = result, parameters
         os.register_at_fork(after_in_child=self._inherit)
 
     @classmethod
@@ -87,6 +90,10 @@ class Library(ABC):
                 f"this process was forked from one that uses {self.driver}, and drivers do not survive that",
                 remedy=f"start processes by 'spawn' or 'forkserver', or before the first use of {self.driver}",
             )
+
+    def has(self, name: str) -> bool:
+        """Whether it has an optional function."""
+        return name in self._functions
 
     def address(self, name: str) -> int:
         """Where a function is, for generated code."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from stablehlo_py.backends.gpu.driver.calls import LAUNCH, Calls
+from stablehlo_py.backends.gpu.driver.calls import COPY, Calls
 from stablehlo_py.backends.gpu.driver.queue import GRAPH
 from stablehlo_py.backends.gpu.driver.stream import Stream
 from stablehlo_py.backends.gpu.driver.stream_library import LAUNCH_BUFFER, LAUNCH_SIZE, StreamLibrary
@@ -51,7 +51,7 @@ class StreamCalls(Calls):
     def change(self, f: Function, node: Value, parameters: Value) -> None:
         """`GraphExecKernelNodeSetParams`, whose parameters point to the operands; what the driver has for copies."""
         name, changed = "change_launch", [parameters]
-        if f.name != LAUNCH:
+        if f.name == COPY:
             name, changed = "change_copy", self.changed_copy(f, parameters)
         self.call(f, name, [self.field(f, GRAPH), node, *changed])
 

@@ -11,6 +11,7 @@ from stablehlo_py.backends.gpu.capability import needs, require_processor
 from stablehlo_py.backends.gpu.driver.device import Device, Opened
 from stablehlo_py.backends.gpu.driver.stream import Module
 from stablehlo_py.backends.gpu.driver.stream_memory import StreamMemory
+from stablehlo_py.backends.gpu.driver.structure import Block
 from stablehlo_py.backends.gpu.hip.description import DeviceDescription, describe
 from stablehlo_py.backends.gpu.hip.graph import HipGraph
 from stablehlo_py.backends.gpu.hip.library import (
@@ -69,12 +70,10 @@ class HipDevice(Device[HipLibrary, DeviceDescription]):
         stream.check(status, "hipModuleLoadData")
         return Module(stream, module.value or 0, image)
 
-    def graph(
-        self, steps: array.array[int], kernels: Sequence[int], before: Sequence[Sequence[int]]
-    ) -> HipGraph | None:
+    def graph(self, steps: array.array[int], kernels: Sequence[int], block: Block) -> HipGraph | None:
         """As `Device.graph`; none where the driver is told to say which kernel fails, which it does for launches."""
         is_told = os.environ.get(_SERIALIZE, "0") != "0"
-        return None if is_told else HipGraph(self.queue, steps, kernels, before)
+        return None if is_told else HipGraph(self.queue, steps, kernels, block)
 
 
 DEVICES = Opened(HipDevice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from stablehlo_py.backends.gpu.driver.recording import Step
-from stablehlo_py.backends.gpu.driver.stream_graph import StreamGraph
+from stablehlo_py.backends.gpu.driver.stream_graph import Place, StreamGraph
 from stablehlo_py.backends.gpu.hip.library import DEVICE_TO_DEVICE
 
 
@@ -30,5 +30,5 @@ class HipGraph(StreamGraph):
         launch.blocks[:], launch.threads[:] = [step.blocks, 1, 1], [step.threads, 1, 1]
         return launch
 
-    def _add_copy(self, behind: ctypes.Array[ctypes.c_void_p], target: int, source: int, size: int) -> tuple[int, None]:
-        return self._added("hipGraphAddMemcpyNode1D", behind, target, source, size, DEVICE_TO_DEVICE), None
+    def _add_copy(self, place: Place, target: int, source: int, size: int) -> tuple[int, None]:
+        return self._added("hipGraphAddMemcpyNode1D", place, target, source, size, DEVICE_TO_DEVICE), None

@@ -43,6 +43,7 @@ KINDS = (
     "blocks",
     "graphs",
     "execs",
+    "hosts",
     *("handles", "products", "layouts", "preferences"),  # of cuBLASLt
     *("transforms", "solvers", "parameters"),  # of cuFFT and cuSOLVER
     *("tensors", "filters", "convolutions"),  # of cuDNN

@@ -1,11 +1,57 @@
 /* Graphs of drivers with streams, for tests: nodes with those that each one is behind. What is made of a graph has
  * copies of them. Whatever the edges permit may happen: a launch takes the nodes in an order of which chance decides (the
- * setting "seed"), and others begin and end between the begin and the end of one. */
+ * setting "seed"), and others begin and end between the begin and the end of one. What is launched is what it is then; it
+ * works when somebody waits. */
 
 static command *node_in(command *nodes, const void *original) {
   for (; nodes; nodes = nodes->next)
     if (nodes == original || nodes->original == original) return nodes;
   return 0;
+}
+
+/* The same in bodies too. */
+static command *node_anywhere(command *nodes, const void *original) {
+  command *found = node_in(nodes, original);
+  for (; nodes && !found; nodes = nodes->next) found = node_anywhere(nodes->nodes, original);
+  return found;
+}
+
+/* A condition of a graph, which one node of that graph runs its body by. */
+typedef struct condition {
+  object *graph;
+  int is_used, value;
+  struct condition *before;
+} condition;
+static condition *conditions;
+
+static condition *condition_of(uint64_t handle) {
+  for (condition *it = conditions; it; it = it->before)
+    if ((uintptr_t)it == handle) return it;
+  return 0;
+}
+
+static int is_every_condition_used(const object *graph) {
+  for (condition *it = conditions; it; it = it->before)
+    if (it->graph == graph && !it->is_used) return 0;
+  for (command *node = graph->nodes; node; node = node->next)
+    if (node->body && (!node->body->nodes || !is_every_condition_used(node->body))) return 0; /* drivers crash there */
+  return 1;
+}
+
+/* The operands: a scalar, its bytes, conditions, the table of these, the address of what ends loops. */
+static void set_conditions(const command *it) {
+  const uint64_t *row = it->operands[3];
+  uint64_t bytes = (uintptr_t)it->operands[1], count = (uintptr_t)it->operands[2], number = 0;
+  if (!fits_on(it->device, it->operands[0], bytes) || !fits_on(it->device, row, 24 * count)) return;
+  int is_host = is_host_memory(it->operands[4]);
+  if (it->operands[4] && !is_host) misuses++;
+  int stops = is_host && *(uint32_t *)it->operands[4];
+  memcpy(&number, it->operands[0], bytes);
+  for (; count--; row += 3) {
+    condition *set = condition_of(row[0]);
+    if (!set || !set->graph->is_live) misuses++;
+    else set->value = !stops && (number < row[2] ? number : row[2]) == row[1];
+  }
 }
 
 /* A node, behind `count` others of the same graph, none of which is named twice. */
@@ -37,19 +83,27 @@ static int created(int status, void *graph, unsigned int flags) {
   return ended(status);
 }
 
+/* Copies of nodes, of those in bodies too. */
+static command *copies(command *nodes) {
+  command *first = 0, **last = &first;
+  for (; nodes; nodes = nodes->next) {
+    *last = memcpy(malloc(sizeof *nodes), nodes, sizeof *nodes);
+    if (!nodes->original) (*last)->original = nodes;
+    if (nodes->kind == CONDITIONAL) (*last)->nodes = copies(nodes->nodes ? nodes->nodes : nodes->body->nodes);
+    (*last)->body = 0;
+    last = &(*last)->next;
+    *last = 0;
+  }
+  return first;
+}
+
 static int instantiated(int status, void *exec, void *graph, unsigned long long flags) {
   if (!status && !holds_here(graph, GRAPH)) status = BAD_HANDLE;
-  if (!status && flags) status = INVALID;
+  if (!status && (flags || !is_every_condition_used(graph))) status = INVALID;
   if (!status) {
     object *it = made_here(EXEC);
-    command **last = &it->nodes;
     it->graph = graph;
-    for (command *node = it->graph->nodes; node; node = node->next) {
-      *last = memcpy(malloc(sizeof *node), node, sizeof *node);
-      (*last)->original = node;
-      last = &(*last)->next;
-    }
-    *last = 0;
+    it->nodes = copies(it->graph->nodes);
     memcpy(exec, &it, sizeof it);
   }
   return ended(status);
@@ -59,7 +113,7 @@ static int instantiated(int status, void *exec, void *graph, unsigned long long 
 static int changed(int status, void *exec, const void *node, command now) {
   object *it = exec;
   command *each = 0;
-  if (!status && (!holds_here(it, EXEC) || !holds(it->graph, GRAPH) || !(each = node_in(it->nodes, node)))) {
+  if (!status && (!holds_here(it, EXEC) || !holds(it->graph, GRAPH) || !(each = node_anywhere(it->nodes, node)))) {
     misuses++;
     status = BAD_HANDLE;
   }
@@ -98,18 +152,28 @@ static command *gone_on(command *nodes) {
   return it;
 }
 
+static void run_nodes(command *nodes, const void *stream, int device) {
+  for (command *node = nodes; node; node = node->next) node->state = WAITS;
+  for (command *node; (node = gone_on(nodes));) {
+    command now = *node;
+    now.next = 0, now.device = now.from = device;
+    if (now.kind == CONDITIONAL) {
+      if (now.state == BEGUN)
+        while (now.condition->value && !corrupt[device]) {
+          run_nodes(now.nodes, stream, device);
+          if (!now.is_loop) break;
+        }
+      continue;
+    }
+    if (now.state == BEGUN && (now.kind != RUN || !description_of(now.it->text))) continue; /* it has no begin */
+    if (now.state == ENDED) note(&now, stream);
+    execute(&now);
+  }
+}
+
 static int started(int status, void *exec, const void *stream) {
   object *it = exec;
   if (!status && !holds_here(it, EXEC)) status = BAD_HANDLE;
   if (status) return ended(status);
-  for (command *node = it->nodes; node; node = node->next) node->state = WAITS;
-  for (command *node; !status && (node = gone_on(it->nodes));) {
-    command now = *node;
-    now.next = 0;
-    if (now.state == BEGUN && (now.kind != RUN || !description_of(now.it->text))) continue; /* it has no begin */
-    if (now.state == ENDED) note(&now, stream);
-    pthread_mutex_lock(&mutex);
-    status = enqueued(0, stream, now);
-  }
-  return ended(status);
+  return enqueued(0, stream, (command){.kind = ALL, .nodes = copies(it->nodes), .source = stream});
 }

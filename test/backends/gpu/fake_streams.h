@@ -11,17 +11,19 @@
   struct object *graph;    /* of what was made of a graph */ \
   struct command *nodes;   /* of a graph, and of what was made of it */ \
   struct object *kernels;  /* of a kernel, its module */ \
+  int polls;               /* of an event: how often somebody has asked for it */ \
   STREAM_OBJECT
 #include "fake.h"
 
 enum { INVALID = 1, NO_MEMORY = 2, NONE = 100, BAD_DEVICE, BAD_IMAGE = 200, NO_CONTEXT, OTHER_GPU = 209 };
 enum { BAD_PTX = 218, BAD_HANDLE = 400, UNKNOWN_NAME = 500, RUNNING = 600, DEVICES = 4, OPERANDS = 24 };
 
+#define SETTER "shlo_set_conditions"
 static int here(void);                        /* the device of the thread */
 static int is_default(const void *stream);    /* whether it is a stream that is not made */
 
 typedef struct command {
-  enum { COPY, FREE, RUN, MARK, CALL } kind;
+  enum { COPY, FREE, RUN, MARK, CALL, ALL, CONDITIONAL } kind; /* ALL: of a graph */
   void *target, *operands[OPERANDS];
   const void *source;
   size_t size;
@@ -33,6 +35,10 @@ typedef struct command {
   struct command **before; /* of a node: those of the graph that it is behind */
   size_t count;
   void (*call)(const struct command *); /* of a library, which gets its `source` */
+  struct condition *condition; /* of a node that runs a body, once or as long as it holds */
+  int is_loop;
+  struct object *body; /* of that node in a graph */
+  struct command *nodes; /* of that node in what was made of a graph, and of ALL */
   struct command *next;
 } command;
 
@@ -149,7 +155,7 @@ static void fill(const command *it, const description *said, int operand, uint64
   if (!fits_on(it->device, target, said->written[operand])) return;
   for (int64_t i = 0; i < said->written[operand]; i++) {
     hash = hashed(hash + i, &operand, sizeof operand);
-    target[i] = hash >> 56; /* low bits forget what comes a power of two times */
+    target[i] = hash >> (said->written[operand] == 1 ? 62 : 56); /* low bits forget what comes a power of two times */
   }
 }
 
@@ -163,9 +169,21 @@ static void run_described(const command *it, const description *said) {
   for (int i = 0; i < last; i++) fill(it, said, i, hash);
 }
 
+static int is_host_memory(const void *address) {
+#ifdef HAS_HOST_MEMORY
+  for (object *it = objects; it; it = it->before)
+    if (it->kind == HOST && it->is_live && it->data == address) return 1;
+#endif
+  return 0;
+}
+
+static void set_conditions(const command *it); /* fake_graphs.h */
+static void run_nodes(command *nodes, const void *stream, int device);
+
 static void run(command *it) {
   const description *said = description_of(it->it->text);
   if (said) run_described(it, said);
+  else if (!strcmp(it->it->text, SETTER)) set_conditions(it);
   else if (!strncmp(it->it->text, "sum", 3)) {
     const float *a = it->operands[0], *b = it->operands[1];
     int all = fits_on(it->device, a, 4 * it->size) && fits_on(it->device, b, 4 * it->size);
@@ -177,6 +195,10 @@ static void run(command *it) {
 }
 
 static void execute(command *it) {
+  if (it->kind == ALL) { /* its nodes count */
+    run_nodes(it->nodes, it->source, it->device);
+    return;
+  }
   if (it->state == BEGUN) { /* its end counts */
     if (!corrupt[it->device]) run(it);
     return;
@@ -237,6 +259,14 @@ static int recorded(int status, void *event, const void *stream) {
   return enqueued(status, stream, (command){.kind = MARK, .it = event});
 }
 
+/* Work gets done while somebody asks again and again whether it is. */
+static int asked(int status, void *event) {
+  object *it = event;
+  if (!status && !holds(it, EVENT)) status = BAD_HANDLE;
+  if (!status && it->status == RUNNING && ++it->polls == 3) drain();
+  return ended(status ? status : it->status);
+}
+
 /* Where it ends with an error, nothing is under way either. */
 static int waited(int status) {
   int fault = drain();
@@ -257,14 +287,17 @@ static int launch_of(void *function, const unsigned int *blocks, const unsigned 
                      void **parameters, void **extra, command *it) {
   object *kernel = function;
   if (!kernel || !holds_here(kernel->kernels, MODULE)) return BAD_HANDLE;
-  if (parameters || !extra || blocks[1] != 1 || blocks[2] != 1 || threads[1] != 1 || threads[2] != 1 || !blocks[0] ||
+  int is_setter = !strcmp(kernel->text, SETTER); /* of one thread, with parameters one by one */
+  if (is_setter && (!parameters || extra || blocks[0] != 1 || threads[0] != 1 || shared)) return INVALID;
+  if ((!is_setter && (parameters || !extra)) || blocks[1] != 1 || blocks[2] != 1 || threads[1] != 1 || threads[2] != 1 || !blocks[0] ||
       !threads[0] || threads[0] > 1024)
     return INVALID;
   /* *_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END */
-  if ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || (uintptr_t)extra[4] != LAUNCH_END) return INVALID;
-  size_t bytes = *(size_t *)extra[3];
+  if (!is_setter && ((uintptr_t)extra[0] != 1 || (uintptr_t)extra[2] != 2 || (uintptr_t)extra[4] != LAUNCH_END)) return INVALID;
+  size_t bytes = is_setter ? 5 * sizeof(void *) : *(size_t *)extra[3];
   *it = (command){.kind = RUN, .size = (size_t)blocks[0] * threads[0], .it = kernel, .device = here()};
-  memcpy(it->operands, extra[1], bytes < sizeof it->operands ? bytes : sizeof it->operands);
+  for (int i = 0; is_setter && i < 5; i++) it->operands[i] = *(void **)parameters[i];
+  if (!is_setter) memcpy(it->operands, extra[1], bytes < sizeof it->operands ? bytes : sizeof it->operands);
   int64_t numbers[] = {blocks[0], threads[0], shared, 0, bytes};
   memcpy(it->numbers, numbers, sizeof numbers);
   return 0;

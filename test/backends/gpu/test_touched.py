@@ -6,6 +6,7 @@ from __future__ import annotations
 import array
 import ctypes
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,8 @@ import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu import compile as module
 from stablehlo_py.backends.gpu import loops
-from stablehlo_py.backends.gpu.driver.recording import COPY, Graph, Step, steps_of
+from stablehlo_py.backends.gpu.driver.recording import COPY, Graph, Step
+from stablehlo_py.backends.gpu.driver.structure import Block, Conditional, Setting
 from stablehlo_py.backends.gpu.opencl.calls import OpenClCalls
 from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.policy import ONE_BLOCK
@@ -32,39 +34,68 @@ from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.suite import registry
 
 ORDERS = 5
-Edges = Sequence[Sequence[int]]
 
 
 class RecordingCalls(OpenClCalls):
     """Steps are written down. Their nodes have no handles, so native code changes none."""
 
-    has_graphs = True
+    has_graphs = has_conditions = True
 
     def change(self, f: Function, node: Value, parameters: Value) -> None:
         """Nothing: the graph finds operands where they are written down."""
 
 
 class OrderedGraph(Graph):
-    """Asks a queue of OpenCL for the steps, in an order that the edges permit."""
+    """Asks a queue of OpenCL for the steps, in an order that the edges permit.
+
+    Attributes:
+        bodies: how often each one ran in the last call, by the number of its condition.
+    """
 
     handle = 1
 
-    def __init__(self, device: OpenClDevice, steps: array.array[int], kernels: Sequence[int], before: Edges) -> None:
-        self._queue, self._steps, self._kernels, self.before = device.queue, steps, kernels, before
+    def __init__(self, device: OpenClDevice, steps: array.array[int], kernels: Sequence[int], block: Block) -> None:
+        self._queue, self._steps, self._kernels, self.block = device.queue, steps, kernels, block
         self.orders = random.Random(1)
+        self.bodies: Counter[int] = Counter()
+        self._holds: dict[int, bool] = {}
+
+    @property
+    def before(self) -> list[list[int]]:
+        return self.block.before
 
     def start(self) -> int:
+        self.bodies.clear()
         self._queue.finish()
-        steps, ended = list(steps_of(self._steps)), set[int]()
-        while len(ended) < len(steps):
-            ready = [n for n in range(len(steps)) if n not in ended and ended.issuperset(self.before[n])]
-            chosen = self.orders.choice(ready)
-            self._ask(steps[chosen])
-            ended.add(chosen)
+        self._run(self.block)
         self._queue.finish()
         return 0
 
-    def _ask(self, step: Step) -> None:
+    def _run(self, block: Block) -> None:
+        nodes, ended = block.nodes, set[int]()
+        while len(ended) < len(nodes):
+            ready = [n for n in range(len(nodes)) if n not in ended and ended.issuperset(block.before[n])]
+            chosen = self.orders.choice(ready)
+            self._ask(nodes[chosen])
+            ended.add(chosen)
+
+    def _ask(self, node: Step | Setting | Conditional) -> None:
+        if isinstance(node, Step):
+            self._launch(node)
+        elif isinstance(node, Setting):
+            place, size = self._steps[node.step.operands], node.step.bytes
+            read = np.zeros(size, np.uint8)
+            self._queue.call("clEnqueueSVMMemcpy", 1, read.ctypes.data, place, size, 0, None, None)
+            number = int.from_bytes(read.tobytes(), "little")
+            self._holds |= {each.number: min(number, each.last) == each.way for each in node.conditions}
+        else:
+            while self._holds[node.condition.number]:
+                self.bodies[node.condition.number] += 1
+                self._run(node.body)
+                if not node.is_loop:
+                    break
+
+    def _launch(self, step: Step) -> None:
         queue, operands = self._queue, self._steps[step.operands : step.operands + step.count]
         if step.kernel == COPY:
             queue.call("clEnqueueSVMMemcpy", 1, *operands, step.bytes, 0, None, None)
@@ -81,8 +112,8 @@ def graphs(real_device, monkeypatch) -> list[OrderedGraph]:
     """Those that programs for OpenCL make."""
     made: list[OrderedGraph] = []
 
-    def graph(device: OpenClDevice, steps: array.array[int], kernels: Sequence[int], before: Edges) -> OrderedGraph:
-        made.append(OrderedGraph(device, steps, kernels, before))
+    def graph(device: OpenClDevice, steps: array.array[int], kernels: Sequence[int], block: Block) -> OrderedGraph:
+        made.append(OrderedGraph(device, steps, kernels, block))
         return made[-1]
 
     monkeypatch.setitem(module.CALLS, SPIRV64, RecordingCalls())
@@ -94,13 +125,17 @@ def program(text: str | bytes) -> CompiledProgram:
     return compile_program(text, target="opencl", options=Options(cache_dir=None, disable=("unroll-loops",)))
 
 
-def check(graphs: list[OrderedGraph], text: str | bytes, arrays: Sequence[np.ndarray]) -> OrderedGraph:
-    """The first call starts kernels one by one, the others are graphs."""
+def check(graphs: list[OrderedGraph], text: str | bytes, *calls: Sequence[np.ndarray]) -> OrderedGraph:
+    """The first call starts kernels one by one, the others are graphs: one for all arguments."""
     executable = Executable(program(text))
-    expected = [np.array(result) for result in executable(*arrays)]
+    expected = []
+    for arrays in calls:
+        launched = executable if not expected else Executable(program(text))
+        expected.append([np.array(result) for result in launched(*arrays)])
     for _ in range(ORDERS):
-        for result, wanted in zip(executable(*arrays), expected, strict=True):
-            assert np.array_equal(np.asarray(result).view(np.uint8), wanted.view(np.uint8))
+        for arrays, all_wanted in zip(calls, expected, strict=True):
+            for result, wanted in zip(executable(*arrays), all_wanted, strict=True):
+                assert np.array_equal(np.asarray(result).view(np.uint8), wanted.view(np.uint8))
     (graph,) = graphs
     return graph
 
@@ -162,6 +197,39 @@ def test_counted_loops(graphs) -> None:
     arrays = [rng.normal(size=sizes).astype(np.float32) for sizes in ((32, 32), (6, 32, 32))]
     graph = check(graphs, lowered(scanned, *arrays), arrays)
     assert len(graph.before) > 6 * (1 + 3) and sum(not before for before in graph.before) > 1
+
+
+def branching(x: jax.Array, which: jax.Array, count: jax.Array) -> tuple[jax.Array, ...]:
+    """Branches of two and four ways in a loop of unknown length, in which are a counted one and another."""
+
+    def ways(x: jax.Array, number: jax.Array) -> jax.Array:
+        halved = jax.lax.cond(x.sum() > 0, lambda x: x - x.mean(), lambda x: jnp.roll(x, 1, 0), x)
+        found = [lambda x: x[::-1] * 0.5, lambda x: halved, lambda x: jnp.sort(x, axis=-1), lambda x: x]
+        return jax.lax.switch(number, found, x)
+
+    def body(state: Any) -> Any:
+        i, x, y = state
+        x, found = jax.lax.scan(lambda x, number: (ways(x, number), jnp.max(x)), x, which)
+        y = jax.lax.while_loop(lambda y: y.max() < 100, lambda y: y * 2 + jnp.abs(x), y)
+        return i + 1, x + i, y / 50 + found.mean()
+
+    i, x, y = jax.lax.while_loop(lambda state: state[0] < count, body, (0, x, jnp.abs(x)))
+    return x.T, y, jax.lax.cond(i > 2, lambda: x @ y, lambda: x + y)
+
+
+@pytest.mark.usefixtures("host_loops")
+def test_branches_and_loops(graphs) -> None:
+    """One graph for all ways: the device decides."""
+    rng = np.random.default_rng(1)
+    x, whiches = rng.normal(size=(16, 16)).astype(np.float32), ([0, 1, 2, 3], [3, 3, -7, 1], [900, 1, 1, 0])
+    calls = [(x * k, np.array(which, np.int32), np.int32(k)) for k, which in enumerate(whiches)]
+    graph = check(graphs, lowered(branching, *calls[0]), *calls)
+    found = graph.block.conditionals
+    outer, _ = (each for each in found if each.is_loop)
+    others = [each for each in found if not each.is_loop]
+    assert len(others) == 4 * (2 + 4) + 2
+    ran = graph.bodies[outer.condition.number]
+    assert ran == 2 and sum(graph.bodies[each.condition.number] for each in others) == ran * 4 * 2 + 1
 
 
 def test_what_is_said(graphs) -> None:

@@ -29,6 +29,22 @@ typedef struct {
   void *reserved1;
   size_t dstPitch, dstHeight, WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
+typedef unsigned long long CUgraphConditionalHandle;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef struct {
+  int type, reserved0[3];
+  union {
+    long long reserved1[29];
+    struct {
+      CUgraphConditionalHandle handle;
+      int type;
+      unsigned int size;
+      CUgraph *phGraph_out;
+      CUcontext ctx;
+    } conditional;
+  };
+  long long reserved2;
+} CUgraphNodeParams;
 #endif
 
 static int node_of_launch(const CUDA_KERNEL_NODE_PARAMS *p, command *it) {
@@ -67,6 +83,43 @@ EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUg
   return added(status, node, graph, before, count, it);
 }
 
+EXPORT CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *handle, CUgraph graph, CUcontext context,
+                                               unsigned int value, unsigned int flags) {
+  int status = entered("cuGraphConditionalHandleCreate");
+  if (!status && !holds_here(graph, GRAPH)) status = BAD_HANDLE;
+  if (!status && ((int *)context != &contexts[here()] || value || flags)) status = INVALID;
+  if (!status) {
+    condition *it = calloc(1, sizeof *it);
+    it->graph = (object *)graph, it->before = conditions;
+    conditions = it;
+    *handle = (uintptr_t)it;
+  }
+  return ended(status);
+}
+
+/* A node that runs a body under a condition: its graph is made here, and ends with the one that has the node. */
+EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
+                                  const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *p) {
+  int status = entered("cuGraphAddNode");
+  CUgraphNodeParams given = {0};
+  given.type = 13;
+  given.conditional = p->conditional;
+  condition *set = condition_of(p->conditional.handle);
+  if (!status && (memcmp(&given, p, sizeof given) || edges || !set || set->is_used || set->graph != (object *)graph ||
+                  (unsigned)p->conditional.type > 1 || p->conditional.size != 1 || p->conditional.phGraph_out ||
+                  (int *)p->conditional.ctx != &contexts[here()]))
+    status = INVALID;
+  command it = {.kind = CONDITIONAL, .condition = set, .is_loop = (int)p->conditional.type, .device = here()};
+  if (!status) {
+    set->is_used = 1;
+    object **bodies = malloc(sizeof *bodies);
+    it.body = bodies[0] = made_here(GRAPH);
+    live[GRAPH]--; /* it is the driver's */
+    p->conditional.phGraph_out = (CUgraph *)bodies;
+  }
+  return added(status, node, graph, before, count, it);
+}
+
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
   return instantiated(entered("cuGraphInstantiateWithFlags"), exec, graph, flags);
 }
@@ -96,7 +149,15 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
   return ended(status ? status : released_handle(exec, EXEC));
 }
 
+/* A graph, whose bodies end with it. */
+static int destroyed(void *graph) {
+  if (!released(graph, GRAPH)) return BAD_HANDLE;
+  for (command *node = ((object *)graph)->nodes; node; node = node->next)
+    if (node->body) live[GRAPH]++, destroyed(node->body);
+  return 0;
+}
+
 EXPORT CUresult cuGraphDestroy(CUgraph graph) {
   int status = entered("cuGraphDestroy");
-  return ended(status ? status : released_handle(graph, GRAPH));
+  return ended(status ? status : destroyed(graph));
 }

@@ -68,7 +68,7 @@ def test_steps_as_native_code_writes_them() -> None:
     step(COPY, 8, 1040, 1032)  # reads 4 bytes of what the last one wrote
     step(COPY, 8, 1000, 1048)  # writes what the first one read
     step(2, 0, 5)
-    assert dependencies(numbers, accesses) == [[], [0], [0], [2], [0], [4, 3, 1]]
+    assert dependencies(numbers, accesses).before == [[], [0], [0], [2], [0], [4, 3, 1]]
 
 
 def drawn(rng: random.Random) -> Step:

@@ -172,9 +172,11 @@ def test_it_can_be_switched_off(streams_device, monkeypatch) -> None:
 
 @pytest.mark.parametrize("text", [STEP, TWO, LOOP])
 def test_what_becomes_no_graph(streams_device, text) -> None:
-    """Few kernels, and programs whose host waits for what they compute."""
-    program = fake_program(text, streams_device.library.driver)
-    assert program.graphs == (text is not LOOP)
+    """Few kernels, and programs for HIP whose host waits for what they compute (test_conditions.py)."""
+    program = fake_program(text, driver := streams_device.library.driver)
+    assert program.graphs == (text is not LOOP or driver == "CUDA")
+    if text is LOOP and driver == "CUDA":
+        return
     executable = Executable(program)
     arrays = [np.zeros(spec.shape, spec.dtype) for spec in executable.inputs]
     for _ in range(3):

@@ -17,6 +17,7 @@ from driver_programs import with_fake_kernels
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu import replay
 from stablehlo_py.backends.gpu.driver.dependencies import dependencies
+from stablehlo_py.backends.gpu.driver.structure import Block
 from stablehlo_py.errors import LoadError
 from stablehlo_py.options import Options
 from stablehlo_py.runtime import artifact
@@ -135,11 +136,11 @@ def edges_of(monkeypatch, made: CompiledProgram, change: Callable[[list[list[int
     """Let graphs have other edges from now on; those of a program, as they are then."""
     seen: list[list[list[int]]] = []
 
-    def changed(*arguments) -> list[list[int]]:
-        found = dependencies(*arguments)
-        change(found)
-        seen.append(found)
-        return found
+    def changed(*arguments) -> Block:
+        block = dependencies(*arguments)
+        change(block.before)
+        seen.append(block.before)
+        return block
 
     monkeypatch.setattr(replay, "dependencies", changed)
     results(Executable(made))
@@ -208,8 +209,8 @@ def test_an_edge_to_another_graph_is_refused(streams_device, monkeypatch) -> Non
     assert are_same(results(first), expected)
     node = first._loaded.code._replay._steps[0]
 
-    def added(graph, name, behind, *parameters) -> int:
-        return add(graph, name, (type(behind)._type_ * 1)(node), *parameters)
+    def added(graph, name, place, *parameters) -> int:
+        return add(graph, name, (place[0], (type(place[1])._type_ * 1)(node)), *parameters)
 
     monkeypatch.setattr(StreamGraph, "_added", added)
     launches = streams_device.calls(streams_device.own("GraphLaunch"))

@@ -234,9 +234,7 @@ EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
 }
 
 EXPORT hipError_t hipEventQuery(hipEvent_t event) {
-  int status = entered("hipEventQuery");
-  if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
-  return ended(status ? status : ((object *)event)->status);
+  return asked(entered("hipEventQuery"), event);
 }
 
 EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
