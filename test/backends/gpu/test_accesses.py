@@ -8,10 +8,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import pytest
+from device_kernels import device_text
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.gpu.compile import _kernels, _text
 from stablehlo_py.backends.gpu.machine_code import assembly
 from stablehlo_py.backends.gpu.target import GFX942, SM_90, GpuTarget
 from stablehlo_py.compiler import run_stages
@@ -23,7 +23,7 @@ def code(target: GpuTarget, function: Callable[..., object], *dtypes: str, sizes
     """The text of the kernels for arrays of these types."""
     specs = [jax.ShapeDtypeStruct(sizes, dtype) for dtype in dtypes]
     module = run_stages(shlo.load(jax.jit(function).lower(*specs).as_text()), "", "scheduled", target="opencl")
-    return assembly(llvm_ir(_text(_kernels(module, target)), target.architecture), target)
+    return assembly(llvm_ir(device_text(module, target), target.architecture), target)
 
 
 def accesses(ptx: str) -> list[str]:

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from device_kernels import device_text
 from flax import linen
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.gpu.backend import OpenClBackend
-from stablehlo_py.backends.gpu.compile import _kernels, _text
 from stablehlo_py.backends.gpu.target import OPENCL, SM_90
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
 from stablehlo_py.compiler import run_stages
@@ -244,7 +244,7 @@ def test_instructions_of_matrix_units() -> None:
     matrices, weights that go through no memory, and results that are stored 16 bytes at a time."""
     q = jax.ShapeDtypeStruct((4, 2048, 16, 128), jnp.bfloat16)
     text = jax.jit(lambda q, k, v: attend(q, k, v, is_causal=True)).lower(q, q, q).as_text()
-    kernels = _text(_kernels(run_stages(shlo.load(text), "", "scheduled", target="cuda"), SM_90))
+    kernels = device_text(run_stages(shlo.load(text), "", "scheduled", target="cuda"), SM_90)
     assert kernels.count("llvm.nvvm.mma.m16n8k16.row.col.bf16") == 128
     assert kernels.count('"llvm.nvvm.ex2.approx.ftz.f"') == 32
     assert kernels.count("nvvm.barrier.cta.sync.aligned.all") == 8  # two of them for tiles that are left out

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
+from device_kernels import device_kernels
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.gpu.compile import _kernels
 from stablehlo_py.backends.gpu.target import SM_90
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.frontend.load import load
@@ -85,7 +85,7 @@ def test_kernels(n: int, launches: int, barriers: int) -> None:
 def test_much_shared_memory() -> None:
     """What a kernel does not name is asked for by its launch."""
     module = run_stages(load(text("fft", complex_numbers(64, 4096))), "", "scheduled", target="opencl")
-    (kernel,) = _kernels(module, SM_90).values()
+    (kernel,) = device_kernels(module, SM_90).values()
     (launch,) = kernel.launches
     named = sum(
         4 * int(count) for count in re.findall(r"shared\d+\(\) \{.*?!llvm.array<(\d+) x f32>", str(kernel.functions))

@@ -10,12 +10,13 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from device_kernels import device_kernels
 from jax import lax
 
 from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu.kernels import KINDS
-from stablehlo_py.backends.gpu.compile import _kernels, _text
+from stablehlo_py.backends.gpu.compile import _text
 from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.ptx import assemble, find_tool
 from stablehlo_py.backends.gpu.target import AMDGCN, NAMED, NVPTX64, OPENCL, GpuTarget
@@ -133,7 +134,7 @@ def module(name: str) -> object:
 @cache
 def made(name: str, target: GpuTarget) -> tuple[list[str], bytes]:
     """Names of the kernels of a case, and their code."""
-    kernels = _kernels(module(name), target)
+    kernels = device_kernels(module(name), target)
     symbols = [launch.symbol for kernel in kernels.values() for launch in kernel.launches]
     assert symbols
     return symbols, machine_code(llvm_ir(_text(kernels), target.architecture), target)

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from device_kernels import device_text
 from jax import lax
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.gpu.backend import OpenClBackend
-from stablehlo_py.backends.gpu.compile import _kernels, _text
 from stablehlo_py.backends.gpu.kernels import dot as dot_module
 from stablehlo_py.backends.gpu.target import GFX90A, GFX942, GFX1100, OPENCL, SM_90, SM_90A, GpuTarget
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS
@@ -260,7 +260,7 @@ def kernels(target: GpuTarget, sizes: tuple[int, int, int], dtype: str, result: 
     result = {"int8": "int32", "float64": "float64"}.get(dtype, result)
     with jax.enable_x64(True):
         text = jax.jit(lambda a, b: jnp.matmul(a, b, preferred_element_type=result)).lower(*specs).as_text()
-    return _text(_kernels(run_stages(shlo.load(text), "", "scheduled", target="opencl"), target))
+    return device_text(run_stages(shlo.load(text), "", "scheduled", target="opencl"), target)
 
 
 @pytest.mark.parametrize(("target", "dtype", "name"), [

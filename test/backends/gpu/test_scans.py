@@ -10,10 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from device_kernels import device_kernels
 from jax import lax
 
 import stablehlo_py as shlo
-from stablehlo_py.backends.gpu.compile import _kernels, lower
+from stablehlo_py.backends.cpu.target import baseline_target
+from stablehlo_py.backends.gpu.compile import lower
 from stablehlo_py.backends.gpu.target import SM_90
 from stablehlo_py.compiler import run_stages
 
@@ -283,7 +285,7 @@ def test_updates_in_place() -> None:
 def ptx(function: Callable[..., object], *specs: jax.ShapeDtypeStruct) -> dict[str, str]:
     """The kernels for a GPU, by name."""
     module = run_stages(shlo.load(jax.jit(function).lower(*specs).as_text()), "", "scheduled", target="opencl")
-    text = lower(module, "ptx", SM_90)
+    text = lower(module, "ptx", SM_90, baseline_target())
     return {part.split("(")[0].strip(): part for part in text.split(".visible .entry ")[1:]}
 
 
@@ -291,7 +293,7 @@ def launched(function: Callable[..., object], *specs: jax.ShapeDtypeStruct) -> d
     """The threads of each launch of the kernels for a GPU."""
     text = jax.jit(function).lower(*specs).as_text()
     module = run_stages(shlo.load(text), "", "scheduled", target="opencl")
-    kernels = _kernels(module, SM_90).values()
+    kernels = device_kernels(module, SM_90).values()
     return {each.symbol: each.blocks * each.threads for kernel in kernels for each in kernel.launches}
 
 

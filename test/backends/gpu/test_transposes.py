@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from device_kernels import device_text
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.gpu.compile import _kernels, _text
 from stablehlo_py.backends.gpu.machine_code import assembly
 from stablehlo_py.backends.gpu.target import SM_90
 from stablehlo_py.compiler import run_stages
@@ -102,7 +102,7 @@ def code(function: Callable[..., object], dtype: str, *sizes: int) -> str:
     """PTX."""
     text = jax.jit(function).lower(jax.ShapeDtypeStruct(sizes, dtype)).as_text()
     module = run_stages(shlo.load(text), "", "scheduled", target="opencl")
-    return assembly(llvm_ir(_text(_kernels(module, SM_90)), SM_90.architecture), SM_90)
+    return assembly(llvm_ir(device_text(module, SM_90), SM_90.architecture), SM_90)
 
 
 @pytest.mark.parametrize(("dtype", "in_word"), [("float32", 1), ("bfloat16", 2), ("float16", 2), ("int8", 4)])
