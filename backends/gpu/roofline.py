@@ -19,7 +19,14 @@ _PART_READERS = ("hlo.slice", "hlo.dynamic_slice", "hlo.gather", "stablehlo.gath
 _IN_PLACE = ("hlo.dynamic_update_slice", "stablehlo.scatter")
 _MATRIX = ("hlo.dot", "hlo.convolution")
 # Rates of products, by the elements that are multiplied; every other operation on less than 64 bits is one of f32.
-_PRODUCTS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "f16", "i8": "i8", "ui8": "i8"}
+_PRODUCTS = {
+    **{name: name for name in ("f64", "f32", "f16", "i8")},
+    **dict.fromkeys(("f8E4M3FN", "f8E5M2"), "f8"),
+    **dict.fromkeys(("f8E4M3FNUZ", "f8E5M2FNUZ"), "f8_fnuz"),
+    "bf16": "f16",
+    "ui8": "i8",
+}
+_NARROW = ("f8", "f6", "f4")  # how other types begin that are multiplied as numbers of 16 bits
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,8 @@ class Work:
         """The least time that it takes."""
         parts = [self.bytes / rates.bandwidth]
         for name, count in self.operations.items():
-            parts.append(count / (getattr(rates, name) or rates.f32))
+            wider = rates.f16 if name.startswith("f8") else 0.0
+            parts.append(count / (getattr(rates, name) or wider or rates.f32))
         return max(parts) / 1e12
 
 
@@ -88,7 +96,7 @@ def _operations(op: ir.Operation) -> tuple[str, int]:
     bits = str(element.element_type if is_complex(element) else element)
     results = sum(int(num_elements(result)) for result in op.results)
     if name in _MATRIX:
-        return _PRODUCTS.get(bits, "f8" if bits.startswith("f8") else "f32"), 2 * parts * results * _summed(op)
+        return _PRODUCTS.get(bits, "f16" if bits.startswith(_NARROW) else "f32"), 2 * parts * results * _summed(op)
     rate = "f64" if bits == "f64" else "f32"
     if record.work is Kind.ELEMENTS:
         return rate, parts * results * record.flops

@@ -10,7 +10,7 @@ from stablehlo_py.codegen.builder import PTR, Function
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit
 from stablehlo_py.codegen.target import Architecture, TargetDescription
-from stablehlo_py.dialect.formats import holds
+from stablehlo_py.dialect.formats import FORMATS
 
 _SPIRV_LAYOUT = "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-n8:16:32:64-G1"
 _NVPTX_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -29,13 +29,15 @@ AMDGCN = Architecture(
 class Rates:
     """What a machine can do in a second at most, as its vendor says: bytes of its memory that are read or written, and
     operations on numbers of each type (a multiplication with an addition is two), with matrix units where these give
-    the result of that type: f32 is computed without them. Dense, in 10^12; 0: not known."""
+    the result of that type: f32 is computed without them. Types of 8 bits come in two families, of which a machine has
+    one: f8E4M3FN and f8E5M2, and those without infinities and -0. Dense, in 10^12; 0: not known, or not there."""
 
     bandwidth: float = 0.0
     f64: float = 0.0
     f32: float = 0.0
     f16: float = 0.0
     f8: float = 0.0
+    f8_fnuz: float = 0.0
     i8: float = 0.0
 
 
@@ -104,21 +106,39 @@ class GpuTarget(TargetDescription):
         """One."""
         return 1
 
-    def units_for(self, operands: set[str], result: str) -> list[MatrixUnit]:
+    def units_for(self, left: str, right: str, result: str) -> list[MatrixUnit]:
         """The matrix units for a product of these element types, the best one first: they have all numbers of the
-        operands, and sums of the result's type, or of f32 where that is the operands'."""
+        operands, and sums of the result's type, or of f32 where that is the operands' or, of operands of 8 bits, one
+        of 16 bits at most."""
         units = (MATRIX_UNITS[name] for name in self.matrix_units)
         return [
             unit
             for unit in units
-            if (result == unit.total or (result == unit.operand and unit.total == "f32"))
-            and all(each == unit.operand or holds(unit.operand, each) for each in operands)
+            if _sums_become(unit, result)
+            and all(of == each or _has(of, each) for of, each in zip(unit.operands, (left, right), strict=True))
             and (self.tf32 or unit.rounded_to != "tf32")
         ]
 
 
+def _sums_become(unit: MatrixUnit, result: str) -> bool:
+    """Whether results of a type are sums of a unit, rounded once."""
+    if result == unit.total:
+        return True
+    is_narrow = unit.bits == 8 and result in FORMATS and result not in ("f32", "f64")
+    return unit.total == "f32" and (result in unit.operands or is_narrow)
+
+
+def _has(of: str, each: str) -> bool:
+    """Whether a type that units take has all values of another one, infinities and NaN too."""
+    return of in FORMATS and each in FORMATS and FORMATS[of].holds(FORMATS[each])
+
+
 _MMA = ("mma.m16n8k16.bf16", "mma.m16n8k16.f16", "mma.m16n8k8.tf32", "mma.m16n8k32.i8", "mma.m8n8k4.f64")
 _WGMMA = ("wgmma.m64k16.bf16", "wgmma.m64k16.f16")
+_MMA_F8, _WGMMA_F8, _MFMA_F8 = (
+    tuple(name for name in MATRIX_UNITS if name.startswith(f"{shape}.f8"))
+    for shape in ("mma.m16n8k32", "wgmma.m64k32", "mfma.16x16x32")
+)
 _MFMA = ("mfma.16x16x16.bf16", "mfma.16x16x16.f16", "mfma.16x16x4.f32", "mfma.16x16x4.f64")
 
 
@@ -143,14 +163,16 @@ OPENCL = GpuTarget("opencl", "", 32, 64, SPIRV64, most_threads=256, exchanges=Fa
 _H100 = Rates(bandwidth=3.35, f64=67, f32=67, f16=989, f8=1979, i8=1979)
 _A100 = Rates(bandwidth=2.04, f64=19.5, f32=19.5, f16=312, i8=624)
 SM_80 = replace(_nvidia("sm_80", "ptx83", 108, _A100), splits_f32=True)
-SM_90 = _nvidia("sm_90", "ptx83", 132, _H100)
+SM_90 = replace(_nvidia("sm_90", "ptx83", 132, _H100), matrix_units=_MMA_F8 + _MMA)
 # With what later machines do not have.
-SM_90A = replace(_nvidia("sm_90a", "ptx83", 132, _H100), matrix_units=_WGMMA + _MMA, shared_bytes=227 << 10, maps=True)
-SM_100 = _nvidia("sm_100", "ptx86", 148, Rates(bandwidth=8.0, f64=37, f32=75, f16=2250, f8=4500, i8=4500))
+_UNITS_90A = _WGMMA_F8 + _WGMMA + SM_90.matrix_units
+SM_90A = replace(_nvidia("sm_90a", "ptx83", 132, _H100), matrix_units=_UNITS_90A, shared_bytes=227 << 10, maps=True)
+_B200 = Rates(bandwidth=8.0, f64=37, f32=75, f16=2250, f8=4500, i8=4500)
+SM_100 = replace(_nvidia("sm_100", "ptx86", 148, _B200), matrix_units=_MMA_F8 + _MMA)
 _MI250X = Rates(bandwidth=1.6, f64=47.9, f32=47.9, f16=191.5, i8=191.5)
-_MI300X = Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8=2615, i8=2615)
+_MI300X = Rates(bandwidth=5.3, f64=163.4, f32=163.4, f16=1307, f8_fnuz=2615, i8=2615)
 GFX90A = _amd("gfx90a", 110 * 2048, _MI250X, (*_MFMA, "mfma.16x16x16.i8"))
-GFX942 = _amd("gfx942", 304 * 2048, _MI300X, (*_MFMA, "mfma.16x16x32.i8"))
+GFX942 = _amd("gfx942", 304 * 2048, _MI300X, (*_MFMA_F8, *_MFMA, "mfma.16x16x32.i8"))
 _RX_7900 = Rates(bandwidth=0.96, f64=1.9, f32=61.4, f16=123, i8=123)
 GFX1100 = _amd("gfx1100", 96 * 1024, _RX_7900, ("wmma.16x16x16.bf16", "wmma.16x16x16.f16", "wmma.16x16x16.i8"), 32)
 NAMED = {target.name: target for target in (SM_80, SM_90, SM_90A, SM_100, GFX90A, GFX942, GFX1100)}

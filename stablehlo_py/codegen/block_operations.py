@@ -9,7 +9,7 @@ from dataclasses import replace
 from stablehlo_py.codegen.matrix_units import MatrixUnit, SharedMatrix
 from stablehlo_py.codegen.operations import Operations
 from stablehlo_py.codegen.tensor_maps import TensorMap
-from stablehlo_py.codegen.values import F32, I16, I32, I64, Index, ScalarType, Space, Value, pointer
+from stablehlo_py.codegen.values import F32, I32, I64, Index, ScalarType, Space, Value, pointer
 
 
 class BlockOperations(Operations):
@@ -87,7 +87,8 @@ class BlockOperations(Operations):
     ) -> list[Value]:
         """The sums (f32) of four subgroups with the product of matrices in shared memory added; these are there behind
         `await_warpgroup` only."""
-        a, b = (replace(each, base=self.gep(each.base, each.offset, I16), offset=0) for each in (a, b))
+        held = ScalarType(f"i{unit.bits}", unit.bits)
+        a, b = (replace(each, base=self.gep(each.base, each.offset, held), offset=0) for each in (a, b))
         return [self._value(ref, F32) for ref in self.emit.warpgroup_multiply(unit, a, b, sums)]
 
     def publish_shared(self) -> None:

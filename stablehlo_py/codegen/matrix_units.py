@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from stablehlo_py.codegen.values import Index, Value
@@ -16,7 +17,7 @@ class SharedMatrix:
     piece, xor the number of its line modulo eight. Lines begin at multiples of 1024 bytes.
 
     Attributes:
-        base, offset: where it begins: a pointer, and elements of 16 bits from there.
+        base, offset: where it begins: a pointer, and elements from there.
         turned: whether a line goes along rows (columns) instead of products.
         part_bytes: from a line to the one that continues it, where it does; group_bytes: from eight lines to the next.
     """
@@ -41,8 +42,8 @@ class MatrixUnit:
         name: what target descriptions call it.
         architecture: that has it.
         instruction: as LLVM calls it.
-        operand: element type of both operands; rounded_to: the type that it cuts them to before it multiplies, where
-            that is another one; total: that of the sums.
+        operand: element type of the operands; right: of the right one, where that has another one; rounded_to: the type
+            that it cuts them to before it multiplies, where that is another one; total: that of the sums.
         bits: of an operand's element.
         threads: of a subgroup.
         outer_is_low: whether the outer part varies faster along the subgroup.
@@ -51,7 +52,11 @@ class MatrixUnit:
         repeats: whether threads that differ in the inner part hold the same elements of operands.
         moves: whether threads can load eight lines of 16 bytes together (`Function.load_matrices`).
         is_warpgroup: whether four subgroups together multiply what lies in shared memory (`SharedMatrix`), 4 * `rows`
-            rows and as many columns as there are sums; then no thread holds operands.
+            rows and as many columns as there are sums; then no thread holds operands. Elements of less than 16 bits
+            have to lie along the products there.
+        sum_bits: of the significand that is kept of a sum while products are added, where that is less than its type
+            has; promoted: after so many products such a sum is added to one of its whole type, and begins anew.
+        speed: products in a second, next to those of 16 bits.
     """
 
     name: str
@@ -73,8 +78,17 @@ class MatrixUnit:
     inners: int = INNERS
     repeats: bool = False
     total: str = "f32"
+    right: str = ""
     rounded_to: str = ""
     is_warpgroup: bool = False
+    sum_bits: int = 0
+    promoted: int = 0
+    speed: float = 1.0
+
+    @property
+    def operands(self) -> tuple[str, str]:
+        """Element types of the left operand and of the right one."""
+        return self.operand, self.right or self.operand
 
 
 def _mma(operand: str, suffix: str) -> MatrixUnit:
@@ -155,6 +169,47 @@ def _wgmma(operand: str) -> MatrixUnit:
     )
 
 
+_F8 = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+
+
+def _pairs(types: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Element types of both operands, of units that take them mixed."""
+    return [(left, right) for left in types for right in types]
+
+
+def _pair_name(left: str, right: str) -> str:
+    return left if left == right else f"{left}.{right}"
+
+
+def _mma_f8(left: str, right: str) -> MatrixUnit:
+    """mma.m16n8k32 with operands of 8 bits. sm_90 and sm_100 have no such unit: ptxas makes conversions to f16 and two
+    products of these of PTX's instruction, and so does the emitter: sums have all bits, on every machine."""
+    return replace(
+        _MMA_I8,
+        name=f"mma.m16n8k32.{_pair_name(left, right)}",
+        instruction="llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+        operand=left,
+        right=right,
+        total="f32",
+    )
+
+
+def _wgmma_f8(left: str, right: str) -> MatrixUnit:
+    """PTX ISA 9.7.15.5: wgmma.m64nNk32 with operands of 8 bits. Hopper's unit keeps 14 bits of a sum."""
+    return replace(
+        _wgmma(left),
+        name=f"wgmma.m64k32.{_pair_name(left, right)}",
+        instruction=f"wgmma.mma_async.sync.aligned.m64n{{columns}}k32.f32.{_F8[left]}.{_F8[right]}",
+        right=right,
+        bits=8,
+        depth=32,
+        pack=4,
+        sum_bits=14,
+        promoted=128,
+        speed=2.0,
+    )
+
+
 def _mfma(operand: str, instruction: str, bits: int, pack: int, total: str = "f32") -> MatrixUnit:
     """AMD CDNA3 ISA, 7: v_mfma with results of 16 x 16. The instruction has the columns of its result where this record
     has rows, so it gets the operands in the other order."""
@@ -178,6 +233,16 @@ def _mfma(operand: str, instruction: str, bits: int, pack: int, total: str = "f3
         moves=False,
         total=total,
     )
+
+
+_F8_FNUZ = {"f8E4M3FNUZ": "fp8", "f8E5M2FNUZ": "bf8"}
+
+
+def _mfma_f8(left: str, right: str) -> MatrixUnit:
+    """Of gfx942, which has the types without infinities and -0 (FNUZ). It gets the operands in the other order."""
+    instruction = f"llvm.amdgcn.mfma.f32.16x16x32.{_F8_FNUZ[right]}.{_F8_FNUZ[left]}"
+    name = f"mfma.16x16x32.{_pair_name(left, right)}"
+    return replace(_mfma(left, instruction, 8, 8), name=name, right=right, speed=2.0)
 
 
 def _wmma(operand: str, instruction: str, bits: int, total: str = "f32") -> MatrixUnit:
@@ -218,6 +283,9 @@ MATRIX_UNITS = {
         _MMA_F64,
         _wgmma("bf16"),
         _wgmma("f16"),
+        *(_mma_f8(*pair) for pair in _pairs(_F8)),
+        *(_wgmma_f8(*pair) for pair in _pairs(_F8)),
+        *(_mfma_f8(*pair) for pair in _pairs(_F8_FNUZ)),
         _mfma("bf16", "llvm.amdgcn.mfma.f32.16x16x16bf16.1k", 16, 4),
         _mfma("f16", "llvm.amdgcn.mfma.f32.16x16x16f16", 16, 4),
         _mfma("f32", "llvm.amdgcn.mfma.f32.16x16x4f32", 32, 1),

@@ -49,8 +49,8 @@ def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
 
 
 def _own(program: Program) -> MatrixAttention | _Tiled:
-    operands = {element(value).name for value in (program.queries.value, program.keys.value, program.columns.value)}
-    for unit in program.target.units_for(operands, program.scores.of.name):
+    queries, keys = (element(each.value).name for each in (program.queries, program.keys))
+    for unit in program.target.units_for(queries, keys, program.scores.of.name):
         if not unit.is_warpgroup and suits(program, unit):
             return MatrixAttention(program, unit)
     return _Tiled(program)

@@ -51,7 +51,7 @@ class Boxes:
         """None: the operand is no matrix in memory, or one that the engine does not take."""
         operand, bits = tile.operand, tile.held.bits
         view = view_of(operand.value, element(operand.value)) if isinstance(operand, Side) else None
-        if view is None or view.element != element(operand.value) or not tile.as_stored:
+        if view is None or view.element != element(operand.value) or not tile.as_stored or tile.turned:
             return None
         assert isinstance(operand, Side)
         rows, depth, batch = (

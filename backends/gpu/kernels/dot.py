@@ -52,15 +52,19 @@ def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
 
 def _tiled(product: Product, *, more: bool = False) -> list[TiledProduct]:
     """The kernels in tiles that a product may have, and `more` to be tried."""
-    target, operands = product.target, {element(operand.value).name for operand in (product.a, product.b)}
-    fitting = [unit for unit in target.units_for(operands, product.of.name) if product.depth >= unit.depth]
+    target, (left, right) = product.target, (element(operand.value).name for operand in (product.a, product.b))
+    fitting = [
+        unit
+        for unit in target.units_for(left, right, product.of.name)
+        if product.depth >= unit.depth and (product.takes_short_sums or not unit.sum_bits)
+    ]
     if fitting:
-        units = [unit for unit in fitting if unit.operand == fitting[0].operand]
+        units = [unit for unit in fitting if unit.operands == fitting[0].operands]
         by_boxes = boxes.kernels(product, units) if more and target.maps else []
         return matrix.kernels(product, units, more=more) + by_boxes
     if not product.of.is_float:
         return []
-    splits = target.splits_f32 and operands == {product.of.name} == {"f32"}
+    splits = target.splits_f32 and {left, right} == {product.of.name} == {"f32"}
     return scalar.kernels(product, more=more) + (matrix.split_kernels(product, more=more) if splits else [])
 
 

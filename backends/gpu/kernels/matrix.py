@@ -40,7 +40,7 @@ class Shares(Tiling):
         """For a unit: so many subgroups down and across."""
         line, threads = LINE_BITS // unit.bits, down * across * unit.threads
         depth = line if unit.is_warpgroup else line // 2
-        return cls(down * own[0], across * own[1], depth, threads, 4, speed, across, *own)
+        return cls(down * own[0], across * own[1], depth, threads, 4, speed * unit.speed, across, *own)
 
     def __str__(self) -> str:
         return f"{super().__str__()}, {self.own_rows}x{self.own_columns} a subgroup"
@@ -52,9 +52,9 @@ SHARED, MORE_SHARED = ((2, 4, 64, 0.6), (2, 2, 32, 0.4)), ((2, 2, 64, 0.5), (2, 
 
 
 def tilings(unit: MatrixUnit, more: bool) -> list[Shares]:
-    """Those of a unit's products, and `more`."""
+    """Those of a unit's products, and `more`. Sums that are promoted are in registers twice."""
     if unit.is_warpgroup:
-        wide = WIDE + (MORE_WIDE if more else ())
+        wide = [each for each in WIDE + (MORE_WIDE if more else ()) if each[1] <= 128 or not unit.promoted]
         return [Shares.of(unit, down, 1, (unit.rows, columns), speed) for down, columns, speed in wide]
     shared = SHARED + (MORE_SHARED if more else ())
     return [Shares.of(unit, down, across, (rows, 32), speed) for down, across, rows, speed in shared]
@@ -84,7 +84,7 @@ class MatrixProduct(TiledProduct):
     tiling: Shares
 
     def __init__(self, product: Product, tiling: Shares, unit: MatrixUnit) -> None:
-        self.unit, self.of = unit, ELEMENTS[unit.operand]
+        self.unit = unit
         self.held, self.sum_type = ScalarType(f"i{unit.bits}", unit.bits), ELEMENTS[unit.total].compute
         super().__init__(product, tiling)
 
@@ -97,10 +97,14 @@ class MatrixProduct(TiledProduct):
         return self.unit.name
 
     def as_stored(self, operand: Operand) -> bool:
-        return element(operand.value).name == self.unit.operand
+        return element(operand.value).name == self._type_of(operand)
+
+    def _type_of(self, operand: Operand) -> str:
+        """The element type that the unit takes of an operand."""
+        return self.unit.operands[operand is self.p.b]
 
     def bits(self, operand: Operand, batch: Index, row: Affine, k: Affine) -> Value:
-        return self.p.bits(operand, batch, row, k, self.of)
+        return self.p.bits(operand, batch, row, k, ELEMENTS[self._type_of(operand)])
 
     @property
     def _squares(self) -> int:
@@ -233,19 +237,39 @@ def _is_infinite(f: Function, register: Value) -> Value:
 
 
 class WarpgroupProduct(MatrixProduct):
-    """By a unit that takes what lies in shared memory: four subgroups together, a row of theirs for all columns."""
+    """By a unit that takes what lies in shared memory: four subgroups together, a row of theirs for all columns. Where
+    it keeps fewer bits of sums than their type has, these are added to others in registers every so many products."""
 
-    lag = 1
+    def __init__(self, product: Product, tiling: Shares, unit: MatrixUnit) -> None:
+        self.lag = 0 if unit.promoted else 1
+        super().__init__(product, tiling, unit)
+
+    def turns(self, operand: Operand) -> bool:
+        return self.unit.bits < 16 and not operand.contracts_last
 
     def arrived(self, f: Function, step: Index, pending: int) -> None:
         super().arrived(f, step, pending)
         f.publish_shared()
 
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
+        promoted, depth = self.unit.promoted, self.tiling.depth
+        if not promoted:
+            return self._multiplied(f, shared, begin, sums, (0, depth))
+        totals = list(sums)
+        for first in range(0, depth, promoted):
+            fresh = [f.const(0.0, self.sum_type)] * len(totals)
+            parts = self._multiplied(f, shared, begin, fresh, (first, min(depth, first + promoted)))
+            totals = [f.fadd(total, part) for total, part in zip(totals, parts, strict=True)]
+        return totals
+
+    def _multiplied(
+        self, f: Function, shared: Value, begin: Index, sums: Sequence[Value], products: tuple[int, int]
+    ) -> list[Value]:
+        """The sums with some products of a step added."""
         unit, totals = self.unit, list(sums)
         f.begin_warpgroup()
         group = f.imul(f.idiv(self.subgroup.number, 4), 4 * unit.rows)
-        for depth in range(0, self.tiling.depth, unit.depth):
+        for depth in range(*products, unit.depth):
             a = self._matrix(f, shared, begin, self.a, group, depth)
             b = self._matrix(f, shared, f.iadd(begin, self.a.size), self.b, 0, depth)
             if unit.architecture == f.architecture.name:
@@ -258,12 +282,12 @@ class WarpgroupProduct(MatrixProduct):
 
     def _matrix(self, f: Function, shared: Value, begin: Index, tile: Tile, row: Index, depth: int) -> SharedMatrix:
         """An operand from a row and a product on, whose lines begin at a multiple of eight."""
-        turned = not tile.operand.contracts_last
+        turned = not tile.contracts_last
         line, along = (depth, row) if turned else (row, depth)
         size = tile.line
         part = tile.lines * size
         offset = f.iadd(f.imul(f.idiv(along, size), part), f.iadd(f.imul(line, size), f.irem(along, size)))
-        return SharedMatrix(shared, f.iadd(begin, offset), turned, 2 * part)
+        return SharedMatrix(shared, f.iadd(begin, offset), turned, part * self.unit.bits // 8)
 
     def finished(self, f: Function, sums: Sequence[Value]) -> list[Value]:
         return f.await_warpgroup(sums, 0)

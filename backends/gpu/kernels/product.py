@@ -165,11 +165,13 @@ class Filters(Operand):
 
 @dataclass(frozen=True)
 class Piece:
-    """Neighbours in memory: at `base` + `start` words of 32 bits. Zeros, unless it `exists` (None: it does)."""
+    """Neighbours in memory, in words of 32 bits: so many, at `base` + `start`. Zeros, unless it `exists` (None: it
+    does)."""
 
     base: Value
     start: Index
     exists: Value | None
+    words: int = FOUR.lanes
 
     def only_if(self, f: Function, condition: Value) -> Piece:
         """The same where a condition holds."""
@@ -177,8 +179,9 @@ class Piece:
 
     def load(self, f: Function) -> Value:
         """Its words, in registers."""
-        found = f.load(FOUR, self.base, self.start, align=PIECE_BITS // 8)
-        return found if self.exists is None else f.select(self.exists, found, f.const(0, FOUR))
+        type_ = VectorType(self.words, I32) if self.words > 1 else I32
+        found = f.load(type_, self.base, self.start, align=4 * self.words)
+        return found if self.exists is None else f.select(self.exists, found, f.const(0, type_))
 
 
 def split(f: Function, number: Affine, sizes: Mapping[int, int], lanes: int = 1) -> dict[int, Affine]:
@@ -202,6 +205,18 @@ class Product(ABC):
         self.a, self.b = operands
         self.of = element(result)
         self.batch, self.rows, self.columns, self.depth = batch, self.a.rows, self.b.rows, self.a.depth
+
+    @property
+    def takes_short_sums(self) -> bool:
+        """Whether units may keep sums in fewer bits than f32 has for some products (`MatrixUnit.sum_bits`): where the
+        result keeps fewer, or the model multiplies numbers of 8 bits and less. One that converts them to f32 before
+        asks for f32's accuracy."""
+        return self.of.bits < 32 or self.widest_asked < 16
+
+    @property
+    def widest_asked(self) -> int:
+        """Bits of the wider one of the types that the model multiplies, whatever they were converted from."""
+        return max(element(each.value).bits for each in (self.a, self.b))
 
     def begin(self, blocks: int, threads: int, symbol: str = "") -> Function:
         """The kernel (the fusion's name, unless given), and what evaluates values in it."""
@@ -237,11 +252,11 @@ class Product(ABC):
         assert isinstance(found, Value)
         return found
 
-    def piece(self, operand: Operand, batch: Index, row: Index, k: Index) -> Piece | None:
-        """PIECE_BITS of neighbours as they lie in memory; None: they do not lie there so, or are computed. Along them,
+    def piece(self, operand: Operand, batch: Index, row: Index, k: Index, bits: int = PIECE_BITS) -> Piece | None:
+        """`bits` of neighbours as they lie in memory; None: they do not lie there so, or are computed. Along them,
         row or product is a multiple of their number; both are at most what lets them be inside."""
         f, last = self.e.f, operand.contracts_last
-        wide = PIECE_BITS // element(operand.value).bits
+        wide = bits // element(operand.value).bits
         if not self.e.is_stored(operand.value) or (operand.depth if last else operand.rows) % wide:
             return None
         places = []
@@ -253,8 +268,8 @@ class Product(ABC):
         if not offset.contiguous or known_multiple(offset) % wide:
             return None
         start = scalar(f, Affine(offset.constant, offset.terms))
-        words = f.imul(f.idiv(start, wide), PIECE_BITS // 32)
-        return Piece(self.e.base(operand.value), words, condition)
+        words = f.imul(f.idiv(start, wide), bits // 32)
+        return Piece(self.e.base(operand.value), words, condition, bits // 32)
 
     def lies_in_pieces(self, operand: Operand) -> bool:
         """Whether `piece` finds the operand's elements."""
@@ -327,11 +342,16 @@ class DotProduct(Product):
     def __init__(self, fusion: Fusion, target: GpuTarget, op: ir.OpView | None = None) -> None:
         source = _unconverted if op is None else _same
         op = op or fusion.op("hlo.dot")
+        self._asked = max(element(value).bits for value in op.operands)
         a, b = (
             Side(source(value), i64s(op, f"{side}_batch"), i64s(op, f"{side}_contract"))
             for value, side in zip(op.operands, ("lhs", "rhs"), strict=True)
         )
         super().__init__(fusion, target, op.results[0], (a, b), math.prod(a.sizes[d] for d in a.batch))
+
+    @property
+    def widest_asked(self) -> int:
+        return self._asked
 
     @property
     def columns_last(self) -> bool:

@@ -32,8 +32,9 @@ MOST_COLUMNS = 256  # of results, that a block computes
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     """The kernels of a `scores` fusion: one, or one for each sum where they are wide."""
     program = Program(fusion, target)
-    operands = {element(side.value).name for each in program.products for side in (each.product.a, each.product.b)}
-    for unit in target.units_for(operands, program.products[0].product.of.name):
+    product = program.products[0].product
+    left, right = (element(each.value).name for each in (product.a, product.b))
+    for unit in target.units_for(left, right, product.of.name):
         if not unit.is_warpgroup and suits(program, unit):
             return MatrixScores(program, unit).emit()
     widths = [-(-each.width // SIDE) * SIDE for each in program.sums]

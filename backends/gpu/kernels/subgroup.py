@@ -100,7 +100,7 @@ class Subgroup:
         size: int,
     ) -> list[list[Value]]:
         places = [(first + row, k) for first in range(0, count, size) for row, k in registers]
-        turned = not tile.operand.contracts_last
+        turned = not tile.contracts_last
         if self.unit.moves and len(places) % 4 == 0 and (self.unit.bits == 16 or not turned):
             found = self._moved(shared, begin, tile, corner, places)
         else:
@@ -118,7 +118,7 @@ class Subgroup:
         """Four matrices of eight lines of 16 bytes at a time."""
         f, found = self.f, list[Value]()
         number, line = f.idiv(self.thread, 8), f.irem(self.thread, 8)
-        turned = not tile.operand.contracts_last
+        turned = not tile.contracts_last
         for first in range(0, len(places), 4):
             origin, low, high, last = places[first : first + 4]
             assert (origin[0] + last[0], origin[1] + last[1]) == (low[0] + high[0], low[1] + high[1])
@@ -150,7 +150,7 @@ class Subgroup:
         k = f.iadd(corner[1], f.iadd(0 if unit.repeats else f.imul(self.inner, unit.pack), place[1]))
         size = unit.bits * unit.pack
         whole, part = ScalarType(f"i{size}", size), ScalarType(f"i{unit.bits}", unit.bits)
-        if tile.operand.contracts_last or unit.pack == 1:
+        if tile.contracts_last or unit.pack == 1:
             at = f.iadd(begin, tile.at(f, row, k))
             return f.load(whole, shared, f.idiv(at, unit.pack), align=size // 8)
         value = f.poison(VectorType(unit.pack, part))

@@ -102,7 +102,10 @@ class TiledProduct(ABC):
         self.p, self.tiling, self.parts = product, tiling, tiling.parts(product)
         sides = ((product.a, tiling.rows), (product.b, tiling.columns))
         copied = [
-            product.target.copies and self.as_stored(operand) and product.lies_in_pieces(operand)
+            product.target.copies
+            and self.as_stored(operand)
+            and product.lies_in_pieces(operand)
+            and not self.turns(operand)
             for operand, _ in sides
         ]
         self.copies = any(copied)
@@ -118,6 +121,7 @@ class TiledProduct(ABC):
                 tiling.threads,
                 self.as_stored(operand),
                 is_copied,
+                self.turns(operand),
             )
             for (operand, rows), is_copied in zip(sides, copied, strict=True)
         )
@@ -125,6 +129,10 @@ class TiledProduct(ABC):
     @abstractmethod
     def as_stored(self, operand: Operand) -> bool:
         """Whether an operand's elements lie in shared memory as in memory."""
+
+    def turns(self, operand: Operand) -> bool:
+        """Whether what lies along rows in memory is to lie along the products in shared memory."""
+        return False
 
     @abstractmethod
     def bits(self, operand: Operand, batch: Index, row: Affine, k: Affine) -> Value:

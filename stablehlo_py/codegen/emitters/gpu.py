@@ -42,6 +42,9 @@ _OF_PREDICATES = {"umax": "or", "umin": "and", "smax": "and", "smin": "or"}  # t
 _MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
 
 
+_TO_F16 = {"f8E4M3FN": "llvm.nvvm.e4m3x2.to.f16x2.rn", "f8E5M2": "llvm.nvvm.e5m2x2.to.f16x2.rn"}
+
+
 def _pointer(space: int) -> str:
     return f"!llvm.ptr<{space}>" if space else "!llvm.ptr"
 
@@ -321,11 +324,31 @@ class NvptxEmitter(TensorCopies, GpuEmitter):
     def matrix_multiply(
         self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
     ) -> list[str]:
+        if unit.bits == 8 and unit.total == "f32":
+            return self._multiply_f8(unit, a, b, sums)
         registers = [*a, *b]
         if unit.operand in ("f16", "f64"):
             held: Type = F64 if unit.operand == "f64" else VectorType(unit.pack, F16)
             registers = [Value(self.bitcast(register, held), held) for register in registers]
         return self._several(unit.instruction, [*registers, *sums], [each.type for each in sums])
+
+    def _multiply_f8(
+        self, unit: MatrixUnit, a: Sequence[Value], b: Sequence[Value], sums: Sequence[Value]
+    ) -> list[str]:
+        """As two products of f16, which has all numbers of the operands: of the first and the second halves of all
+        registers. Which elements of both sides are together does not matter to their sum."""
+        totals, half = list(sums), ScalarType("i16", 16)
+        for first in (0, 16):
+            registers = list[Value]()
+            for side, of in zip((a, b), unit.operands, strict=True):
+                for register in side:
+                    moved = Value(self.binary("lshr", register, Value(self.constant(first, I32), I32)), I32)
+                    two = Value(self.cast("trunc", moved if first else register, half), half)
+                    pair = VectorType(2, F16)
+                    registers.append(Value(self.target_intrinsic(_TO_F16[of], [two], pair), pair))
+            found = self._several(unit.instruction, [*registers, *totals], [each.type for each in sums])
+            totals = [Value(ref, each.type) for ref, each in zip(found, sums, strict=True)]
+        return [each.ref for each in totals]
 
     def copy_async(self, to: Value, source: Value, exists: Value | None) -> None:
         memory = pointer(Space.GLOBAL)
@@ -352,11 +375,12 @@ class NvptxEmitter(TensorCopies, GpuEmitter):
     ) -> list[str]:
         count = len(sums)
         registers = ", ".join(f"${number}" for number in range(count))
-        turned = ", ".join(str(int(each.turned)) for each in (a, b))
+        # Which operands lie along rows or columns: those of 16 bits may.
+        turned = "".join(f", {int(each.turned)}" for each in (a, b)) if unit.bits == 16 else ""
         instruction = unit.instruction.format(columns=2 * count)
         text = (
             "{ .reg .pred one; setp.eq.u32 one, 0, 0; "
-            f"{instruction} {{{registers}}}, ${2 * count}, ${2 * count + 1}, one, 1, 1, {turned}; }}"
+            f"{instruction} {{{registers}}}, ${2 * count}, ${2 * count + 1}, one, 1, 1{turned}; }}"
         )
         return self._assembly(text, sums, [self._descriptor(each) for each in (a, b)])
 

@@ -64,6 +64,10 @@ def matrix_product(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, preferred_element_type=jnp.float32)
 
 
+def narrow_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    return (jnp.matmul(a, b, preferred_element_type=jnp.float32) / 64).astype(jnp.bfloat16)
+
+
 def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     return jax.nn.softmax(q @ k.T * 0.1, axis=1) @ v
 
@@ -123,6 +127,9 @@ def triangular(x: jax.Array, b: jax.Array, **options: bool) -> jax.Array:
 EXCHANGES = replace(OPENCL, exchanges=True, most_threads=1024)
 MMA, WGMMA = (tuple(name for name in MATRIX_UNITS if name.startswith(unit)) for unit in ("mma", "wgmma"))
 MATRIX_UNIT = replace(OPENCL, matrix_units=MMA, copies=True, shared_bytes=48 << 10)
+MMA_F8, WGMMA_F8 = (tuple(name for name in units if ".f8" in name) for units in (MMA, WGMMA))
+F8_UNIT = replace(MATRIX_UNIT, matrix_units=MMA_F8)
+F8_WARPGROUPS = replace(OPENCL, matrix_units=WGMMA_F8, copies=True, shared_bytes=64 << 10)
 WARPGROUPS = replace(OPENCL, matrix_units=WGMMA, shared_bytes=48 << 10)
 BOXES = replace(OPENCL, matrix_units=WGMMA, resident=1, shared_bytes=96 << 10, maps=True)
 
@@ -167,6 +174,9 @@ TEMPLATES = {
     "warpgroups": Case(matrix_product, [(40, 320), (320, 72)], "bfloat16", WARPGROUPS),
     "tensor maps": Case(matrix_product, [(64, 320), (320, 64)], "bfloat16", BOXES, "tensor maps 64x64"),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
+    "matrix units, f8": Case(lambda a, b: narrow_product(a, b.T), [(64, 128), (64, 128)], "float8_e4m3fn", F8_UNIT),
+    "warpgroups, f8": Case(lambda a, b: narrow_product(a, b.T), [(40, 400), (72, 400)], "float8_e5m2", F8_WARPGROUPS),
+    "warpgroups, f8, turned": Case(narrow_product, [(40, 400), (400, 72)], "float8_e4m3fn", F8_WARPGROUPS),
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
     "gradients of attention": Case(gradients, [(70, 20), (70, 20), (70, 24), (70, 24)]),
     "weighted sums, matrix units": Case(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stablehlo_py.backends.common.fusion import Fusion, fusions
@@ -72,5 +74,8 @@ def test_the_time_is_that_of_memory_or_of_arithmetic() -> None:
     rates = Rates(bandwidth=2.0, f32=10.0, f16=100.0)
     assert Work(1000, {"f32": 100}).seconds(rates) == pytest.approx(500e-12)
     assert Work(1000, {"f32": 10000, "f16": 10000}).seconds(rates) == pytest.approx(1000e-12)
-    assert Work(0, {"f8": 1000}).seconds(rates) == pytest.approx(100e-12), "a type without a rate is computed in f32"
+    assert Work(0, {"i8": 1000}).seconds(rates) == pytest.approx(100e-12), "a type without a rate is computed in f32"
+    assert Work(0, {"f8": 1000}).seconds(rates) == pytest.approx(10e-12), "floats of 8 bits are computed in 16"
+    assert Work(0, {"f8": 1000}).seconds(replace(rates, f8=1000.0)) == pytest.approx(1e-12)
+    assert Work(0, {"f8_fnuz": 1000}).seconds(replace(rates, f8=1000.0)) == pytest.approx(10e-12)
     assert SM_90.rates.f16 > SM_90.rates.f32

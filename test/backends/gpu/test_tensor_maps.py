@@ -33,7 +33,14 @@ from stablehlo_py.mlir import ir
 OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
 WGMMA = tuple(name for name in MATRIX_UNITS if name.startswith("wgmma"))
-EMULATED = replace(OPENCL, matrix_units=WGMMA, resident=1, shared_bytes=96 << 10, maps=True)
+# Units of 8 bits first, as targets have them.
+EMULATED = replace(
+    OPENCL,
+    matrix_units=tuple(sorted(WGMMA, key=lambda name: ".f8" not in name)),
+    resident=1,
+    shared_bytes=96 << 10,
+    maps=True,
+)
 
 
 def floats(*sizes: int) -> np.ndarray:
@@ -42,6 +49,11 @@ def floats(*sizes: int) -> np.ndarray:
 
 def product(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, preferred_element_type=jnp.float32)
+
+
+def f8_product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Of numbers that are stored in 8 bits."""
+    return product(a, b.T)
 
 
 def plans(text: str, target: GpuTarget) -> list[str]:
@@ -77,6 +89,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch, real_device: object) -> Iterator[G
         (lambda a, b: product(a.T, b.T), [(56, 40), (72, 56)]),
         (lambda a, b: jnp.tanh(product(a, b)), [(3, 40, 72), (3, 72, 80)]),
         (lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b), [(2, 40, 3, 64), (2, 48, 3, 64)]),
+        (f8_product, [(104, 208), (72, 208)]),
     ],
 )
 def test_products(
@@ -84,7 +97,7 @@ def test_products(
 ) -> None:
     """Rows, columns and sums that end inside of a tile, batches of one and of two dimensions: the same bits as without
     maps."""
-    arrays = [floats(*each) for each in sizes]
+    arrays = [floats(*each).astype("float8_e4m3fn" if function is f8_product else "bfloat16") for each in sizes]
     text = jax.jit(function).lower(*arrays).as_text()
     (plan, *_) = [each for each in plans(text, emulated) if "tensor maps" in each and "2 stages" not in each]
     (found,) = by_plan(tmp_path, text, plan)(*arrays)
