@@ -175,8 +175,8 @@ TEMPLATES = {
     "tensor maps": Case(matrix_product, [(64, 320), (320, 64)], "bfloat16", BOXES, "tensor maps 64x64"),
     "matrix units, one step": Case(matrix_product, [(40, 24), (24, 72)], "float16", MATRIX_UNIT),
     "matrix units, f8": Case(lambda a, b: narrow_product(a, b.T), [(64, 128), (64, 128)], "float8_e4m3fn", F8_UNIT),
-    "warpgroups, f8": Case(lambda a, b: narrow_product(a, b.T), [(40, 400), (72, 400)], "float8_e5m2", F8_WARPGROUPS),
-    "warpgroups, f8, turned": Case(narrow_product, [(40, 400), (400, 72)], "float8_e4m3fn", F8_WARPGROUPS),
+    "warpgroups, f8": Case(lambda a, b: narrow_product(a, b.T), [(40, 560), (72, 560)], "float8_e5m2", F8_WARPGROUPS),
+    "warpgroups, f8, turned": Case(narrow_product, [(40, 560), (560, 72)], "float8_e4m3fn", F8_WARPGROUPS),
     "attention": Case(attention, [(70, 40), (150, 40), (150, 24)]),
     "gradients of attention": Case(gradients, [(70, 20), (70, 20), (70, 24), (70, 24)]),
     "weighted sums, matrix units": Case(
