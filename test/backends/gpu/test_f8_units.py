@@ -17,9 +17,9 @@ from jax import lax
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.fusion import fusions
-from stablehlo_py.backends.common.llvm_ir import llvm_ir
+from stablehlo_py.backends.cpu.target import baseline_target
 from stablehlo_py.backends.gpu.backend import OpenClBackend
-from stablehlo_py.backends.gpu.compile import _kernels, _text
+from stablehlo_py.backends.gpu.compile import lower
 from stablehlo_py.backends.gpu.kernels import candidates
 from stablehlo_py.backends.gpu.machine_code import assembly, machine_code
 from stablehlo_py.backends.gpu.ptx import assemble, disassembly, find_tool
@@ -252,8 +252,7 @@ def test_who_asks_for_f32_gets_it() -> None:
 
     assert plans(SM_90A, lambda a, b: product(a, b.T), sizes, sizes)[0].startswith("wgmma.m64k32")
     exact_ones = plans(SM_90A, converted("float32"), sizes, sizes)
-    assert exact_ones[0].startswith("mma.m16n8k32.f8E4M3FN")
-    assert not any(plan.startswith("wgmma.m64k32") for plan in exact_ones)
+    assert exact_ones and all("k16.bf16" in plan for plan in exact_ones), "by units of 16 bits, which keep them"
 
 
 def test_tensor_maps_bring_what_lies_along_the_products() -> None:
@@ -273,8 +272,7 @@ def ir_of(target: GpuTarget, types: tuple[str, str], layout: str) -> str:
         return (product(a, b.T if layout == "nt" else b) * scale).astype(jnp.bfloat16)
 
     text = jax.jit(function).lower(*specs, jax.ShapeDtypeStruct((), "float32")).as_text()
-    kernels = _kernels(run_stages(shlo.load(text), "", "scheduled", target="opencl"), target)
-    return llvm_ir(_text(kernels), target.architecture)
+    return lower(run_stages(shlo.load(text), "", "scheduled", target="opencl"), "llvm", target, baseline_target())
 
 
 CODE = [
