@@ -8,12 +8,12 @@ has the bound `row - key + 5 >= 0`, and says more than that (`exact` is false).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.rounding import integer_info
-from stablehlo_py.dialect.symint import is_known
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import element_type, is_bool, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes._matchers import splat
@@ -60,17 +60,23 @@ class Mask:
 
 def mask_of(graph: Graph, found: Attention) -> Mask | None:
     """The mask, if it bounds keys."""
-    node, sizes = graph.nodes[found.scores], graph.nodes[found.first].shape
+    return mask_of_select(graph, found.scores, found.axes[found.scores], graph.nodes[found.first].shape)
+
+
+def mask_of_select(graph: Graph, select: int, axes: Axes, sizes: Sequence[IntLike]) -> Mask | None:
+    """The mask that a node is, if it is a select of what bounds keys; axes of its result, sizes of the first
+    product."""
+    node = graph.nodes[select]
     if node.name != "select" or not is_known(*sizes):
         return None
     for seen in (1, 2):
         value = splat(node.op.operands[3 - seen])
         if isinstance(value, float):
             reading = _Reading(graph, [int(size) for size in sizes])
-            reading.read(node.producers[0], found.axes[node.index], holds=seen == 1)
+            reading.read(node.producers[0], axes, holds=seen == 1)
             if reading.bounds:
                 nodes = frozenset(reading.nodes)
-                return Mask(node.index, seen, value, tuple(reading.bounds), reading.exact, nodes)
+                return Mask(select, seen, value, tuple(reading.bounds), reading.exact, nodes)
     return None
 
 
@@ -109,7 +115,7 @@ class _Reading:
             self.read(node.producers[0], axes, holds=not holds)
         elif node.name == "compare":
             self._compare(node, axes, holds)
-        elif (below := self._below(node, axes)) is not None:
+        elif (below := axes_below(self.graph, node, axes)) is not None:
             self.read(node.producers[0], below, holds=holds)
         else:
             self.exact = False
@@ -167,7 +173,7 @@ class _Reading:
             return None if a is None or b is None else a.plus(b, 1 if node.name == "add" else -1)
         if node.name == "convert":
             return self._linear(node, 0, axes)
-        below = self._below(node, axes)
+        below = axes_below(self.graph, node, axes)
         return None if below is None else self._linear(node, 0, below)
 
     def _along(self, labels: tuple[int, ...] | None) -> Linear | None:
@@ -179,18 +185,19 @@ class _Reading:
             found, stride = found.plus(Linear({label: stride}, 0), 1), stride * self.sizes[label]
         return found
 
-    def _below(self, node: Node, axes: Axes) -> Axes | None:
-        """The axes of what is broadcast, transposed or reshaped to these."""
-        sizes = self.graph.shape(node.operands[0]) if node.operands else ()
-        if node.name == "broadcast":
-            places = node.attributes["dimensions"]
-            return tuple(axes[int(d)] if size != 1 else () for d, size in zip(places, sizes, strict=True))
-        if node.name == "transpose":
-            return tuple(axes[[int(d) for d in node.attributes["permutation"]].index(d)] for d in range(len(axes)))
-        if node.name != "reshape":
-            return None
-        solid = [(size, part) for size, part in zip(node.shape, axes, strict=True) if size != 1]
-        if [size for size, _ in solid] != [size for size in sizes if size != 1]:
-            return None
-        parts = iter(part for _, part in solid)
-        return tuple(next(parts) if size != 1 else () for size in sizes)
+
+def axes_below(graph: Graph, node: Node, axes: Axes) -> Axes | None:
+    """The axes of what is broadcast, transposed or reshaped to these; None: the node is none of that."""
+    sizes = graph.shape(node.operands[0]) if node.operands else ()
+    if node.name == "broadcast":
+        places = node.attributes["dimensions"]
+        return tuple(axes[int(d)] if size != 1 else () for d, size in zip(places, sizes, strict=True))
+    if node.name == "transpose":
+        return tuple(axes[[int(d) for d in node.attributes["permutation"]].index(d)] for d in range(len(axes)))
+    if node.name != "reshape":
+        return None
+    solid = [(size, part) for size, part in zip(node.shape, axes, strict=True) if size != 1]
+    if [size for size, _ in solid] != [size for size in sizes if size != 1]:
+        return None
+    parts = iter(part for _, part in solid)
+    return tuple(next(parts) if size != 1 else () for size in sizes)

@@ -10,6 +10,7 @@ from stablehlo_py.passes.fusing.attention_mask import mask_of
 from stablehlo_py.passes.fusing.clusters import Cluster, Clusters, OperandIndex
 from stablehlo_py.passes.fusing.graph import DOT, LOOP, REDUCE, Graph, Node
 from stablehlo_py.passes.fusing.scores import BEHIND, Scores, Sum, is_one_precision, scores_of
+from stablehlo_py.passes.fusing.scores_mask import masked_scores
 
 _MOST_DEPTH = 256  # of a product that is computed again for each sum: more costs more than storing scores
 
@@ -119,6 +120,9 @@ class _Forming:
     def run(self) -> None:
         """Make them."""
         self._form_forward()
+        masked = masked_scores(self.graph, self.scores)
+        if masked is not None:
+            self.clusters.masks |= masked.nodes
         sums = [each for each in self.scores.sums if each.node not in self.written]
         groups: list[list[Sum]] = []
         for sum_ in sums:

@@ -23,9 +23,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipping
+from stablehlo_py.backends.gpu.kernels.attention_band import scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_matrix import MatrixAttention, suits
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
+from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.staging import DEPTH, SIDE, Staging
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -106,7 +107,7 @@ class _Tiled:
         lowest, zero = f.const(-math.inf, p.of.compute), f.const(0.0, self.type)
         start = [lowest] * self.square + [f.const(0.0, p.sums.compute)] * self.square
         start += [zero] * (self.square * self.across)
-        self.band = Band(p, skips.mask, self.keys, self.batch, self.first, self.tile) if skips else None
+        self.band = Band(f, p.sides, skips.mask, self.keys, self.batch, self.first, self.tile) if skips else None
 
         def run(begin: Index, end: Index) -> list[Value]:
             return f.loop(begin, end, self.keys, self._keys, start)

@@ -15,86 +15,16 @@ from functools import cached_property, reduce
 
 from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.gpu.kernels.attention_program import Program
+from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
-from stablehlo_py.backends.gpu.kernels.product import PIECE_BITS
-from stablehlo_py.codegen.builder import I32, Function, Index, Value
-from stablehlo_py.codegen.index import scalar
-from stablehlo_py.codegen.types import element
-from stablehlo_py.passes.fusing.attention_mask import Linear, Mask
+from stablehlo_py.backends.gpu.kernels.magnitudes import BLOCK, Magnitudes
+from stablehlo_py.codegen.builder import Function, Index, Value
+from stablehlo_py.passes.fusing.attention_mask import Mask
 
 LEAST_TILES = 8  # of keys: fewer are not worth the kernel in front
-BLOCK, PART, MOST_PARTS = 256, 1 << 16, 16  # threads, values of a block at least, and blocks for the values of a batch
-EXPONENTS = {"f32": 0x7F800000, "bf16": 0x7F807F80, "f16": 0x7C007C00}  # of the numbers in a word: all bits set
 Run = Callable[[Index, Index], list[Value]]  # through the tiles between two keys
 Score = Callable[[Index, int, Value, bool], Value]  # a tile's first key, which score, its sum, whether its key is seen
-
-
-class Band:
-    """The keys that the queries of a block see.
-
-    Args:
-        program, mask: what is computed.
-        keys: of a tile.
-        batch, first, count: the block's queries.
-    """
-
-    def __init__(self, program: Program, mask: Mask, keys: int, batch: Index, first: Index, count: int) -> None:
-        self.p, self.mask, self.tile, self.batch = program, mask, keys, batch
-        f, (self.key,) = program.f, program.found.keys
-        last = f.imin(f.iadd(first, count - 1), program.rows - 1)
-        low, high = (
-            {label: scalar(f, at) for label, at in program.places(batch, row, 0).items()} for row in (first, last)
-        )
-        self.spans = {label: (at, at) for label, at in low.items() if label not in program.found.rows}
-        outer: list[Value] = []  # whether all rows are at one place along the dimensions before
-        for label in program.found.rows:
-            ends = low[label], high[label]
-            if outer:
-                same = reduce(lambda a, b: f.binary("and", a, b), outer)
-                size = program.sizes[label]
-                ends = f.select(same, f.index(ends[0]), f.const(0)), f.select(same, f.index(ends[1]), f.const(size - 1))
-                ends = f.bounded(ends[0], 0, size - 1), f.bounded(ends[1], 0, size - 1)
-            self.spans[label] = ends
-            outer.append(f.cmp("eq", f.index(low[label]), f.index(high[label])))
-
-    def _end(self, bound: Linear, largest: bool) -> Index:
-        """The largest or the smallest that a bound is for the block's queries, without the part of the key."""
-        f = self.p.f
-        total: Index = bound.constant
-        for label, factor in bound.factors.items():
-            if label != self.key:
-                total = f.iadd(total, f.imul(self.spans[label][(factor > 0) == largest], factor))
-        return total
-
-    def range(self) -> tuple[Index, Index]:
-        """The tiles outside of which no query sees a key: the first key of the first one, the end of the last one."""
-        f = self.p.f
-        low: Index = 0
-        high: Index = self.p.count
-        for bound in self.mask.bounds:
-            end = self._end(bound, largest=True)
-            factor = bound.factors.get(self.key, 0)
-            if factor == 1:
-                low = f.imax(low, f.isub(0, end))
-            elif factor == -1:
-                high = f.imin(high, f.iadd(end, 1))
-            elif factor == 0:
-                high = f.select(f.cmp("slt", f.index(end), f.const(0)), f.const(0), f.index(high))
-        first = f.idiv(f.imin(low, self.p.count - 1), self.tile)
-        end = f.idiv(f.iadd(f.imax(high, 0), self.tile - 1), self.tile)
-        return f.imul(first, self.tile), f.imul(end, self.tile)
-
-    def is_full(self, begin: Index) -> Value:
-        """Whether all queries see all keys of a tile, and the tile has no place behind the last key."""
-        f = self.p.f
-        tests = [f.cmp("sle", f.index(begin), f.const(self.p.count - self.tile))] if self.p.count % self.tile else []
-        for bound in self.mask.bounds:
-            factor = bound.factors.get(self.key, 0)
-            key = f.iadd(begin, self.tile - 1) if factor < 0 else begin
-            least = f.iadd(self._end(bound, largest=False), f.imul(key, factor))
-            tests.append(f.cmp("sge", f.index(least), f.const(0)))
-        return reduce(lambda a, b: f.binary("and", a, b), tests)
 
 
 class Skipping:
@@ -106,9 +36,8 @@ class Skipping:
 
     def __init__(self, program: Program, mask: Mask, threads: int) -> None:
         self.p, self.mask, self.threads = program, mask, threads
-        part = max(PART // program.width, -(-program.count // MOST_PARTS))
-        self.part = -(-part // PIECE_BITS) * PIECE_BITS  # keys whose values a block looks at: whole pieces
-        self.parts = -(-program.count // self.part)
+        self.magnitudes = Magnitudes(program.values, program.columns, along_depth=True)
+        self.parts = self.magnitudes.parts
 
     @property
     def bytes(self) -> int:
@@ -133,51 +62,12 @@ class Skipping:
         symbol = f"{p.fusion.name}_finite"
         f = kernel_function(p.fusion, p.target, symbol, p.batch * self.parts, BLOCK)
         p.begin(f)
-        batch, first = f.idiv(f.block_number(), self.parts), f.imul(f.irem(f.block_number(), self.parts), self.part)
-        wide = self._piece_width(batch)
-
-        def look(number: Value, found: Value) -> list[Value]:
-            return [f.binary("or", found, self._not_finite(batch, first, number, wide))]
-
-        (found,) = f.loop(f.thread_number(), self.part * p.width // wide, BLOCK, look, [f.const(0, I32)])
-        numbers = (f.const(number, p.of.compute) for number in (1.0, 0.0))
-        largest = self._over_block(f, f.select(f.cmp("ne", found, f.const(0, I32)), *numbers), BLOCK)
-        f.if_(f.cmp("eq", f.thread_number(), f.const(0)), lambda: f.store(largest, f.scratch, f.block_number()))
+        largest = self.magnitudes.largest(f.idiv(f.block_number(), self.parts), f.irem(f.block_number(), self.parts))
+        numbers = (f.const(number, p.of.compute) for number in (0.0, 1.0))
+        is_not = self._over_block(f, f.select(p.is_finite(largest), *numbers), BLOCK)
+        f.if_(f.cmp("eq", f.thread_number(), f.const(0)), lambda: f.store(is_not, f.scratch, f.block_number()))
         f.ret()
         return f
-
-    def _piece_width(self, batch: Index) -> int:
-        """Values that a thread reads together."""
-        of = element(self.p.columns.value)
-        if of.name not in EXPONENTS or self.p.values.piece(self.p.columns, batch, 0, 0) is None:
-            return 1
-        return PIECE_BITS // of.bits
-
-    def _not_finite(self, batch: Index, first: Index, number: Index, wide: int) -> Value:
-        """i32: not 0 where one of so many neighbouring values is not finite."""
-        f, p = self.p.f, self.p
-        operand = p.columns
-        if operand.contracts_last:
-            across = self.part // wide
-            key, column = f.imul(f.irem(number, across), wide), f.idiv(number, across)
-        else:
-            across = p.width // wide
-            key, column = f.idiv(number, across), f.imul(f.irem(number, across), wide)
-        key = f.imin(f.iadd(first, key), p.count - (wide if operand.contracts_last else 1))
-        if wide == 1:
-            value = p.values.element(operand, batch, column, key)
-            return f.select(p.is_finite(value), f.const(0, I32), f.const(1, I32))
-        piece = p.values.piece(operand, batch, column, key)
-        assert piece is not None
-        words, ones = piece.load(f), EXPONENTS[element(operand.value).name]
-        masks = [ones] if ones < 1 << 31 and ones & 0xFFFF == 0 else [ones & 0xFFFF, ones & ~0xFFFF]
-        found = f.const(0, I32)
-        for number in range(PIECE_BITS // 32):
-            for mask in masks:
-                bits = f.const(mask, I32)
-                is_set = f.cmp("eq", f.binary("and", f.extract(words, number), bits), bits)
-                found = f.binary("or", found, f.cast("zext", is_set, I32))
-        return found
 
     def _are_finite(self, batch: Index) -> Value:
         """Whether all values of a batch are."""

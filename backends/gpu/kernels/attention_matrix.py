@@ -13,8 +13,9 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
-from stablehlo_py.backends.gpu.kernels.attention_band import Band, scored, skipping
+from stablehlo_py.backends.gpu.kernels.attention_band import scored, skipping
 from stablehlo_py.backends.gpu.kernels.attention_program import Parts, Program, Row, parts_of
+from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import FOUR, PIECE_BITS, Operand, Product
 from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup, takes_sums
@@ -100,7 +101,7 @@ class MatrixAttention:
         f.barrier()
         start = [f.const(-math.inf, F32)] * len(self.own) + [f.const(0.0, F32)] * len(self.own)
         start += [f.const(0.0, F32)] * (self.v.rows // unit.columns * len(unit.sums))
-        self.band = Band(p, skips.mask, KEYS, self.batch, self.first, self.rows) if skips else None
+        self.band = Band(f, p.sides, skips.mask, KEYS, self.batch, self.first, self.rows) if skips else None
 
         def run(begin: Index, end: Index) -> list[Value]:
             self.last = f.isub(end, KEYS)

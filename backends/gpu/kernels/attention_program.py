@@ -9,6 +9,7 @@ from functools import cached_property
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction, finish
+from stablehlo_py.backends.gpu.kernels.band import Sides
 from stablehlo_py.backends.gpu.kernels.base import global_number, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import PIECE_BITS, DotProduct, Side, split
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -114,6 +115,13 @@ class Program:
             sizes = {d: self.sizes[d] for d in dimensions}
             found |= split(self.f, affine_of(number, math.prod(sizes.values()) - 1), sizes)
         return found
+
+    @property
+    def sides(self) -> Sides:
+        """Queries, and the keys that they go through; these have one dimension."""
+        found, sizes = self.found, dict(enumerate(self.sizes))
+        (key,) = found.keys
+        return Sides(found.rows, key, sizes, self.rows, self.count, 1, lambda batch, row: self.places(batch, row, 0))
 
     def _place(self, axes: Axes, at: dict[int, Affine]) -> Delinearized:
         return digits((self.sizes[label], at[label]) for part in axes for label in part or ())
