@@ -12,6 +12,17 @@ from jax import lax
 Seen = Callable[[jax.Array, jax.Array], jax.Array]
 Function = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
+MASKS: dict[str, Seen] = {
+    "causal": lambda i, j: i >= j,
+    "some more": lambda i, j: j - i <= 30,
+    "some less, rows that see nothing": lambda i, j: i - j > 70,
+    "window": lambda i, j: (i >= j) & (i - j < 70),
+    "window that is left out": lambda i, j: ~((i < j) | (i - j >= 70)),
+    "window to both sides": lambda i, j: (j - i < 20) & (i - j < 90) & ~(i < 0),
+    "one key": lambda i, j: i == j,
+    "not all is known": lambda i, j: (i >= j) & ((i ^ j) % 3 != 0),
+}
+
 
 def masked(seen: Seen, value: float = -np.inf, scale: float = 0.25) -> Function:
     """A function of queries, keys and values: [places, heads, depth] each. `value` is the score of what is not seen."""
@@ -26,3 +37,13 @@ def masked(seen: Seen, value: float = -np.inf, scale: float = 0.25) -> Function:
 
 #: The first query sees nothing.
 causal = masked(lambda i, j: i > j, -1e30)
+
+
+def with_gradients(function: Callable[..., jax.Array]) -> Callable[..., tuple[jax.Array, ...]]:
+    """The result and the gradients of all arguments but the last one, which is the result's gradient."""
+
+    def both(*given: jax.Array) -> tuple[jax.Array, ...]:
+        result, backward = jax.vjp(function, *given[:-1])
+        return (result, *backward(given[-1]))
+
+    return both

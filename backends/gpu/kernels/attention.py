@@ -86,7 +86,7 @@ class _Tiled:
         across, down, tiles = -(-p.width // self.width), -(-p.rows // self.tile), -(-p.count // self.keys)
         blocks = p.batch * down * across
         parts = parts_of(p, blocks, SIDE**2, tiles)
-        skips = skipping(p, parts, self.keys, SIDE**2)
+        skips = skipping(p, self.keys, SIDE**2)
         f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, blocks * parts, SIDE * SIDE)
         p.begin(f)
         part, number = f.idiv(f.block_number(), blocks), f.irem(f.block_number(), blocks)
@@ -112,20 +112,26 @@ class _Tiled:
         def run(begin: Index, end: Index) -> list[Value]:
             return f.loop(begin, end, self.keys, self._keys, start)
 
-        if skips and self.band:
+        if skips and self.band and parts == 1:
             carried = skips.run(self.band, tiles * self.keys, start, run, self.square)
             self._finish(carried, p.row)
             f.ret()
             return GpuKernel.of(skips.finite_values(), f, scratch_bytes=skips.bytes)
-        begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), self.keys) for more in (0, 1))
+        if skips and self.band:
+            begin, end = skips.part(self.band, tiles * self.keys, part, parts)
+        else:
+            begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), self.keys) for more in (0, 1))
         carried = run(begin, end)
         if parts == 1:
             self._finish(carried, p.row)
             f.ret()
             return GpuKernel.of(f)
-        shared = Parts(p, parts)
+        shared = Parts(p, parts, skips.bytes if skips else 0)
         self._finish(carried, partial(shared.row, part))
         f.ret()
+        if skips:
+            total = shared.total(partial(skips.masked_of, self.tile, self.keys))
+            return GpuKernel.of(skips.finite_values(), f, total, scratch_bytes=shared.bytes)
         return GpuKernel.of(f, shared.total(), scratch_bytes=shared.bytes)
 
     def _keys(self, begin: Value, *carried: Value) -> list[Value]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 
 from stablehlo_py.backends.common.reduction import Reduction
-from stablehlo_py.backends.gpu.kernels.attention_program import Program
+from stablehlo_py.backends.gpu.kernels.attention_program import Masked, Program
 from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import kernel_function
 from stablehlo_py.backends.gpu.kernels.combining import block_combined
@@ -82,10 +82,7 @@ class Skipping:
         """What is carried out of the loop over the tiles, whose last one ends at `end`: `run` goes through some. The
         first `rows` of it are the rows' largest scores; `start` is what the loop begins with."""
         f = self.p.f
-        first, last = band.range()
-        all_finite = self._are_finite(band.batch)
-        first = f.bounded(f.select(all_finite, f.index(first), f.const(0)), 0, end)
-        last = f.bounded(f.select(all_finite, f.index(last), f.const(end)), 0, end)
+        first, last = self._seen(band, end)
         if self.mask.value == -math.inf:
             return run(first, last)
 
@@ -101,17 +98,78 @@ class Skipping:
 
         return f.while_([f.const(0), *start], again, round_)[1:]
 
-    def _sees_masked(self, largest: Sequence[Value]) -> Value:
-        """Whether a masked key counts in one of the block's rows."""
+    def _seen(self, band: Band, end: int) -> tuple[Index, Index]:
+        """The keys that a block goes through, as far as values say: all of them, where one is not finite."""
+        f = self.p.f
+        first, last = band.range()
+        all_finite = self._are_finite(band.batch)
+        first = f.select(all_finite, f.index(first), f.const(0))
+        last = f.select(all_finite, f.index(last), f.const(end))
+        return f.bounded(first, 0, end), f.bounded(last, 0, end)
+
+    # --- parts of the keys -------------------------------------------------------------------------------------------
+
+    def part(self, band: Band, end: int, part: Index, parts: int) -> tuple[Index, Index]:
+        """The keys that a block goes through which has one of so many parts of those that its queries see."""
+        f = self.p.f
+        first, last = self._seen(band, end)
+        tiles = f.imax(f.idiv(f.isub(last, first), band.tile), 0)
+        begin, until = (
+            f.iadd(first, f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), band.tile)) for more in (0, 1)
+        )
+        return f.bounded(begin, 0, end), f.bounded(until, 0, end)
+
+    def masked_of(self, rows: int, tile: int, batch: Index, row: Index, column: Index) -> Masked:
+        """What the keys add to a row and a column that no part went through: blocks with parts do not know the row's
+        largest score, so they never begin again. `rows`, `tile`: queries of a block, keys of a tile."""
+        f, p = self.p.f, self.p
+        band = Band(f, p.sides, self.mask, tile, batch, f.imul(f.idiv(row, rows), rows), rows)
+        first, last = self._seen(band, -(-p.count // tile) * tile)
+        first, last = (f.imin(each, p.count) for each in (first, last))
+        last = f.imax(first, last)
+        masked = f.const(self.mask.value, p.of.compute)
+        skips = f.binary("or", f.cmp("sgt", f.index(first), f.const(0)), f.cmp("slt", f.index(last), f.const(p.count)))
+
+        def larger(largest: Value) -> Value:
+            return largest if self.mask.value == -math.inf else f.select(skips, p.larger(largest, masked), largest)
+
+        def add(largest: Value, sums: Sequence[Value]) -> list[Value]:
+            if self.mask.value == -math.inf:
+                return list(sums)
+            reference = p.reference(largest)
+
+            def one(key: Value, *sums: Value) -> list[Value]:
+                added, weight = p.weight(band.batch, row, key, masked, reference)
+                value = p.values.element(p.columns, band.batch, column, key)
+                return [f.fadd(sums[0], added), f.fma(weight, value, sums[1])]
+
+            def all_() -> list[Value]:
+                return f.loop(last, p.count, 1, one, f.loop(0, first, 1, one, sums))
+
+            counts = f.cmp("ugt", self._below(largest), f.const(self._least, masked.type))
+            return f.if_(f.binary("and", skips, counts), all_, lambda: list(sums), unlikely=True)
+
+        return Masked(larger, add)
+
+    # --- the mask's score --------------------------------------------------------------------------------------------
+
+    @property
+    def _least(self) -> float:
+        """Exponentials are 0 from here on."""
+        return -1024.0 if self.p.of.compute.bits == 64 else -128.0
+
+    def _below(self, top: Value) -> Value:
+        """The mask's score less the largest one of a row."""
         f, p = self.p.f, self.p
         masked = f.const(self.mask.value, p.of.compute)
-        found = []
-        for top in largest:
-            is_below = f.cmp("olt", top, masked)
-            difference = f.fsub(masked, p.reference(top))
-            found.append(f.select(is_below, f.const(math.inf, masked.type), difference))
-        least = f.const(-1024.0 if masked.type.bits == 64 else -128.0, masked.type)  # exponentials are 0 from here on
-        return f.cmp("ugt", self._over_block(f, reduce(p.larger, found), self.threads), least)
+        is_below = f.cmp("olt", top, masked)
+        return f.select(is_below, f.const(math.inf, masked.type), f.fsub(masked, p.reference(top)))
+
+    def _sees_masked(self, largest: Sequence[Value]) -> Value:
+        """Whether a masked key counts in one of the block's rows."""
+        f = self.p.f
+        found = reduce(self.p.larger, map(self._below, largest))
+        return f.cmp("ugt", self._over_block(f, found, self.threads), f.const(self._least, found.type))
 
 
 def scored(f: Function, band: Band | None, begin: Index, totals: Sequence[Value], score: Score) -> list[Value]:
@@ -126,8 +184,8 @@ def scored(f: Function, band: Band | None, begin: Index, totals: Sequence[Value]
     return f.if_(band.is_full(begin), lambda: each(True), lambda: each(False))
 
 
-def skipping(program: Program, parts: int, keys: int, threads: int) -> Skipping | None:
+def skipping(program: Program, keys: int, threads: int) -> Skipping | None:
     """How tiles of so many keys are skipped, where that is worth it."""
     mask = program.mask
-    few = parts > 1 or program.count < LEAST_TILES * keys
+    few = program.count < LEAST_TILES * keys
     return None if mask is None or few or not program.drops_masked else Skipping(program, mask, threads)

@@ -75,7 +75,7 @@ class MatrixAttention:
         down, tiles = -(-p.rows // self.rows), -(-p.count // KEYS)
         blocks = p.batch * down
         parts = parts_of(p, blocks, self.threads, tiles)
-        skips = skipping(p, parts, KEYS, self.threads)
+        skips = skipping(p, KEYS, self.threads)
         f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, blocks * parts, self.threads)
         p.begin(f)
         part, number = f.idiv(f.block_number(), blocks), f.irem(f.block_number(), blocks)
@@ -93,7 +93,6 @@ class MatrixAttention:
         finish = self._finish_in_pieces if in_pieces else partial(self._finish, row_of=p.row)
         results = self.rows * self.v.rows // 2 if in_pieces else 0
         self.shared = f.shared_memory(max(self.q.words, self.k.words + self.v.words, results), I32, align=1024)
-        begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), KEYS) for more in (0, 1))
         self._come(self.q, 0, self.first, 0)()
         f.barrier()
         depths = range(0, self.k.depth, unit.depth)
@@ -105,23 +104,30 @@ class MatrixAttention:
 
         def run(begin: Index, end: Index) -> list[Value]:
             self.last = f.isub(end, KEYS)
-            self._come(self.k, 0, begin, 0)()
+            self._come(self.k, 0, f.imin(begin, (tiles - 1) * KEYS), 0)()
             f.barrier()
             return f.loop(begin, end, KEYS, self._keys, start)
 
-        if skips and self.band:
+        if skips and self.band and parts == 1:
             carried = skips.run(self.band, tiles * KEYS, start, run, len(self.own))
             finish(carried)
             f.ret()
             return GpuKernel.of(skips.finite_values(), f, scratch_bytes=skips.bytes)
+        if skips and self.band:
+            begin, end = skips.part(self.band, tiles * KEYS, part, parts)
+        else:
+            begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), KEYS) for more in (0, 1))
         carried = run(begin, end)
         if parts == 1:
             finish(carried)
             f.ret()
             return GpuKernel.of(f)
-        shared = Parts(p, parts)
+        shared = Parts(p, parts, skips.bytes if skips else 0)
         self._finish(carried, partial(shared.row, part))
         f.ret()
+        if skips:
+            total = shared.total(partial(skips.masked_of, self.rows, KEYS))
+            return GpuKernel.of(skips.finite_values(), f, total, scratch_bytes=shared.bytes)
         return GpuKernel.of(f, shared.total(), scratch_bytes=shared.bytes)
 
     def _come(self, tile: Tile, begin: int, first: Index, start: Index) -> Callable[[], None]:

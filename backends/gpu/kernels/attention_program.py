@@ -4,7 +4,8 @@ of queries and keys, of a row's sums, and of parts of the keys that several bloc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from stablehlo_py.backends.common.fusion import Fusion
@@ -321,23 +322,33 @@ def parts_of(p: Program, blocks: int, threads: int, tiles: int) -> int:
     return max(1, min(MOST_PARTS, tiles // LEAST_TILES, p.target.resident // 4 // threads // blocks))
 
 
+@dataclass(frozen=True)
+class Masked:
+    """What keys that no block went through make of a row's largest score, and of the sums of weights and of weighted
+    values."""
+
+    larger: Callable[[Value], Value]
+    add: Callable[[Value, Sequence[Value]], list[Value]]
+
+
 class Parts:
     """What blocks with a part of the keys leave in scratch memory for each row: the largest score, the sum of the
     weights, and those of values."""
 
-    def __init__(self, program: Program, parts: int) -> None:
+    def __init__(self, program: Program, parts: int, before: int = 0) -> None:
         self.p, self.parts, self.type = program, parts, program.of.compute
         self.rows, self.line = program.batch * program.rows, program.width + 2
+        self.first = before * 8 // self.type.bits  # bytes before them are others'
 
     @property
     def bytes(self) -> int:
-        """Scratch memory."""
-        return self.parts * self.rows * self.line * self.type.bits // 8
+        """Scratch memory, that before them included."""
+        return (self.first + self.parts * self.rows * self.line) * self.type.bits // 8
 
     def _begin(self, part: Index, batch: Index, row: Index) -> Index:
         f = self.p.f
         number = f.iadd(f.imul(part, self.rows), f.iadd(f.imul(batch, self.p.rows), row))
-        return f.imul(number, self.line)
+        return f.iadd(f.imul(number, self.line), self.first)
 
     def row(self, part: Index, batch: Index, row: Index, largest: Value, total: Value) -> Store:
         """As `Program.row`."""
@@ -354,8 +365,9 @@ class Parts:
 
         return store
 
-    def total(self) -> Function:
-        """The kernel that puts the parts together: a thread for each element of the result."""
+    def total(self, masked: Callable[[Index, Index, Index], Masked] | None = None) -> Function:
+        """The kernel that puts the parts together: a thread for each element of the result. `masked`: what keys add to
+        a batch, a row and a column that no part went through."""
         p, results = self.p, self.rows * self.p.width
         symbol = f"{p.fusion.name}_total"
         f = kernel_function(p.fusion, p.target, symbol, -(-results // BLOCK), BLOCK)
@@ -375,8 +387,11 @@ class Parts:
             offsets = (1, f.iadd(column, 2))
             return [f.fma(read(part, at), scale, sum_) for at, sum_ in zip(offsets, sums, strict=True)]
 
+        others = masked(batch, row, column) if masked else None
         (largest,) = f.loop(0, self.parts, 1, larger, [f.const(-math.inf, self.type)])
-        total, sum_ = f.loop(0, self.parts, 1, add, [f.const(0.0, self.type)] * 2)
+        largest = others.larger(largest) if others else largest
+        sums = f.loop(0, self.parts, 1, add, [f.const(0.0, self.type)] * 2)
+        total, sum_ = others.add(largest, sums) if others else sums
         exists = f.cmp("slt", f.index(global_number(f)), f.const(results))
         f.if_(exists, lambda: p.row(batch, row, largest, total)(column, sum_))
         f.ret()

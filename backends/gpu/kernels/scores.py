@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stablehlo_py.backends.common.fusion import Fusion
+from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.scores_band import Skipping, skipping
 from stablehlo_py.backends.gpu.kernels.scores_matrix import MatrixScores, suits
 from stablehlo_py.backends.gpu.kernels.scores_program import Program, RowReduction, WeightedSum
 from stablehlo_py.backends.gpu.kernels.staging import DEPTH, SIDE, Staging
@@ -41,8 +43,10 @@ def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:
     jobs: list[Sequence[WeightedSum]] = [program.sums]
     if sum(widths) > MOST_COLUMNS:
         jobs = [[each] for each in program.sums]
-    functions = [_Tiled(program, sums, number).emit() for number, sums in enumerate(jobs)]
-    return GpuKernel.of(*functions)
+    kernels = [_Tiled(program, sums, number) for number, sums in enumerate(jobs)]
+    skips = skipping(program, max(each.shape.tile for each in kernels))
+    functions = [each.emit(skips) for each in kernels]
+    return GpuKernel.of(skips.front(), *functions, scratch_bytes=skips.bytes) if skips else GpuKernel.of(*functions)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class _Tiled:
         fits = [each for each in shapes if each.words(len(self.reductions)) * bytes_ <= program.target.shared_bytes]
         self.shape = (fits or shapes[-1:])[0]
 
-    def emit(self) -> Function:
+    def emit(self, skips: Skipping | None) -> Function:
         """The kernel."""
         p, shape = self.p, self.shape
         tile = shape.tile
@@ -95,7 +99,10 @@ class _Tiled:
         p.begin(f)
         number = f.block_number()
         self.batch, inside = f.idiv(number, down * blocks_across), f.irem(number, down * blocks_across)
-        self.first = f.imul(f.idiv(inside, blocks_across), tile)
+        block = f.idiv(inside, blocks_across)
+        if skips and skips.from_end:
+            block = f.isub(down - 1, block)  # those with most work first
+        self.first = f.imul(block, tile)
         self.column = f.imul(f.irem(inside, blocks_across), MOST_COLUMNS)
         self.x, self.y = f.irem(f.thread_number(), SIDE), f.idiv(f.thread_number(), SIDE)
         self.rows = [f.imin(f.iadd(self.first, self._local(i)), p.rows - 1) for i in range(shape.square)]
@@ -106,7 +113,13 @@ class _Tiled:
         start = [each.identity(f) for each in self.reductions for _ in range(shape.square)]
         zeros = sum(shape.across) * shape.square
         start += [f.const(0.0, p.type)] * zeros
-        carried = f.loop(0, p.count, tile, self._tile, start)
+        if skips:
+            band = Band(f, p.sides, skips.mask, tile, self.batch, self.first, tile)
+            low, end = skips.tiles_of(band, self.first)
+            carried = f.loop(f.imul(low, tile), f.imul(end, tile), tile, self._tile, start)
+            carried = skips.with_masked(band, low, end, carried, shape.square if self.reductions else 0)
+        else:
+            carried = f.loop(0, p.count, tile, self._tile, start)
         self._finish(carried)
         f.ret()
         return f

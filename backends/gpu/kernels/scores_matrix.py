@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from stablehlo_py.backends.gpu.kernels.band import Band
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_function
 from stablehlo_py.backends.gpu.kernels.product import Operand, Product
+from stablehlo_py.backends.gpu.kernels.scores_band import skipping
 from stablehlo_py.backends.gpu.kernels.scores_program import Program, WeightedSum
 from stablehlo_py.backends.gpu.kernels.subgroup import Subgroup, takes_sums
 from stablehlo_py.backends.gpu.kernels.tile import Tile
@@ -24,6 +26,7 @@ from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.types import element, to_bits
 
 INNERS = (64, 32)  # places of a tile of the inner side, the most first
+LEAST = 16  # places where registers are few
 MOST_REGISTERS = 128  # of a thread, for operands, sums and scores: work on these takes as many
 SUBGROUPS = 4  # of a block
 STAGES = 2  # one is multiplied, one is on its way
@@ -62,12 +65,12 @@ class MatrixScores:
     def __init__(self, program: Program, unit: MatrixUnit) -> None:
         self.p, self.unit = program, unit
         self.threads, self.rows = SUBGROUPS * unit.threads, SUBGROUPS * unit.rows
-        depths = [self._rounded(each.product.depth) for each in program.products]
-        widths = [self._rounded(each.width) for each in program.sums]
-        share = unit.rows / unit.threads
-        of_outer, of_sums, of_scores = (share * each for each in (sum(depths) / 2, sum(widths), len(depths)))
-        choices = [(inner, of_outer + of_sums + of_scores * inner <= MOST_REGISTERS) for inner in INNERS]
-        self.inner, self.holds = next((each for each in choices if each[1]), choices[-1])
+        choices = [(inner, holds) for holds in (True, False) for inner in (INNERS if holds else INNERS[1:])]
+        self.inner, self.holds = next(
+            (each for each in choices if self._registers(*each) <= MOST_REGISTERS), (LEAST, False)
+        )
+        depths = [self._rounded(each.product.depth, self.inner) for each in program.products]
+        widths = [self._rounded(each.width, self.inner) for each in program.sums]
         self.outers = [
             self._tile(each.product, each.outer, self.rows, depth)
             for each, depth in zip(program.products, depths, strict=True)
@@ -98,9 +101,17 @@ class MatrixScores:
         of_stages = STAGES * self.words
         return max(of_stages, self.of_outers) if self.holds else of_stages + self.of_outers
 
-    def _rounded(self, size: int) -> int:
-        """A depth or a width of tiles: a piece for each thread at least."""
-        least = max(self.unit.depth, self.unit.columns, 8 * self.threads // INNERS[-1])
+    def _registers(self, inner: int, holds: bool) -> float:
+        """Of a thread, for sums, scores, and operands of the outer side that are held, if tiles of the inner side have
+        so many places."""
+        p, share = self.p, self.unit.rows / self.unit.threads
+        depths = sum(self._rounded(each.product.depth, inner) for each in p.products) if holds else 0
+        widths = sum(self._rounded(each.width, inner) for each in p.sums)
+        return share * (depths / 2 + widths + len(p.products) * inner)
+
+    def _rounded(self, size: int, inner: int) -> int:
+        """A depth or a width of tiles, of which each has so many places at least: a piece for each thread."""
+        least = max(self.unit.depth, self.unit.columns, 8 * self.threads // inner)
         return max(least, 1 << (size - 1).bit_length())
 
     def _tile(self, product: Product, operand: Operand, rows: int, depth: int) -> Tile:
@@ -111,10 +122,14 @@ class MatrixScores:
         """One kernel."""
         p, unit = self.p, self.unit
         down, tiles = -(-p.rows // self.rows), -(-p.count // self.inner)
+        skips = skipping(p, self.inner)
         f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, p.batch * down, self.threads)
         p.begin(f)
         number = f.block_number()
-        self.batch, self.first = f.idiv(number, down), f.imul(f.irem(number, down), self.rows)
+        self.batch, tile = f.idiv(number, down), f.irem(number, down)
+        if skips and skips.from_end:
+            tile = f.isub(down - 1, tile)  # those with most work first
+        self.first = f.imul(tile, self.rows)
         self.subgroup = Subgroup(f, unit)
         self.mine = f.imul(self.subgroup.number, unit.rows)
         self.at = [f.imin(f.iadd(self.first, self._local(row)), p.rows - 1) for row in range(len(self.subgroup.own))]
@@ -122,12 +137,19 @@ class MatrixScores:
         self._bring_outer()
         start = [each.identity(f) for each in p.reductions for _ in self.at]
         start += [f.const(0.0, F32)] * sum(self._sums_of(each.tile) for each in self.staged[len(p.products) :])
-        self._bring(0, 0)()
+        low: Index = 0
+        end: Index = tiles
+        band = Band(f, p.sides, skips.mask, self.inner, self.batch, self.first, self.rows) if skips else None
+        if skips and band:
+            low, end = skips.tiles_of(band, self.first)
+        self._bring(f.imin(low, tiles - 1), f.irem(low, STAGES))()
         f.barrier()
-        carried = f.loop(0, tiles, 1, partial(self._step, tiles), start)
+        carried = f.loop(low, end, 1, partial(self._step, f.isub(end, 1)), start)
+        if skips and band:
+            carried = skips.with_masked(band, low, end, carried, len(self.at))
         self._finish(carried)
         f.ret()
-        return GpuKernel.of(f)
+        return GpuKernel.of(skips.front(), f, scratch_bytes=skips.bytes) if skips else GpuKernel.of(f)
 
     def _local(self, row: int) -> Index:
         """One of the thread's rows, in the block."""
@@ -189,10 +211,10 @@ class MatrixScores:
 
     # --- one tile of the inner side ----------------------------------------------------------------------------------
 
-    def _step(self, tiles: int, step: Value, *carried: Value) -> list[Value]:
+    def _step(self, last: Index, step: Value, *carried: Value) -> list[Value]:
         f, p, unit, count = self.f, self.p, self.unit, len(self.at)
         stage = f.irem(step, STAGES)
-        come = self._bring(f.imin(f.iadd(step, 1), tiles - 1), f.irem(f.iadd(step, 1), STAGES))
+        come = self._bring(f.imin(f.iadd(step, 1), last), f.irem(f.iadd(step, 1), STAGES))
         totals = []
         for product, each in enumerate(self.staged[: len(p.products)]):
             scores = [f.const(0.0, F32)] * (self.inner // unit.columns * len(unit.sums))

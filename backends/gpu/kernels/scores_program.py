@@ -9,6 +9,7 @@ from functools import partial
 
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.reduction import Reduction, finish
+from stablehlo_py.backends.gpu.kernels.band import Sides
 from stablehlo_py.backends.gpu.kernels.product import DotProduct, Side, split
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.codegen import arith
@@ -21,6 +22,7 @@ from stablehlo_py.dialect.types import i64s, text
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.graph import DOT, Graph
 from stablehlo_py.passes.fusing.scores import Label, Sum, scores_of, sorted_parts
+from stablehlo_py.passes.fusing.scores_mask import masked_scores
 from stablehlo_py.passes.policy import Costs
 
 Part = tuple[tuple[int, Affine], ...]  # of an index: sizes and indices, the last fastest
@@ -115,6 +117,7 @@ class WeightedSum:
         columns: list[Part] = [((free[d], across[d]),) for d in self.columns.free]
         sides = (rows, columns) if self.sum.operand == 0 else (columns, rows)
         parts = [*(p.part(self.axes[d], at) for d in self.batch), *sides[0], *sides[1]]
+        total = f.fadd(total, f.const(0.0, total.type))  # +0 for -0 (scores_band.py)
         self.end.write(parts, arith.rounded(f, self.product.of, total))
 
 
@@ -146,6 +149,8 @@ class RowReduction:
         """What becomes of a row's accumulator."""
         p = self.program
         at = p.places(batch, outer, 0)
+        if self.item.kind == "add":
+            total = p.f.fadd(total, p.f.const(0.0, total.type))
         self.end.write([p.part(part, at) for part in self.axes], finish(p.e, self.item, total))
 
 
@@ -156,6 +161,7 @@ class Program:
         products: of scores; sums, reductions: what ends the work on them.
         outer, inner: the labels of both sides, in the order in which places along them are numbered.
         batch, rows, count: how many there are of batches, of places of the outer and of the inner side.
+        masked: what a mask leaves nothing of, if one bounds the inner side: by the index along the label `key`.
     """
 
     def __init__(self, fusion: Fusion, target: GpuTarget) -> None:
@@ -168,6 +174,8 @@ class Program:
         self.scores = scores
         over_left = scores.sums[0].left
         self.outer, self.inner = (scores.right, scores.left) if over_left else (scores.left, scores.right)
+        self.masked = masked_scores(self.graph, scores)
+        self.key = self._order_inner()
         self.products = [ScoreProduct(self, node) for node in scores.products]
         roles = [(each, self.graph.nodes[each.node].role == DOT) for each in scores.sums]
         self.sums = [WeightedSum(self, each) for each, is_dot in roles if is_dot]
@@ -176,6 +184,38 @@ class Program:
             math.prod(self._size(label) for label in labels) for labels in (scores.batch, self.outer, self.inner)
         )
         self.type = self.products[0].product.of.compute
+
+    def _order_inner(self) -> int:
+        """The dimension of the first product that bounds of the mask have of the inner side, which its places go
+        through slowest from here on; -1: they have none, or others, too, or operands have it only together with
+        others."""
+        if self.masked is None:
+            return -1
+        bounded = {d for bound in self.masked.mask.bounds for d in bound.factors}
+        keys = [label for label in self.inner if label[1] in bounded]
+        ordered = (*keys, *(label for label in self.inner if label not in keys))
+        inner = set(self.inner)
+        if len(keys) == 1 and ordered != self.inner:
+            parts = [part for axes in self.scores.axes.values() for part in axes]
+            if any(len(inner.intersection(part)) > 1 for part in parts):
+                keys = []
+        if len(keys) != 1:
+            self.masked = None
+            return -1
+        self.inner = ordered
+        return keys[0][1]
+
+    @property
+    def sides(self) -> Sides:
+        """What blocks go through."""
+
+        def places(batch: Index, outer: Index) -> dict[int, Affine]:
+            return {d: at for (_, d), at in self.places(batch, outer, 0).items()}
+
+        labels = (*self.scores.batch, *self.outer, *self.inner)
+        sizes = {label[1]: self._size(label) for label in labels}
+        each = self.count // sizes[self.key]
+        return Sides(tuple(d for _, d in self.outer), self.key, sizes, self.rows, self.count, each, places)
 
     def op(self, node: int) -> ir.OpView:
         """The op of a node."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from masked_attention import Function, Seen, masked
+from masked_attention import MASKS, Function, masked
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.gpu.backend import OpenClBackend
@@ -25,17 +25,6 @@ OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
 NEVER = 1 << 30
 MMA = tuple(name for name in MATRIX_UNITS if name.startswith("mma"))
-
-MASKS: dict[str, Seen] = {
-    "causal": lambda i, j: i >= j,
-    "some more": lambda i, j: j - i <= 30,
-    "some less, rows that see nothing": lambda i, j: i - j > 70,
-    "window": lambda i, j: (i >= j) & (i - j < 70),
-    "window that is left out": lambda i, j: ~((i < j) | (i - j >= 70)),
-    "window to both sides": lambda i, j: (j - i < 20) & (i - j < 90) & ~(i < 0),
-    "one key": lambda i, j: i == j,
-    "not all is known": lambda i, j: (i >= j) & ((i ^ j) % 3 != 0),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -177,3 +166,22 @@ def test_matrix_units(name: str, value: float) -> None:
     check(masked(MASKS[name], value), q, k, v)
     v[140, 0, 3] = np.inf
     assert not np.isfinite(check(masked(MASKS[name], value), q, k, v)[:, 0, 3]).any()
+
+
+@pytest.mark.parametrize("units", [(), MMA])
+@pytest.mark.parametrize("value", [-np.inf, -1e30, 2.0])
+def test_parts_of_the_keys(value: float, units: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks have parts of what their queries see. Masked keys that count are added where parts are put together."""
+    target = replace(OPENCL, resident=1 << 16, matrix_units=units, shared_bytes=96 << 10)
+    monkeypatch.setattr(OpenClBackend, "target", lambda self, options: target)
+    dtype, close = ("bfloat16", 2e-2) if units else ("float32", 5e-6)
+    q, k, v = (floats(n, 2, 16, dtype=dtype) for n in (70, 300, 300))
+    function = masked(lambda i, j: (j - i < 90) & (i - j < 60) & (i > 4) & (i < 66 - j), value)
+    executable = compiled(function, q, k, v, skips=True)
+    assert "_total(" in executable.stages["kernels"]
+    reference = shlo.compile(jax.jit(function).lower(q, k, v).as_text(), options=OPTIONS)
+    for last in (1.0, np.inf):
+        v[299, 0, 3] = last
+        (found,), (wanted,) = executable(q, k, v), reference(q, k, v)
+        np.testing.assert_allclose(found.astype("f8"), wanted.astype("f8"), rtol=close, atol=close)
+    assert not np.isfinite(found[:, 0, 3]).all()

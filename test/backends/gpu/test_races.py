@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from masked_attention import causal
+from masked_attention import causal, masked, with_gradients
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.fusion import fusions
@@ -182,10 +182,22 @@ TEMPLATES = {
     "weighted sums, matrix units": Case(
         weighted, [(70, 16), (70, 16), (70, 16), (70, 16)], "bfloat16", replace(MATRIX_UNIT, shared_bytes=100 << 10)
     ),
+    "gradients of attention, masked": Case(
+        with_gradients(causal), [(20, 1, 8), (520, 1, 8), (520, 1, 8), (20, 1, 8)], target=EXCHANGES
+    ),
+    "gradients of attention, masked, matrix units": Case(
+        with_gradients(causal),
+        [(20, 1, 16), (520, 1, 16), (520, 1, 16), (20, 1, 16)],
+        "bfloat16",
+        replace(MATRIX_UNIT, shared_bytes=100 << 10),
+    ),
     "gradients of attention, many columns": Case(gradients, [(20, 8), (20, 8), (20, 300), (20, 300)]),
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
     "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
     "attention, masked": Case(causal, [(20, 1, 8), (520, 1, 8), (520, 1, 8)], target=replace(EXCHANGES, resident=0)),
+    "attention, masked, parts of the keys": Case(
+        masked(lambda i, j: j - i < 400), [(20, 1, 8), (520, 1, 8), (520, 1, 8)], target=EXCHANGES
+    ),
     "attention, parts of the keys": Case(attention, [(20, 20), (300, 20), (300, 24)]),
     "loop in one kernel": Case(lambda x: lax.fori_loop(0, 20, lambda _, x: softmax(x), x), [(99, 20)]),
     "transform": Case(lambda x: jnp.fft.fft(x), [(3, 60)], "complex64"),
