@@ -1,10 +1,11 @@
 """Attention by matrix units (attention.py says what it is): queries, keys and values of 16 bits, sums and softmax in
 f32.
 
-Each subgroup of a block has as many queries as the unit has rows, and keeps them in registers. A tile of keys and one
-of values lie in shared memory; while the one is multiplied, the other one is on its way. The sums of the first product
-have the places that the unit wants of its left operand, so weights go from register to register (Dao,
-FlashAttention-2, 2023): threads exchange nothing but the largest scores of their rows.
+Each subgroup of a block has as many queries as the unit has rows, and keeps them in registers; in shared memory where
+the sums of wide heads fill these. A tile of keys and one of values lie in shared memory; while the one is multiplied,
+the other one is on its way. The sums of the first product have the places that the unit wants of its left operand, so
+weights go from register to register (Dao, FlashAttention-2, 2023): threads exchange nothing but the largest scores of
+their rows.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from stablehlo_py.codegen.builder import F32, I16, I32, Index, Value, VectorType
 from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.types import element, to_bits
 
-KEYS = 64  # of a tile
-MOST_DEPTH = 128  # of queries, and columns of values: they fill registers
+CHOICES = ((64, True), (32, False))  # keys of a tile, and whether queries are held in registers, the best first
+MOST_DEPTH = 256  # of queries, and columns of values
+MOST_REGISTERS = 144  # of a thread, for queries, sums and scores
+MOST_COLUMNS = 64  # of values that are read together where registers are few
 SUBGROUPS = (8, 4)  # of a block, the largest first
 
 
@@ -34,7 +37,11 @@ def suits(p: Program, unit: MatrixUnit) -> bool:
     of = {element(value).name for value in (p.queries.value, p.keys.value, p.columns.value, p.weights)}
     results = p.values.of.name in ("f32", unit.operand) and p.of.compute == F32
     return (
-        takes_sums(unit) and results and of == {unit.operand} and p.scores.depth <= MOST_DEPTH and p.width <= MOST_DEPTH
+        takes_sums(unit)
+        and results
+        and of == {unit.operand}
+        and max(p.scores.depth, p.width) <= MOST_DEPTH
+        and MatrixAttention(p, unit).fits
     )
 
 
@@ -45,18 +52,42 @@ class MatrixAttention:
         self.p, self.unit = program, unit
         self.subgroups = next((each for each in SUBGROUPS[:-1] if self._fills(each)), SUBGROUPS[-1])
         self.threads, self.rows = self.subgroups * unit.threads, self.subgroups * unit.rows
-        least = max(unit.depth, unit.columns, 8 * self.threads // KEYS)  # a piece of a tile for each thread
-        depth, width = (max(least, 1 << (size - 1).bit_length()) for size in (program.scores.depth, program.width))
+        self.keys, self.holds = next(
+            (each for each in CHOICES[:-1] if self._registers(*each) <= MOST_REGISTERS), CHOICES[-1]
+        )
+        depth, width = (self._rounded(size, self.keys) for size in (program.scores.depth, program.width))
         self.q = self._tile(program.scores, program.queries, self.rows, depth)
-        self.k = self._tile(program.scores, program.keys, KEYS, depth)
-        self.v = self._tile(program.values, program.columns, width, KEYS)
+        self.k = self._tile(program.scores, program.keys, self.keys, depth)
+        self.v = self._tile(program.values, program.columns, width, self.keys)
         #: Rows of a thread, from the first of its subgroup and its outer part on.
         self.own = sorted({row for row, _ in unit.sums})
 
     @property
     def plan(self) -> str:
         """What it does otherwise than other kernels of this fusion."""
-        return f"matrix {self.rows} queries, {KEYS} keys, {self.threads} threads"
+        return f"matrix {self.rows} queries, {self.keys} keys, {self.threads} threads"
+
+    @property
+    def fits(self) -> bool:
+        """Whether registers, and shared memory, hold what a block has."""
+        few = self._registers(self.keys, self.holds) <= MOST_REGISTERS
+        return few and 4 * self._words <= self.p.target.shared_bytes
+
+    @property
+    def _words(self) -> int:
+        """Shared memory for tiles, in words."""
+        tiles = self.k.words + self.v.words
+        return max(self.q.words, tiles) if self.holds else tiles + self.q.words
+
+    def _registers(self, keys: int, holds: bool) -> float:
+        """Of a thread, for queries, sums and scores."""
+        depth, width = (self._rounded(size, keys) for size in (self.p.scores.depth, self.p.width))
+        return self.unit.rows / self.unit.threads * (holds * depth / 2 + width + keys)
+
+    def _rounded(self, size: int, keys: int) -> int:
+        """Columns of a tile: a piece of it for each thread."""
+        least = max(self.unit.depth, self.unit.columns, 8 * self.threads // keys)
+        return max(least, 1 << (size - 1).bit_length())
 
     def _fills(self, subgroups: int) -> bool:
         """Whether such blocks are enough for the whole machine (two for a multiprocessor of 2048 threads), and their
@@ -72,10 +103,10 @@ class MatrixAttention:
     def emit(self) -> GpuKernel:
         """One kernel, or one for parts of the keys and one that puts them together."""
         p, unit = self.p, self.unit
-        down, tiles = -(-p.rows // self.rows), -(-p.count // KEYS)
+        down, tiles = -(-p.rows // self.rows), -(-p.count // self.keys)
         blocks = p.batch * down
         parts = parts_of(p, blocks, self.threads, tiles)
-        skips = skipping(p, KEYS, self.threads)
+        skips = skipping(p, self.keys, self.threads)
         f = self.f = kernel_function(p.fusion, p.target, p.fusion.name, blocks * parts, self.threads)
         p.begin(f)
         part, number = f.idiv(f.block_number(), blocks), f.irem(f.block_number(), blocks)
@@ -92,31 +123,32 @@ class MatrixAttention:
         in_pieces = element(p.output).bits == 16 and p.result_piece(self.batch, self.first, 0) is not None
         finish = self._finish_in_pieces if in_pieces else partial(self._finish, row_of=p.row)
         results = self.rows * self.v.rows // 2 if in_pieces else 0
-        self.shared = f.shared_memory(max(self.q.words, self.k.words + self.v.words, results), I32, align=1024)
-        self._come(self.q, 0, self.first, 0)()
+        self.shared = f.shared_memory(max(self._words, results), I32, align=1024)
+        self.behind = 0 if self.holds else self.k.size + self.v.size  # what queries are
+        self._come(self.q, self.behind, self.first, 0)()
         f.barrier()
-        depths = range(0, self.k.depth, unit.depth)
-        self.queries = [self.subgroup.left(self.shared, 0, self.q, self.mine, unit.rows, depth)[0] for depth in depths]
-        f.barrier()
+        self.queries = self._left() if self.holds else []
+        if self.holds:
+            f.barrier()
         start = [f.const(-math.inf, F32)] * len(self.own) + [f.const(0.0, F32)] * len(self.own)
         start += [f.const(0.0, F32)] * (self.v.rows // unit.columns * len(unit.sums))
-        self.band = Band(f, p.sides, skips.mask, KEYS, self.batch, self.first, self.rows) if skips else None
+        self.band = Band(f, p.sides, skips.mask, self.keys, self.batch, self.first, self.rows) if skips else None
 
         def run(begin: Index, end: Index) -> list[Value]:
-            self.last = f.isub(end, KEYS)
-            self._come(self.k, 0, f.imin(begin, (tiles - 1) * KEYS), 0)()
+            self.last = f.isub(end, self.keys)
+            self._come(self.k, 0, f.imin(begin, (tiles - 1) * self.keys), 0)()
             f.barrier()
-            return f.loop(begin, end, KEYS, self._keys, start)
+            return f.loop(begin, end, self.keys, self._keys, start)
 
         if skips and self.band and parts == 1:
-            carried = skips.run(self.band, tiles * KEYS, start, run, len(self.own))
+            carried = skips.run(self.band, tiles * self.keys, start, run, len(self.own))
             finish(carried)
             f.ret()
             return GpuKernel.of(skips.finite_values(), f, scratch_bytes=skips.bytes)
         if skips and self.band:
-            begin, end = skips.part(self.band, tiles * KEYS, part, parts)
+            begin, end = skips.part(self.band, tiles * self.keys, part, parts)
         else:
-            begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), KEYS) for more in (0, 1))
+            begin, end = (f.imul(f.idiv(f.imul(f.iadd(part, more), tiles), parts), self.keys) for more in (0, 1))
         carried = run(begin, end)
         if parts == 1:
             finish(carried)
@@ -126,9 +158,14 @@ class MatrixAttention:
         self._finish(carried, partial(shared.row, part))
         f.ret()
         if skips:
-            total = shared.total(partial(skips.masked_of, self.rows, KEYS))
+            total = shared.total(partial(skips.masked_of, self.rows, self.keys))
             return GpuKernel.of(skips.finite_values(), f, total, scratch_bytes=shared.bytes)
         return GpuKernel.of(f, shared.total(), scratch_bytes=shared.bytes)
+
+    def _left(self) -> list[list[Value]]:
+        """The registers of the queries, for each depth of the unit."""
+        depths, own, count = range(0, self.q.depth, self.unit.depth), self.mine, self.unit.rows
+        return [self.subgroup.left(self.shared, self.behind, self.q, own, count, depth)[0] for depth in depths]
 
     def _come(self, tile: Tile, begin: int, first: Index, start: Index) -> Callable[[], None]:
         """Begin to bring a tile; what is returned ends that."""
@@ -149,13 +186,13 @@ class MatrixAttention:
         f, p, unit, count = self.f, self.p, self.unit, len(self.own)
         largest, totals, sums = carried[:count], list(carried[count : 2 * count]), list(carried[2 * count :])
         come = self._come(self.v, self.k.size, 0, begin)
-        scores = [f.const(0.0, F32)] * (KEYS // unit.columns * len(unit.sums))
-        for number, left in enumerate(self.queries):
-            right = self.subgroup.right(self.shared, 0, self.k, 0, KEYS, number * unit.depth)
+        scores = [f.const(0.0, F32)] * (self.keys // unit.columns * len(unit.sums))
+        for number, left in enumerate(self.queries or self._left()):
+            right = self.subgroup.right(self.shared, 0, self.k, 0, self.keys, number * unit.depth)
             scores = self.subgroup.multiplied([left], right, scores)
         come()
         f.barrier()  # all have read the keys, and the values are there
-        come = self._come(self.k, 0, f.imin(f.iadd(begin, KEYS), self.last), 0)
+        come = self._come(self.k, 0, f.imin(f.iadd(begin, self.keys), self.last), 0)
         scores = scored(f, self.band, begin, scores, self._score)
         keys = [self._key(begin, number) for number in range(len(scores))]
         tops = [self._top(row, scores, top) for row, top in enumerate(largest)]
@@ -165,14 +202,19 @@ class MatrixAttention:
         weights = []
         for number, (key, score) in enumerate(zip(keys, scores, strict=True)):
             row = self.subgroup.row_of(number)
-            safe = f.imin(key, p.count - 1) if p.count % KEYS else key
+            safe = f.imin(key, p.count - 1) if p.count % self.keys else key
             added, weight = p.weight(self.batch, self.at[row], safe, score, references[row])
             totals[row] = f.fadd(totals[row], added)
             weights.append(to_bits(f, element(p.weights), weight))
         sums = [f.fmul(sum_, scales[self.subgroup.row_of(number)]) for number, sum_ in enumerate(sums)]
-        for first in range(0, KEYS, unit.depth):
-            right = self.subgroup.right(self.shared, self.k.size, self.v, 0, self.v.rows, first)
-            sums = self.subgroup.multiplied([self.subgroup.sums_as_left(weights, first)], right, sums)
+        width = self.v.rows if self.holds else min(self.v.rows, MOST_COLUMNS)
+        squares = width // unit.columns * len(unit.sums)
+        for first in range(0, self.keys, unit.depth):
+            left = self.subgroup.sums_as_left(weights, first)
+            for column in range(0, self.v.rows, width):
+                right = self.subgroup.right(self.shared, self.k.size, self.v, column, width, first)
+                at = column // width * squares
+                sums[at : at + squares] = self.subgroup.multiplied([left], right, sums[at : at + squares])
         come()
         f.barrier()  # all have read the values, and the next keys are there
         return [*tops, *totals, *sums]
@@ -184,7 +226,7 @@ class MatrixAttention:
         """-inf behind the last key. `is_seen`: the query sees the key, which is there."""
         f, p = self.f, self.p
         row, key = self.at[self.subgroup.row_of(number)], self._key(begin, number)
-        if is_seen or p.count % KEYS == 0:
+        if is_seen or p.count % self.keys == 0:
             return p.score(self.batch, row, key, total, is_seen=is_seen)
         score = p.score(self.batch, row, f.imin(key, p.count - 1), total)
         return f.select(f.cmp("slt", f.index(key), f.const(p.count)), score, f.const(-math.inf, score.type))

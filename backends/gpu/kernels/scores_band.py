@@ -132,7 +132,7 @@ class Skipping:
     def tiles_of(self, band: Band, first: Index) -> tuple[Index, Index]:
         """The first tile, and the one behind the last one, of a block, whose first place of the outer side is given."""
         f, of = self.p.f, self.p.type
-        line, tile, tiles = f.imul(band.batch, self.line), band.tile, self._tiles(band)
+        line, tile, tiles = f.imul(band.batch, self.line), band.tile, self._count(band)
         low, high = (f.idiv(place, tile) for place in band.range())
         tests, begin = list[Value](), line
         for limit in self.limits:
@@ -157,14 +157,14 @@ class Skipping:
             high = f.select(holds, f.index(high), f.const(tiles))
         return f.bounded(low, 0, tiles), f.bounded(high, 0, tiles)
 
-    def _tiles(self, band: Band) -> int:
+    def _count(self, band: Band) -> int:
         return -(-self.p.count // band.tile)
 
     def with_masked(self, band: Band, low: Index, high: Index, carried: Sequence[Value], rows: int) -> list[Value]:
         """What is carried out of the loop over tiles, reductions of so many rows first, with what the tiles have that
         were left out."""
         f, found = self.p.f, list(carried)
-        ends = f.cmp("eq", f.index(low), f.const(0)), f.cmp("eq", f.index(high), f.const(self._tiles(band)))
+        ends = f.cmp("eq", f.index(low), f.const(0)), f.cmp("eq", f.index(high), f.const(self._count(band)))
         all_ = f.binary("and", *ends)
         for number, value in self.places.extremes.items():
             item = self.p.reductions[number]

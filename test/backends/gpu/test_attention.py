@@ -230,6 +230,12 @@ def test_matrix_units_and_columns_that_fill_no_tile() -> None:
 
 
 @pytest.mark.usefixtures("matrix_units")
+def test_matrix_units_and_columns_that_fill_registers() -> None:
+    """Queries stay in shared memory, and tiles have half as many keys."""
+    check(written_out, *(floats(*sizes, dtype="bfloat16") for sizes in ((40, 160), (70, 160), (70, 144))))
+
+
+@pytest.mark.usefixtures("matrix_units")
 def test_matrix_units_and_work_on_operands_and_scores() -> None:
     q, k, v, bias = (floats(*sizes, dtype="float16") for sizes in ((70, 14), (64, 14), (64, 9), (1, 64)))
 

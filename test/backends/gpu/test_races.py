@@ -124,6 +124,7 @@ def triangular(x: jax.Array, b: jax.Array, **options: bool) -> jax.Array:
     return lax.linalg.triangular_solve(x / 9 + 3 * jnp.eye(x.shape[-1]), b, **{"left_side": True, **options})
 
 
+nearby = masked(lambda i, j: j - i < 400, -1e30)
 EXCHANGES = replace(OPENCL, exchanges=True, most_threads=1024)
 MMA, WGMMA = (tuple(name for name in MATRIX_UNITS if name.startswith(unit)) for unit in ("mma", "wgmma"))
 MATRIX_UNIT = replace(OPENCL, matrix_units=MMA, copies=True, shared_bytes=48 << 10)
@@ -183,21 +184,20 @@ TEMPLATES = {
         weighted, [(70, 16), (70, 16), (70, 16), (70, 16)], "bfloat16", replace(MATRIX_UNIT, shared_bytes=100 << 10)
     ),
     "gradients of attention, masked": Case(
-        with_gradients(causal), [(20, 1, 8), (520, 1, 8), (520, 1, 8), (20, 1, 8)], target=EXCHANGES
+        with_gradients(nearby), [(70, 1, 20), (520, 1, 20), (520, 1, 20), (70, 1, 20)], target=EXCHANGES
     ),
     "gradients of attention, masked, matrix units": Case(
-        with_gradients(causal),
-        [(20, 1, 16), (520, 1, 16), (520, 1, 16), (20, 1, 16)],
+        with_gradients(nearby),
+        [(70, 1, 16), (520, 1, 16), (520, 1, 16), (70, 1, 16)],
         "bfloat16",
         replace(MATRIX_UNIT, shared_bytes=100 << 10),
     ),
     "gradients of attention, many columns": Case(gradients, [(20, 8), (20, 8), (20, 300), (20, 300)]),
     "attention of few queries": Case(attention, [(5, 20), (90, 20), (90, 300)], "float16"),
     "attention by matrix units": Case(attention, [(64, 16), (130, 16), (130, 16)], "bfloat16", MATRIX_UNIT),
+    "attention by matrix units, wide values": Case(attention, [(64, 16), (70, 16), (70, 144)], "bfloat16", MATRIX_UNIT),
     "attention, masked": Case(causal, [(20, 1, 8), (520, 1, 8), (520, 1, 8)], target=replace(EXCHANGES, resident=0)),
-    "attention, masked, parts of the keys": Case(
-        masked(lambda i, j: j - i < 400), [(20, 1, 8), (520, 1, 8), (520, 1, 8)], target=EXCHANGES
-    ),
+    "attention, masked, parts of the keys": Case(nearby, [(20, 1, 8), (520, 1, 8), (520, 1, 8)], target=EXCHANGES),
     "attention, parts of the keys": Case(attention, [(20, 20), (300, 20), (300, 24)]),
     "loop in one kernel": Case(lambda x: lax.fori_loop(0, 20, lambda _, x: softmax(x), x), [(99, 20)]),
     "transform": Case(lambda x: jnp.fft.fft(x), [(3, 60)], "complex64"),

@@ -26,3 +26,14 @@ def test_nothing_is_spilled(columns: int, gpu: str) -> None:
     program = compile_program(text, target="cuda", options=shlo.Options(gpu=gpu, cache_dir=None))
     assert "1 attention" in program.report and "3 scores" in program.report
     assert re.search(r"registers of a thread: at most \d+; spills: none", program.report)
+
+
+@pytest.mark.skipif(not find_tool("ptxas"), reason="ptxas is not installed")
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
+def test_nothing_is_spilled_for_wide_heads(gpu: str) -> None:
+    arrays = [jax.ShapeDtypeStruct((2, 2048, 4, 256), "bfloat16")] * 3
+    program = compile_program(
+        jax.jit(causal).lower(*arrays).as_text(), target="cuda", options=shlo.Options(gpu=gpu, cache_dir=None)
+    )
+    assert "1 attention" in program.report
+    assert re.search(r"registers of a thread: at most \d+; spills: none", program.report)
