@@ -25,9 +25,10 @@ from stablehlo_py.codegen.builder import F32, I16, I32, Index, Value, VectorType
 from stablehlo_py.codegen.matrix_units import MatrixUnit
 from stablehlo_py.codegen.types import element, to_bits
 
-CHOICES = ((64, True), (32, False))  # keys of a tile, and whether queries are held in registers, the best first
+#: Keys of a tile, and whether queries are held in registers, the best first.
+CHOICES = ((64, True), (32, False), (16, False))
 MOST_DEPTH = 256  # of queries, and columns of values
-MOST_REGISTERS = 144  # of a thread, for queries, sums and scores
+MOST_REGISTERS = 136  # of a thread, for queries, sums and scores
 MOST_COLUMNS = 64  # of values that are read together where registers are few
 SUBGROUPS = (8, 4)  # of a block, the largest first
 
