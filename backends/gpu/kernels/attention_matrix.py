@@ -127,9 +127,10 @@ class MatrixAttention:
         self.shared = f.shared_memory(max(self._words, results), I32, align=1024)
         self.behind = 0 if self.holds else self.k.size + self.v.size  # what queries are
         self._come(self.q, self.behind, self.first, 0)()
-        f.barrier()
-        self.queries = self._left() if self.holds else []
-        if self.holds:
+        self.queries = list[list[Value]]()
+        if self.holds:  # else those of keys are barriers for queries, too
+            f.barrier()
+            self.queries = self._left()
             f.barrier()
         start = [f.const(-math.inf, F32)] * len(self.own) + [f.const(0.0, F32)] * len(self.own)
         start += [f.const(0.0, F32)] * (self.v.rows // unit.columns * len(unit.sums))

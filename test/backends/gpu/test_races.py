@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from masked_attention import causal, masked, with_gradients
+from masked_attention import Seen, causal, masked, with_gradients
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.common.fusion import fusions
@@ -77,9 +78,13 @@ def gradients(q: jax.Array, k: jax.Array, v: jax.Array, of_result: jax.Array) ->
     return result, *backward(of_result)
 
 
-def weighted(q: jax.Array, k: jax.Array, u: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+def weighted(
+    q: jax.Array, k: jax.Array, u: jax.Array, v: jax.Array, seen: Seen = lambda i, j: i >= 0
+) -> tuple[jax.Array, jax.Array]:
     """Two products with the weights of a softmax, which nobody shifts."""
     weights = jnp.exp(q @ k.T * 0.01)
+    i, j = (lax.broadcasted_iota(jnp.int32, weights.shape, d) for d in range(2))
+    weights = jnp.where(seen(i, j), weights, 0)
     weights = weights / jnp.sum(weights, axis=1, keepdims=True)
     return weights.T @ u, weights.T @ v
 
@@ -186,9 +191,9 @@ TEMPLATES = {
     "gradients of attention, masked": Case(
         with_gradients(nearby), [(70, 1, 20), (520, 1, 20), (520, 1, 20), (70, 1, 20)], target=EXCHANGES
     ),
-    "gradients of attention, masked, matrix units": Case(
-        with_gradients(nearby),
-        [(70, 1, 16), (520, 1, 16), (520, 1, 16), (70, 1, 16)],
+    "weighted sums, masked, matrix units": Case(
+        partial(weighted, seen=lambda i, j: i - j < 400),
+        [(520, 16), (70, 16), (520, 16), (520, 16)],
         "bfloat16",
         replace(MATRIX_UNIT, shared_bytes=100 << 10),
     ),
