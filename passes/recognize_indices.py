@@ -26,10 +26,10 @@ from stablehlo_py.passmanager.rewrite import Replacement, Rewriter, RulePass, Ru
 
 INDICES = RuleSet("recognize-indices")
 _MOST_ELEMENTS = 1 << 22  # that are looked at
-#: What reads them as a part of a mask.
-_READERS = frozenset(
-    f"hlo.{name}" for name in "add and broadcast compare convert not or reshape select subtract transpose".split()
-)
+_MOST_STEPS = 8  # from integers to a comparison
+_VIEWS = frozenset({"hlo.broadcast", "hlo.reshape", "hlo.transpose"})
+_OF_INDICES = _VIEWS | {"hlo.add", "hlo.convert", "hlo.subtract"}
+_OF_MASKS = _VIEWS | {"hlo.and", "hlo.not", "hlo.or", "hlo.select"}
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class RecognizeIndices(RulePass):
     table: ClassVar[RuleSet] = INDICES
 
 
-@INDICES.rule("hlo.constant", where="integers of one dimension that go up by one; for masks")
+@INDICES.rule("hlo.constant", where="integers of one dimension that go up by one; for comparisons")
 def progression(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "constant [a, a + 1, ..] -> iota + a"
     type_ = op.result.type
-    if not isinstance(type_.element_type, ir.IntegerType) or is_bool(type_.element_type) or not _is_read(op):
+    if not isinstance(type_.element_type, ir.IntegerType) or is_bool(type_.element_type) or not _is_compared(op.result):
         return None
     solid = [d for d, size in enumerate(shape(type_)) if size != 1]
     if len(solid) != 1 or not 1 < num_elements(type_) <= _MOST_ELEMENTS:
@@ -61,7 +61,7 @@ def progression(op: ir.Operation, rewriter: Rewriter) -> Replacement:
 def band(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     "constant [[1, 0], [1, 1]] -> row >= column"
     type_ = op.result.type
-    if not is_bool(type_.element_type) or not 1 < num_elements(type_) <= _MOST_ELEMENTS or not _is_read(op):
+    if not is_bool(type_.element_type) or not 1 < num_elements(type_) <= _MOST_ELEMENTS or not _masks(op.result):
         return None
     solid = [d for d, size in enumerate(shape(type_)) if size != 1]
     if len(solid) != 2:
@@ -85,7 +85,16 @@ def band(op: ir.Operation, rewriter: Rewriter) -> Replacement:
     return parts[0] if len(parts) == 1 else rewriter.like("and", *parts)
 
 
-def _is_read(op: ir.Operation) -> bool:
-    """Is a constant read as a mask is, by all who read it?"""
-    users = [use.owner.operation.name for use in op.result.uses]
-    return bool(users) and all(name in _READERS for name in users)
+def _is_compared(value: ir.Value, steps: int = _MOST_STEPS) -> bool:
+    """Is all that becomes of integers a part of comparisons?"""
+    users = [use.owner.operation for use in value.uses]
+    return bool(users) and all(
+        user.name == "hlo.compare" or (user.name in _OF_INDICES and steps > 0 and _is_compared(user.result, steps - 1))
+        for user in users
+    )
+
+
+def _masks(value: ir.Value) -> bool:
+    """Are truth values a part of masks for all who read them?"""
+    users = [use.owner.operation.name for use in value.uses]
+    return bool(users) and _OF_MASKS.issuperset(users)

@@ -41,3 +41,12 @@ func.func @results() -> tensor<3xi32> {
   %0 = "hlo.constant"() {value = dense<[1, 2, 3]> : tensor<3xi32>} : () -> tensor<3xi32>
   return %0 : tensor<3xi32>
 }
+
+// Nor are numbers that are not only compared.
+// CHECK-LABEL: func.func @sums
+// CHECK: "hlo.constant"() {value = dense<[1, 2, 3]> : tensor<3xi32>}
+func.func @sums(%x: tensor<3xi32>) -> tensor<3xi32> {
+  %0 = "hlo.constant"() {value = dense<[1, 2, 3]> : tensor<3xi32>} : () -> tensor<3xi32>
+  %1 = "hlo.add"(%x, %0) : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+  return %1 : tensor<3xi32>
+}

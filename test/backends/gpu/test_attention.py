@@ -112,7 +112,7 @@ def test_masks_and_biases() -> None:
     mask, bias = RANDOM.random((2, 1, 70, 70)) > 0.4, floats(1, 4, 70, 70)
     check(lambda q, k, v, mask: attend(q, k, v, mask=mask), q, k, v, mask)
     check(lambda q, k, v, bias: attend(q, k, v, bias=bias, is_causal=True), q, k, v, bias)
-    check(lambda q, k, v, bias: attend(q, k, v, bias=bias, local_window_size=(9, 3)), q, k, v, bias, others=1)
+    check(lambda q, k, v, bias: attend(q, k, v, bias=bias, local_window_size=(9, 3)), q, k, v, bias)
     lengths = np.array([50, 7], np.int32)
     check(lambda q, k, v, n: attend(q, k, v, key_value_seq_lengths=n), q, k, v, lengths, others=1)
     mask = RANDOM.random((2, 1, 1, 70)) > 0.4
