@@ -104,8 +104,14 @@ def prepare(arguments: argparse.Namespace) -> None:
     platform = get_backend(arguments.target).platform
 
     def write(case: Case, function: Callable[..., Any], specs: Sequence[Any]) -> None:
+        # Of leaves: models may have arguments of types that jax.export cannot write, as equinox's layers.
+        leaves, tree = jax.tree.flatten(tuple(specs))
+
+        def flat(*leaves: Any) -> list[Any]:
+            return jax.tree.leaves(function(*jax.tree.unflatten(tree, leaves)))
+
         with jax.default_matmul_precision("highest"):  # on both sides: of f32, nothing is left out
-            exported = jax.export.export(jax.jit(function, keep_unused=True), platforms=[platform])(*specs)
+            exported = jax.export.export(jax.jit(flat, keep_unused=True), platforms=[platform])(*leaves)
         started = time.perf_counter()
         program = compile_program(exported, target=arguments.target, options=options)
         case.seconds = time.perf_counter() - started
@@ -172,8 +178,7 @@ class Peer:
 
         device = jax.devices("gpu")[0]
         exported = jax.export.deserialize(bytearray(path.read_bytes()))
-        tree = jax.tree.unflatten(exported.in_tree, list(arrays))
-        self.arguments = jax.device_put(tree[0], device)
+        self.arguments = jax.device_put(list(arrays), device)
         started = time.perf_counter()
         self.call = jax.jit(exported.call).lower(*self.arguments).compile()
         self.seconds = time.perf_counter() - started
