@@ -300,7 +300,7 @@ class RaceCheckEmitter(SpirvEmitter):
             raise self.lacks(f"{kind} of shared memory that another function has")
         self._shared_granule = math.gcd(self._shared_granule, size, alignment)
         site = f"{_VERBS[kind]} {self._arrays.get(address.ref, 'shared memory')} at {_place()}"
-        if site not in self._shared_places and len(self._shared_places) == MOST_SHARED_PLACES - 1:
+        if site not in self._shared_places and len(self._shared_places) >= MOST_SHARED_PLACES - 1:
             site = "accesses shared memory at one of too many places"
         number = self._shared_places.setdefault(site, len(self._shared_places))
         state = [Value(f"%race.{each}", LOCAL) for each in ("pool", "shadow")]

@@ -15,7 +15,7 @@ from stablehlo_py.backends.gpu.races import CheckedTarget, Detector
 from stablehlo_py.backends.gpu.target import OPENCL
 from stablehlo_py.codegen.builder import F32, I8, I16, I32, I64, PTR, Function, Index, Value, vector
 from stablehlo_py.codegen.emitters.race_check import RaceChecks
-from stablehlo_py.codegen.emitters.race_helpers import BLOCKS
+from stablehlo_py.codegen.emitters.race_helpers import BLOCKS, MOST_SHARED_PLACES
 from stablehlo_py.errors import InternalError
 
 THREADS = 64
@@ -116,6 +116,25 @@ def test_a_value_that_one_thread_writes_and_all_read(real_device: OpenClDevice) 
 
     assert found_in(real_device, lambda f: body(f, True)) == set()
     assert found_in(real_device, lambda f: body(f, False)) == {"1 read, 1 write"}
+
+
+def test_more_places_than_a_token_tells_apart(real_device: OpenClDevice) -> None:
+    """Those behind them have one number, and are checked like the others."""
+
+    def body(f: Function, barrier: bool) -> None:
+        places, total = [f.shared_memory(1, I64) for _ in range(MOST_SHARED_PLACES)], f.const(0)
+        for thread in range(3):
+            for place in places:
+                f.if_(f.cmp("eq", f.thread_number(), f.const(thread)), lambda place=place: f.store(f.const(7), place))
+            f.barrier()
+            for place in places:
+                total = f.binary("add", total, f.load(I64, place))
+            if barrier:
+                f.barrier()
+        f.store(total, f.y, element(f))
+
+    assert found_in(real_device, lambda f: body(f, True)) == set()
+    assert found_in(real_device, lambda f: body(f, False))
 
 
 def test_neighbours_in_one_word_are_no_race_and_vectors_over_them_are(real_device: OpenClDevice) -> None:
