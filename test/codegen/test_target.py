@@ -28,6 +28,7 @@ OF_LLVM = (
     "stablehlo_py/codegen/emitters/race_helpers.py",
     "backends/cpu/objects.py",
     "backends/cpu/signature.py",
+    "backends/gpu/launches.py",
 )
 
 
