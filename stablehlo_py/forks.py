@@ -11,15 +11,12 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from importlib import import_module
 
 from stablehlo_py.errors import ResourceError
 
 # A fork waits so long at most: the forking thread may hold what a thread that compiles waits for.
 LIMIT_S = 10.0
-# What an object is freed by waits for a fork so long at most.
-DISPOSE_S = 1.0
 
 
 class _Gate:
@@ -51,20 +48,6 @@ class _Gate:
             if not self._working[me]:
                 del self._working[me]
                 self._changed.notify_all()
-
-    def dispose(self, free: Callable[[], None]) -> None:
-        me = threading.get_ident()
-        if self._orphan:
-            return
-        with self._changed:
-            if me not in self._working and me not in self._forking:
-                # Not for ever: this thread may hold what another hook of the fork waits for.
-                self._changed.wait_for(lambda: not self._forking, DISPOSE_S)
-            self._working[me] = self._working.get(me, 0) + 1
-        try:
-            free()
-        finally:
-            self.leave()
 
     def stand_still(self) -> None:
         me = threading.get_ident()
@@ -118,13 +101,6 @@ def leave() -> None:
 def stand_still() -> None:
     """Let other threads fork. Not while this one holds a lock, other than a `Lock`."""
     _gate.stand_still()
-
-
-def dispose(free: Callable[[], None]) -> None:
-    """Free something by a function that takes a lock and lets other threads run meanwhile, as LLVM's do: this process
-    is not forked until it is done. For `__del__`, in whatever thread that runs. A child that inherited locks leaves
-    it."""
-    _gate.dispose(free)
 
 
 class Lock:

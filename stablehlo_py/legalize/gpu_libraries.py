@@ -206,6 +206,60 @@ def _gtsv(op: ir.OpView) -> _Meaning:
     return _Meaning("gtsv", {}, results, lambda results: [results[3]], aliases=False)
 
 
+def _sides(op: ir.OpView) -> dict[str, str]:
+    """Which eigenvectors are asked for."""
+    return {f"compute_{side}": "V" if _flag(op, side) else "N" for side in ("left", "right")}
+
+
+def _hybrid_eig(results: int) -> Callable[[ir.OpView], _Meaning]:
+    """Eigenvalues by LAPACK on the host, or by MAGMA where `magma` says so: the results mean the same."""
+
+    def meaning(op: ir.OpView) -> _Meaning:
+        _require(op, 1, results)
+        if is_tensor(op.operands[0]) and is_complex(element_type(op.operands[0])) != (results == 4):
+            raise Unsupported(f"{text(op, 'call_target_name')!r} does not take {op.operands[0].type}")
+        return _Meaning("geev", _sides(op), _results(op), aliases=False)
+
+    return meaning
+
+
+def _hybrid_geqp3(op: ir.OpView) -> _Meaning:
+    _require(op, 2, 3)
+    return _Meaning("geqp3", {}, _results(op))
+
+
+def _geev(op: ir.OpView) -> _Meaning:
+    """cuSOLVER's: eigenvalues of real matrices are complex, and their vectors real columns: two of them, the real and
+    the imaginary part, where two eigenvalues are conjugates of each other, the first one above the real axis."""
+    _require(op, 1, 5)
+    a = op.operands[0]
+    if not is_tensor(a):
+        raise Unsupported(f"{text(op, 'call_target_name')!r} does not take {a.type}")
+    _, w, *vectors, info = _results(op)
+    if is_complex(element_type(a)):
+        return _Meaning("geev", _sides(op), [w, *vectors, info], lambda results: [a, *results], aliases=False)
+    parts = _Array(build.tensor(shape(w.type), element_type(a)), w.layout)
+    columns = [_Array(build.tensor(shape(each.type), element_type(w.type)), each.layout) for each in vectors]
+
+    def chosen(results: Sequence[ir.Value]) -> list[ir.Value]:
+        real, imaginary, left, right, info = results
+        values = build.value("complex", w.type, real, imaginary)
+        return [a, values, *(_packed(imaginary, each) for each in (left, right)), info]
+
+    return _Meaning("geev", _sides(op), [parts, parts, *columns, info], chosen, aliases=False)
+
+
+def _packed(imaginary: ir.Value, vectors: ir.Value) -> ir.Value:
+    """Real columns for complex ones, by the imaginary parts of their eigenvalues."""
+    sizes = shape(vectors)
+    part = build.tensor(sizes, element_type(vectors).element_type)
+    batch = list(range(len(sizes) - 2))
+    of_columns = build.value("broadcast", part, imaginary, dimensions=[*batch, len(sizes) - 1])
+    is_second = build.compare(of_columns, build.splat(0, part), "LT")
+    second = build.like("negate", build.value("imag", part, vectors))
+    return build.value("select", part, is_second, second, build.value("real", part, vectors))
+
+
 # The routine, after the library's name.
 _ROUTINES: dict[str, Callable[[ir.OpView], _Meaning]] = {
     "solver_potrf": _potrf,
@@ -215,21 +269,35 @@ _ROUTINES: dict[str, Callable[[ir.OpView], _Meaning]] = {
     "solver_ormqr": _ormqr,
     "solver_syevd": _syevd,
     "solver_sytrd": _sytrd,
+    "solver_geev": _geev,
     "solver_gesvd": _svd,
     "solver_gesdd": _svd,
     "solver_gesvdj": _jacobi_svd,
     "solver_gesvdp": _jacobi_svd,
     "sparse_gtsv2": _gtsv,
 }
-_CALLS = {f"{vendor}{name}_ffi": meaning for vendor in ("cu", "hip") for name, meaning in _ROUTINES.items()}
+# jaxlib's own, which compute on the host or by MAGMA.
+_HYBRID = {"hybrid_eig_real": _hybrid_eig(5), "hybrid_eig_comp": _hybrid_eig(4), "hybrid_geqp3": _hybrid_geqp3}
+_VENDORS = ("cu", "hip")
+_CALLS = {
+    **{f"{vendor}{name}_ffi": meaning for vendor in _VENDORS for name, meaning in _ROUTINES.items()},
+    **{f"{vendor}{name}": meaning for vendor in _VENDORS for name, meaning in _HYBRID.items()},
+}
 # Kernels of jaxlib's own that have another name here, with the same operands and results.
 _RENAMED = {
-    **{f"{vendor}_{PIVOTS}": PIVOTS for vendor in ("cu", "hip")},
-    **{f"{vendor}_tridiagonal_solve_perturbed": "tridiagonal_solve_perturbed_ffi" for vendor in ("cu", "hip")},
+    **{f"{vendor}_{PIVOTS}": PIVOTS for vendor in _VENDORS},
+    **{f"{vendor}_tridiagonal_solve_perturbed": "tridiagonal_solve_perturbed_ffi" for vendor in _VENDORS},
 }
 # Before typed configurations, calls held descriptors of the library's own.
 _OLD = re.compile(r"(cusolver|cublas|cusparse|hipsolver|hipblas|hipsparse|rocsolver)_(?!\w+_ffi$)\w+")
 _PROGRAMS = re.compile(r"mosaic_gpu\w*|tpu_custom_call")
+# What JAX calls besides, whose meaning nothing here knows: sparse matrices, updates of factors, cuDNN.
+_UNKNOWN = re.compile(
+    r"(cu|hip)(_cholesky_update|solver_syrk|solver_csrlsvqr|sparse_(coo|csr)_\w+)_ffi|(cu|mi)dnn_rnn\w*|__cudnn\$\w+"
+)
+
+
+_FOR_PROCESSORS = "export the model for the platform 'cpu'"
 
 
 def targets() -> frozenset[str]:
@@ -246,6 +314,8 @@ def refused(target: str) -> tuple[str, str] | None:
             f"calls {target!r}, a kernel that another compiler (Mosaic) made for one kind of machine",
             REMEDY,
         )
+    if _UNKNOWN.fullmatch(target):
+        return f"calls {target!r}, a function of a GPU's library that has no counterpart here", _FOR_PROCESSORS
     return None
 
 
@@ -287,7 +357,7 @@ def _call(op: ir.OpView, target: str, entries: Entries, meaning: _Meaning) -> ir
 
 # --- threefry ---------------------------------------------------------------------------------------------------------
 
-_THREEFRY = frozenset(f"{vendor}_threefry2x32_ffi" for vendor in ("cu", "hip"))
+_THREEFRY = frozenset(f"{vendor}_threefry2x32_ffi" for vendor in _VENDORS)
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.legalize.gpu_libraries import targets
+from stablehlo_py.legalize.gpu_libraries import refused, targets
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -184,6 +186,100 @@ def test_exports_on_a_device(name: str, real_device: object) -> None:
     check_export(name, "cuda", "opencl")
 
 
+# --- eigenvalues of general matrices, pivots of columns ---------------------------------------------------------------
+
+
+VENDORS = {"cuda": "cu", "rocm": "hip"}
+
+
+def general(dtype: type) -> np.ndarray:
+    """Matrices with pairs of complex eigenvalues, and with real ones."""
+    return normal(4, 5, 5, dtype=dtype)
+
+
+class NewCusolver:
+    """What JAX asks a machine that has one for."""
+
+    @staticmethod
+    def cusolver_get_version() -> int:
+        return 11701
+
+
+def exported_with(function: Callable[..., object], platform: str, target: str, a: np.ndarray) -> jax.export.Exported:
+    """JAX promises nothing about this target, and wants to be told that one knows."""
+    checks = [jax.export.DisabledSafetyCheck.custom_call(target)]
+    return jax.export.export(jax.jit(function), platforms=[platform], disabled_checks=checks)(a)
+
+
+def eigenvectors(a: np.ndarray, w: np.ndarray, v: np.ndarray, left: bool = False) -> None:
+    """They belong to the values, and have the length 1."""
+    a = a.conj().swapaxes(-1, -2) if left else a
+    w = w.conj() if left else w
+    np.testing.assert_allclose(a @ v, v * w[..., None, :], atol=2e-4 if np.finfo(a.dtype).eps > 1e-9 else 1e-11)
+    np.testing.assert_allclose(np.linalg.norm(v, axis=-2), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("platform, implementation, sides", [
+    *((platform, None, (left, right)) for platform in ("cuda", "rocm") for left in (0, 1) for right in (0, 1)),
+    ("cuda", "MAGMA", (1, 1)),
+    ("cuda", "CUSOLVER", (0, 1)),
+    ("cuda", "CUSOLVER", (0, 0)),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_general_eigenvalues(platform, implementation, sides, dtype, monkeypatch) -> None:
+    is_real = np.dtype(dtype).kind == "f"
+    target = f"{VENDORS[platform]}hybrid_eig_{'real' if is_real else 'comp'}"
+    if implementation == "CUSOLVER":
+        monkeypatch.setattr("jax._src.lax.linalg.cuda_versions", NewCusolver)
+        target = "cusolver_geev_ffi"
+    chosen = implementation and getattr(linalg.EigImplementation, implementation)
+    left, right = map(bool, sides)
+
+    def function(a: jax.Array) -> list[jax.Array]:
+        return linalg.eig(a, compute_left_eigenvectors=left, compute_right_eigenvectors=right, implementation=chosen)
+
+    with jax.enable_x64(True):
+        a = general(dtype)
+        exported = exported_with(function, platform, target, a)
+        wanted = np.asarray(jnp.linalg.eig(a)[0])
+    assert called(exported) == {target}
+    values, *vectors = (np.asarray(result) for result in shlo.compile(exported)(a))
+    close(np.sort_complex(values), np.sort_complex(wanted), 10 * np.abs(wanted).max())
+    assert len(vectors) == left + right
+    for each, is_left in zip(vectors, [True][: int(left)] + [False][: int(right)], strict=True):
+        eigenvectors(a, values, each, is_left)
+
+
+def test_eigenvalues_of_what_is_not_finite() -> None:
+    """They are NaN, as JAX has it on processors."""
+    a = general(np.float32)
+    a[2, 1, 3] = np.inf
+    exported = exported_with(jnp.linalg.eig, "cuda", "cuhybrid_eig_real", a)
+    values, vectors = (np.asarray(result) for result in shlo.compile(exported)(a))
+    assert np.isnan(values[2]).all() and np.isnan(vectors[2]).all()
+    assert np.isfinite(values[[0, 1, 3]]).all() and np.isfinite(vectors[[0, 1, 3]]).all()
+
+
+@pytest.mark.parametrize("use_magma", [None, True])
+@pytest.mark.parametrize("platform", ["cuda", "rocm"])
+@pytest.mark.parametrize("shape", [(3, 6, 4), (4, 6)])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_pivots_of_columns(shape, platform, use_magma, dtype) -> None:
+    a = normal(*shape, dtype=dtype)
+    target = f"{VENDORS[platform]}hybrid_geqp3"
+
+    def function(x: jax.Array) -> list[jax.Array]:
+        return linalg.qr(x, pivoting=True, full_matrices=False, use_magma=use_magma)
+
+    exported = exported_with(function, platform, target, a)
+    assert target in called(exported) <= targets()
+    q, r, order = (np.asarray(result) for result in shlo.compile(exported)(a))
+    wanted = [np.asarray(each) for each in jax.jit(lambda x: linalg.qr(x, pivoting=True, full_matrices=False))(a)]
+    assert np.array_equal(order, wanted[2])
+    for ours, theirs in ((q, wanted[0]), (r, wanted[1])):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
 def check_export(name: str, platform: str, target: str) -> None:
     """An export gives on a target what JAX gives here."""
     function, arguments = EXPORTS[name]
@@ -236,6 +332,9 @@ REFUSED = {
     "__gpu$xla.gpu.triton": ("", "3x3xf32", "a kernel of Triton for NVIDIA's GPUs"),
     "cusolver_getrf_ffi": ("", "3x3xf32", "with 1 operands and 1 results, which takes 1 and gives 3"),
     "cusolver_gesvdq_ffi": ("", "3x3xf32", "is not known"),
+    "cuhybrid_eig_real": ("", "3x3xf32", "which takes 1 and gives 5"),
+    "hiphybrid_geqp3": ("", "3x3xf32", "which takes 2 and gives 3"),
+    "cusolver_geev_ffi": ("", "3x3xf32", "which takes 1 and gives 5"),
     "hip_threefry2x32_ffi": ("", "3xui32", "takes four tensors of one type"),
     "cu_lu_pivots_to_permutation": ("", "3xf32", "takes i32 pivots"),
 }
@@ -262,3 +361,59 @@ def test_wrong_configurations_are_refused(entries: str, type_: str, reason: str)
     }}"""
     with pytest.raises(UnsupportedError, match=reason):
         shlo.compile(text)
+
+
+@pytest.mark.parametrize("entries, type_, reason", [
+    ("left = false, magma = \"auto\"", "3x3xf32", "without the flag right"),
+    ("left = false, right = false", "3x3xcomplex<f32>", "does not take"),
+])  # fmt: skip
+def test_wrong_eigenvalues_are_refused(entries: str, type_: str, reason: str) -> None:
+    vectors, w = type_.replace("f32", "complex<f32>") if "complex" not in type_ else type_, "3xf32"
+    types = f"tensor<{w}>, tensor<{w}>, tensor<{vectors}>, tensor<{vectors}>, tensor<i32>"
+    text = f"""func.func @main(%a: tensor<{type_}>) -> tensor<{w}> {{
+      %0:5 = stablehlo.custom_call @cuhybrid_eig_real(%a) {{mhlo.backend_config = {{{entries}}}}}
+        : (tensor<{type_}>) -> ({types})
+      return %0#0 : tensor<{w}>
+    }}"""
+    with pytest.raises(UnsupportedError, match=reason):
+        shlo.compile(text)
+
+
+# --- all that JAX calls on GPUs ---------------------------------------------------------------------------------------
+
+#: How JAX's sources write the names of targets, for either platform.
+NAME = re.compile(
+    r"""f?["']((?:\{(?:target_name_prefix|platform)\}|cu|hip)(?:_?[a-z][a-z0-9_]*)|__cudnn\$\w+|mosaic_gpu\w*)["']"""
+)
+PREFIX = re.compile(r"\{\w+\}")
+#: What looks like one, and is none: names of platforms, of plugins, and of functions of Python.
+NO_TARGETS = re.compile(r"cuda\w*|cudnn\w*|cublas\w*|cufft\w*|cupti\w*|cu(r|s|t|m)\w*|hip|mosaic_gpu")
+
+
+def targets_in_sources() -> set[str]:
+    """Those that JAX's lowerings for GPUs name in the installed sources."""
+    package = Path(jax.__file__).parent
+    files = [*package.glob("_src/lax/*.py"), *package.glob("_src/random/*.py"), *package.glob("_src/cudnn/*.py")]
+    files += [*package.glob("experimental/sparse/*.py"), package / "_src/gpu_rnn.py"]
+    found: set[str] = set()
+    for file in (each for each in files if each.exists()):
+        for name in NAME.findall(file.read_text()):
+            if name.startswith("{"):
+                found |= {PREFIX.sub(vendor, name) for vendor in ("cu", "hip")}
+            elif name.endswith("_ffi") or not NO_TARGETS.fullmatch(name):
+                found.add(name)
+    return found
+
+
+def test_whatever_jax_calls_on_gpus_is_known_or_refused_by_name() -> None:
+    found = targets_in_sources()
+    assert {"cusolver_getrf_ffi", "hiphybrid_geqp3", "cuhybrid_eig_comp", "__cudnn$fmhaSoftmax"} <= found
+    assert {"cusparse_csr_matvec_ffi", "cusolver_csrlsvqr_ffi", "cu_cholesky_update_ffi"} <= found
+    unknown = {name for name in found if name not in targets() and not refused(name)}
+    assert not unknown
+    assert not {name for name in targets() if refused(name)}
+    for name in sorted(found - targets()):
+        text = CALL.format(target=f'"{name}"', entries="", type="3x3xf32")
+        with pytest.raises(UnsupportedError, match="has no counterpart here") as caught:
+            shlo.compile(text)
+        assert "platform 'cpu'" in str(caught.value) and name in refused(name)[0]

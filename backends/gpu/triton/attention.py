@@ -11,9 +11,9 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from stablehlo_py.backends.gpu.kernels.attention_program import Program
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, Module, kernel_name, pointers_of
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.kernels.product import Operand, Side
-from stablehlo_py.backends.gpu.triton.build import UNUSED_POINTERS, build, code_of
+from stablehlo_py.backends.gpu.triton.build import code_of
 from stablehlo_py.backends.gpu.triton.expressions import (
     ACROSS,
     DOWN,
@@ -24,13 +24,13 @@ from stablehlo_py.backends.gpu.triton.expressions import (
     rounded,
     type_of,
 )
+from stablehlo_py.backends.gpu.triton.kernel import compiled
 from stablehlo_py.backends.gpu.triton.scores import ScoreTile
 from stablehlo_py.backends.gpu.triton.source import function, tuple_of
 from stablehlo_py.backends.gpu.triton.worker import Request
 from stablehlo_py.codegen.types import Element, element
 from stablehlo_py.dialect.index_map import Layout
 from stablehlo_py.dialect.types import i64s, num_elements, shape, text
-from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.passes.fusing.attention import Axes
 
@@ -303,15 +303,7 @@ class TritonAttention:
     def emit(self) -> GpuKernel:
         """The kernel, compiled. Raises ResourceError: Triton is not installed; UnsupportedError: Triton refuses it, or
         it takes more shared memory than the machine has."""
-        target, request = self.p.target, self.request
-        built = build(request)
-        if built.shared_bytes > target.shared_bytes:
-            raise UnsupportedError(
-                f"the plan '{self.plan}' of '{self.symbol}' takes {built.shared_bytes} bytes of shared memory",
-                remedy="take another plan",
-            )
-        launch = Launch(self.symbol, self.blocks, built.threads, built.shared_bytes, True)
-        return GpuKernel((launch,), {}, module=Module(built.cubin, request.source, code_of(target)[1], UNUSED_POINTERS))
+        return compiled(self.request, self.plan, self.blocks, self.p.target)
 
 
 def kernels(p: Program) -> list[TritonAttention]:

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from stablehlo_py.backends.gpu.kernels.base import GpuKernel, Launch, Module, kernel_name, pointers_of
+from stablehlo_py.backends.gpu.kernels.base import GpuKernel, kernel_name, pointers_of
 from stablehlo_py.backends.gpu.kernels.product import DotProduct, Operand, Product, Side
 from stablehlo_py.backends.gpu.kernels.tiled import NEIGHBOURS, Tiling
-from stablehlo_py.backends.gpu.triton.build import UNUSED_POINTERS, build, code_of
+from stablehlo_py.backends.gpu.triton.build import code_of
 from stablehlo_py.backends.gpu.triton.expressions import ACROSS, DOWN, Index, OperandTile, Refused, ResultTile, type_of
+from stablehlo_py.backends.gpu.triton.kernel import compiled
 from stablehlo_py.backends.gpu.triton.source import function, tuple_of
 from stablehlo_py.backends.gpu.triton.worker import Request
 from stablehlo_py.codegen.types import ELEMENTS, Element, element
 from stablehlo_py.dialect.types import num_elements
-from stablehlo_py.errors import UnsupportedError
 
 _SKELETON = Path(__file__).with_name("skeleton.py")
 _MOST_ELEMENTS = 1 << 31  # of an array: addresses are computed in 32 bits
@@ -115,15 +115,7 @@ class TritonProduct:
     def emit(self) -> GpuKernel:
         """The kernel, compiled. Raises ResourceError: Triton is not installed; UnsupportedError: Triton refuses it, or
         it takes more shared memory than the machine has."""
-        target, request = self.p.target, self.request
-        built = build(request)
-        if built.shared_bytes > target.shared_bytes:
-            raise UnsupportedError(
-                f"the plan '{self.plan}' of '{self.symbol}' takes {built.shared_bytes} bytes of shared memory",
-                remedy="take another plan",
-            )
-        launch = Launch(self.symbol, self.blocks, built.threads, built.shared_bytes, True)
-        return GpuKernel((launch,), {}, module=Module(built.cubin, request.source, code_of(target)[1], UNUSED_POINTERS))
+        return compiled(self.request, self.plan, self.blocks, self.p.target)
 
     def _entry(self) -> str:
         p, tiling = self.p, self.tiling

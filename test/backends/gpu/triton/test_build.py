@@ -76,7 +76,7 @@ def test_triton_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Triton takes of shared memory is known when it has compiled."""
     wanted = build_module.Built(b"", "", SM_80.shared_bytes + 1, 128, 0)
-    monkeypatch.setattr("stablehlo_py.backends.gpu.triton.product.build", lambda request: wanted)
+    monkeypatch.setattr("stablehlo_py.backends.gpu.triton.kernel.build", lambda request: wanted)
     with (
         products(jnp.matmul, [whole(*SQUARE), whole(*SQUARE)], SM_80) as (kernel, *_),
         pytest.raises(UnsupportedError, match=rf"the plan '{kernel.plan}' of 'fusion_0' takes \d+ bytes of shared"),
