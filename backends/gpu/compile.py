@@ -46,8 +46,8 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.options import TRITON, Options
 from stablehlo_py.runtime.library_calls import (
     LibraryCall,
-    LibraryCholesky,
     LibraryConvolution,
+    LibraryFactorization,
     LibraryProduct,
     LibraryTransform,
     counted,
@@ -169,7 +169,7 @@ def program_of(
     library = [each.call for each in matched.values()]
     made.products = tuple(each for each in library if isinstance(each, LibraryProduct))
     made.transforms = tuple(each for each in library if isinstance(each, LibraryTransform))
-    made.factorizations = tuple(each for each in library if isinstance(each, LibraryCholesky))
+    made.factorizations = tuple(each for each in library if isinstance(each, LibraryFactorization))
     made.convolutions = tuple(each for each in library if isinstance(each, LibraryConvolution))
     made.stages = {PLANS: generated.plans.text(), "kernels": _program_text(program, target)}
     made.stages |= {TRITON: _sources(modules)} if modules else {}

@@ -42,7 +42,7 @@ FUSION = FusionPolicy(
 
 
 def _is_for(library: str, op: ir.Operation) -> bool:
-    return library == CUSOLVER and op.name == "hlo.cholesky" and takes(op)
+    return library == CUSOLVER and takes(op)
 
 
 # One block of threads has a matrix, or some right-hand sides; products of what lies beside it keep all blocks busy. A

@@ -150,8 +150,7 @@ class GpuProgram(NativeProgram):
         """What a library computes, and our kernels beside it."""
         matched = self._matched[kernel]
         if matched.in_place_bytes:
-            source, target = pointers
-            self.copy(f, target, source, matched.in_place_bytes)
+            self.copy(f, pointers[matched.target], pointers[0], matched.in_place_bytes)
         if matched.before:
             self._start(f, matched.before_name, pointers, arena, self._workspace_offset)
         places = self._operands(f)

@@ -10,6 +10,9 @@ import numpy as np
 
 ACTIVATIONS = ("", "relu", "gelu")  # the last by tanh
 CONVOLVED = RESULT, IMAGES, FILTER = ("result", "images", "filter")  # of a convolution
+#: Routines of LAPACK.
+FACTORIZATIONS = ("potrf", "getrf", "geqrf", "orgqr", "syevd", "gesvd")
+ALIGNMENT = 256  # bytes, of pieces of a workspace
 IN_WORKSPACE = -1  # a pointer that is none of the kernels'
 
 
@@ -109,20 +112,51 @@ class LibraryTransform(LibraryCall):
 
 
 @dataclass(frozen=True)
-class LibraryCholesky(LibraryCall):
-    """The Cholesky factors of dense square matrices, in place at the second pointer of the kernels. How each one went
-    (0: well) is an i32 at the begin of the workspace.
+class LibraryFactorization(LibraryCall):
+    """What a routine of LAPACK makes of dense matrices that lie by columns. The first pointers of the kernels are its
+    operands, the next ones its results, the first of which begins as a copy of the first operand. How each matrix went
+    (0: well) is a result, but of routines that have none: then it is an i32 at the begin of the workspace.
 
     Attributes:
-        dtype: of elements; size: rows of a matrix; batch: how many matrices there are.
-        lower: whether the factor is the lower one.
+        routine: one of `FACTORIZATIONS`, of real numbers.
+        dtype: of elements; rows, columns: of a matrix; batch: how many matrices there are.
+        factors: how many reflections an orgqr multiplies out; else 0.
+        lower: which triangle a potrf or a syevd reads.
+        vectors: of a syevd whether there are any ("V", "N"); of a gesvd how many ("A" all, "S" as many as values, "N").
     """
 
     noun = "factorization"
+    routine: str
     dtype: np.dtype
-    size: int
+    rows: int
+    columns: int
     batch: int
-    lower: bool
+    factors: int = 0
+    lower: bool = False
+    vectors: str = "N"
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether matrices are transposed for a library that takes none with more columns than rows."""
+        return self.routine == "gesvd" and self.rows < self.columns
+
+    @property
+    def rooms(self) -> tuple[int, ...]:
+        """Where pieces of the workspace end: how each matrix went; where `is_wide`, transposed matrices, their left
+        vectors, their right ones. Behind all of these the library works."""
+        least = min(self.rows, self.columns)
+        left = self.columns * (self.columns if self.vectors == "A" else least)
+        counts = [self.rows * self.columns]
+        if self.vectors != "N":
+            counts += [left, least * least]
+        ends = [_aligned(4 * self.batch)]
+        for count in counts if self.is_wide else []:
+            ends.append(ends[-1] + _aligned(self.batch * count * self.dtype.itemsize))
+        return tuple(ends)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 from stablehlo_py.runtime.accesses import Accesses
 from stablehlo_py.runtime.library_calls import (
     LibraryCall,
-    LibraryCholesky,
     LibraryConvolution,
+    LibraryFactorization,
     LibraryProduct,
     LibraryTransform,
 )
@@ -252,7 +252,7 @@ class CompiledProgram:
     modules: tuple[str, ...] = ()
     products: tuple[LibraryProduct, ...] = ()
     transforms: tuple[LibraryTransform, ...] = ()
-    factorizations: tuple[LibraryCholesky, ...] = ()
+    factorizations: tuple[LibraryFactorization, ...] = ()
     convolutions: tuple[LibraryConvolution, ...] = ()
     dynamic: DynamicLayout | None = None
     leaves: Leaves | None = None

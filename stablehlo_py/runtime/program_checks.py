@@ -14,9 +14,10 @@ from stablehlo_py.options import LIBRARIES, MAX_PROCESSES, MAX_THREADS
 from stablehlo_py.runtime.library_calls import (
     ACTIVATIONS,
     CONVOLVED,
+    FACTORIZATIONS,
     IN_WORKSPACE,
-    LibraryCholesky,
     LibraryConvolution,
+    LibraryFactorization,
     LibraryProduct,
     LibraryTransform,
     Place,
@@ -160,9 +161,16 @@ def _transform(transform: LibraryTransform) -> Findings:
         yield f"there are {transform.batch} Fourier transforms of {transform.lengths}"
 
 
-def _factorization(call: LibraryCholesky) -> Findings:
-    if call.dtype.kind not in "fc" or min(call.size, call.batch) < 1:
-        yield f"there are {call.batch} factorizations of {call.size} x {call.size} {call.dtype}"
+def _factorization(call: LibraryFactorization) -> Findings:
+    of = f"{call.batch} factorizations of {call.rows} x {call.columns} {call.dtype}"
+    if call.routine not in FACTORIZATIONS or call.vectors not in ("A", "S", "V", "N"):
+        yield f"no library has the factorization {call.routine!r} with {call.vectors!r} vectors"
+    if call.dtype.name not in ("float32", "float64", "complex64", "complex128"):
+        yield f"there are {of}"
+    if min(call.rows, call.columns, call.batch) < 1 or not 0 <= call.factors <= min(call.rows, call.columns):
+        yield f"there are {of} with {call.factors} factors"
+    if call.routine in ("potrf", "syevd") and call.rows != call.columns:
+        yield f"there are {of}, by {call.routine}"
 
 
 def _convolution(call: LibraryConvolution) -> Findings:

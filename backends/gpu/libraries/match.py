@@ -10,7 +10,7 @@ from stablehlo_py.backends.common.fusion import Fusion, fusions
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel
 from stablehlo_py.backends.gpu.libraries.convolution_kernels import epilogue_kernel, operand_kernel
 from stablehlo_py.backends.gpu.libraries.convolutions import library_convolution
-from stablehlo_py.backends.gpu.libraries.factorizations import finished, library_cholesky
+from stablehlo_py.backends.gpu.libraries.factorizations import library_factorization, matched_kernels
 from stablehlo_py.backends.gpu.libraries.products import library_product
 from stablehlo_py.backends.gpu.libraries.transforms import library_transform, scaled
 from stablehlo_py.backends.gpu.target import GpuTarget
@@ -26,13 +26,15 @@ class Matched(Generic[C]):
     """A call.
 
     Attributes:
-        in_place_bytes: of the operand, where the library wants it in the result's place; 0: it does not.
+        in_place_bytes: of the first operand, where the library wants it in the place of the first result; 0: it does
+            not. target: the number of that result's pointer.
         before, behind: kernels of ours that start before it and behind it. Their scratch memory is the library's
             workspace.
     """
 
     call: C
     in_place_bytes: int = 0
+    target: int = 1
     before: GpuKernel | None = None
     behind: GpuKernel | None = None
 
@@ -69,9 +71,10 @@ def _matched(fusion: Fusion, libraries: Collection[str], target: GpuTarget) -> M
         return Matched(product)
     if fusion.kind == "fft" and CUFFT in libraries and (transform := library_transform(fusion)):
         return Matched(transform, behind=scaled(fusion, target, transform))
-    if fusion.kind == "cholesky" and CUSOLVER in libraries and (factor := library_cholesky(fusion)):
-        size = factor.batch * factor.size**2 * factor.dtype.itemsize
-        return Matched(factor, size, behind=finished(fusion, target, factor))
+    if CUSOLVER in libraries and (factor := library_factorization(fusion)):
+        size = factor.batch * factor.rows * factor.columns * factor.dtype.itemsize
+        before, behind = matched_kernels(fusion, target, factor)
+        return Matched(factor, size, len(fusion.inputs), before=before, behind=behind)
     if fusion.kind == "convolution" and CUDNN in libraries and (convolution := library_convolution(fusion, target)):
         before, behind = operand_kernel(fusion, target, convolution), epilogue_kernel(fusion, target, convolution)
         return Matched(convolution, before=before, behind=behind)

@@ -1,5 +1,5 @@
 /* cuFFT and cuSOLVER without a device, for tests: a part of the driver beside them, on whose commands their work waits.
- * They compute what they are asked for in plain loops; notice what is used after its end, in another context, or out of
+ * They compute what they are asked for in plain loops, or with the LAPACK that the test brings; notice what is used after its end, in another context, or out of
  * bounds; fail where they are told to, and spoil their workspace.
  *
  * Compiled with `-include cuda.h -include cufftXt.h -include cusolverDn.h`, where these are, the compiler compares
@@ -8,6 +8,7 @@
 #define MORE_SETTINGS \
   X("cufft_version", 11304)    \
   X("cusolver_version", 11700) \
+  X("lapack", 0)               /* where the addresses of its routines are: what cuSOLVER computes with */ \
   X("refuses", 0)              /* how many plans they refuse */ \
   X("workspace", 1 << 16)      /* bytes that they need */
 #include "fake_driver.c"
@@ -40,8 +41,10 @@ SAME(4, CUSOLVER_STATUS_ARCH_MISMATCH);
 SAME(SOLVER_UNSUPPORTED, CUSOLVER_STATUS_NOT_SUPPORTED);
 SAME(0, CUBLAS_FILL_MODE_LOWER);
 SAME(1, CUBLAS_FILL_MODE_UPPER);
+SAME(0, CUSOLVER_EIG_MODE_NOVECTOR);
+SAME(1, CUSOLVER_EIG_MODE_VECTOR);
 #else
-typedef int cufftResult, cufftHandle, cudaDataType, cusolverStatus_t, cublasFillMode_t;
+typedef int cufftResult, cufftHandle, cudaDataType, cusolverStatus_t, cublasFillMode_t, cusolverEigMode_t;
 typedef void *cudaStream_t, *cusolverDnHandle_t, *cusolverDnParams_t;
 #endif
 
@@ -292,3 +295,143 @@ EXPORT cusolverStatus_t cusolverDnXpotrf(cusolverDnHandle_t handle, cusolverDnPa
   void *stream = *(void **)((object *)handle)->data;
   return enqueued(status, stream, (command){.kind = CALL, .call = factorize, .source = made});
 }
+
+/* Routines of LAPACK, of matrices by columns. */
+
+enum { GETRF, GEQRF, ORGQR, SYEVD, GESVD, ROUTINES };
+
+typedef struct {
+  int routine, type, m, n, k, lda, ldu, ldvt, elements;
+  char left, right; /* modes, or a triangle */
+  void *a, *first, *u, *vt, *work;
+  int *info;
+} decomposition;
+
+static int letter_of(int type) { return type == R32 ? 0 : type == R64 ? 1 : type == C32 ? 2 : 3; }
+
+static void *routine_at(int routine, int type) { return ((void **)*fake_setting("lapack"))[4 * routine + letter_of(type)]; }
+
+static int fits_all(const command *command, const decomposition *it) {
+  int device = command->device;
+  int64_t size = bytes_of(it->type), real = it->type == C32 || it->type == R32 ? 4 : 8;
+  int64_t least = it->m < it->n ? it->m : it->n;
+  int64_t of_first = it->routine == GETRF ? 4 * least : it->routine == GEQRF ? size * least
+                   : it->routine == ORGQR ? size * it->k : real * least;
+  int64_t left = it->left == 'A' ? it->m : least;
+  int all = fits_on(device, it->a, ((int64_t)(it->n - 1) * it->lda + it->m) * size) &&
+            fits_on(device, it->first, of_first) && fits_on(device, it->info, 4) &&
+            fits_on(device, it->work, it->elements * size);
+  if (it->routine == GESVD && it->left != 'N')
+    all = all && fits_on(device, it->u, ((left - 1) * it->ldu + it->m) * size);
+  if (it->routine == GESVD && it->right != 'N')
+    all = all && fits_on(device, it->vt, ((int64_t)(it->n - 1) * it->ldvt + it->n) * size);
+  return all;
+}
+
+static void decompose(const command *command) {
+  const decomposition *it = command->source;
+  if (!fits_all(command, it)) return;
+  int big = it->type >= C32, most = it->m > it->n ? it->m : it->n, info = 0;
+  int lwork = 8 * most * most + 64 * most + 64, lreal = 8 * most * most + 64 * most + 64, lints = 5 * most + 8;
+  void *work = malloc(16 * (size_t)lwork), *real = malloc(8 * (size_t)lreal), *ints = malloc(4 * (size_t)lints);
+  memset(it->work, 0xEE, it->elements * bytes_of(it->type));
+  int m = it->m, n = it->n, k = it->k, lda = it->lda, ldu = it->ldu, ldvt = it->ldvt;
+  char left = it->left, right = it->right;
+  void *f = routine_at(it->routine, it->type);
+  typedef int *N;
+  typedef void *P;
+  switch (it->routine) {
+  case GETRF: ((void (*)(N, N, P, N, P, N))f)(&m, &n, it->a, &lda, it->first, &info); break;
+  case GEQRF: ((void (*)(N, N, P, N, P, P, N, N))f)(&m, &n, it->a, &lda, it->first, work, &lwork, &info); break;
+  case ORGQR: ((void (*)(N, N, N, P, N, P, P, N, N))f)(&m, &n, &k, it->a, &lda, it->first, work, &lwork, &info); break;
+  case SYEVD:
+    if (big)
+      ((void (*)(P, P, N, P, N, P, P, N, P, N, P, N, N))f)(&left, &right, &n, it->a, &lda, it->first, work, &lwork,
+                                                            real, &lreal, ints, &lints, &info);
+    else
+      ((void (*)(P, P, N, P, N, P, P, N, P, N, N))f)(&left, &right, &n, it->a, &lda, it->first, work, &lwork, ints,
+                                                      &lints, &info);
+    break;
+  default:
+    if (big)
+      ((void (*)(P, P, N, N, P, N, P, P, N, P, N, P, N, P, N))f)(&left, &right, &m, &n, it->a, &lda, it->first, it->u,
+                                                                  &ldu, it->vt, &ldvt, work, &lwork, real, &info);
+    else
+      ((void (*)(P, P, N, N, P, N, P, P, N, P, N, P, N, N))f)(&left, &right, &m, &n, it->a, &lda, it->first, it->u,
+                                                               &ldu, it->vt, &ldvt, work, &lwork, &info);
+  }
+  *it->info = info;
+  free(work), free(real), free(ints);
+}
+
+static cusolverStatus_t asked_for(int status, cusolverDnHandle_t handle, int type, int bad, int *elements) {
+  if (!holds_here(handle, SOLVER) || bad) return ended(SOLVER_BAD_VALUE);
+  if (!status && *fake_setting("refuses")) --*fake_setting("refuses"), status = SOLVER_UNSUPPORTED;
+  if (!status) *elements = *fake_setting("workspace") / bytes_of(type);
+  return ended(status);
+}
+
+/* `elements`: -1 where the function is not told. */
+static cusolverStatus_t sent(int status, cusolverDnHandle_t handle, decomposition it) {
+  int64_t has = *fake_setting("workspace") / bytes_of(it.type);
+  if (!holds_here(handle, SOLVER) || it.m < 1 || it.n < 1 || it.lda < it.m) return ended(SOLVER_BAD_VALUE);
+  if (it.elements == -1) it.elements = has;
+  if (it.elements != has || (uintptr_t)it.work % 256) misuses++;
+  decomposition *made = malloc(sizeof *made);
+  *made = it;
+  void *stream = *(void **)((object *)handle)->data;
+  return enqueued(status, stream, (command){.kind = CALL, .call = decompose, .source = made});
+}
+
+#define STATUS EXPORT cusolverStatus_t
+#define H cusolverDnHandle_t h
+#define LAPACK(L, T, R, CODE, OR, SY)                                                                                  \
+  STATUS cusolverDn##L##getrf_bufferSize(H, int m, int n, T *a, int lda, int *lwork) {                                 \
+    return asked_for(entered("cusolverDn" #L "getrf_bufferSize"), h, CODE, m < 1 || n < 1 || lda < m, lwork);              \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##getrf(H, int m, int n, T *a, int lda, T *work, int *pivots, int *info) {                       \
+    return sent(entered("cusolverDn" #L "getrf"), h,                                                                 \
+                  (decomposition){GETRF, CODE, m, n, 0, lda, 0, 0, -1, 0, 0, a, pivots, 0, 0, work, info});            \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##geqrf_bufferSize(H, int m, int n, T *a, int lda, int *lwork) {                                 \
+    return asked_for(entered("cusolverDn" #L "geqrf_bufferSize"), h, CODE, m < 1 || n < 1 || lda < m, lwork);              \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##geqrf(H, int m, int n, T *a, int lda, T *tau, T *work, int lwork, int *info) {                 \
+    return sent(entered("cusolverDn" #L "geqrf"), h,                                                                 \
+                  (decomposition){GEQRF, CODE, m, n, 0, lda, 0, 0, lwork, 0, 0, a, tau, 0, 0, work, info});            \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##OR##_bufferSize(H, int m, int n, int k, const T *a, int lda, const T *tau, int *lwork) {       \
+    return asked_for(entered("cusolverDn" #L #OR "_bufferSize"), h, CODE, m < n || n < k || lda < m, lwork);               \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##OR(H, int m, int n, int k, T *a, int lda, const T *tau, T *work, int lwork, int *info) {       \
+    return sent(entered("cusolverDn" #L #OR), h,                                                                     \
+                  (decomposition){ORGQR, CODE, m, n, k, lda, 0, 0, lwork, 0, 0, a, (void *)tau, 0, 0, work, info});    \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##SY##_bufferSize(H, cusolverEigMode_t mode, cublasFillMode_t uplo, int n, const T *a, int lda,  \
+                                        const R *w, int *lwork) {                                                      \
+    return asked_for(entered("cusolverDn" #L #SY "_bufferSize"), h, CODE, n < 1 || lda < n, lwork);                        \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##SY(H, cusolverEigMode_t mode, cublasFillMode_t uplo, int n, T *a, int lda, R *w, T *work,      \
+                           int lwork, int *info) {                                                                     \
+    return sent(entered("cusolverDn" #L #SY), h,                                                                     \
+                  (decomposition){SYEVD, CODE, n, n, 0, lda, 0, 0, lwork, "NV"[mode == 1], "LU"[uplo == 1], a, w, 0,   \
+                                  0, work, info});                                                                     \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##gesvd_bufferSize(H, int m, int n, int *lwork) {                                                \
+    return asked_for(entered("cusolverDn" #L "gesvd_bufferSize"), h, CODE, n < 1 || m < n, lwork);                         \
+  }                                                                                                                    \
+  STATUS cusolverDn##L##gesvd(H, signed char left, signed char right, int m, int n, T *a, int lda, R *s, T *u,         \
+                              int ldu, T *vt, int ldvt, T *work, int lwork, R *rwork, int *info) {                     \
+    int status = entered("cusolverDn" #L "gesvd");                                                                     \
+    if (m < n || ldu < m || ldvt < n || rwork) return ended(SOLVER_BAD_VALUE);                                         \
+    return sent(status, h, (decomposition){GESVD, CODE, m, n, 0, lda, ldu, ldvt, lwork, left, right, a, s, u, vt,    \
+                                             work, info});                                                             \
+  }
+#ifndef CUFFT_VERSION
+typedef complex float cuComplex;
+typedef complex double cuDoubleComplex;
+#endif
+LAPACK(S, float, float, R32, orgqr, syevd)
+LAPACK(D, double, double, R64, orgqr, syevd)
+LAPACK(C, cuComplex, float, C32, ungqr, heevd)
+LAPACK(Z, cuDoubleComplex, double, C64, ungqr, heevd)
