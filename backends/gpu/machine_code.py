@@ -1,28 +1,18 @@
-"""LLVM IR of kernels becomes SPIR-V, PTX or code for AMD, in processes of their own: LLVM ends the process where it
-cannot select an instruction, and that must not be the user's.
+"""LLVM IR of kernels becomes SPIR-V, PTX or code for AMD, in processes of their own (backends/common/llvm_process.py).
 
-One process waits for modules and forks for each. LLVM's SPIR-V backend remembers by address what it has seen: where
-memory is used again, a module may get two things of one number (some of a hundred do in a process that has compiled
-others). So every module gets a fresh process, and its numbers are checked.
+LLVM's SPIR-V backend remembers by address what it has seen: where memory is used again, a module may get two things of
+one number (some of a hundred do in a process that has compiled others). So every module gets a fresh process, and its
+numbers are checked.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
-import pickle
 import re
-import struct
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from typing import IO
 
-from stablehlo_py import forks
-from stablehlo_py.backends.gpu.older_llvm import for_older_llvm
+from stablehlo_py.backends.common.llvm_process import in_process_of_llvm
+from stablehlo_py.backends.common.older_llvm import for_older_llvm
 from stablehlo_py.backends.gpu.target import NVPTX64, SPIRV64, GpuTarget
-from stablehlo_py.errors import InternalError, ResourceError, UnsupportedError
-from stablehlo_py.processes import die_with_parent, python_command
 
 # What SPIR-V may use beyond its core, as far as LLVM asks.
 SPIRV_EXTENSIONS = (
@@ -34,7 +24,6 @@ SPIRV_EXTENSIONS = (
 )
 CODE_OBJECT_VERSION = 5  # of AMD's: the one that all drivers from ROCm 6.0 on take; LLVM's own may be later
 ATTEMPTS = 4
-_LAST_WORDS = 1 << 12  # bytes of what a process says before LLVM ends it
 
 
 def machine_code(ir: str, target: GpuTarget) -> bytes:
@@ -54,147 +43,24 @@ def assembly(ir: str, target: GpuTarget) -> str:
 
 
 def _made(ir: str, target: GpuTarget, as_text: bool) -> bytes:
-    request = pickle.dumps((for_older_llvm(ir), target.architecture.triple, target.name, target.features, as_text))
-    with _lock:
-        answer = _asked(request)
-        if answer is None:  # somebody has ended the process, perhaps long ago
-            answer = _asked(request)
-    if answer is None:
-        raise ResourceError(
-            "the process that compiles kernels was ended twice", remedy="free memory, or compile a smaller model"
-        )
-    made, problem = pickle.loads(answer)
-    if made is None:
-        raise UnsupportedError(
-            f"LLVM cannot generate code for {target.name}: {problem}", remedy="report it with the model's StableHLO"
-        )
-    if problem:
-        raise InternalError(f"LLVM refused the generated code for {target.name}: {problem}")
-    return made
-
-
-_lock = forks.Lock()
-_process: subprocess.Popen[bytes] | None = None  # waits for modules
-
-
-def _asked(request: bytes) -> bytes | None:
-    """The answer of the process that waits for modules; None where it ended without one."""
-    global _process
-    if _process is None:
-        _process = _started()
-    answer = None
-    try:
-        assert _process.stdin is not None and _process.stdout is not None
-        _send(_process.stdin, request)
-        answer = _receive(_process.stdout)
-    except BrokenPipeError:
-        pass
-    finally:
-        if answer is None:  # Ctrl-C, perhaps: the next request must not get what is left of this one's answer
-            _end()
-    return answer
-
-
-def _started() -> subprocess.Popen[bytes]:
-    # Raw pipes: they have no locks, which a forked child may find held. In a session of its own: Ctrl-C of a terminal
-    # is for this process to answer.
-    pipe = subprocess.PIPE
-    try:
-        command = python_command(f"from {__name__} import serve; serve()")
-        return subprocess.Popen(command, 0, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True)
-    except OSError as error:
-        reason = f"cannot start the process that compiles kernels: {error.strerror}"
-        raise ResourceError(reason, remedy="close other processes") from error
-
-
-@atexit.register
-def _end() -> None:
-    """End the process, if there is one."""
-    global _process
-    process, _process = _process, None
-    if process is not None:
-        with process:
-            process.kill()
-
-
-def _forget() -> None:
-    """In a forked child: the process is the parent's, and ends when the parent closes the pipe."""
-    global _process
-    if _process is not None:
-        assert _process.stdin is not None and _process.stdout is not None
-        _process.stdin.close()
-        _process.stdout.close()
-        _process.returncode = 0  # not this one's to wait for
-        _process = None
-
-
-os.register_at_fork(after_in_child=_forget)
+    arguments = (for_older_llvm(ir), target.architecture.triple, target.name, target.features, as_text)
+    return in_process_of_llvm(target.name, _compiled, *arguments, attempts=ATTEMPTS)
 
 
 # --- in the other process --------------------------------------------------------------------------------------------
 
 
-def serve() -> None:
-    """Compile what comes in until there is no more."""
+def _compiled(ir: str, triple: str, name: str, features: str, as_text: bool) -> bytes | None:
+    """The machine code; None where LLVM made no proper SPIR-V."""
     import llvmlite.binding as llvm
 
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    llvm.set_option("", "--spirv-ext=" + ",".join(f"+{name}" for name in SPIRV_EXTENSIONS))
+    llvm.set_option("", "--spirv-ext=" + ",".join(f"+{extension}" for extension in SPIRV_EXTENSIONS))
     llvm.set_option("", f"--amdhsa-code-object-version={CODE_OBJECT_VERSION}")
-    with open(0, "rb", buffering=0) as requests, open(1, "wb", buffering=0) as written:
-        while (request := _receive(requests)) is not None:
-            said = "it gives two things one number"
-            for attempt in range(ATTEMPTS):
-                answer, last_words = _forked(request, attempt)
-                if answer is not None:
-                    break
-                said = last_words or said
-            _send(written, pickle.dumps((None, said)) if answer is None else answer)
+    made = _generated(ir, triple, name, features, as_text)
+    return None if triple == SPIRV64.triple and not as_text and not _numbers_are_unique(made) else made
 
 
-def _forked(request: bytes, attempt: int) -> tuple[bytes | None, str]:
-    """The answer of a process of its own, None where it ended without one; what it said of that. Every attempt has
-    memory laid out in another way."""
-    with tempfile.TemporaryFile() as errors:
-        answer = _answer_of_child(request, attempt, errors.fileno())
-        errors.seek(0)
-        said = errors.read(_LAST_WORDS).decode(errors="replace")
-    return answer, said.strip().removeprefix("LLVM ERROR: ")
-
-
-def _answer_of_child(request: bytes, attempt: int, errors: int) -> bytes | None:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        die_with_parent()
-        os.dup2(errors, 2)
-        unused = [bytearray(977 * attempt) for _ in range(97 * attempt)]
-        with open(writing, "wb", buffering=0) as stream:
-            answer = _answer(*pickle.loads(request))
-            if answer is not None:
-                _send(stream, answer)
-        del unused
-        os._exit(0)
-    os.close(writing)
-    with open(reading, "rb", buffering=0) as stream:
-        answer = _receive(stream)
-    os.waitpid(child, 0)
-    return answer
-
-
-def _answer(ir: str, triple: str, name: str, features: str, as_text: bool) -> bytes | None:
-    """The machine code and what is wrong with the IR; None where LLVM made no proper SPIR-V."""
-    try:
-        made = _compiled(ir, triple, name, features, as_text)
-    except RuntimeError as error:  # llvmlite's, for all that LLVM reports
-        return pickle.dumps((b"", str(error)))
-    if triple == SPIRV64.triple and not as_text and not _numbers_are_unique(made):
-        return None
-    return pickle.dumps((made, ""))
-
-
-def _compiled(ir: str, triple: str, name: str, features: str, as_text: bool) -> bytes:
+def _generated(ir: str, triple: str, name: str, features: str, as_text: bool) -> bytes:
     import llvmlite.binding as llvm
 
     is_spirv = triple == SPIRV64.triple
@@ -260,26 +126,3 @@ def extensions(spirv: bytes) -> tuple[str, ...]:
     words = memoryview(spirv).cast("I")
     declared = [words[at + 1] for code, at in _instructions(words) if code == _OP_CAPABILITY]
     return tuple(name for capability, name in _EXTENSIONS.items() if capability in declared)
-
-
-def _send(stream: IO[bytes], content: bytes) -> None:
-    rest = memoryview(struct.pack("<q", len(content)) + content)
-    while rest:
-        rest = rest[stream.write(rest) :]
-
-
-def _receive(stream: IO[bytes]) -> bytes | None:
-    """None: there is no more."""
-    head = _read(stream, 8)
-    return None if head is None else _read(stream, struct.unpack("<q", head)[0])
-
-
-def _read(stream: IO[bytes], size: int) -> bytes | None:
-    """So many bytes; None: the stream ends before."""
-    content = bytearray()
-    while len(content) < size:
-        part = stream.read(size - len(content))
-        if not part:
-            return None
-        content += part
-    return bytes(content)

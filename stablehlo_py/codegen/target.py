@@ -24,6 +24,7 @@ class Architecture:
         data_layout: LLVM's description of sizes, alignments and byte order.
         system_calls: (name, number) of those that generated code makes.
         spin_hint: the instruction that tells a core that it spins.
+        abi: the calling convention as LLVM calls it, where the triple does not say it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Architecture:
     data_layout: str
     system_calls: tuple[tuple[str, int], ...] = ()
     spin_hint: str = ""
+    abi: str = ""
 
     @cached_property
     def pointer_bits(self) -> int:
@@ -66,6 +68,7 @@ RISCV64 = Architecture(
     "e-m:e-p:64:64-i64:64-i128:128-n32:64-S128",
     (("futex", 98),),
     ".4byte 0x100000f",  # pause, by its bits: assemblers know the name where the extension Zihintpause is asked for
+    "lp64d",
 )
 ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, AARCH64, RISCV64)}
 

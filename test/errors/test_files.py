@@ -49,7 +49,7 @@ def tool(name: str, *arguments: object, **options: object) -> subprocess.Complet
 
 # Writes that need no care: appended lines, and files in folders that are removed.
 ALLOWED = {
-    ("backends/gpu/machine_code.py", "open"): "a pipe",
+    ("backends/common/llvm_process.py", "open"): "a pipe",
     ("backends/gpu/triton/worker.py", "write_text"): "in a temporary folder",
     ("debug/journal.py", "open"): "a line is appended",
     ("debug/reduce.py", "write_text"): "in a temporary folder",

@@ -15,8 +15,9 @@ import pytest
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
+from stablehlo_py.backends.common import llvm_process as module
 from stablehlo_py.backends.gpu import device_code as device_code_module
-from stablehlo_py.backends.gpu import machine_code as module
+from stablehlo_py.backends.gpu import machine_code as numbers
 from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.target import GFX942, OPENCL, SM_90, GpuTarget
 from stablehlo_py.errors import InternalError, ResourceError, UnsupportedError
@@ -180,7 +181,7 @@ def test_a_hundred_modules() -> None:
     """The numbers of each are unique, and it has what was asked for."""
     for number in range(100):
         made = machine_code(ir(f"k{number}", number, functions=1 + number % 7), OPENCL)
-        assert module._numbers_are_unique(made)
+        assert numbers._numbers_are_unique(made)
         assert len(entries(made)) == 1 + number % 7 and entries(made)[0] == f"k{number}"
 
 
@@ -188,17 +189,17 @@ def test_numbers_that_are_not_unique() -> None:
     """Every result of a module, given the number of another one, is found."""
     made = machine_code(ir(functions=2), OPENCL)
     words = np.frombuffer(made, np.uint32)
-    results = list(module._results(memoryview(made).cast("I")))
+    results = list(numbers._results(memoryview(made).cast("I")))
     assert len(results) > 10 and sorted(results) == sorted(set(results))
     assert max(results) < words[3]  # its bound
     at, planted = 5, 0
     while at < len(words):
         size, code = divmod(int(words[at]), 1 << 16)
-        place = at + 1 if code in module._RESULT_FIRST else at + 2 if code in module._RESULT_SECOND else 0
+        place = at + 1 if code in numbers._RESULT_FIRST else at + 2 if code in numbers._RESULT_SECOND else 0
         if place:
             changed = words.copy()
             changed[place] = next(number for number in results if number != words[place])
-            assert not module._numbers_are_unique(changed.tobytes())
+            assert not numbers._numbers_are_unique(changed.tobytes())
             planted += 1
         at += size
     assert planted == len(results)
@@ -226,7 +227,7 @@ define spir_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %y) {
 def test_numbers_of_atomics_and_shuffles() -> None:
     """Stores have no number; whatever has one is known, and is named by it."""
     words = np.frombuffer(machine_code(ATOMICS, OPENCL), np.uint32)
-    known, at, seen = set(module._results(memoryview(words.tobytes()).cast("I"))), 5, set()
+    known, at, seen = set(numbers._results(memoryview(words.tobytes()).cast("I"))), 5, set()
     while at < len(words):
         size, code = divmod(int(words[at]), 1 << 16)
         seen.add(code)
@@ -285,11 +286,12 @@ def test_a_terminal_does_not_interrupt_the_process() -> None:
 
 SCRIPT = """
 import os, sys
-from stablehlo_py.backends.gpu import machine_code as module
+from stablehlo_py.backends.common import llvm_process as module
+from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.target import OPENCL
 
 text = "define spir_kernel void @k(ptr addrspace(1) %x) {{ store i32 7, ptr addrspace(1) %x ret void }}"
-module.machine_code(text, OPENCL)
+machine_code(text, OPENCL)
 print(module._process.pid, flush=True)
 {then}
 """
@@ -297,11 +299,11 @@ CHILD = """
 child = os.fork()
 if not child:
     assert module._process is None
-    assert module.machine_code(text, OPENCL)
+    assert machine_code(text, OPENCL)
     print(module._process.pid, flush=True)
     sys.exit()
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert module.machine_code(text, OPENCL) and module._process.poll() is None
+assert machine_code(text, OPENCL) and module._process.poll() is None
 print(module._process.pid)
 """
 
@@ -346,7 +348,7 @@ import threading
 from stablehlo_py.interrupts import deferred
 stop = threading.Event()
 @deferred()
-def compiled(): assert module.machine_code(text, OPENCL)
+def compiled(): assert machine_code(text, OPENCL)
 def work():
     while not stop.is_set(): compiled()
 threads = [threading.Thread(target=work) for _ in range(3)]

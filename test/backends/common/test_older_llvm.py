@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.gpu.older_llvm import for_older_llvm
+from stablehlo_py.backends.common.older_llvm import for_older_llvm
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
 from stablehlo_py.codegen.target import host_architecture
 from stablehlo_py.codegen.values import BF16, F16, F32, F64
