@@ -49,6 +49,7 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "cpu": ((str, NoneType), f"one of {', '.join(CPUS)}, or None for this one"),
     "gpu": ((str, NoneType), f"one of {', '.join(GPUS)}, or None for the one of this machine"),
     "tf32": _FLAG,
+    "atomic_scatter": _FLAG,
     "device": ((Integral,), "the number of a device, from 0 on"),
     "graphs": _FLAG,
     "disable": ((str, tuple, list, set, frozenset), "a tuple of names of passes and rules"),
@@ -94,6 +95,8 @@ class Options:
             generate code for, on a machine with or without a GPU; None: the one that the driver finds here.
         tf32: whether products of f32 may round their operands to TF32 (11 bits of significand, three decimal digits)
             on GPUs that have units for it; else they are as exact as f32 is.
+        atomic_scatter: whether scatters on GPUs may combine updates in any order, by atomic operations: sums of floats
+            then differ in their last bits from call to call (docs/gpu.md); else every call gives the same bits.
         device: which of the backend's devices runs the program, by number (docs/gpu.md).
         graphs: ask a GPU for all kernels of a call in one go, where its driver has graphs (docs/gpu.md).
         libraries: libraries of the GPU's vendor (of the backend "cuda": "cublaslt", "cufft", "cusolver", "cudnn") that
@@ -131,6 +134,7 @@ class Options:
     cpu: str | None = None
     gpu: str | None = None
     tf32: bool = False
+    atomic_scatter: bool = False
     device: int = 0
     graphs: bool = True
     libraries: tuple[str, ...] = ()
@@ -226,7 +230,7 @@ class Options:
         """Everything here that decides what code is generated, but for the machine: that is a backend's to describe."""
         grid = f"grid={self.num_replicas}x{self.num_partitions}"
         semantics = f"{grid} scatter_windows={self.scatter_windows} tf32={self.tf32} libraries={sorted(self.libraries)}"
-        semantics += f" generators={sorted(self.generators)}"
+        semantics += f" generators={sorted(self.generators)} atomic_scatter={self.atomic_scatter}"
         effort = f"threads={self.thread_count} opt_level={self.opt_level} graphs={self.graphs}"
         return f"{effort} disable={sorted(self.disable)} {semantics}"
 

@@ -59,6 +59,9 @@ class CpuBackend(Backend):
         if options.libraries:
             reason = f"programs of the backend 'cpu' use no libraries, libraries is {shown(options.libraries)}"
             raise OptionError(reason, remedy="pass target='cuda' too, or leave it out")
+        if options.atomic_scatter:
+            reason = "scatters of the backend 'cpu' combine updates in order, atomic_scatter is True"
+            raise OptionError(reason, remedy="pass target='cuda', 'rocm' or 'opencl' too, or leave it out")
         return named_target(options.cpu, host_target())
 
     def describe(self, options: Options) -> str:

@@ -82,7 +82,7 @@ class GpuBackend(Backend):
             if options.gpu is not None:
                 reason = f"code of the backend '{self.name}' is for all devices, gpu is {shown(options.gpu)}"
                 raise OptionError(reason, remedy="leave it out")
-            return OPENCL
+            return replace(OPENCL, atomic_scatter=options.atomic_scatter)
         name = self.present(options.device) if options.gpu is None else options.gpu
         known = [each for each in NAMED if each.startswith(self.gpus)]
         if name is None:
@@ -93,7 +93,8 @@ class GpuBackend(Backend):
         if name not in known:
             reason = f"the backend '{self.name}' generates no code for gpu={shown(name)}"
             raise OptionError(reason, remedy=f"use one of {', '.join(known)}")
-        return replace(NAMED[name], tf32=options.tf32, generators=options.generators)
+        asked = {"tf32": options.tf32, "atomic_scatter": options.atomic_scatter, "generators": options.generators}
+        return replace(NAMED[name], **asked)
 
     def present(self, device: int) -> str | None:
         """The name, as `Options(gpu=...)` takes it, that suits a GPU of this machine best; None: there is none. Raises

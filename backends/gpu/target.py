@@ -10,7 +10,9 @@ from stablehlo_py.codegen.builder import PTR, Function
 from stablehlo_py.codegen.emitters.gpu import AmdgpuEmitter, GpuEmitter, NvptxEmitter, SpirvEmitter
 from stablehlo_py.codegen.matrix_units import MATRIX_UNITS, MatrixUnit
 from stablehlo_py.codegen.target import Architecture, TargetDescription
+from stablehlo_py.codegen.types import Element
 from stablehlo_py.dialect.formats import FORMATS
+from stablehlo_py.dialect.ops import record_of
 
 _SPIRV_LAYOUT = "e-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-v1024:1024-n8:16:32:64-G1"
 _NVPTX_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -23,6 +25,16 @@ AMDGCN = Architecture(
     "-p8:128:128:128:48-p9:192:256:256:32-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256"
     "-v512:512-v1024:1024-v2048:2048-n32:64-S32-A5-G1-ni:7:8:9",
 )
+
+WORDS = (32, 64)  # bits of what is updated atomically
+_ATOMIC = {  # by op: of integers with a sign, and without
+    "hlo.add": ("add", "add"),
+    "hlo.and": ("and", "and"),
+    "hlo.maximum": ("max", "umax"),
+    "hlo.minimum": ("min", "umin"),
+    "hlo.or": ("or", "or"),
+    "hlo.xor": ("xor", "xor"),
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,7 @@ class GpuTarget(TargetDescription):
         maps: whether one thread can have boxes of a tensor copied to shared memory (codegen/tensor_maps.py).
         splits_f32: whether three products of TF32 take less time than one of f32 without matrix units.
         tf32: whether products of f32 may round their operands to TF32: to 11 bits of significand.
+        atomic_scatter: whether scatters may combine updates in any order, by atomic operations.
         generators: of kernels, besides our own templates, whose kernels are candidates: "triton".
         rates: what it can do in a second.
     """
@@ -72,6 +85,7 @@ class GpuTarget(TargetDescription):
     maps: bool = False
     splits_f32: bool = False
     tf32: bool = False
+    atomic_scatter: bool = False
     generators: tuple[str, ...] = ()
     rates: Rates = field(default=Rates(), repr=False)  # no code depends on them
 
@@ -105,6 +119,22 @@ class GpuTarget(TargetDescription):
     def lanes(self, bits: int) -> int:
         """One."""
         return 1
+
+    def updates_atomically(self, name: str, of: Element) -> bool:
+        """Whether an element in memory may become the result of an op (`name`) of itself and of another number in one
+        step to all threads of the device: where the op does not depend on the order, and elements are words of 32 or 64
+        bits, or such words one by one (sums of complex numbers)."""
+        record = record_of(name)
+        if record is None or not (record.commutative and record.associative):
+            return False
+        words = of.is_complex and (name == "hlo.add" or 2 * of.bits in WORDS)
+        return words or (of.kind in ("int", "float") and of.storage.bits in WORDS)
+
+    def atomic_instruction(self, name: str, of: Element) -> str | None:
+        """The operation of LLVM's atomicrmw that does it; None: a loop around a compare-and-exchange does."""
+        if of.kind == "int":
+            return _ATOMIC.get(name, (None, None))[of.unsigned]
+        return "fadd" if name == "hlo.add" and self._emitter.adds_floats else None
 
     def units_for(self, left: str, right: str, result: str) -> list[MatrixUnit]:
         """The matrix units for a product of these element types, the best one first: they have all numbers of the

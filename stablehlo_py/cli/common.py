@@ -185,6 +185,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": f"generate code for {', '.join(GPUS[:-1])} or {GPUS[-1]} (default: the GPU of this machine)",
     },
     "--tf32": {"action": "store_true", "help": "products of f32 on GPUs may have operands of 11 bits (TF32)"},
+    "--atomic-scatter": {
+        "action": "store_true",
+        "help": "scatters on GPUs may combine updates in any order: sums of floats vary in their last bits",
+    },
     "--device": _COUNT | {"default": 0, "help": "run on this one of the backend's devices (default: %(default)s)"},
     "--graphs": {
         "action": argparse.BooleanOptionalAction,
@@ -227,10 +231,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 # What code is generated for.
-TARGET_OPTIONS = ("--target", "--cpu", "--gpu", "--tf32", "--libraries", "--generators", "--autotune", "--plans")
+TARGET_OPTIONS = (
+    *("--target", "--cpu", "--gpu", "--tf32", "--atomic-scatter", "--libraries", "--generators", "--autotune"),
+    "--plans",
+)
 _OF_COMPILER = (
-    *("threads", "opt_level", "cpu", "gpu", "tf32", "libraries", "generators", "autotune", "plans", "device", "graphs"),
-    *("isolate", "num_replicas", "num_partitions"),
+    *("threads", "opt_level", "cpu", "gpu", "tf32", "atomic_scatter", "libraries", "generators", "autotune", "plans"),
+    *("device", "graphs", "isolate", "num_replicas", "num_partitions"),
 )
 
 

@@ -31,7 +31,7 @@ def add_case_options(parser: argparse.ArgumentParser) -> None:
     """Where a module's inputs come from, and how it is compiled."""
     group = parser.add_argument_group("inputs and compilation")
     add_options(group, "--input", "--seed", "--dim", "--entry", "--target", "--cpu", "--gpu", "--tf32", "--isolate")
-    add_options(group, "--libraries")
+    add_options(group, "--atomic-scatter", "--libraries")
     add_options(group, "--opt-level", "--disable", "--load-pass", "--timeout")
 
 

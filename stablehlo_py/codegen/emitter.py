@@ -256,6 +256,16 @@ class Emitter:
         """i1: `expected` was there, and `desired` is."""
         raise self.lacks("compare_exchange")
 
+    def atomic_update(self, name: str, address: Value, a: Value) -> None:
+        """Combine `a` into what is there, by an operation of LLVM's atomicrmw: one step to all threads of the device,
+        which orders nothing else."""
+        raise self.lacks("atomic_update")
+
+    def atomic_replace(self, address: Value, expected: Value, desired: Value) -> tuple[str, str]:
+        """Write `desired` where `expected` is: what was there, and i1, whether it was that. Ordered as
+        `atomic_update`."""
+        raise self.lacks("atomic_replace")
+
     def fence(self) -> None:
         """Order memory operations before and after."""
         raise self.lacks("fence")

@@ -358,6 +358,17 @@ class Operations(Assembly):
         """Replace `expected` by `desired`; returns i1: whether it was replaced."""
         return self._value(self.emit.compare_exchange(address, expected, desired), I1)
 
+    def atomic_update(self, name: str, address: Value, a: Value) -> None:
+        """Combine `a` into what is there, by an operation of LLVM's atomicrmw ("add", "fadd", "umax", ...): one step to
+        all threads of the device, which orders nothing else (monotonic)."""
+        self.emit.atomic_update(name, address, a)
+
+    def atomic_replace(self, address: Value, expected: Value, desired: Value) -> tuple[Value, Value]:
+        """Write `desired` where `expected` is: what was there, and i1, whether it was that. Ordered as
+        `atomic_update`."""
+        found, done = self.emit.atomic_replace(address, expected, desired)
+        return self._value(found, expected.type), self._value(done, I1)
+
     def fence(self) -> None:
         """Order all earlier memory operations, non-temporal stores included, before all later ones."""
         self.emit.fence()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 
 from stablehlo_py.backends.gpu.kernels.base import Launch
 from stablehlo_py.backends.gpu.target import GpuTarget
-from stablehlo_py.codegen.builder import I8, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.builder import I1, I8, Function, Index, ScalarType, Value
 from stablehlo_py.codegen.emitters.gpu import GpuEmitter
 from stablehlo_py.codegen.values import Space, Type
 from stablehlo_py.errors import InternalError
@@ -128,6 +129,21 @@ class Part(Function):
             store()
         else:
             self.if_(self._exists, store)
+
+    def atomic_update(self, name: str, address: Value, a: Value) -> None:
+        """As `store`."""
+        if self._exists is None:
+            super().atomic_update(name, address, a)
+        else:
+            self.if_(self._exists, lambda: super(Part, self).atomic_update(name, address, a))
+
+    def atomic_replace(self, address: Value, expected: Value, desired: Value) -> tuple[Value, Value]:
+        """As `store`; where there is no block, nothing is left to do."""
+        if self._exists is None:
+            return super().atomic_replace(address, expected, desired)
+        replace, done = partial(super().atomic_replace, address, expected, desired), self.const(True, I1)
+        found, is_done = self.if_(self._exists, replace, lambda: [expected, done])
+        return found, is_done
 
     def ret(self, value: Value | None = None) -> None:
         """The whole goes on behind it."""

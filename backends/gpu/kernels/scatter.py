@@ -1,4 +1,5 @@
-"""Scatter: what the operands hold is copied, then updates are combined into it. Results are the same in every call.
+"""Scatter: what the operands hold is copied, then updates are combined into it. Results are the same in every call,
+unless the target asks for atomic updates (atomics.py).
 
 A *point* is a place in the operands that indices choose; what else a window covers are its *columns*. Where no two
 points can be one (a single window, `unique_indices`), a thread takes an element of the updates. Few points are taken
@@ -8,6 +9,8 @@ one after another by a thread for each column. Else the points are sorted by whe
 * where the body is an associative op (the gradient of an embedding, a histogram), totals of points that go to one place
   are prefixes that begin anew at every place (scanning.py), so many updates of one place are no reason to wait;
 * of any other body, a thread takes all points of a place, in their order.
+
+With atomic updates, where the body allows them, a thread takes an element of the updates, and nothing is sorted.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.scatter import ScatterLayout
 from stablehlo_py.backends.gpu.kernels import loop
+from stablehlo_py.backends.gpu.kernels.atomics import update_atomically
 from stablehlo_py.backends.gpu.kernels.base import GpuKernel, numbered_kernel
 from stablehlo_py.backends.gpu.kernels.ordering import sorted_bytes, sorted_numbers
 from stablehlo_py.backends.gpu.kernels.scanning import Sequences, combined_in_order
@@ -86,6 +90,8 @@ class _Scatter:
         attributes = self.op.attributes
         if windows == 1 or ("unique_indices" in attributes and attributes["unique_indices"].value):
             return [self._threads(self.fusion.name, points * columns, self._one_update)], 0
+        if self._is_atomic:
+            return [self._threads(self.fusion.name, points * columns, self._one_atomically)], 0
         if points <= FEW_POINTS or max(num_elements(self.op.results[0]), points) > NOWHERE:
             return [self._threads(self.fusion.name, columns, self._all_points)], 0
         kernels, at = sorted_numbers(points, self._number, self.fusion, self.target)
@@ -117,6 +123,18 @@ class _Scatter:
             and [value for op in ops for value in op.operation.results] == list(last.operands)
             and [set(op.operation.operands) for op in ops] == pairs
         )
+
+    @property
+    def _is_atomic(self) -> bool:
+        """Whether the target asks for atomic updates, and can combine as the body does."""
+        pairs = zip(self._body, self.of, strict=False)
+        can = self._is_associative and all(self.target.updates_atomically(op.name, of) for op, of in pairs)
+        return can and self.target.atomic_scatter
+
+    @property
+    def _body(self) -> list[ir.Operation]:
+        """Of an associative body, what combines each pair."""
+        return [op.operation for op in list(self.op.regions[0].blocks[0].operations)[:-1]]
 
     def _combined(self, f: Function, a: list[Lanes], b: list[Lanes]) -> list[Lanes]:
         return combiner(f, self.op)([*a, *b])
@@ -188,6 +206,17 @@ class _Scatter:
     def _update(self, e: Elemental, digits: list[Index]) -> None:
         to, inside = self._destination(e, digits)
         e.f.if_(inside, lambda: self._put(e.f, to, self._updates(e, digits)))
+
+    def _one_atomically(self, e: Elemental, number: Value) -> None:
+        f, digits = e.f, unravel(e.f, number, self.sizes)
+        to, inside = self._destination(e, digits)
+
+        def put() -> None:
+            updates = zip(self._body, self.of, self._updates(e, digits), strict=True)
+            for position, (op, of, new) in enumerate(updates):
+                update_atomically(f, self.target, op, of, f.parameters[f"out{position}"], to, new)
+
+        f.if_(inside, put)
 
     # --- points in the order of their places -------------------------------------------------------------------------
 

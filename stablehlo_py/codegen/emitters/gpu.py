@@ -39,6 +39,7 @@ LONGEST_ROW = 1 << 14  # numbers of a table that are one constant of SPIR-V
 SUBGROUP = 32  # threads of a subgroup of OpenCL, where a kernel uses them
 GLOBAL, SHARED = 1, 3  # numbers of address spaces, the same on all machines
 _OF_PREDICATES = {"umax": "or", "umin": "and", "smax": "and", "smin": "or"}  # true is -1 where it has a sign
+_KEYWORDS = ("and", "or", "xor")  # of MLIR, which has the atomic operations of these names behind a line
 _MANGLED = {"f32": "f", "f64": "d", "i32": "i", "i64": "l"}  # types in names of OpenCL's builtin functions
 
 
@@ -62,11 +63,16 @@ class GpuEmitter(LlvmEmitter):
         function_attributes: attributes of functions that kernels call.
         most_parameters: of a kernel; the pointers of one with more are in a table, whose address it takes instead.
         named_shared_bytes: of the arrays in shared memory that code names, at most.
+        device_scope: LLVM's name of all threads of a device, those that atomic updates are one step to.
+        atomic_attributes: of atomic updates: what LLVM may know of the memory.
+        adds_floats: whether an instruction adds f32, or f64, to what memory holds.
         spelled: types that have another name in the text.
     """
 
     generic = private = 0
-    kernel_convention = function_attributes = ""
+    kernel_convention = function_attributes = atomic_attributes = ""
+    device_scope = "device"
+    adds_floats = True
     most_parameters = 512  # 4 KB: what all drivers of CUDA take
     named_shared_bytes = 1 << 30
     index_bits = 32  # of 64 bits, a sum takes two instructions, a product four, a division by a number 20
@@ -212,6 +218,24 @@ class GpuEmitter(LlvmEmitter):
         self.lines.append(self._cast_space(ref, found, GLOBAL, self.generic))
         return ref
 
+    # --- between threads ---------------------------------------------------------------------------------------------
+
+    def atomic_load(self, type_: ScalarType, address: Value, ordering: str) -> str:
+        return super().atomic_load(type_, address, self._of_device if ordering == "monotonic" else ordering)
+
+    def atomic_update(self, name: str, address: Value, a: Value) -> None:
+        name = f"_{name}" if name in _KEYWORDS else name
+        self._atomic(name, address, a, self._of_device + self.atomic_attributes)
+
+    def atomic_replace(self, address: Value, expected: Value, desired: Value) -> tuple[str, str]:
+        found, done = self._compare_exchange(address, expected, desired, f"{self._of_device} monotonic", (0, 1))
+        return found, done
+
+    @property
+    def _of_device(self) -> str:
+        """An order of atomic operations: one step to all threads of the device, and nothing else is ordered."""
+        return f'syncscope("{self.device_scope}") monotonic'
+
     def intrinsic(self, name: str, operands: Sequence[Value], result: Type) -> str:
         # With one rounding everywhere: whether the machine has an instruction of its own is not asked.
         return super().intrinsic("fma" if name == "fmuladd" else name, operands, result)
@@ -223,6 +247,7 @@ class SpirvEmitter(ByteIntegers, GpuEmitter):
     generic = 4
     most_parameters = 128  # 1024 bytes: what all devices take (OpenCL 3.0, CL_DEVICE_MAX_PARAMETER_SIZE)
     kernel_convention, function_convention = "spir_kernelcc ", "spir_funccc "
+    adds_floats = False  # few devices have SPV_EXT_shader_atomic_float_add
     _uses_subgroups = False
 
     def kernel_attributes(self) -> str:
@@ -443,6 +468,9 @@ class AmdgpuEmitter(GpuEmitter):
     private = 5
     kernel_convention = "amdgpu_kernelcc "
     estimate_exp2 = "llvm.amdgcn.exp2.f32"
+    device_scope = "agent"
+    # Results lie in memory that the driver allocates on the device. Without that, LLVM exchanges in a loop.
+    atomic_attributes = " {rocdl.no_fine_grained_memory, rocdl.no_remote_memory, rocdl.ignore_denormal_mode}"
 
     def kernel_attributes(self) -> str:
         return f'passthrough = [["amdgpu-flat-work-group-size", "{self.threads},{self.threads}"]], rocdl.kernel'

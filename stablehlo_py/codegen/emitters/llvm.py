@@ -299,10 +299,17 @@ class LlvmEmitter(Emitter):
         return self._define(f"llvm.atomicrmw {name} {address.ref}, {a.ref} {ordering} : {types}")
 
     def compare_exchange(self, address: Value, expected: Value, desired: Value) -> str:
+        (done,) = self._compare_exchange(address, expected, desired, "seq_cst seq_cst", (1,))
+        return done
+
+    def _compare_exchange(
+        self, address: Value, expected: Value, desired: Value, orderings: str, taken: Sequence[int]
+    ) -> list[str]:
+        """Of what comes back, what is taken: 0: what was there; 1: whether it was replaced."""
         type_ = self.types[expected.type.text]
         refs, pointer = f"{address.ref}, {expected.ref}, {desired.ref}", self.types[address.type.text]
-        pair = self._define(f"llvm.cmpxchg {refs} seq_cst seq_cst : {pointer}, {type_}")
-        return self._define(f"llvm.extractvalue {pair}[1] : !llvm.struct<({type_}, i1)>")
+        pair = self._define(f"llvm.cmpxchg {refs} {orderings} : {pointer}, {type_}")
+        return [self._define(f"llvm.extractvalue {pair}[{number}] : !llvm.struct<({type_}, i1)>") for number in taken]
 
     def fence(self) -> None:
         self.lines.append("llvm.fence seq_cst")

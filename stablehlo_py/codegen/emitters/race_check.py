@@ -265,6 +265,10 @@ class RaceCheckEmitter(SpirvEmitter):
         self._check("atomic", address, desired.type)
         return super().compare_exchange(address, expected, desired)
 
+    def atomic_replace(self, address: Value, expected: Value, desired: Value) -> tuple[str, str]:
+        self._check("atomic", address, desired.type)
+        return super().atomic_replace(address, expected, desired)
+
     def masked_load(self, type_: VectorType, address: Value, mask: Value, other: Value) -> str:
         raise self.lacks("masked_load")
 
