@@ -93,8 +93,8 @@ class GpuBackend(Backend):
         if name not in known:
             reason = f"the backend '{self.name}' generates no code for gpu={shown(name)}"
             raise OptionError(reason, remedy=f"use one of {', '.join(known)}")
-        asked = {"tf32": options.tf32, "atomic_scatter": options.atomic_scatter, "generators": options.generators}
-        return replace(NAMED[name], **asked)
+        found = replace(NAMED[name], atomic_scatter=options.atomic_scatter)
+        return replace(found, tf32=options.tf32, generators=options.generators)
 
     def present(self, device: int) -> str | None:
         """The name, as `Options(gpu=...)` takes it, that suits a GPU of this machine best; None: there is none. Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from stablehlo_py.backends.gpu.machine_code import machine_code
 from stablehlo_py.backends.gpu.opencl.device import OpenClDevice
 from stablehlo_py.backends.gpu.races import CheckedTarget, Detector
 from stablehlo_py.backends.gpu.target import OPENCL
-from stablehlo_py.codegen.builder import F32, I8, I16, I32, I64, PTR, Function, Index, Value, vector
+from stablehlo_py.codegen.builder import F32, I1, I8, I16, I32, I64, PTR, Function, Index, Value, vector
 from stablehlo_py.codegen.emitters.race_check import RaceChecks
 from stablehlo_py.codegen.emitters.race_helpers import BLOCKS, MOST_SHARED_PLACES
 from stablehlo_py.errors import InternalError
@@ -290,6 +290,26 @@ def test_atomic_updates_of_all_blocks(real_device: OpenClDevice) -> None:
 
     assert found_in(real_device, lambda f: body(f, False)) == set()
     assert found_in(real_device, lambda f: body(f, True)) == {"y read, y update", "blocks: y read, y update"}
+
+
+@pytest.mark.parametrize("how", ["instruction", "exchange"])
+def test_atomic_updates_in_any_order(real_device: OpenClDevice, how: str) -> None:
+    """Those of one place are no race, by instructions or by exchanges; what writes beside them is one."""
+
+    def body(f: Function, writes: bool) -> None:
+        def attempt(old: Value, _: Value) -> Sequence[Value]:
+            return f.atomic_replace(f.y, old, f.binary("add", old, f.const(1)))
+
+        if how == "instruction":
+            f.atomic_update("add", f.y, f.const(1))
+        else:
+            is_open = lambda _, done: f.binary("xor", done, f.const(True, I1))  # noqa: E731
+            f.while_([f.atomic_load(I64, f.y, "monotonic"), f.const(False, I1)], is_open, attempt)
+        if writes:
+            f.if_(f.cmp("eq", f.block_number(), f.const(1)), lambda: f.store(f.thread_number(), f.y))
+
+    assert found_in(real_device, lambda f: body(f, False)) == set()
+    assert "blocks: y update, y write" in found_in(real_device, lambda f: body(f, True))
 
 
 def test_more_launches_than_a_token_counts(real_device: OpenClDevice) -> None:

@@ -132,6 +132,7 @@ def triangular(x: jax.Array, b: jax.Array, **options: bool) -> jax.Array:
 nearby = masked(lambda i, j: j - i < 400, -1e30)
 EXCHANGES = replace(OPENCL, exchanges=True, most_threads=1024)
 MMA, WGMMA = (tuple(name for name in MATRIX_UNITS if name.startswith(unit)) for unit in ("mma", "wgmma"))
+ATOMIC = replace(OPENCL, atomic_scatter=True)
 MATRIX_UNIT = replace(OPENCL, matrix_units=MMA, copies=True, shared_bytes=48 << 10)
 MMA_F8, WGMMA_F8 = (tuple(name for name in units if ".f8" in name) for units in (MMA, WGMMA))
 F8_UNIT = replace(MATRIX_UNIT, matrix_units=MMA_F8)
@@ -248,6 +249,8 @@ WITHOUT_BARRIERS = {
     "concatenation": Case(lambda x, y: jnp.concatenate([jnp.pad(x, 2), y], 0), [(30, 8), (5, 12)], "float16"),
     "update in place": Case(updated, [(40, 40), (7, 30)]),
     "scatter that replaces": Case(replaced, [(300,), (300,)]),
+    "scatter by instructions": Case(histogram, [(700,), (700,)], "int32", ATOMIC),
+    "scatter by exchanges": Case(histogram, [(700,), (700,)], target=ATOMIC),
     "windows": Case(windows, [(33, 40)]),
     "scan of columns": Case(lambda x: lax.cumsum(x, 0), [(100, 300)]),
     "largest elements": Case(lambda x: lax.top_k(x, 5), [(3, 5000)]),
