@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from op_cases import CLASS_OF, CLASSES, FOLDER, types_of
-from op_runner import Finding
 from run import load_exceptions
 
 from stablehlo_py import markdown
+from stablehlo_py.conformance.cases import CLASS_OF, CLASSES, types_of
+from stablehlo_py.conformance.runner import Finding
 from stablehlo_py.debug.journal import Journal
 
+EXCEPTIONS = Path(__file__).with_name("op_exceptions.txt")
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 SUITE = Path(__file__).with_name("opencl-suite.jsonl")
 PROGRAMS = Path(__file__).parents[1] / "debug" / "opencl.jsonl"
@@ -34,7 +35,7 @@ _FOLDERS = {"": "text", "quantized": "`quantized/`", "dynamic": "`dynamic/`"}
 
 @dataclass(frozen=True)
 class Excuse:
-    """A line of ops/exceptions.txt: `op[/function] types: reason`; the names may hold `*`."""
+    """A line of op_exceptions.txt: `op[/function] types: reason`; the names may hold `*`."""
 
     op: str
     function: str
@@ -55,8 +56,8 @@ class Excuse:
         return self.function == "*" and fnmatch.fnmatchcase(op, self.op) and set(CLASSES[name]) <= set(self.types)
 
 
-def excuses(path: Path = FOLDER / "exceptions.txt") -> list[Excuse]:
-    """The lines of exceptions.txt. Raises ValueError for one without a reason."""
+def excuses(path: Path = EXCEPTIONS) -> list[Excuse]:
+    """The lines of op_exceptions.txt. Raises ValueError for one without a reason."""
     found = []
     for line in path.read_text().splitlines():
         if not line.strip() or line.startswith("#"):
@@ -126,9 +127,9 @@ def page(
         "",
         "## Every op, every class of types",
         "",
-        "All forms of an op (the functions of `test/conformance/ops/*.mlir`) are run and compared with the reference "
-        "interpreter, with XLA,",
-        "or with what a section's `oracle` names (`test/conformance/op_oracles.py`).",
+        "All forms of an op (the functions of `stablehlo_py/conformance/ops/*.mlir`) are run and compared with the "
+        "reference interpreter, with XLA,",
+        "or with what a section's `oracle` names (`stablehlo_py/conformance/oracles.py`).",
         "",
         "- `pass`: every form gives the right result.",
         "- `refused [n]`: compilation ends with an error that names the op and its line, for the reason below.",

@@ -1,7 +1,8 @@
 """Cases of the extremes: valid programs in which one integer, of the text or of an argument, is an extreme.
 
-Programs are the functions of `ops/` (op_cases.py), one element type of each, and those of `extremes/*.mlir`, whose
-sizes a call brings along. A function there follows a line with the arguments of a call that is right:
+Programs are the functions of `stablehlo_py/conformance/ops/`, one element type of each, and those of
+`extremes/*.mlir`, whose sizes a call brings along. A function there follows a line with the
+arguments of a call that is right:
 
     // call: f32[3] f32[] i64=[1] i64=[2]
 """
@@ -20,8 +21,9 @@ from typing import TypeAlias
 
 import ml_dtypes
 import numpy as np
-from op_cases import CLASS_OF, Row, Spec, instantiate, sections, values_of
 
+from stablehlo_py.conformance.cases import CLASS_OF, Row, instantiate, sections
+from stablehlo_py.conformance.values import Spec, values_of
 from stablehlo_py.dialect.constants import numpy_dtype
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.mlir import ir

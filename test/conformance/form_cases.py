@@ -1,6 +1,7 @@
 """Cases of the forms: valid programs of every op, in MLIR's generic form, of which one to three things are changed.
 
-A program is a function of `ops/` (op_cases.py) with one of its types, one of `extremes/`, or a module of `forms/`:
+A program is a function of the per-op cases (stablehlo_py/conformance) with one of its types, one of `extremes/`, or a
+module of `forms/`:
 composites and calls of targets that are known. Everything follows from a number.
 """
 
@@ -16,9 +17,9 @@ from random import Random
 from extreme_cases import FOLDER as DYNAMIC
 from extreme_cases import PREFERRED
 from form_words import ATTRIBUTES, BESIDE, ELEMENTS, ENCODINGS, NO_TENSORS, NUMBERS, ODD, OF_ARGUMENTS, OF_MODULES
-from op_cases import Section, instantiate, sections
 
 from stablehlo_py.backends.cpu.kernels.custom_call import known_targets
+from stablehlo_py.conformance.cases import Section, instantiate, sections
 from stablehlo_py.dialect.context import make_context
 from stablehlo_py.legalize.composite import known_composites
 from stablehlo_py.legalize.custom_call import legalized_targets

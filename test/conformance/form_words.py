@@ -1,7 +1,7 @@
 """What programs are changed to, by form_cases.py: element types, types, encodings, attributes and names of attributes,
 plausible ones and others."""
 
-from op_cases import TYPES
+from stablehlo_py.conformance.cases import TYPES
 
 QUANTIZED = tuple(
     f"!quant.uniform<{each}>"

@@ -25,11 +25,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from stablehlo_py.conformance import workers as processes
 from stablehlo_py.suite import golden
 
 sys.path.insert(0, str(Path(__file__).parent))
 import engines
-import workers as processes
 
 EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
 WHERE = """The golden cases are the files of stablehlo/testdata in the repository openxla/stablehlo (Apache-2.0).
@@ -145,7 +145,8 @@ def run_case(engine: Callable[..., Any], job: Job) -> tuple[str, str]:
 
 def run(jobs: list[Job], engine: str, workers: int, timeout: float) -> Iterator[Result]:
     """Run the cases on worker processes; results come in order of completion."""
-    for outcome in processes.run(jobs, processes.Task("run", "task", (engine,)), workers, timeout):
+    work = processes.Task("run", "task", (engine,), str(Path(__file__).parent))
+    for outcome in processes.run(jobs, work, workers, timeout):
         status, detail = outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
         name = outcome.job.name
         yield Result(name, operation_of(name), status, detail, round(outcome.seconds, 4))

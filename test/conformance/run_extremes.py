@@ -27,8 +27,8 @@ if str(Path(__file__).parent) not in sys.path:
 
 import numpy as np
 from extreme_cases import Case, Program, cases, programs
-from op_runner import difference_of
 
+from stablehlo_py.conformance.runner import difference_of
 from stablehlo_py.debug.engines import MAY_LAST
 from stablehlo_py.debug.settings import Settings
 from stablehlo_py.debug.workers import Answer, Workers

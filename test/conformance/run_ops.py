@@ -1,9 +1,9 @@
-"""Run the per-op cases of ops/: `python test/conformance/run_ops.py [options]`.
+"""Run the per-op cases of stablehlo_py/conformance/ops: `python test/conformance/run_ops.py [options]`.
 
 Every op of StableHLO and CHLO is tried with every class of element types that the specification allows, and compared
-with the reference interpreter, XLA and others (op_cases.py, op_oracles.py). `--write --golden FILE` makes
+with the reference interpreter, XLA and others (stablehlo_py/conformance). `--write --golden FILE` makes
 docs/conformance.md anew (conformance_page.py). Exit status 0 when everything is right or named, with its reason, in
-ops/exceptions.txt.
+op_exceptions.txt.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import conformance_page
-import op_runner
 from conformance_page import excuses
-from op_cases import CLASS_OF, CLASSES, FOLDER, Row, rows, types_of
-from op_runner import Finding
+
+from stablehlo_py.conformance import runner
+from stablehlo_py.conformance.cases import CLASS_OF, CLASSES, Row, rows, specified, types_of
+from stablehlo_py.conformance.runner import Finding
 
 # One type of every class; --all-types tries all of them.
 REPRESENTATIVES = (
@@ -39,17 +40,6 @@ REPRESENTATIVES = (
     CLASSES["quantized"][0],
     "none",
 )
-
-
-def specified(path: Path = FOLDER / "specification.txt") -> dict[str, frozenset[str]]:
-    """Every op of the specification, and the classes of types that it takes."""
-    found = {}
-    for line in path.read_text().splitlines():
-        if not line.startswith("#"):
-            types, _, ops = line.partition(": ")
-            classes = frozenset(CLASS_OF[type_] for type_ in types_of(types))
-            found |= dict.fromkeys((f"stablehlo.{op}" for op in ops.split()), classes)
-    return found
 
 
 def ops_of_the_wheel() -> set[str]:
@@ -90,7 +80,7 @@ def run(asked: Sequence[Row], options: argparse.Namespace) -> list[Finding]:
             missing.append(row)
         else:
             recorded += [Finding(row, r["function"], r["status"], r["detail"]) for r in records if r]
-    return recorded + op_runner.check(missing, options.workers, options.timeout)
+    return recorded + runner.check(missing, options.workers, options.timeout)
 
 
 def _key(record: dict[str, Any]) -> tuple[str, int, str, str, str]:

@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 import stablehlo_py as shlo
+from stablehlo_py.conformance import cases
 from stablehlo_py.errors import EXIT_BAD_INPUT, EXIT_UNSUPPORTED
-
-sys.path.insert(0, str(Path(__file__).parent))
-import run_ops
 
 _HEADER = re.compile(r"^// (\w+): (.*)$", re.MULTILINE)
 
@@ -51,7 +49,7 @@ CASES = list(_cases())
 
 
 def test_every_op_of_the_specification_has_a_case():
-    assert {case.op for case in CASES} == set(run_ops.specified())
+    assert {case.op for case in CASES} == set(cases.specified())
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

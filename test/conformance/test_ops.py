@@ -13,12 +13,12 @@ from stablehlo_py.mlir import ir
 
 sys.path.insert(0, str(Path(__file__).parent))  # worker processes import the modules from there, too
 import conformance_page
-import op_cases
-import op_runner
 import run
 import run_ops
 
-SECTIONS = op_cases.sections()
+from stablehlo_py.conformance import cases, runner
+
+SECTIONS = cases.sections()
 OPS = sorted({op for section in SECTIONS.values() for op in section.ops})
 
 
@@ -29,10 +29,10 @@ def test_every_op_of_the_wheel_is_there():
 def test_every_op_and_class_of_the_specification_is_there():
     """In a section, or with a reason."""
     tried = {
-        (op, op_cases.CLASS_OF[type_]) for section in SECTIONS.values() for op in section.ops for type_ in section.types
+        (op, cases.CLASS_OF[type_]) for section in SECTIONS.values() for op in section.ops for type_ in section.types
     }
     excused = conformance_page.excuses()
-    specified = run_ops.specified()
+    specified = cases.specified()
     assert set(specified) <= set(OPS)
     missing = {(op, name) for op, names in specified.items() for name in names} - tried
     assert not [each for each in missing if not any(excuse.covers_class(*each) for excuse in excused)]
@@ -42,15 +42,15 @@ def test_the_page_is_not_stale():
     """docs/conformance.md has the ops, classes and reasons of today, and no cell without one. Its verdicts are made by
     run_ops.py --write, in minutes."""
     tried = {
-        (op, op_cases.CLASS_OF[type_]) for section in SECTIONS.values() for op in section.ops for type_ in section.types
+        (op, cases.CLASS_OF[type_]) for section in SECTIONS.values() for op in section.ops for type_ in section.types
     }
-    specified = {(op, name) for op, names in run_ops.specified().items() for name in names}
+    specified = {(op, name) for op, names in cases.specified().items() for name in names}
     reasons = [excuse.reason for excuse in conformance_page.excuses()]
     text = conformance_page.PAGE.read_text()
     rows = dict(re.findall(r"^\| `([\w.-]+)` \| (.*) \|$", text, re.MULTILINE))
     assert set(rows) >= set(OPS)
     for op in OPS:
-        cells = dict(zip(op_cases.CLASSES, rows[op].split(" | "), strict=True))
+        cells = dict(zip(cases.CLASSES, rows[op].split(" | "), strict=True))
         for name, cell in cells.items():
             filled = (op, name) in tried | specified
             assert (cell != conformance_page.NOT_IN_THE_SPECIFICATION) == filled, (op, name)
@@ -65,19 +65,19 @@ def test_the_page_is_not_stale():
 # Rows whose oracles are in this process or start fast, a sample of all: the rest is run by the command.
 SAMPLE = [
     row
-    for row in op_cases.rows()
+    for row in cases.rows()
     if row.type in run_ops.REPRESENTATIVES and row.oracles[0] not in ("exact", "jax", "wide")
 ][::41]
 
 
 def test_a_sample_of_the_cases():
-    findings = op_runner.check(SAMPLE, workers=1, timeout=120)
+    findings = runner.check(SAMPLE, workers=1, timeout=120)
     excused = conformance_page.excuses()
     assert len({finding.row.op for finding in findings}) > 8
     assert not [f for f in findings if f.status != "ok" and not any(excuse.covers(f) for excuse in excused)]
 
 
-PROMOTED = [row for row in op_cases.rows() if row.section.family == "promotion"]
+PROMOTED = [row for row in cases.rows() if row.section.family == "promotion"]
 
 
 def test_bodies_that_compute_in_a_wider_type_than_the_operands():
@@ -87,7 +87,7 @@ def test_bodies_that_compute_in_a_wider_type_than_the_operands():
         row for row in PROMOTED if (row.op, row.type) in (("stablehlo.scatter", "i8"), ("stablehlo.scatter", "f16"))
     ]
     rows += [row for row in PROMOTED if (row.op, row.type) == ("stablehlo.select_and_scatter", "bf16")]
-    findings = op_runner.check(rows, workers=1, timeout=120)
+    findings = runner.check(rows, workers=1, timeout=120)
     assert len(findings) > 100
     assert not [finding for finding in findings if finding.status != "ok"]
 
@@ -95,9 +95,9 @@ def test_bodies_that_compute_in_a_wider_type_than_the_operands():
 def test_every_promotion_of_the_specification_is_tried():
     """`is_promotable`: between integers, between floats, between complex numbers, to at least as many bits."""
     for group in ("integer", "real", "complex"):
-        for type_ in op_cases.types_of(group):
-            wider = {other for other in op_cases.types_of(group) if op_cases.bits(other) >= op_cases.bits(type_)}
-            assert wider - {"f8E8M0FNU"} <= {*op_cases.promotions(type_)}
+        for type_ in cases.types_of(group):
+            wider = {other for other in cases.types_of(group) if cases.bits(other) >= cases.bits(type_)}
+            assert wider - {"f8E8M0FNU"} <= {*cases.promotions(type_)}
 
 
 def test_the_types_are_those_that_the_verifier_accepts():
@@ -108,7 +108,7 @@ def test_the_types_are_those_that_the_verifier_accepts():
     for section in SECTIONS.values():
         for op in section.ops if section.types != ("none",) else ():
             for type_ in run_ops.REPRESENTATIVES[:-1]:
-                verified = op_cases.verifies(op_cases.instantiate(section, op, type_), context)
+                verified = cases.verifies(cases.instantiate(section, op, type_), context)
                 if verified:
                     accepted.add((op, type_))
                 if type_ in section.types:
@@ -116,7 +116,7 @@ def test_the_types_are_those_that_the_verifier_accepts():
                     if not verified:
                         wrong.append((section.family, op, type_))
     assert not wrong
-    unlisted = sorted((op, type_) for op, type_ in accepted - listed if type_ != op_cases.CLASSES["quantized"][0])
+    unlisted = sorted((op, type_) for op, type_ in accepted - listed if type_ != cases.CLASSES["quantized"][0])
     assert unlisted == sorted(UNLISTED & set(unlisted)), "types that the verifier accepts and no section tries"
 
 
@@ -144,12 +144,12 @@ UNLISTED = {
 }
 
 
-@pytest.mark.parametrize("op", sorted(set(OPS) - set(run_ops.specified()) - {"stablehlo.create_token"}))
+@pytest.mark.parametrize("op", sorted(set(OPS) - set(cases.specified()) - {"stablehlo.create_token"}))
 def test_an_op_that_violates_its_constraints_is_an_error_at_its_line(op):
     """The result has a type that no form of any op gives. Ops of the specification: test_errors.py; what gives a token
     has no constraints."""
     section = next(section for section in SECTIONS.values() if op in section.ops)
-    name, text = next(iter(op_cases.instantiate(section, op, section.types[0]).items()))
+    name, text = next(iter(cases.instantiate(section, op, section.types[0]).items()))
     context = make_context()
     context.allow_unregistered_dialects = True
     with context:
@@ -166,15 +166,15 @@ def test_an_op_that_violates_its_constraints_is_an_error_at_its_line(op):
     assert all(re.match(r"<text>:\d+:\d+", problem.location or "") for problem in caught.value.problems)
 
 
-def _row() -> op_cases.Row:
-    return next(row for row in op_cases.rows() if row.op == "stablehlo.add" and row.type == "bf16")
+def _row() -> cases.Row:
+    return next(row for row in cases.rows() if row.op == "stablehlo.add" and row.type == "bf16")
 
 
 def test_the_page_has_a_cell_for_every_class_and_the_reasons():
     row = _row()
     excuse = conformance_page.Excuse("stablehlo.add", "vector", ("bf16",), "because")
     refused = conformance_page.Excuse("stablehlo.fft", "*", ("f32", "f64"), "not yet")
-    findings = [op_runner.Finding(row, "scalar", "ok"), op_runner.Finding(row, "vector", "wrong")]
+    findings = [runner.Finding(row, "scalar", "ok"), runner.Finding(row, "vector", "wrong")]
     assert conformance_page.cells(findings[:1], [excuse], {}) == {"stablehlo.add": {"half": "pass"}}
     assert conformance_page.cells(findings, [], {}) == {"stablehlo.add": {"half": "**wrong**"}}
     specified = {"stablehlo.fft": frozenset(("float", "complex"))}
@@ -187,7 +187,7 @@ def test_the_page_has_a_cell_for_every_class_and_the_reasons():
         {"engine": "opencl", "case": "abs", "status": "error"},
     ]
     text = conformance_page.page(table, [excuse, refused], golden, ["bf16"])
-    cells = ["differs [1]" if name == "half" else "–" for name in op_cases.CLASSES]
+    cells = ["differs [1]" if name == "half" else "–" for name in cases.CLASSES]
     assert f"| `stablehlo.add` | {' | '.join(cells)} |" in text
     assert "1. because" in text
     assert "| `quantized/` | `cpu` | 0 | 1 |" in text
@@ -199,12 +199,12 @@ def test_the_page_has_a_cell_for_every_class_and_the_reasons():
 def test_a_difference_is_measured_in_units_in_the_last_place():
     one = np.ones(3, np.float32)
     near = np.nextafter(one, np.float32(2))
-    assert op_runner.difference_of(near, one, 1) is None
-    assert "3 of 3 differ" in op_runner.difference_of(near, one, 0)
-    assert op_runner.difference_of(one * np.float32(np.nan), one * np.float32(np.nan), 0) is None
-    assert op_runner.difference_of(one * np.float32(np.inf), one, 10**9) is not None
-    assert op_runner.difference_of(one.astype(np.int32), one.astype(np.int32) * 2, 10) is not None
-    assert "int32[3]" in op_runner.difference_of(one.astype(np.int32), one, 0)
+    assert runner.difference_of(near, one, 1) is None
+    assert "3 of 3 differ" in runner.difference_of(near, one, 0)
+    assert runner.difference_of(one * np.float32(np.nan), one * np.float32(np.nan), 0) is None
+    assert runner.difference_of(one * np.float32(np.inf), one, 10**9) is not None
+    assert runner.difference_of(one.astype(np.int32), one.astype(np.int32) * 2, 10) is not None
+    assert "int32[3]" in runner.difference_of(one.astype(np.int32), one, 0)
 
 
 def test_an_exception_names_types_and_a_reason_and_never_a_crash(tmp_path):
@@ -212,9 +212,9 @@ def test_an_exception_names_types_and_a_reason_and_never_a_crash(tmp_path):
     path.write_text("# comment\nstablehlo.add/vector half complex: because\n")
     (excuse,) = conformance_page.excuses(path)
     row = _row()
-    assert excuse.covers(op_runner.Finding(row, "vector", "wrong"))
-    assert not excuse.covers(op_runner.Finding(row, "scalar", "wrong"))
-    assert not excuse.covers(op_runner.Finding(row, "vector", "crash"))
+    assert excuse.covers(runner.Finding(row, "vector", "wrong"))
+    assert not excuse.covers(runner.Finding(row, "scalar", "wrong"))
+    assert not excuse.covers(runner.Finding(row, "vector", "crash"))
     path.write_text("stablehlo.add half\n")
     with pytest.raises(ValueError, match="must read"):
         conformance_page.excuses(path)

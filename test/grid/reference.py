@@ -42,21 +42,9 @@ def run(requests: Sequence[Request]) -> list[list[list[np.ndarray]]]:
 
 def evaluate(request: Request) -> list[list[np.ndarray]]:
     """Results of each process, in this one, which the interpreter may end."""
-    from stablehlo_py.debug.engines import run_on_grid
-    from stablehlo_py.dialect.constants import element_type_of, from_numpy, to_numpy
-    from stablehlo_py.dialect.context import make_context
-    from stablehlo_py.frontend.load import load
-    from stablehlo_py.mlir import ir, stablehlo
+    from stablehlo_py.conformance.grid_reference import reference_on_grid
 
-    context = make_context()
-    stablehlo.register_interpreter_dialect(context)
-    with context, ir.Location.unknown():
-        module = load(request.text, context=context)
-        each = run_on_grid(module, request.replicas, request.partitions)
-        flat = [array for process in request.arguments for array in process]
-        arguments = [from_numpy(array, element_type_of(array.dtype, context)) for array in flat]
-        values = [np.array(to_numpy(result)) for result in stablehlo.eval_module(module, arguments)]
-    return [values[number * each : (number + 1) * each] for number in range(len(request.arguments))]
+    return reference_on_grid(request.text, request.replicas, request.partitions, request.arguments)
 
 
 def main() -> None:

@@ -16,11 +16,11 @@ Coverage = dict[str, Counter[str]]
 
 # Ops that no random program holds, and why.
 NOT_DRAWN = {
-    "chlo.is_inf": "younger than the generator: test/conformance/ops/chlo.mlir",
-    "chlo.is_neg_inf": "younger than the generator: test/conformance/ops/chlo.mlir",
-    "chlo.is_pos_inf": "younger than the generator: test/conformance/ops/chlo.mlir",
+    "chlo.is_inf": "younger than the generator: stablehlo_py/conformance/ops/chlo.mlir",
+    "chlo.is_neg_inf": "younger than the generator: stablehlo_py/conformance/ops/chlo.mlir",
+    "chlo.is_pos_inf": "younger than the generator: stablehlo_py/conformance/ops/chlo.mlir",
     "stablehlo.collective_reduce": "the interpreter does not know it: test/grid/test_collectives.py",
-    "stablehlo.cross-replica-sum": "of older exporters: test/conformance/ops/communication.mlir",
+    "stablehlo.cross-replica-sum": "of older exporters: stablehlo_py/conformance/ops/communication.mlir",
     "stablehlo.infeed": "meets the host: test/grid/test_transfers.py",
     "stablehlo.outfeed": "meets the host: test/grid/test_transfers.py",
     "stablehlo.recv": "meets another process by a channel: test/grid/test_transfers.py",

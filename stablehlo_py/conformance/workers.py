@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = str(Path(__file__).parent)
-
 
 @dataclass(frozen=True)
 class Task:
     """What a worker does with jobs: the function that `module.factory(*arguments)` returns in the worker's process.
-    `module` is a file of this folder."""
+    `folder` is where a module lies that is not installed."""
 
     module: str
     factory: str
     arguments: tuple[str, ...] = ()
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class Outcome:
 def serve(connection: multiprocessing.connection.Connection, task: Task, stderr: str) -> None:
     """The worker process: serves jobs until the parent closes the connection."""
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    if HERE not in sys.path:
-        sys.path.insert(0, HERE)
+    if task.folder:
+        sys.path.insert(0, task.folder)
     function = getattr(importlib.import_module(task.module), task.factory)(*task.arguments)
     connection.send("ready")
     while True:

@@ -9,13 +9,14 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import workers as processes
-from op_cases import CLASS_OF, Row
-from op_oracles import Job, on_integers
 
 from stablehlo_py.accuracy.functions import FUNCTIONS
 from stablehlo_py.accuracy.measure import right_values
+from stablehlo_py.conformance import workers as processes
+from stablehlo_py.conformance.cases import CLASS_OF, Row
+from stablehlo_py.conformance.oracles import ORACLES, Job, on_integers
 from stablehlo_py.dialect.rounding import cast
+from stablehlo_py.targets import DEFAULT_TARGET
 
 # The results of every function of a row (of one process after the other), or (status, why) where it has none.
 Results = dict[str, list[np.ndarray] | tuple[str, str]]
@@ -73,7 +74,7 @@ def evaluate(
     ]
     for last in (False, True):
         jobs = [Job(place, *prepare(row)) for place, (_, row) in enumerate(pieces)]
-        for outcome in processes.run(jobs, processes.Task("op_oracles", "task", (engine,)), workers, timeout):
+        for outcome in processes.run(jobs, processes.Task(ORACLES, "task", (engine,)), workers, timeout):
             number, row = pieces[outcome.job.number]
             status, value = outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
             if status == "results":
@@ -88,17 +89,17 @@ def evaluate(
 
 def _by_function(row: Row, results: Sequence[np.ndarray]) -> Results:
     """Take results apart: those of all functions, in all processes."""
-    found: Results = {name: [] for name in row.functions}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in row.functions}
     rest = iter(results)
     for _ in range(row.section.replicas):
         for name, flags in row.part_flags.items():
             found[name] += [next(rest) for _ in flags]
-    return found
+    return {**found}
 
 
-def check(rows: Sequence[Row], workers: int, timeout: float) -> list[Finding]:
-    """What our compiler does with every function of the rows."""
-    ours = evaluate(rows, "shlo", workers, timeout)
+def check(rows: Sequence[Row], workers: int, timeout: float, target: str = DEFAULT_TARGET) -> list[Finding]:
+    """What our compiler, for a target, does with every function of the rows."""
+    ours = evaluate(rows, target, workers, timeout)
     right: list[Results] = [{} for _ in rows]
     longest = max((len(row.oracles) for row in rows), default=0)
     for place in range(longest):

@@ -16,22 +16,18 @@ An oracle is a word of a section's `oracle:` line:
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 Answer = tuple[str, Any]
 Run = Callable[["Job"], Sequence[np.ndarray]]
-GRID_REFERENCE = Path(__file__).parents[1] / "grid" / "reference.py"
+ORACLES = __name__
 SAME = "conformance.same"  # a custom call whose result is its operand
 
 
@@ -45,10 +41,11 @@ class Job:
 
 
 def task(engine: str) -> Callable[[Job], Answer]:
-    """What a worker does with a job: ("results", arrays of all processes), or ("refused" or "error", message)."""
+    """What a worker does with a job: ("results", arrays of all processes), or ("refused" or "error", message). The
+    engine is an oracle, or the name of a target."""
     from stablehlo_py.errors import UnsupportedError
 
-    run = {"shlo": _shlo, "reference": _reference, "jax": _jax, "evaluate": _evaluate}[engine]()
+    run = _ENGINES[engine]() if engine in _ENGINES else _target(engine)
 
     def answer(job: Job) -> Answer:
         try:
@@ -61,7 +58,8 @@ def task(engine: str) -> Callable[[Job], Answer]:
     return answer
 
 
-def _shlo() -> Run:
+def _target(name: str) -> Run:
+    """This compiler, for a target."""
     import stablehlo_py as shlo
 
     shlo.register_custom_call(SAME, lambda x: x.copy())
@@ -69,8 +67,8 @@ def _shlo() -> Run:
     def run(job: Job) -> Sequence[np.ndarray]:
         replicas = len(job.arguments)
         options = shlo.Options(threads=1, cache_dir=None, num_replicas=replicas if replicas > 1 else None)
-        executable = shlo.compile(job.module, options=options)
-        if replicas > 1:
+        executable = shlo.compile(job.module, target=name, options=options)
+        if isinstance(executable, shlo.GridExecutable):
             grid = executable.call_grid([[arguments] for arguments in job.arguments])
             return [array for (results,) in grid for array in results]
         with _echo(executable) if "stablehlo.infeed" in job.module else _silence():
@@ -107,30 +105,31 @@ def _echo(executable: Any) -> Iterator[None]:
 
 def _jax() -> Run:
     os.environ["JAX_PLATFORMS"] = "cpu"
-    import engines
-
-    xla = engines.make("xla")
-    return lambda job: xla(job.module, job.arguments[0])
+    return _engine("jax")
 
 
 def _evaluate() -> Run:
+    return _engine("hlo")
+
+
+def _engine(name: str) -> Run:
     from stablehlo_py.debug.engines import ENGINES
     from stablehlo_py.debug.settings import Settings
 
-    return lambda job: ENGINES["hlo"](job.module, job.arguments[0], Settings())
+    return lambda job: ENGINES[name](job.module, job.arguments[0], Settings())
 
 
 def _reference() -> Run:
-    import engines
+    from stablehlo_py.conformance.grid_reference import reference_on_grid
 
-    interpreter, grid = engines.make("reference"), load_module("grid_reference", GRID_REFERENCE)
+    interpreter = _engine("reference")
 
     def run(job: Job) -> Sequence[np.ndarray]:
-        text = _plain(job.module)
+        plain = replace(job, module=_plain(job.module))
         if len(job.arguments) == 1:
-            return interpreter(text, job.arguments[0])
-        request = grid.Request(text, len(job.arguments), 1, job.arguments)
-        return [array for results in grid.evaluate(request) for array in results]
+            return interpreter(plain)
+        grid = reference_on_grid(plain.module, len(job.arguments), 1, job.arguments)
+        return [array for results in grid for array in results]
 
     return run
 
@@ -166,11 +165,4 @@ def on_integers(text: str) -> str:
         return str(module)
 
 
-def load_module(name: str, path: Path) -> ModuleType:
-    """A file beside other tests as a module."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+_ENGINES = {"reference": _reference, "jax": _jax, "evaluate": _evaluate}

@@ -16,7 +16,7 @@ types (see `CLASSES`) or groups of them for which StableHLO accepts the function
 is a test. `none` is for ops that have no element type. `values` says what the arguments hold (see `values_of`), and an
 argument's attribute `case.range = [low, high]` what it alone does. `tolerance` is in units in the last place of the
 results (of a complex number's modulus; with `measure: largest` of the largest element), `8 half=2` where classes
-differ. `oracle` names what says the right results, in order (see `op_oracles.py`). `replicas` is how many processes run
+differ. `oracle` names what says the right results, in order (see `oracles.py`). `replicas` is how many processes run
 the module, each on arguments of its own. Further words: `$P` the part of a complex type (else the type itself), `$C`
 the complex type of a float, `$U` the unsigned type of the width, `$0` and `$1` the literals of zero and one, `$S` (with
 a line `also: TYPES...`) all of those types; `also: promotable` is all types that bodies may compute in for this one.
@@ -25,17 +25,15 @@ a line `also: TYPES...`) all of those types; `also: promotable` is all types tha
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 
-from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.context import make_context
+from stablehlo_py.conformance.assembly import assemble
+from stablehlo_py.conformance.values import Spec, values_of
 from stablehlo_py.mlir import ir
 
 FOLDER = Path(__file__).with_name("ops")
@@ -157,7 +155,7 @@ class Row:
 
     @cached_property
     def _assembled(self) -> tuple[str, list[Spec], dict[str, list[bool]]]:
-        return _assemble(self.functions)
+        return assemble(self.functions)
 
     @property
     def module(self) -> str:
@@ -230,7 +228,7 @@ def _tolerances(text: str) -> dict[str, int]:
 
 
 _COMPLEX = re.compile(r"complex<(\w+)>")
-_WIDTH = {type_: int(re.search(r"\d+", type_)[0]) for type_ in TYPES if re.match(r"[a-z]*\d", type_) and type_ != "i1"}
+_WIDTH = {type_: int(re.findall(r"\d+", type_)[0]) for type_ in TYPES if re.match(r"[a-z]*\d", type_) and type_ != "i1"}
 
 
 def _words(op: str, type_: str) -> dict[str, str]:
@@ -263,7 +261,7 @@ def promotions(type_: str) -> tuple[str, ...]:
 
 def bits(type_: str) -> int:
     """Those of an element, or of a part of a complex one."""
-    return int(re.search(r"\d+", type_)[0])
+    return int(re.findall(r"\d+", type_)[0])
 
 
 def instantiate(section: Section, op: str, type_: str) -> dict[str, str]:
@@ -274,8 +272,12 @@ def instantiate(section: Section, op: str, type_: str) -> dict[str, str]:
         for number, other in enumerate(others if "$S" in text else [""]):
             own = f"{name}_{number}" if "$S" in text else name
             words = {**_words(op, type_), "$S": other, f"@{name}(": f"@{own}("}
-            filled[own] = re.sub("|".join(map(re.escape, words)), lambda match, words=words: words[match[0]], text)
+            filled[own] = _filled(text, words)
     return filled
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    return re.sub("|".join(map(re.escape, words)), lambda match: words[match[0]], text)
 
 
 def rows(folder: Path = FOLDER) -> Iterator[Row]:
@@ -286,6 +288,17 @@ def rows(folder: Path = FOLDER) -> Iterator[Row]:
                 yield Row(section, op, type_, instantiate(section, op, type_))
 
 
+def specified(path: Path = FOLDER / "specification.txt") -> dict[str, frozenset[str]]:
+    """Every op of the specification, and the classes of types that it takes."""
+    found: dict[str, frozenset[str]] = {}
+    for line in path.read_text().splitlines():
+        if not line.startswith("#"):
+            types, _, ops = line.partition(": ")
+            classes = frozenset(CLASS_OF[type_] for type_ in types_of(types))
+            found |= dict.fromkeys((f"stablehlo.{op}" for op in ops.split()), classes)
+    return found
+
+
 def verifies(functions: dict[str, str], context: ir.Context) -> bool:
     """Whether StableHLO's verifier accepts functions."""
     with context:
@@ -293,190 +306,3 @@ def verifies(functions: dict[str, str], context: ir.Context) -> bool:
             return ir.Module.parse("\n".join(functions.values())).operation.verify()
         except (ir.MLIRError, ValueError):
             return False
-
-
-# --- a module of several functions ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Spec:
-    """An argument of `@main`."""
-
-    sizes: tuple[int, ...]
-    dtype: np.dtype
-    range: tuple[int, int] | None
-    is_part: bool
-    seed: int  # the same whether a function is alone in its module or not
-
-
-def _assemble(functions: dict[str, str]) -> tuple[str, list[Spec], dict[str, list[bool]]]:
-    context = make_context()
-    context.allow_unregistered_dialects = True
-    with context, ir.Location.unknown():
-        module = ir.Module.parse("\n".join(functions.values()))
-        arguments: list[str] = []
-        specs: list[Spec] = []
-        body: list[str] = []
-        returned: list[tuple[str, str]] = []
-        flags: dict[str, list[bool]] = {}
-        for function in list(module.body.operations):
-            name = function.attributes["sym_name"].value
-            if name not in functions:
-                continue
-            types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-            attributes = _take_attributes(function, len(types.inputs))
-            function.attributes["sym_visibility"] = ir.StringAttr.get("private")
-            operands = [
-                _argument(type_, limits, f"{name} {number}", arguments, specs, body)
-                for number, (type_, limits) in enumerate(zip(types.inputs, attributes, strict=True))
-            ]
-            results = [f"%{name}_{number}" for number in range(len(types.results))]
-            inputs, outputs = (", ".join(map(str, each)) for each in (types.inputs, types.results))
-            call = f"func.call @{name}({', '.join(operands)}) : ({inputs}) -> ({outputs})"
-            body.append(f"{', '.join(results)} = {call}" if results else call)
-            flags[name] = []
-            for result, type_ in zip(results, types.results, strict=True):
-                taken = _result(result, type_, body)
-                returned += taken
-                flags[name] += [len(taken) == 2] * len(taken)
-        signature = ", ".join(arguments), ", ".join(type_ for _, type_ in returned)
-        values = ", ".join(value for value, _ in returned)
-        lines = [f"func.func @main({signature[0]}) -> ({signature[1]}) {{", *body]
-        lines.append(f"return {values} : {signature[1]}\n}}" if returned else "return\n}")
-        text = "\n".join([*lines, *map(str, module.body.operations)])
-        return text, specs, flags
-
-
-def _take_attributes(function: ir.OpView, count: int) -> list[tuple[int, int] | None]:
-    if "arg_attrs" not in function.attributes:
-        return [None] * count
-    found: list[tuple[int, int] | None] = []
-    for each in function.attributes["arg_attrs"]:
-        if "case.range" in each:
-            low, high = each["case.range"]
-            found.append((low.value, high.value))
-        else:
-            found.append(None)
-    del function.attributes["arg_attrs"]
-    return found
-
-
-def _argument(
-    type_: ir.Type,
-    limits: tuple[int, int] | None,
-    where: str,
-    arguments: list[str],
-    specs: list[Spec],
-    body: list[str],
-) -> str:
-    """The value to pass for an argument of a function; declares the arguments of `@main` that make it."""
-    sizes, element = tuple(type_.shape), type_.element_type
-
-    def declare(text: str, part: str = "") -> str:
-        name = f"%a{len(specs)}"
-        specs.append(
-            Spec(sizes, numpy_dtype(ir.Type.parse(text)), limits, bool(part), zlib.crc32(f"{where}{part}".encode()))
-        )
-        arguments.append(f"{name}: {_tensor(sizes, text)}")
-        return name
-
-    if isinstance(element, ir.ComplexType):
-        part = str(element.element_type)
-        real, imag = declare(part, "re"), declare(part, "im")
-        body.append(f"{real}_c = stablehlo.complex {real}, {imag} : {_tensor(sizes, str(element))}")
-        return f"{real}_c"
-    if "!quant" in str(element):
-        name = declare("f32")
-        body.append(f"{name}_q = stablehlo.uniform_quantize {name} : ({_tensor(sizes, 'f32')}) -> {type_}")
-        return f"{name}_q"
-    return declare(str(element))
-
-
-def _result(name: str, type_: ir.Type, body: list[str]) -> list[tuple[str, str]]:
-    sizes, element = tuple(type_.shape), type_.element_type
-    if isinstance(element, ir.ComplexType):
-        part = _tensor(sizes, str(element.element_type))
-        body.append(f"{name}_re = stablehlo.real {name} : ({type_}) -> {part}")
-        body.append(f"{name}_im = stablehlo.imag {name} : ({type_}) -> {part}")
-        return [(f"{name}_re", part), (f"{name}_im", part)]
-    if "!quant" in str(element):
-        body.append(f"{name}_f = stablehlo.uniform_dequantize {name} : ({type_}) -> {_tensor(sizes, 'f32')}")
-        return [(f"{name}_f", _tensor(sizes, "f32"))]
-    return [(name, str(type_))]
-
-
-def _tensor(sizes: tuple[int, ...], element: str) -> str:
-    return f"tensor<{''.join(f'{size}x' if size >= 0 else '?x' for size in sizes)}{element}>"
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-def values_of(spec: Spec, kind: str) -> np.ndarray:
-    """What an argument holds.
-
-    `small`: whole numbers from -4 to 4, so that sums and products are exact in every order. `tiny`: -1, 0 and 1.
-    `normal`: random numbers around 0. `special`: normal ones of all sizes, and zeros, infinities, NaN, subnormals, the
-    greatest and the smallest values among them. `positive`, `unit`: special ones of (0, inf), of [-1, 1]. The parts of
-    complex numbers are never special: what infinities in them mean differs between all implementations.
-    """
-    rng = np.random.default_rng(spec.seed)
-    if spec.is_part and kind in ("special", "positive", "unit"):
-        kind = "normal"
-    count = int(np.prod(spec.sizes))
-    if spec.range is not None:
-        flat = rng.integers(spec.range[0], spec.range[1], count, endpoint=True)
-    elif kind in ("small", "tiny"):
-        limit = 4 if kind == "small" else 1
-        flat = rng.integers(-limit, limit, count, endpoint=True)
-    elif spec.dtype == np.bool_:
-        flat = rng.integers(0, 1, count, endpoint=True)
-    else:
-        return _scattered(spec.dtype, count, kind, rng).reshape(spec.sizes)
-    if spec.dtype.kind == "u" or spec.dtype.name.startswith("uint"):
-        flat = np.abs(flat) if spec.range is None else np.maximum(flat, 0)
-    if "e8m0" in spec.dtype.name:  # has positive numbers only
-        flat = np.where(flat == 0, 1, np.abs(flat)) if spec.range is None else np.maximum(flat, 0)
-    if spec.dtype == np.bool_:
-        flat = flat % 2
-    elif _is_integer(spec.dtype):
-        info = ml_dtypes.iinfo(spec.dtype)
-        flat = np.clip(flat, info.min, info.max)
-    return flat.astype(np.float64 if spec.dtype.kind == "V" else spec.dtype).astype(spec.dtype).reshape(spec.sizes)
-
-
-def _is_integer(dtype: np.dtype) -> bool:
-    return dtype.kind in "iu" or dtype.name.lstrip("u").startswith("int")
-
-
-def _scattered(dtype: np.dtype, count: int, kind: str, rng: np.random.Generator) -> np.ndarray:
-    if _is_integer(dtype):
-        info = ml_dtypes.iinfo(dtype)
-        low = 1 if kind == "positive" else int(info.min)
-        special = [each for each in (0, 1, int(info.max), int(info.min), -1, 2, 7) if low <= each <= int(info.max)]
-        values = rng.integers(low, int(info.max), count, endpoint=True, dtype=np.uint64 if low >= 0 else np.int64)
-        if kind != "normal":
-            values = np.concatenate([np.array(special, values.dtype), values])[:count]
-        rng.shuffle(values)
-        return values.astype(dtype)
-    info = ml_dtypes.finfo(dtype)
-    if kind == "unit":
-        special = [0.0, -0.0, 1.0, -1.0, 0.5, float("nan")]
-        numbers = rng.uniform(-1, 1, count)
-    elif kind == "positive":
-        special = [1.0, 0.5, 2.0, float(info.max), float(info.smallest_subnormal)]
-        numbers = np.exp(rng.uniform(-3, 3, count))
-    elif kind == "normal":
-        special, numbers = [], rng.standard_normal(count)
-    else:
-        inf, nan = float("inf"), float("nan")
-        special = [0.0, -0.0, inf, -inf, nan, 1.0, -1.0, 0.5, -0.5, 2.5, -3.5]
-        special += [float(info.max), float(info.min), float(info.smallest_normal), float(info.smallest_subnormal)]
-        numbers = rng.standard_normal(count) * np.exp(rng.uniform(-4, 4, count))
-    values = np.where(rng.random(count) < 0.5, rng.choice(special or [0.0], count), numbers) if special else numbers
-    values = np.concatenate([special, values])[:count]
-    rng.shuffle(values)
-    if "e8m0" in dtype.name:
-        values = np.where(values == 0, 1, np.abs(values))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values.astype(dtype)
