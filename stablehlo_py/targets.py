@@ -48,6 +48,13 @@ def find_backend(name: str) -> object:
     return _made(name)
 
 
+def known_targets() -> list[str]:
+    """The names of the backends that are shipped, installed or registered."""
+    from importlib.metadata import entry_points
+
+    return sorted({*_SHIPPED, *_registered, *(point.name for point in entry_points(group=GROUP))})
+
+
 @cache
 def _made(name: str) -> object:
     if name in _registered:
@@ -60,5 +67,4 @@ def _made(name: str) -> object:
     if name in _SHIPPED:
         module, attribute = _SHIPPED[name]
         return getattr(import_module(module), attribute)()
-    known = sorted({*_SHIPPED, *_registered, *found})
-    raise OptionError(f"there is no backend for target '{name}'", remedy=f"installed: {elided(known)}")
+    raise OptionError(f"there is no backend for target '{name}'", remedy=f"installed: {elided(known_targets())}")

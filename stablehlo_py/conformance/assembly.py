@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import cache
 
 from stablehlo_py.conformance.values import Spec
 from stablehlo_py.dialect.constants import numpy_dtype
@@ -10,10 +11,17 @@ from stablehlo_py.dialect.context import make_context
 from stablehlo_py.mlir import ir
 
 
-def assemble(functions: dict[str, str]) -> tuple[str, list[Spec], dict[str, list[bool]]]:
+@cache
+def _context() -> ir.Context:
+    """One for all modules: making one takes as long as most of them."""
     context = make_context()
     context.allow_unregistered_dialects = True
-    with context, ir.Location.unknown():
+    return context
+
+
+def assemble(functions: dict[str, str]) -> tuple[str, list[Spec], dict[str, list[bool]]]:
+    """The module, its arguments, and of every function which of its results are parts of a complex number."""
+    with _context(), ir.Location.unknown():
         module = ir.Module.parse("\n".join(functions.values()))
         arguments: list[str] = []
         specs: list[Spec] = []

@@ -16,6 +16,7 @@ An oracle is a word of a section's `oracle:` line:
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,8 @@ import numpy as np
 Answer = tuple[str, Any]
 Run = Callable[["Job"], Sequence[np.ndarray]]
 ORACLES = __name__
+CONTEXT_MODULES = 250  # that share a context
+_TARGET = "target:"
 SAME = "conformance.same"  # a custom call whose result is its operand
 
 
@@ -42,12 +45,16 @@ class Job:
 
 def task(engine: str) -> Callable[[Job], Answer]:
     """What a worker does with a job: ("results", arrays of all processes), or ("refused" or "error", message). The
-    engine is an oracle, or the name of a target."""
+    engine is an oracle, or a target (`of_target`)."""
+    from stablehlo_py.debug.settings import context
     from stablehlo_py.errors import UnsupportedError
 
-    run = _ENGINES[engine]() if engine in _ENGINES else _target(engine)
+    run = _ENGINES[engine]() if engine in _ENGINES else _target(engine.removeprefix(_TARGET))
+    answered = itertools.count(1)
 
     def answer(job: Job) -> Answer:
+        if next(answered) % CONTEXT_MODULES == 0:
+            context.cache_clear()
         try:
             return "results", list(run(job))
         except UnsupportedError as error:
@@ -58,16 +65,23 @@ def task(engine: str) -> Callable[[Job], Answer]:
     return answer
 
 
+def of_target(name: str) -> str:
+    """The engine that is this compiler, for a target."""
+    return f"{_TARGET}{name}"
+
+
 def _target(name: str) -> Run:
-    """This compiler, for a target."""
     import stablehlo_py as shlo
+    from stablehlo_py.debug.settings import context
+    from stablehlo_py.frontend.load import load
 
     shlo.register_custom_call(SAME, lambda x: x.copy())
 
     def run(job: Job) -> Sequence[np.ndarray]:
         replicas = len(job.arguments)
         options = shlo.Options(threads=1, cache_dir=None, num_replicas=replicas if replicas > 1 else None)
-        executable = shlo.compile(job.module, target=name, options=options)
+        module = load(job.module, context=context(), isolate=False)  # this process may crash already
+        executable = shlo.compile(module, target=name, options=options)
         if isinstance(executable, shlo.GridExecutable):
             grid = executable.call_grid([[arguments] for arguments in job.arguments])
             return [array for (results,) in grid for array in results]

@@ -22,7 +22,7 @@ class Spec:
 def values_of(spec: Spec, kind: str) -> np.ndarray:
     """What an argument holds.
 
-    `small`: whole numbers from -4 to 4, so that sums and products are exact in every order. `tiny`: -1, 0 and 1.
+    `small`: whole numbers from -4 to 4, so that sums and products are exact in every order. `ternary`: -1, 0 and 1.
     `normal`: random numbers around 0. `special`: normal ones of all sizes, and zeros, infinities, NaN, subnormals, the
     greatest and the smallest values among them. `positive`, `unit`: special ones of (0, inf), of [-1, 1]. The parts of
     complex numbers are never special: what infinities in them mean differs between all implementations.
@@ -33,7 +33,7 @@ def values_of(spec: Spec, kind: str) -> np.ndarray:
     count = int(np.prod(spec.sizes))
     if spec.range is not None:
         flat = rng.integers(spec.range[0], spec.range[1], count, endpoint=True)
-    elif kind in ("small", "tiny"):
+    elif kind in ("small", "ternary"):
         limit = 4 if kind == "small" else 1
         flat = rng.integers(-limit, limit, count, endpoint=True)
     elif spec.dtype == np.bool_:

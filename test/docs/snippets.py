@@ -47,7 +47,7 @@ _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
-_TOOL = re.compile(r"shlo-(\w+)$")
+_TOOL = re.compile(r"shlo-([\w-]+)$")
 _SHELL = re.compile(r"[|<>&;$*]")
 
 
@@ -187,7 +187,7 @@ class Page:
             print(done.stdout, done.stderr, sep="", end="")
             return done.returncode
         try:
-            return importlib.import_module(f"stablehlo_py.cli.{tool[1]}").main(words[1:])
+            return importlib.import_module(f"stablehlo_py.cli.{tool[1].replace('-', '_')}").main(words[1:])
         except SystemExit as ended:
             return int(ended.code or 0)
 

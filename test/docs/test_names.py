@@ -17,10 +17,14 @@ import stablehlo_py as shlo
 sys.path.insert(0, str(Path(__file__).parent))
 from snippets import PAGES, ROOT
 
-TOOLS = ("accuracy", "bench", "bisect", "compile", "fuzz", "opt", "reduce", "run")
+TOOLS = ("accuracy", "bench", "bisect", "compile", "fuzz", "new-backend", "opt", "reduce", "run")
 OTHERS = {"--help", "--gpu"}  # of every tool; of tools/test and pytest
-# Files that docs/adding-a-pass.md tells its reader to make.
-TO_BE_MADE = {"passes/divide_to_multiply.py", "test/passes/divide_to_multiply.mlir"}
+# Files that docs/adding-a-pass.md tells its reader to make, and those that shlo-new-backend makes.
+TO_BE_MADE = {
+    *("passes/divide_to_multiply.py", "test/passes/divide_to_multiply.mlir"),
+    *(f"shlo_abacus/{name}.py" for name in ("device", "host", "kernels")),
+    *(f"test/test_{name}.py" for name in ("models", "ops")),
+}
 named = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -46,7 +50,7 @@ def options() -> dict[str, frozenset[str]]:
     """The options of every tool, and under "" those of the repository's other programs, as their code defines them."""
     found = {}
     for name in TOOLS:
-        source = f"from stablehlo_py.cli.{name} import main; main(['--help'])"
+        source = f"from stablehlo_py.cli.{name.replace('-', '_')} import main; main(['--help'])"
         done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
         found[f"shlo-{name}"] = frozenset(re.findall(r"(?<![\w-])--[a-z][\w-]*", done.stdout))
     programs = [ROOT / name[1:] for name in files() if re.match(r"/(test/conformance|benchmarks)/\w+\.py$", name)]
@@ -93,7 +97,7 @@ def test_options_that_are_named_exist(page: Path) -> None:
     known = OTHERS.union(*options().values())
     wrong = []
     for text in [*inline(page), *plain(page).splitlines()]:
-        tool = re.search(r"\bshlo-\w+", text) if text.count("shlo-") == 1 else None
+        tool = re.search(r"\bshlo-[\w-]+", text) if text.count("shlo-") == 1 else None
         allowed = OTHERS | options()[tool[0]] if tool and tool[0] in options() and text.startswith(tool[0]) else known
         if not re.search(r"\b(pip|pytest|ruff|mypy|lit)\b", text):
             wrong += [

@@ -49,7 +49,7 @@ func.func @middle(%x: tensor<4x2x2x$T>, %s: tensor<2x$T>, %m: tensor<2x$T>, %v: 
 // -----
 // ops: stablehlo.cholesky
 // types: half float
-// values: tiny
+// values: ternary
 // tolerance: 32 half=8
 // measure: largest
 // oracle: wide jax
@@ -131,7 +131,7 @@ func.func @large(%x: tensor<37x37x$T>) -> tensor<37x37x$T> {
 // -----
 // ops: stablehlo.cholesky
 // types: complex
-// values: tiny
+// values: ternary
 // tolerance: 32 small-float=4 half=8
 // measure: largest
 // oracle: wide jax
@@ -241,7 +241,7 @@ func.func @empty(%x: tensor<2x0x0x$T>) -> tensor<2x0x0x$T> {
 // -----
 // ops: stablehlo.triangular_solve
 // types: f8E3M4 f8E4M3 f8E4M3FN f8E5M2 half float complex
-// values: tiny
+// values: ternary
 // tolerance: 32 small-float=4 half=8
 // measure: largest
 // oracle: wide jax
@@ -715,7 +715,7 @@ func.func @default_3_empty(%s: tensor<3xui64> {case.range = [0, 1000000]}) -> (t
 // In [a, b): the numbers are left open, and these are tested in test/run/test_rng.py.
 // ops: stablehlo.rng
 // types: i1 integer
-// values: tiny
+// values: ternary
 // oracle: true
 func.func @uniform(%a: tensor<$T> {case.range = [0, 0]}, %b: tensor<$T> {case.range = [1, 1]}) -> tensor<3x5xi1> {
   %s = stablehlo.constant dense<[3, 5]> : tensor<2xi64>
@@ -741,7 +741,7 @@ func.func @empty(%a: tensor<$T>, %b: tensor<$T>) -> tensor<0x$T> {
 // -----
 // ops: stablehlo.rng
 // types: small-float half float
-// values: tiny
+// values: ternary
 // oracle: true
 func.func @uniform(%a: tensor<$T> {case.range = [1, 1]}, %b: tensor<$T> {case.range = [2, 2]}) -> tensor<3x5xi1> {
   %s = stablehlo.constant dense<[3, 5]> : tensor<2xi64>
@@ -768,7 +768,7 @@ func.func @empty(%a: tensor<$T>, %b: tensor<$T>) -> tensor<0x$T> {
 // A standard deviation of 0, which f8E8M0FNU lacks.
 // ops: stablehlo.rng
 // types: f4E2M1FN f6E2M3FN f6E3M2FN f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ half float
-// values: tiny
+// values: ternary
 // oracle: true
 func.func @normal(%a: tensor<$T> {case.range = [1, 1]}, %b: tensor<$T> {case.range = [0, 0]}) -> tensor<3x5xi1> {
   %s = stablehlo.constant dense<[3, 5]> : tensor<2xi64>

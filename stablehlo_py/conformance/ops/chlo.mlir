@@ -268,7 +268,7 @@ func.func @stretched(%x: tensor<3x1x$T>, %y: tensor<1x5x$T>) -> tensor<3x5x$T> {
 // ops: chlo.broadcast_power
 // types: integer small-float half float
 // oracle: reference jax
-// values: tiny
+// values: ternary
 // tolerance: 3
 func.func @same(%x: tensor<3x5x$T>, %y: tensor<3x5x$T>) -> tensor<3x5x$T> {
   %0 = "$OP"(%x, %y) : (tensor<3x5x$T>, tensor<3x5x$T>) -> tensor<3x5x$T>
@@ -459,7 +459,7 @@ func.func @nothing(%x: tensor<7x$T>) -> (tensor<0x$T>, tensor<0xi32>) {
 // -----
 // ops: chlo.ragged_dot
 // types: i8 i32 half float
-// values: tiny
+// values: ternary
 // oracle: reference jax
 func.func @ragged_rows(%x: tensor<11x5x$T>, %y: tensor<3x5x7x$T>) -> tensor<11x7x$T> {
   %sizes = stablehlo.constant dense<[4, 5, 2]> : tensor<3xi64>
@@ -469,7 +469,7 @@ func.func @ragged_rows(%x: tensor<11x5x$T>, %y: tensor<3x5x7x$T>) -> tensor<11x7
 // -----
 // ops: chlo.scan
 // types: number
-// values: tiny
+// values: ternary
 // oracle: reference jax
 func.func @running_sum(%x: tensor<5x3x$T>, %i: tensor<3x$T>) -> (tensor<5x3x$T>, tensor<3x$T>) {
   %0, %1 = chlo.scan(%x) inits (%i) dimension=0 {

@@ -1,7 +1,7 @@
 // Process grids: every process has arguments of its own.
 // ops: stablehlo.all_reduce stablehlo.collective_reduce
 // types: any
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: reference
 func.func @sum(%x: tensor<3x2x$T>) -> tensor<3x2x$T> {
@@ -31,7 +31,7 @@ func.func @empty(%x: tensor<0x3x$T>) -> tensor<0x3x$T> {
 // -----
 // ops: stablehlo.reduce_scatter
 // types: any
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: reference
 func.func @sum_of_columns(%x: tensor<3x4x$T>) -> tensor<3x2x$T> {
@@ -102,7 +102,7 @@ func.func @of_the_second(%x: tensor<3x2x$T>) -> tensor<3x2x$T> {
 // No oracle knows it: it is an all_reduce that adds.
 // ops: stablehlo.cross-replica-sum
 // types: any
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: true
 func.func @as_all_reduce(%x: tensor<3x2x$T>) -> tensor<3x2xi1> {
@@ -208,7 +208,7 @@ func.func @of_a_scalar(%x: tensor<$T>) -> tensor<$T> {
 // The reference interpreter knows no quantized collectives: the numbers that they stand for are exchanged alike.
 // ops: stablehlo.all_reduce stablehlo.collective_reduce
 // types: quantized
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: true
 func.func @as_real_numbers(%x: tensor<3x2xf32>) -> tensor<3x2xi1> {
@@ -230,7 +230,7 @@ func.func @as_real_numbers(%x: tensor<3x2xf32>) -> tensor<3x2xi1> {
 // -----
 // ops: stablehlo.reduce_scatter
 // types: quantized
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: true
 func.func @as_real_numbers(%x: tensor<3x4xf32>) -> tensor<3x2xi1> {
@@ -252,7 +252,7 @@ func.func @as_real_numbers(%x: tensor<3x4xf32>) -> tensor<3x2xi1> {
 // -----
 // ops: stablehlo.all_gather
 // types: quantized
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: true
 func.func @as_real_numbers(%x: tensor<2x3xf32>) -> tensor<2x6xi1> {
@@ -266,7 +266,7 @@ func.func @as_real_numbers(%x: tensor<2x3xf32>) -> tensor<2x6xi1> {
 // -----
 // ops: stablehlo.all_to_all
 // types: quantized
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: true
 func.func @as_real_numbers(%x: tensor<2x4xf32>) -> tensor<4x2xi1> {
@@ -280,7 +280,7 @@ func.func @as_real_numbers(%x: tensor<2x4xf32>) -> tensor<4x2xi1> {
 // -----
 // ops: stablehlo.collective_permute
 // types: quantized
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: true
 func.func @as_real_numbers(%x: tensor<3xf32>) -> tensor<3xi1> {
@@ -294,7 +294,7 @@ func.func @as_real_numbers(%x: tensor<3xf32>) -> tensor<3xi1> {
 // -----
 // ops: stablehlo.collective_broadcast
 // types: quantized
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: true
 func.func @as_real_numbers(%x: tensor<3x2xf32>) -> tensor<3x2xi1> {

@@ -1,6 +1,6 @@
 // ops: stablehlo.dot_general
 // types: any
-// values: tiny
+// values: ternary
 // tolerance: 1
 func.func @matrices(%x: tensor<5x7x$T>, %y: tensor<7x3x$T>) -> tensor<5x3x$T> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x7x$T>, tensor<7x3x$T>) -> tensor<5x3x$T>
@@ -34,7 +34,7 @@ func.func @precision(%x: tensor<2x3x$T>, %y: tensor<3x$T>) -> tensor<2x$T> {
 // The right operand's zero point must be 0.
 // ops: stablehlo.dot_general
 // types: quantized
-// values: tiny
+// values: ternary
 func.func @matrices(%x: tensor<5x7x$T>, %y: tensor<7x3x!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<5x3x!quant.uniform<i32:f32, 2.500000e-01>> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x7x$T>, tensor<7x3x!quant.uniform<i8:f32, 5.000000e-01>>) -> tensor<5x3x!quant.uniform<i32:f32, 2.500000e-01>>
   return %0 : tensor<5x3x!quant.uniform<i32:f32, 2.500000e-01>>
@@ -44,7 +44,7 @@ func.func @matrices(%x: tensor<5x7x$T>, %y: tensor<7x3x!quant.uniform<i8:f32, 5.
 // ops: stablehlo.dot_general
 // types: i8 ui8 i16
 // also: i32
-// values: tiny
+// values: ternary
 // oracle: jax
 func.func @wide_result(%x: tensor<5x67x$T>, %y: tensor<67x3x$T>) -> tensor<5x3x$S> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x67x$T>, tensor<67x3x$T>) -> tensor<5x3x$S>
@@ -54,7 +54,7 @@ func.func @wide_result(%x: tensor<5x67x$T>, %y: tensor<67x3x$T>) -> tensor<5x3x$
 // ops: stablehlo.dot_general
 // types: bf16 f16 f8E4M3FN f8E5M2
 // also: f32
-// values: tiny
+// values: ternary
 // oracle: jax
 func.func @wide_result(%x: tensor<5x67x$T>, %y: tensor<67x3x$T>) -> tensor<5x3x$S> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x67x$T>, tensor<67x3x$T>) -> tensor<5x3x$S>
@@ -63,7 +63,7 @@ func.func @wide_result(%x: tensor<5x67x$T>, %y: tensor<67x3x$T>) -> tensor<5x3x$
 // -----
 // ops: stablehlo.dot_general
 // types: f32
-// values: tiny
+// values: ternary
 // oracle: reference jax
 func.func @tf32(%x: tensor<5x7xf32>, %y: tensor<7x3xf32>) -> tensor<5x3xf32> {
   %0 = "stablehlo.dot_general"(%x, %y) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, algorithm = #stablehlo.dot_algorithm<lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false>}> : (tensor<5x7xf32>, tensor<7x3xf32>) -> tensor<5x3xf32>
@@ -76,7 +76,7 @@ func.func @bf16_x3(%x: tensor<5x7xf32>, %y: tensor<7x3xf32>) -> tensor<5x3xf32> 
 // -----
 // ops: stablehlo.dot
 // types: any quantized
-// values: tiny
+// values: ternary
 // tolerance: 1
 // oracle: jax reference
 func.func @matrices(%x: tensor<5x7x$T>, %y: tensor<7x3x$T>) -> tensor<5x3x$T> {
@@ -94,7 +94,7 @@ func.func @matrix_and_vector(%x: tensor<5x7x$T>, %y: tensor<7x$T>) -> tensor<5x$
 // -----
 // ops: stablehlo.einsum
 // types: any quantized
-// values: tiny
+// values: ternary
 // tolerance: 1
 // oracle: jax wide
 func.func @batched(%x: tensor<2x3x5x$T>, %y: tensor<2x5x4x$T>) -> tensor<2x3x4x$T> {
@@ -120,7 +120,7 @@ func.func @diagonal(%x: tensor<3x3x$T>, %y: tensor<3x4x$T>) -> tensor<3x4x$T> {
 // -----
 // ops: stablehlo.convolution
 // types: any quantized
-// values: tiny
+// values: ternary
 // tolerance: 1
 func.func @one_dimension(%x: tensor<2x7x3x$T>, %k: tensor<3x3x4x$T>) -> tensor<2x5x4x$T> {
   %0 = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {feature_group_count = 1 : i64, batch_group_count = 1 : i64} : (tensor<2x7x3x$T>, tensor<3x3x4x$T>) -> tensor<2x5x4x$T>
@@ -178,7 +178,7 @@ func.func @diagonal(%x: tensor<3x3x$T>) -> tensor<3xi1> {
 // ops: stablehlo.dot_general
 // types: i1 i8 i32 ui8 bf16 f32 f64 complex
 // also: i8 i32 bf16 f32 f64 complex
-// values: tiny
+// values: ternary
 // oracle: jax
 func.func @another_result(%x: tensor<5x7x$T>, %y: tensor<7x3x$T>) -> tensor<5x3x$S> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x7x$T>, tensor<7x3x$T>) -> tensor<5x3x$S>
@@ -188,7 +188,7 @@ func.func @another_result(%x: tensor<5x7x$T>, %y: tensor<7x3x$T>) -> tensor<5x3x
 // ops: stablehlo.dot_general
 // types: i8 i32 bf16 f32 f64 complex
 // also: i1 i8 i32 ui8 bf16 f32 f64 complex
-// values: tiny
+// values: ternary
 // oracle: jax
 func.func @another_operand(%x: tensor<5x7x$T>, %y: tensor<7x3x$S>) -> tensor<5x3x$T> {
   %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<5x7x$T>, tensor<7x3x$S>) -> tensor<5x3x$T>
@@ -198,7 +198,7 @@ func.func @another_operand(%x: tensor<5x7x$T>, %y: tensor<7x3x$S>) -> tensor<5x3
 // ops: stablehlo.convolution
 // types: i1 i8 i32 ui8 bf16 f32 f64 complex
 // also: i8 i32 bf16 f32 f64 complex
-// values: tiny
+// values: ternary
 // oracle: jax
 func.func @another_result(%x: tensor<2x6x3x$T>, %y: tensor<3x3x2x$T>) -> tensor<2x4x2x$S> {
   %0 = stablehlo.convolution(%x, %y) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x6x3x$T>, tensor<3x3x2x$T>) -> tensor<2x4x2x$S>

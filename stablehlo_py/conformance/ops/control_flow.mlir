@@ -1,6 +1,6 @@
 // ops: stablehlo.while
 // types: any quantized
-// values: tiny
+// values: ternary
 func.func @counted(%x: tensor<3x$T>, %y: tensor<3x$T>, %n: tensor<i32> {case.range = [3, 3]}) -> (tensor<3x$T>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -53,7 +53,7 @@ func.func @nested(%x: tensor<2x3x$T>) -> tensor<2x3x$T> {
 // -----
 // ops: stablehlo.if
 // types: any quantized
-// values: tiny
+// values: ternary
 func.func @choose(%p: tensor<i1>, %x: tensor<3x$T>, %y: tensor<3x$T>) -> (tensor<3x$T>, tensor<3x$T>) {
   %r:2 = "stablehlo.if"(%p) ({
     %z = stablehlo.reverse %x, dims = [0] : tensor<3x$T>
@@ -80,7 +80,7 @@ func.func @nested(%p: tensor<i1>, %q: tensor<i1>, %x: tensor<3x$T>, %y: tensor<3
 // -----
 // ops: stablehlo.case
 // types: any quantized
-// values: tiny
+// values: ternary
 func.func @second(%i: tensor<i32> {case.range = [1, 1]}, %x: tensor<3x$T>, %y: tensor<3x$T>) -> tensor<3x$T> {
   %r = "stablehlo.case"(%i) ({
     stablehlo.return %x : tensor<3x$T>

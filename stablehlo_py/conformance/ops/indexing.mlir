@@ -67,7 +67,7 @@ func.func @empty_updates(%x: tensor<5x$T>, %i: tensor<0x1xi32>, %u: tensor<0x$T>
 // -----
 // ops: stablehlo.scatter
 // types: number i1
-// values: tiny
+// values: ternary
 func.func @add(%x: tensor<5x6x$T>, %i: tensor<4x2xi32> {case.range = [-1, 6]}, %u: tensor<4x$T>) -> tensor<5x6x$T> {
   %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [1, 0], index_vector_dim = 1>}> ({
   ^bb0(%a: tensor<$T>, %b: tensor<$T>):
@@ -218,7 +218,7 @@ func.func @by_value(%x: tensor<9x$T>) -> tensor<9x$T> {
 // -----
 // ops: stablehlo.select_and_scatter
 // types: i1 integer small-float half float
-// values: tiny
+// values: ternary
 func.func @max_pool_grad(%x: tensor<6x7x$T>, %s: tensor<3x3x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<6x7x$T> {
   %0 = "stablehlo.select_and_scatter"(%x, %s, %i) <{window_dimensions = array<i64: 2, 3>, window_strides = array<i64: 2, 2>}> ({
   ^bb0(%a: tensor<$T>, %b: tensor<$T>):
@@ -258,7 +258,7 @@ func.func @defaults(%x: tensor<5x$T>, %s: tensor<5x$T>, %i: tensor<$T> {case.ran
 // -----
 // ops: stablehlo.select_and_scatter
 // types: complex
-// values: tiny
+// values: ternary
 func.func @by_real_part(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<6x$T> {
   %0 = "stablehlo.select_and_scatter"(%x, %s, %i) <{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}> ({
   ^bb0(%a: tensor<$T>, %b: tensor<$T>):
@@ -276,7 +276,7 @@ func.func @by_real_part(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case
 // -----
 // ops: stablehlo.select_and_scatter
 // types: quantized
-// values: tiny
+// values: ternary
 func.func @quantized(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<6x$T> {
   %0 = "stablehlo.select_and_scatter"(%x, %s, %i) <{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}> ({
   ^bb0(%a: tensor<$T>, %b: tensor<$T>):
@@ -293,7 +293,7 @@ func.func @quantized(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case.ra
 // Scalars from outside in both bodies.
 // ops: stablehlo.select_and_scatter
 // types: integer half float
-// values: tiny
+// values: ternary
 // oracle: reference
 func.func @captures(%x: tensor<5x4x$T>, %s: tensor<3x2x$T>, %i: tensor<$T>, %c: tensor<$T>, %d: tensor<$T>) -> tensor<5x4x$T> {
   %0 = "stablehlo.select_and_scatter"(%x, %s, %i) <{window_dimensions = array<i64: 3, 2>, window_strides = array<i64: 2, 2>, padding = dense<[[1, 1], [0, 0]]> : tensor<2x2xi64>}> ({

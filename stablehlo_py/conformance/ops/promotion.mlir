@@ -3,7 +3,7 @@
 // ops: stablehlo.reduce
 // types: any
 // also: promotable
-// values: tiny
+// values: ternary
 // oracle: reference
 func.func @rows(%x: tensor<3x17x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<3x$S> {
   %0 = "$OP"(%x, %i) <{dimensions = array<i64: 1>}> ({
@@ -52,7 +52,7 @@ func.func @two_operands(%x: tensor<3x17x$T>, %y: tensor<3x17xf32>, %i: tensor<$T
 // ops: stablehlo.reduce_window
 // types: any
 // also: promotable
-// values: tiny
+// values: ternary
 // oracle: reference
 func.func @sums(%x: tensor<6x7x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<3x5x$S> {
   %0 = "$OP"(%x, %i) <{window_dimensions = array<i64: 2, 3>, window_strides = array<i64: 2, 1>}> ({
@@ -84,7 +84,7 @@ func.func @own_body(%x: tensor<6x7x$T>, %i: tensor<$T> {case.range = [-1, -1]}) 
 // ops: stablehlo.scatter
 // types: any
 // also: promotable
-// values: tiny
+// values: ternary
 // oracle: reference
 func.func @points(%x: tensor<5x$T>, %j: tensor<7x1xi32> {case.range = [-1, 5]}, %u: tensor<7x$T>) -> tensor<5x$S> {
   %0 = "$OP"(%x, %j, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
@@ -132,7 +132,7 @@ func.func @no_window(%x: tensor<5x$T>, %j: tensor<0x1xi32>, %u: tensor<0x$T>) ->
 // ops: stablehlo.select_and_scatter
 // types: i1 integer small-float half float
 // also: promotable
-// values: tiny
+// values: ternary
 // oracle: reference
 func.func @pool_gradient(%x: tensor<6x7x$T>, %s: tensor<3x3x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<6x7x$S> {
   %0 = "$OP"(%x, %s, %i) <{window_dimensions = array<i64: 2, 3>, window_strides = array<i64: 2, 2>}> ({
@@ -175,7 +175,7 @@ func.func @captures(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case.ran
 // ops: stablehlo.select_and_scatter
 // types: small-float half float
 // also: promotable
-// values: tiny
+// values: ternary
 // oracle: reference
 func.func @wide_choice(%x: tensor<6x7x$T>, %s: tensor<3x3x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<6x7x$S> {
   %0 = "$OP"(%x, %s, %i) <{window_dimensions = array<i64: 2, 3>, window_strides = array<i64: 2, 2>}> ({
@@ -193,7 +193,7 @@ func.func @wide_choice(%x: tensor<6x7x$T>, %s: tensor<3x3x$T>, %i: tensor<$T> {c
 // ops: stablehlo.select_and_scatter
 // types: complex
 // also: promotable
-// values: tiny
+// values: ternary
 // oracle: reference
 func.func @by_real_part(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<6x$S> {
   %0 = "$OP"(%x, %s, %i) <{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}> ({
@@ -213,7 +213,7 @@ func.func @by_real_part(%x: tensor<6x$T>, %s: tensor<3x$T>, %i: tensor<$T> {case
 // ops: stablehlo.all_reduce stablehlo.collective_reduce
 // types: any
 // also: promotable
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: reference
 func.func @sum(%x: tensor<3x2x$T>) -> tensor<3x2x$S> {
@@ -228,7 +228,7 @@ func.func @sum(%x: tensor<3x2x$T>) -> tensor<3x2x$S> {
 // ops: stablehlo.reduce_scatter
 // types: any
 // also: promotable
-// values: tiny
+// values: ternary
 // replicas: 2
 // oracle: reference
 func.func @sum(%x: tensor<3x4x$T>) -> tensor<3x2x$S> {

@@ -1,6 +1,6 @@
 // ops: stablehlo.reduce
 // types: any quantized
-// values: tiny
+// values: ternary
 func.func @sum_of_rows(%x: tensor<3x17x$T>, %i: tensor<$T> {case.range = [0, 0]}) -> tensor<3x$T> {
   %0 = stablehlo.reduce(%x init: %i) applies stablehlo.add across dimensions = [1] : (tensor<3x17x$T>, tensor<$T>) -> tensor<3x$T>
   return %0 : tensor<3x$T>
@@ -50,7 +50,7 @@ func.func @bits_xor(%x: tensor<3x17x$T>, %i: tensor<$T> {case.range = [0, 0]}) -
 // how often it takes part is left to the implementation.
 // ops: stablehlo.reduce
 // types: any
-// values: tiny
+// values: ternary
 func.func @last_that_differs(%x: tensor<67x5x$T>, %i: tensor<$T>) -> tensor<5x$T> {
   %0 = stablehlo.reduce(%x init: %i) across dimensions = [0] : (tensor<67x5x$T>, tensor<$T>) -> tensor<5x$T>
     reducer(%a: tensor<$T>, %b: tensor<$T>) {
@@ -102,7 +102,7 @@ func.func @argmax(%x: tensor<3x67x$T>, %i: tensor<$T>) -> (tensor<3x$T>, tensor<
 // Composition of x -> a x + b: associative, not commutative.
 // ops: stablehlo.reduce
 // types: int uint
-// values: tiny
+// values: ternary
 func.func @affine(%x: tensor<2x67x$T>, %y: tensor<2x67x$T>) -> (tensor<2x$T>, tensor<2x$T>) {
   %i = stablehlo.constant dense<1> : tensor<$T>
   %j = stablehlo.constant dense<0> : tensor<$T>
@@ -118,7 +118,7 @@ func.func @affine(%x: tensor<2x67x$T>, %y: tensor<2x67x$T>) -> (tensor<2x$T>, te
 // -----
 // ops: stablehlo.reduce_window
 // types: any quantized
-// values: tiny
+// values: ternary
 func.func @max_pool(%x: tensor<6x7x$T>, %i: tensor<$T> {case.range = [-1, -1]}) -> tensor<3x6x$T> {
   %0 = "stablehlo.reduce_window"(%x, %i) <{window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 1>}> ({
   ^bb0(%a: tensor<$T>, %b: tensor<$T>):
@@ -162,7 +162,7 @@ func.func @of_nothing(%x: tensor<0x$T>, %i: tensor<$T> {case.range = [0, 0]}) ->
 // -----
 // ops: stablehlo.reduce_window
 // types: any
-// values: tiny
+// values: ternary
 func.func @general_body(%x: tensor<4x5x$T>, %i: tensor<$T>) -> tensor<2x3x$T> {
   %0 = "stablehlo.reduce_window"(%x, %i) <{window_dimensions = array<i64: 2, 3>, window_strides = array<i64: 2, 1>}> ({
   ^bb0(%a: tensor<$T>, %b: tensor<$T>):

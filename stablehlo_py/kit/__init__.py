@@ -1,0 +1,1 @@
+"""The kit for new hardware: what `shlo-new-backend` writes (docs/adding-a-backend.md)."""
