@@ -46,6 +46,7 @@ __all__ = [
     "heard",
     "ir",
     "irdl",
+    "linalg_copy",
     "message_of",
     "quant",
     "rewrite",
@@ -81,6 +82,13 @@ def run_upstream(module: ir.Module, pipeline: str, verify: bool = False) -> None
     manager = PassManager.parse(f"builtin.module({pipeline})", context=module.context)
     manager.enable_verifier(verify)
     manager.run(module.operation)
+
+
+def linalg_copy(source: ir.Value, target: ir.Value) -> None:
+    """A linalg.copy between memrefs, at the insertion point."""
+    from torch_mlir.dialects import linalg  # its ops are built from a description of all of them: 0.1 s
+
+    linalg.copy(source, outs=[target])
 
 
 class _StringRef(ctypes.Structure):

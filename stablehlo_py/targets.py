@@ -17,6 +17,7 @@ DEFAULT_TARGET = "cpu"
 _SHIPPED = {  # also where nothing is installed
     DEFAULT_TARGET: ("stablehlo_py.backends.cpu.backend", "CpuBackend"),
     "cuda": ("stablehlo_py.backends.gpu.backend", "CudaBackend"),
+    "linalg": ("stablehlo_py.backends.linalg.backend", "LinalgBackend"),
     "opencl": ("stablehlo_py.backends.gpu.backend", "OpenClBackend"),
     "opencl-races": ("stablehlo_py.backends.gpu.races", "RaceCheckBackend"),
     "rocm": ("stablehlo_py.backends.gpu.backend", "RocmBackend"),

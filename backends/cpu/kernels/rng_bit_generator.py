@@ -34,9 +34,9 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     """A phase over groups of counters, and one for the new state."""
     op = fusion.op("hlo.rng_bit_generator")
     philox = text(op, "algorithm") != "THREE_FRY"
-    _check(op, philox)
+    check(op, philox)
     sizes, bits = shape(op.results[1]), element(op.results[1]).bits
-    layout = _Layout.of(sizes, bits, 4 if philox else 2)
+    layout = Layout.of(sizes, bits, 4 if philox else 2)
     parts = []
     outputs = {value: f"out{number}" for number, value in enumerate(fusion.outputs)}
     if op.results[1] in outputs and layout.counters:
@@ -50,7 +50,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     return Kernel.of(*parts)
 
 
-def _check(op: ir.OpView, philox: bool) -> None:
+def check(op: ir.OpView, philox: bool) -> None:
+    """Refuse states and types of elements that have no meaning. Raises UnsupportedError."""
     state, bits = op.operands[0], element(op.results[1])
     length = shape(state)[0]
     if str(element_type(state)) != "ui64" or length not in ((2, 3) if philox else (2,)):
@@ -70,7 +71,7 @@ def _check(op: ir.OpView, philox: bool) -> None:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """Which words become which elements.
 
     Attributes:
@@ -90,19 +91,19 @@ class _Layout:
     inner: IntLike = 1
 
     @staticmethod
-    def of(sizes: tuple[IntLike, ...], bits: int, words: int) -> _Layout:
+    def of(sizes: tuple[IntLike, ...], bits: int, words: int) -> Layout:
         """XLA's layout (xla/hlo/builder/lib/prng.cc): ThreeFry halves the first even dimension, else the largest."""
         count = math.prod(sizes)
         kept = count * (2 if bits == 64 else 1)
         if words == 4 or bits == 64 or not sizes:
-            return _Layout(-(-kept // words), words, kept)
+            return Layout(-(-kept // words), words, kept)
         even = [d for d, size in enumerate(sizes) if size % 2 == 0]
         split = even[0] if even else max(range(len(sizes)), key=lambda d: (sizes[d], -d))
         outer, size, inner = math.prod(sizes[:split]), sizes[split], math.prod(sizes[split + 1 :])
         half = -(-size // 2)
         if inner == 1 and (size % 2 == 0 or outer == 1):
-            return _Layout(outer * half, words, kept)
-        return _Layout(outer * half * inner, words, None, outer, size, half, inner)
+            return Layout(outer * half, words, kept)
+        return Layout(outer * half * inner, words, None, outer, size, half, inner)
 
 
 def _load_state(f: Function, state: Value, number: int) -> Value:
@@ -120,7 +121,7 @@ def _emit_state(f: Function, state: Value, out: Value, op: ir.OpView, counters: 
         f.store(f.binary("add", _load_state(f, state, 2), carry), out, 2)
 
 
-def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: _Layout, target: CpuTarget) -> None:
+def _emit_bits(f: Function, state: Value, out: Value, op: ir.OpView, layout: Layout, target: CpuTarget) -> None:
     lanes, philox = target.lanes(32), layout.words == 4
     bits = element(op.results[1]).bits
     key, low = _load_state(f, state, 0), _load_state(f, state, 1)
@@ -172,7 +173,7 @@ def _interleaved(f: Function, words: list[Value]) -> list[Value]:
     return [f.shuffle(pairs[0], pairs[1], order)]
 
 
-def _scatter(f: Function, words: list[Value], buffer: Value, out: Value, first: Index, layout: _Layout) -> None:
+def _scatter(f: Function, words: list[Value], buffer: Value, out: Value, first: Index, layout: Layout) -> None:
     """Store words lane by lane where they belong in the result."""
     lanes, stored = words[0].type.lanes, words[0].type.element
     for number, word in enumerate(words):

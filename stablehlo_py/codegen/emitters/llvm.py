@@ -31,7 +31,7 @@ _GENERIC_INTRINSICS = {"ctlz": "is_zero_poison = false"}
 
 
 @cache
-def _attributes(target: TargetDescription) -> str:
+def processor(target: TargetDescription) -> str:
     """Every function says for which processor it is: code does not depend on the machine that compiles it. A list of
     features that is empty says so, too: without one the compiling machine's would be taken."""
     features = ", ".join(f'"{feature}"' for feature in target.features.split(",") if feature)
@@ -78,7 +78,7 @@ class LlvmEmitter(Emitter):
             for parameter, value in parameters.items()
         )
         returns = f" -> {self.types[result.text]}" if result else ""
-        linkage, attributes = "private " if private else "", _attributes(self.target) if self.target else ""
+        linkage, attributes = "private " if private else "", processor(self.target) if self.target else ""
         head = f"llvm.func {linkage}@{name}({arguments}){returns} attributes {{{attributes}}} {{"
         return "\n".join([head, *self.entry, *flat(self.lines), "}"])
 

@@ -1,0 +1,129 @@
+"""The second road to native code: linalg on tensors, and from there upstream's passes. One-shot bufferization, loops,
+the llvm dialect. Slow is fine here: it shares no kernel, no fusion and no plan of memory with the CPU backend.
+
+The program is one function of memory, `@linalg_main`, which allocates by malloc and frees what it allocates; the native
+entry `shlo_main` hands it the addresses of a call.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stablehlo_py import progress
+from stablehlo_py.backends.common.description import describe
+from stablehlo_py.backends.cpu.objects import Unit, compile_units
+from stablehlo_py.backends.cpu.signature import sign
+from stablehlo_py.backends.cpu.target import CpuTarget, required_features
+from stablehlo_py.backends.linalg.lowering import to_linalg, to_linalg_on_buffers
+from stablehlo_py.codegen.builder import I32, PTR, Function, Value
+from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, processor
+from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import MLIRError, ir, linalg_copy, quiet_context, run_upstream
+from stablehlo_py.options import Options
+from stablehlo_py.runtime.entry import FIELDS
+from stablehlo_py.runtime.program import CompiledProgram
+
+ENTRY, BODY = "shlo_main", "linalg_main"
+BUFFERS = "cse,one-shot-bufferize,canonicalize,cse,buffer-deallocation-pipeline"
+LLVM = ",".join(
+    (
+        "convert-linalg-to-loops,convert-bufferization-to-memref,expand-strided-metadata,lower-affine",
+        "convert-scf-to-cf,arith-expand{include-bf16=true},convert-complex-to-llvm",
+        "convert-math-to-llvm,convert-math-to-libm,convert-arith-to-llvm,convert-index-to-llvm",
+        "finalize-memref-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},convert-cf-to-llvm",
+        "reconcile-unrealized-casts,canonicalize,cse",
+    )
+)
+
+
+def linalg_text(module: ir.Module) -> str:
+    """The stage `linalg`. Raises UnsupportedError as `to_linalg`."""
+    with quiet_context():
+        return str(_parsed(to_linalg(module)))
+
+
+def llvm_dialect_text(module: ir.Module, target: CpuTarget) -> str:
+    """The stage `kernels`: the program in the llvm dialect, without its entry. Raises as `to_linalg`."""
+    text = to_linalg_on_buffers(module, BODY)
+    with quiet_context():
+        lowered = _parsed(text)
+        progress.at("bufferization")
+        _run(lowered, BUFFERS)
+        _copies_as_loops(lowered)
+        _run(lowered, LLVM)
+        for op in lowered.body.operations:
+            if op.operation.name == "llvm.func" and len(op.regions[0].blocks):
+                op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<private>")
+        lines = [str(op) for op in lowered.body.operations]
+    return "\n".join(_for_processor(line, target) for line in lines)
+
+
+def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
+    """Everything that a call runs. Raises UnsupportedError as `to_linalg`."""
+    text = llvm_dialect_text(module, target)
+    made = describe(module, backend, target.name, options)
+    made.constants = []  # they are in the code
+    made.features = required_features(target)
+    made.stages = {"kernels": text}
+    entry = _entry(len(made.inputs), len(made.outputs), target)
+    defined = {name for name in re.findall(r"llvm\.func private @(\w+)", text)}
+    outside = [name for name in re.findall(r"llvm\.func @(\w+)\(", text) if name not in defined]
+    externals = tuple((name, "") for name in outside)
+    progress.at("machine code")
+    made.objects = [compile_units([Unit((ENTRY,), f"{sign(made)}\n{text}\n{entry}", externals)])]
+    made.report = f"linalg: {len(made.objects[0]) / 1024:.0f} KiB of code in one object file"
+    return made
+
+
+def _parsed(text: str) -> ir.Module:
+    try:
+        return ir.Module.parse(text)
+    except MLIRError as error:
+        raise InternalError(f"the module of linalg does not parse: {error}", remedy="report it with the model") from error
+
+
+def _run(module: ir.Module, pipeline: str) -> None:
+    try:
+        run_upstream(module, pipeline)
+    except MLIRError as error:
+        raise InternalError(f"upstream's passes refuse the module: {error}", remedy="report it with the model") from error
+
+
+def _copies_as_loops(module: ir.Module) -> None:
+    """memref.copy of memory that is not dense would call a function of MLIR's runtime, which no program has."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "memref.copy":
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            linalg_copy(op.operands[0], op.operands[1])
+        op.erase()
+
+
+def _for_processor(text: str, target: CpuTarget) -> str:
+    """A function says for which processor it is."""
+    head, brace, body = text.partition(" {\n")
+    if not text.startswith("llvm.func") or not brace:
+        return text
+    known = processor(target)
+    if head.endswith("}"):
+        at = head.rindex("attributes {") + len("attributes {")
+        return f"{head[:at]}{known}, {head[at:]}{brace}{body}"
+    return f"{head} attributes {{{known}}}{brace}{body}"
+
+
+def _entry(inputs: int, outputs: int, target: CpuTarget) -> str:
+    """`int shlo_main(const shlo_call *)`: read the addresses, call the program."""
+    f = Function(ENTRY, [("call", PTR)], LlvmEmitter(target), result=I32)
+    operands: list[Value] = []
+    for field, count in (("inputs", inputs), ("outputs", outputs)):
+        table = f.load(PTR, f.parameters["call"], FIELDS.index(field))
+        operands += [f.load(PTR, table, number) for number in range(count)]
+    f.call(BODY, operands)
+    f.ret(f.const(0, I32))
+    return f.text()

@@ -1,0 +1,306 @@
+"""Functions on tensors under construction: the kernel language, and the few ops on whole tensors that rules are
+written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from stablehlo_py.codegen.builder import BF16, F16, F32, I1, I8, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.emitter import Lines
+from stablehlo_py.codegen.emitters.tensors import TensorEmitter
+from stablehlo_py.codegen.index import Affine, Delinearized, delinearize, scalar
+from stablehlo_py.codegen.types import PARTS, Element, Known, Lanes, element
+from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.dialect.types import static_shape
+from stablehlo_py.mlir import ir
+
+INDEX = ScalarType("index", 64)
+
+
+def stored(of: Element) -> ScalarType:
+    """What tensors hold of an element type: integers without a sign, everything else as it is."""
+    if of.kind in ("int", "bool"):
+        return ScalarType(f"i{of.bits}", of.bits)
+    return ScalarType(of.name, of.bits, of.is_float)
+
+
+def tensor_type(sizes: Sequence[int], of: Element) -> ScalarType:
+    """The type of a tensor."""
+    return ScalarType(f"tensor<{''.join(f'{size}x' for size in sizes)}{stored(of).text}>", 0)
+
+
+def accumulator(of: Element) -> Element:
+    """What sums of an element type are kept in: f32 for narrower floats, which the result is rounded to once."""
+    return element("f32") if of.is_float and of.bits < 32 else of
+
+
+class Tensor(Value):
+    """A tensor: a value that knows its sizes and its element type."""
+
+    __slots__ = ("of", "sizes")
+
+    def __init__(self, ref: str, sizes: Sequence[int], of: Element, level: int) -> None:
+        super().__init__(ref, tensor_type(sizes, of), None, level)
+        self.sizes, self.of = tuple(sizes), of
+
+    def like(self, value: Value) -> Tensor:
+        """A value that came out of a loop or branch as the tensor that it is, of this one's type."""
+        return Tensor(value.ref, self.sizes, self.of, value.level)
+
+
+Body = Callable[..., Sequence[Lanes]]
+
+
+class TensorFunction(Function):
+    """A function on tensors."""
+
+    emit: TensorEmitter
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, [], TensorEmitter())
+        self._between: Lines = []  # where code goes that moves out of the next region of the same op
+        self.location = ""  # of the op that is written now, as text of MLIR
+
+    # --- scalars and elements ----------------------------------------------------------------------------------------
+
+    def loaded(self, of: Element, raw: Value) -> Lanes:
+        """The lanes that an element of a tensor stands for."""
+        if of.is_complex:
+            part = of.compute.text
+            return self._parts(raw, of, part)
+        if of.name in ("f16", "bf16"):
+            return self.cast("fpext", raw, F32)
+        if of.is_float and of.bits < 16:
+            bits = self.bitcast(raw, ScalarType(f"i{of.bits}", of.bits))
+            assert of.decode is not None
+            return of.decode(self, self.cast("zext", bits, I8))
+        return raw
+
+    def _parts(self, raw: Value, of: Element, part: str) -> Lanes:
+        real, imaginary = (self.emit.define(f"complex.{name} {raw.ref} : {of.name}") for name in ("re", "im"))
+        return self._value(real, of.compute), self._value(imaginary, of.compute)
+
+    def kept_as(self, of: Element, value: Known) -> Value:
+        """Lanes as an element of a tensor."""
+        if of.is_complex:
+            real, imaginary = value
+            return self._value(
+                self.emit.define(f"complex.create {real.ref}, {imaginary.ref} : {of.name}"), stored(of)
+            )
+        if of.name in ("f16", "bf16"):
+            return self.cast("fptrunc", value, F16 if of.name == "f16" else BF16)
+        if of.is_float and of.bits < 16:
+            assert of.encode is not None
+            bits = self.cast("trunc", of.encode(self, value), ScalarType(f"i{of.bits}", of.bits))
+            return self.bitcast(bits, stored(of))
+        return value
+
+    def as_index(self, number: Index) -> Value:
+        """An i64 as what tensors are indexed by."""
+        number = self._folded(number)
+        if isinstance(number, Value):
+            return self._pure(("as index", number.ref), INDEX, number.level, self.emit.index_cast, number, INDEX)
+        return self._once(("index", number), INDEX, self._index_constant, number)
+
+    def _index_constant(self, number: int) -> str:
+        ref = self.emit.name()
+        self.emit.entry.append(f"{ref} = arith.constant {number} : index")
+        return ref
+
+    def element(self, tensor: Tensor, at: Sequence[Index] = ()) -> Lanes:
+        """One element of a tensor; it has to be there."""
+        places = ", ".join(self.as_index(index).ref for index in at)
+        raw = self._value(self.emit.define(f"tensor.extract {tensor.ref}[{places}] : {tensor.type}"), stored(tensor.of))
+        return self.loaded(tensor.of, raw)
+
+    def with_element(self, value: Lanes, tensor: Tensor, at: Sequence[Index]) -> Tensor:
+        """The tensor with another element at a place, which has to be there."""
+        places = ", ".join(self.as_index(index).ref for index in at)
+        raw = self.kept_as(tensor.of, value)
+        return tensor.like(
+            self._value(self.emit.define(f"tensor.insert {raw.ref} into {tensor.ref}[{places}] : {tensor.type}"), I1)
+        )
+
+    @contextmanager
+    def region(self, head: str) -> Iterator[None]:
+        """A region of control flow; `head` is the line that opens it."""
+        hoisted: Lines = []
+        if head.startswith("}"):  # nothing stands between the regions of one op
+            hoisted = self._between
+        else:
+            self._between = hoisted
+            self.emit.lines.append(hoisted)
+        self.emit.lines.append(head)
+        with self._region(hoisted):
+            yield
+            self._between = hoisted
+
+    # --- tensors -----------------------------------------------------------------------------------------------------
+
+    def tensor(self, text: str, sizes: Sequence[int], of: Element) -> Tensor:
+        """The result of an op on tensors, given as text without its name."""
+        return Tensor(self.emit.define(text + self.location), sizes, of, self.level)
+
+    @staticmethod
+    def empty_type(sizes: Sequence[int], of: Element) -> str:
+        """The type of a tensor, as text."""
+        return tensor_type(sizes, of).text
+
+    def empty(self, sizes: Sequence[int], of: Element) -> Tensor:
+        """A tensor whose elements are to be written."""
+        return self.tensor(f"tensor.empty() : {tensor_type(sizes, of)}", sizes, of)
+
+    def filled(self, value: Lanes, sizes: Sequence[int], of: Element) -> Tensor:
+        """A tensor of equal elements."""
+        raw, to = self.kept_as(of, value), self.empty(sizes, of)
+        return self.tensor(
+            f"linalg.fill ins({raw.ref} : {raw.type}) outs({to.ref} : {to.type}) -> {to.type}", sizes, of
+        )
+
+    def generic(
+        self,
+        inputs: Sequence[tuple[Tensor, str]],
+        outputs: Sequence[tuple[Tensor, str]],
+        loops: str,
+        body: Body,
+        *,
+        reads_outputs: bool = False,
+    ) -> list[Tensor]:
+        """A linalg.generic. `inputs` and `outputs` are tensors with the results of their maps, "d0, d1"; `loops` has a
+        letter for each dimension, p for parallel and r for reduction. The body gets the lanes of the inputs, with
+        `reads_outputs` also those of the outputs so far, and gives those of the outputs."""
+        given, kept = [each for each, _ in inputs], [each for each, _ in outputs]
+        dims = ", ".join(f"d{number}" for number in range(len(loops)))
+        maps = ", ".join(f"affine_map<({dims}) -> ({results})>" for _, results in (*inputs, *outputs))
+        kinds = ", ".join('"parallel"' if letter == "p" else '"reduction"' for letter in loops)
+        refs, types = self.emit.results(len(kept)), ", ".join(each.type.text for each in kept)
+        head = f"{refs[0]}linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}"
+        if given:
+            head += f" ins({_listed(given)})"
+        hoisted = self._preheader()
+        self.emit.lines.append(f"{head} outs({_listed(kept)}) {{")
+        with self._region(hoisted):
+            names = [self.emit.name() for _ in (*given, *kept)]
+            raws = [
+                Value(name, stored(each.of), None, self.level) for name, each in zip(names, (*given, *kept), strict=True)
+            ]
+            self.emit.lines.append(f"^bb0({', '.join(f'{raw.ref}: {raw.type}' for raw in raws)}):")
+            taken = raws if reads_outputs else raws[: len(given)]
+            results = body(*(self.loaded(each.of, raw) for each, raw in zip((*given, *kept), taken, strict=False)))
+            encoded = [self.kept_as(each.of, value) for each, value in zip(kept, results, strict=True)]
+            listed = ", ".join(value.ref for value in encoded)
+            self.emit.lines.append(f"linalg.yield {listed} : {', '.join(value.type.text for value in encoded)}")
+        self.emit.lines.append(f"}} -> {types if len(kept) == 1 else f'({types})'}{self.location}")
+        return [Tensor(ref, each.sizes, each.of, self.level) for ref, each in zip(refs[1], kept, strict=True)]
+
+    def each_element(self, sizes: Sequence[int], of: Element, inputs: Sequence[Tensor], body: Body) -> Tensor:
+        """A new tensor, whose elements are computed from those of the inputs at the same place."""
+        same = identity(len(sizes))
+        (result,) = self.generic(
+            [(each, same) for each in inputs],
+            [(self.empty(sizes, of), same)],
+            "p" * len(sizes),
+            lambda *lanes: [body(*lanes)],
+        )
+        return result
+
+    def by_index(self, sizes: Sequence[int], of: Element, body: Callable[[list[Value]], Lanes]) -> Tensor:
+        """A new tensor, whose elements are computed from their indices."""
+        return self.each_element(sizes, of, [], lambda: body(self.indices(len(sizes))))  # type: ignore[arg-type]
+
+    def indices(self, rank: int) -> list[Value]:
+        """In the body of a linalg.generic, where it is."""
+        found = []
+        for dimension in range(rank):
+            raw = Value(self.emit.define(f"linalg.index {dimension} : index"), INDEX, None, self.level)
+            found.append(self._value(self.emit.index_cast(raw, ScalarType("i64", 64)), ScalarType("i64", 64)))
+        return found
+
+    def nest(
+        self, sizes: Sequence[int], tensors: Sequence[Tensor], body: Callable[[list[Value], list[Tensor]], Sequence[Tensor]]
+    ) -> list[Tensor]:
+        """Nested loops in row-major order, that write tensors."""
+        return _nest(self, sizes, [], tensors, body)
+
+
+def _nest(
+    f: TensorFunction,
+    sizes: Sequence[int],
+    indices: list[Value],
+    tensors: Sequence[Tensor],
+    body: Callable[[list[Value], list[Tensor]], Sequence[Tensor]],
+) -> list[Tensor]:
+    if len(indices) == len(sizes):
+        return list(body(indices, list(tensors)))
+
+    def step(index: Value, *carried: Value) -> Sequence[Value]:
+        return _nest(f, sizes, [*indices, index], as_tensors(tensors, carried), body)
+
+    return as_tensors(tensors, f.loop(0, sizes[len(indices)], 1, step, tensors))
+
+
+def as_tensors(tensors: Sequence[Tensor], values: Sequence[Value]) -> list[Tensor]:
+    """Values of a loop as the tensors that they are."""
+    return [tensor.like(value) for tensor, value in zip(tensors, values, strict=True)]
+
+
+def identity(rank: int) -> str:
+    """The results of the map that changes nothing."""
+    return ", ".join(f"d{number}" for number in range(rank))
+
+
+def _listed(tensors: Sequence[Tensor]) -> str:
+    return f"{', '.join(each.ref for each in tensors)} : {', '.join(each.type.text for each in tensors)}"
+
+
+class AtIndex(Elemental):
+    """hlo ops evaluated at an index, whose operands are tensors."""
+
+    def __init__(self, f: TensorFunction, tensors: dict[ir.Value, Tensor]) -> None:
+        self._tensors = tensors
+        super().__init__(f, _Nothing(), _Nothing(), 1)
+        self._bases = dict(tensors)
+
+    def read(self, of: Element, base: Value, place: Delinearized, source: object = None) -> Lanes:
+        """An element of a tensor."""
+        f, tensor = self.f, base
+        assert isinstance(f, TensorFunction) and isinstance(tensor, Tensor)
+        indices = delinearize(f, place, tensor.sizes, 1)
+        level = max((index.level for index in indices), default=0)
+        level = max(level, f.safe_level, tensor.level, self.predicate.level if self.predicate else 0)
+        with f.at_level(level):
+            return f.element(tensor, [self._inside(index, size) for index, size in zip(indices, tensor.sizes, strict=True)])
+
+    def _inside(self, index: Affine, size: int) -> Index:
+        """Where the predicate is off, an index may be outside: the nearest one that is not."""
+        low, high = index.bounds(1)
+        at = scalar(self.f, index)
+        if self.predicate is None or (low >= 0 and high < size):
+            return at
+        return self.f.imax(self.f.imin(at, size - 1), 0)
+
+
+class _Nothing:
+    inputs: Sequence[ir.Value] = ()
+    vector_bits = 64
+
+
+def sizes_of(value: ir.Value | ir.Type) -> tuple[int, ...]:
+    """The sizes of a tensor of hlo. Raises GuardError where one is dynamic."""
+    return static_shape(value)
+
+
+__all__ = [
+    "AtIndex",
+    "I1",
+    "PARTS",
+    "Tensor",
+    "TensorFunction",
+    "accumulator",
+    "as_tensors",
+    "identity",
+    "sizes_of",
+    "stored",
+    "tensor_type",
+]
