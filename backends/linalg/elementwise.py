@@ -54,9 +54,7 @@ def _elementwise(f: TensorFunction, op: ir.OpView, tensors: Sequence[Tensor]) ->
     (result,) = op.results
     if op.operation.name == "hlo.bitcast_convert" and not _same_width(element(op.operands[0]), element(result)):
         return at_index(f, op, tensors)
-    return [
-        f.each_element(static_shape(result), element(result), tensors, lambda *lanes: apply(f, op, lanes))  # type: ignore
-    ]
+    return [f.each_element(static_shape(result), element(result), tensors, lambda *lanes: apply(f, op, lanes))]
 
 
 def _same_width(a: Element, b: Element) -> bool:

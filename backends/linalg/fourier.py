@@ -13,7 +13,7 @@ from stablehlo_py.backends.linalg.rules import RULES
 from stablehlo_py.backends.linalg.tensors import Tensor, TensorFunction, identity
 from stablehlo_py.codegen import arith
 from stablehlo_py.codegen.builder import Value
-from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, constant, element
+from stablehlo_py.codegen.types import ELEMENTS, Element, Lanes, constant, each, element, parts
 from stablehlo_py.dialect.types import i64s, static_shape, text
 from stablehlo_py.mlir import ir
 
@@ -46,7 +46,7 @@ def _wide(f: TensorFunction, x: Tensor) -> Tensor:
         zero = f.const(0.0, _REAL.compute)
         return f.cast("fpext", real, _REAL.compute), f.cast("fpext", imaginary, _REAL.compute) if imaginary else zero
 
-    return f.each_element(x.sizes, _WIDE, [x], lambda a: widen(a))  # type: ignore[arg-type, return-value]
+    return f.each_element(x.sizes, _WIDE, [x], widen)
 
 
 def _along(f: TensorFunction, x: Tensor, axis: int, count: int, length: int, *, inverse: bool, real: bool) -> Tensor:
@@ -68,15 +68,15 @@ def _along(f: TensorFunction, x: Tensor, axis: int, count: int, length: int, *, 
         *at, j = f.indices(rank + 1)
         root = f.element(table, [f.irem(f.imul(at[axis], j), length)])
         product = arith.combine(f, "multiply", _WIDE, a, root)
-        scaled = tuple(f.fmul(part, factor) for part in product)
-        return [arith.combine(f, "add", of, total, scaled[0] if real else scaled)]
+        scaled = each(lambda part: f.fmul(part, factor), product)
+        return [arith.combine(f, "add", of, total, parts(scaled)[0] if real else scaled)]
 
     zero = f.filled(constant(f, of, 0), sizes, of)
     (result,) = f.generic(
         [(x, ", ".join(summed)), (factors, f"d{rank}")],
         [(zero, identity(rank))],
         "p" * rank + "r",
-        body,  # type: ignore[arg-type]
+        body,
         reads_outputs=True,
     )
     return result

@@ -1,10 +1,10 @@
 """A module at the stage `optimized` becomes one of linalg on tensors: op by op, by the table of rules.
 
-    func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> {
-      %1 = tensor.empty() : tensor<4xf32>
-      %2 = linalg.generic {indexing_maps = [...], iterator_types = ["parallel"]} ins(%0 ...) outs(%1 ...) {...}
-      return %2 : tensor<4xf32>
-    }
+func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> {
+  %1 = tensor.empty() : tensor<4xf32>
+  %2 = linalg.generic {indexing_maps = [...], iterator_types = ["parallel"]} ins(%0 ...) outs(%1 ...) {...}
+  return %2 : tensor<4xf32>
+}
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.mlir import ir
 
 CONTROL_FLOW = ("scf.while", "scf.if", "scf.index_switch", "tensor.extract", "arith.index_cast", "arith.constant")
-Values = dict[ir.Value, Value]
+Values = dict[ir.Value, Value]  # of hlo -> of the function
 
 
 def to_linalg(module: ir.Module) -> str:
@@ -63,18 +63,17 @@ def to_linalg_on_buffers(module: ir.Module, name: str) -> str:
         memory = _memory(tensor)
         listed.append(f"%in{number}: {memory}")
         begin.append(f"%arg{number} = bufferization.to_tensor %in{number} restrict : {memory} to {tensor.type}")
-    for number, tensor in enumerate(results):
-        assert isinstance(tensor, Tensor)
-        memory = _memory(tensor)
+    for number, result in enumerate(results):
+        memory = _memory(result)
         listed.append(f"%out{number}: {memory}")
-        written = f"{tensor.ref} in restrict writable %out{number} : ({tensor.type}, {memory}) -> ()"
+        written = f"{result.ref} in restrict writable %out{number} : ({result.type}, {memory}) -> ()"
         end.append(f"bufferization.materialize_in_destination {written}")
     head = f"func.func private @{name}({', '.join(listed)}) {{"
     body = [*begin, *f.emit.entry, *flat(f.emit.lines), *end, "return"]
     return "\n".join(["module {", head, *body, "}", "}", ""])
 
 
-def _memory(tensor: Tensor) -> str:
+def _memory(tensor: Value) -> str:
     return tensor.type.text.replace("tensor", "memref", 1)
 
 
@@ -89,7 +88,8 @@ def _lowered(module: ir.Module) -> tuple[TensorFunction, list[Tensor], list[Valu
         Tensor(f"%arg{number}", sizes_of(argument), element(argument), 0)
         for number, argument in enumerate(entry.arguments)
     ]
-    return f, arguments, block(f, entry, dict(zip(entry.arguments, arguments, strict=True)))
+    values: Values = dict(zip(entry.arguments, arguments, strict=True))
+    return f, arguments, block(f, entry, values)
 
 
 def _check(module: ir.Module, main: ir.OpView) -> None:
@@ -102,8 +102,8 @@ def _check(module: ir.Module, main: ir.OpView) -> None:
     problems: dict[Problem, None] = {}
     for op in _leaves(main.regions[0].blocks[0]):
         if op.name not in RULES and op.name not in CONTROL_FLOW:
-            name = f" '{op.attributes['call_target_name'].value}'" if "call_target_name" in op.attributes else ""
-            reason = f"{op.name}{name} has no form in linalg"
+            called = op.attributes["call_target_name"].value if "call_target_name" in op.attributes else ""
+            reason = f"the function '{called}' has no form in linalg" if called else "has no form in linalg"
             problems[Problem(reason, user_location(op.location), op.name, "compile the model for target 'cpu'")] = None
     if problems:
         raise UnsupportedError("the model cannot be written as linalg", problems=list(problems))

@@ -17,6 +17,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.backends.linalg.lowering import to_linalg, to_linalg_on_buffers
 from stablehlo_py.codegen.builder import I32, PTR, Function, Value
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, processor
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import MLIRError, ir, linalg_copy, quiet_context, run_upstream
 from stablehlo_py.options import Options
@@ -24,13 +25,18 @@ from stablehlo_py.runtime.entry import FIELDS
 from stablehlo_py.runtime.program import CompiledProgram
 
 ENTRY, BODY = "shlo_main", "linalg_main"
-BUFFERS = "cse,one-shot-bufferize,canonicalize,cse,buffer-deallocation-pipeline"
+BUFFERS = ",".join(
+    (
+        "cse,one-shot-bufferize{allow-return-allocs-from-loops=true unknown-type-conversion=identity-layout-map}",
+        "canonicalize,cse,buffer-deallocation-pipeline",
+    )
+)
 LLVM = ",".join(
     (
         "convert-linalg-to-loops,convert-bufferization-to-memref,expand-strided-metadata,lower-affine",
         "convert-scf-to-cf,arith-expand{include-bf16=true},convert-complex-to-llvm",
         "convert-math-to-llvm,convert-math-to-libm,convert-arith-to-llvm,convert-index-to-llvm",
-        "finalize-memref-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},convert-cf-to-llvm",
+        "finalize-memref-to-llvm,convert-func-to-llvm,convert-cf-to-llvm",
         "reconcile-unrealized-casts,canonicalize,cse",
     )
 )
@@ -65,8 +71,8 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     made.constants = []  # they are in the code
     made.features = required_features(target)
     made.stages = {"kernels": text}
-    entry = _entry(len(made.inputs), len(made.outputs), target)
-    defined = {name for name in re.findall(r"llvm\.func private @(\w+)", text)}
+    entry = _entry(made, target)
+    defined = set(re.findall(r"llvm\.func private @(\w+)", text))
     outside = [name for name in re.findall(r"llvm\.func @(\w+)\(", text) if name not in defined]
     externals = tuple((name, "") for name in outside)
     progress.at("machine code")
@@ -79,14 +85,18 @@ def _parsed(text: str) -> ir.Module:
     try:
         return ir.Module.parse(text)
     except MLIRError as error:
-        raise InternalError(f"the module of linalg does not parse: {error}", remedy="report it with the model") from error
+        raise InternalError(
+            f"the module of linalg does not parse: {error}", remedy="report it with the model"
+        ) from error
 
 
 def _run(module: ir.Module, pipeline: str) -> None:
     try:
         run_upstream(module, pipeline)
     except MLIRError as error:
-        raise InternalError(f"upstream's passes refuse the module: {error}", remedy="report it with the model") from error
+        raise InternalError(
+            f"upstream's passes refuse the module: {error}", remedy="report it with the model"
+        ) from error
 
 
 def _copies_as_loops(module: ir.Module) -> None:
@@ -117,13 +127,17 @@ def _for_processor(text: str, target: CpuTarget) -> str:
     return f"{head} attributes {{{known}}}{brace}{body}"
 
 
-def _entry(inputs: int, outputs: int, target: CpuTarget) -> str:
-    """`int shlo_main(const shlo_call *)`: read the addresses, call the program."""
+def _entry(made: CompiledProgram, target: CpuTarget) -> str:
+    """`int shlo_main(const shlo_call *)`: read the addresses, call the program with descriptors of memory as MLIR has
+    them: address twice, offset, sizes, strides."""
     f = Function(ENTRY, [("call", PTR)], LlvmEmitter(target), result=I32)
     operands: list[Value] = []
-    for field, count in (("inputs", inputs), ("outputs", outputs)):
+    for field, specs in (("inputs", made.inputs), ("outputs", made.outputs)):
         table = f.load(PTR, f.parameters["call"], FIELDS.index(field))
-        operands += [f.load(PTR, table, number) for number in range(count)]
+        for number, spec in enumerate(specs):
+            address, sizes = f.load(PTR, table, number), [size or 0 for size in spec.shape]
+            numbers = (0, *sizes, *row_major_strides(sizes))
+            operands += [address, address, *(f.const(int(each)) for each in numbers)]
     f.call(BODY, operands)
     f.ret(f.const(0, I32))
     return f.text()

@@ -1,4 +1,4 @@
-"""Reductions: a linalg.generic with reduction loops. Windows: for every element of the result, loops over its window."""
+"""Reductions: a linalg.generic with reduction loops; of windows, one whose body has loops over a window."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def _reduce_window(f: TensorFunction, op: ir.OpView, tensors: Sequence[Tensor]) 
     return [narrowed(f, each, operand.of) for each, operand in zip(results, operands, strict=True)]
 
 
-def under(f: Function, windows: Sequence[Window], at: Sequence[Index], taps: Sequence[Index]) -> tuple[list[Index], Value]:
+def under(
+    f: Function, windows: Sequence[Window], at: Sequence[Index], taps: Sequence[Index]
+) -> tuple[list[Index], Value]:
     """Which element of the operand is under a place of a window, the nearest one where there is none; and whether there
     is one."""
     inside: Value = f.const(True, I1)

@@ -23,6 +23,8 @@ RULES: Rules[Rule] = Rules()
 def at_index(f: TensorFunction, op: ir.OpView, tensors: Sequence[Tensor]) -> list[Tensor]:
     """A linalg.generic without inputs: every element is read from where the op says."""
     (result,) = op.results
+    if 0 in static_shape(result):
+        return [f.empty(static_shape(result), element(result))]
     place = dict(zip(op.operands, tensors, strict=True))
 
     def body(indices: Sequence[Index]) -> Lanes:

@@ -9,7 +9,7 @@ from stablehlo_py.backends.linalg.rules import RULES, at_index
 from stablehlo_py.backends.linalg.tensors import Tensor, TensorFunction, identity
 from stablehlo_py.codegen.builder import Index
 from stablehlo_py.codegen.conversions import as_index
-from stablehlo_py.codegen.types import Known, element
+from stablehlo_py.codegen.types import Known, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
 from stablehlo_py.dialect.types import i64, i64s, static_shape
 from stablehlo_py.mlir import ir
@@ -81,7 +81,9 @@ def reshaped(f: TensorFunction, operand: Tensor, sizes: Sequence[int]) -> Tensor
     if len(between) != len(sizes):
         result = f.empty_type(sizes, operand.of)
         shown = f"{_nested([group for _, group in groups])} output_shape {list(sizes)}"
-        operand = f.tensor(f"tensor.expand_shape {operand.ref} {shown} : {operand.type} into {result}", sizes, operand.of)
+        operand = f.tensor(
+            f"tensor.expand_shape {operand.ref} {shown} : {operand.type} into {result}", sizes, operand.of
+        )
     return operand
 
 
@@ -176,17 +178,19 @@ def _clamped(f: TensorFunction, starts: Sequence[Tensor], sizes: Sequence[int], 
 @rule("hlo.pad")
 def _pad(f: TensorFunction, op: ir.OpView, tensors: Sequence[Tensor]) -> list[Tensor]:
     low, high, sizes = i64s(op, "low"), i64s(op, "high"), static_shape(op.results[0])
-    if any(i64s(op, "interior")) or min((*low, *high), default=0) < 0 or 0 in tensors[0].sizes or not sizes:
+    if 0 in tensors[0].sizes:
+        return [f.filled(f.element(tensors[1]), sizes, tensors[0].of)]
+    if any(i64s(op, "interior")) or min((*low, *high), default=0) < 0 or not sizes:
         return at_index(f, op, tensors)
-    return [padded(f, tensors[0], low, high, tensors[1])]
+    return [padded(f, tensors[0], low, high, f.element(tensors[1]))]
 
 
-def padded(f: TensorFunction, operand: Tensor, low: Sequence[int], high: Sequence[int], value: Tensor) -> Tensor:
+def padded(f: TensorFunction, operand: Tensor, low: Sequence[int], high: Sequence[int], value: Lanes) -> Tensor:
     """A larger tensor, filled with a scalar around the operand."""
     if not any((*low, *high)):
         return operand
     sizes = [size + a + b for size, a, b in zip(operand.sizes, low, high, strict=True)]
-    return with_slice(f, operand, f.filled(f.element(value), sizes, operand.of), low)
+    return with_slice(f, operand, f.filled(value, sizes, operand.of), low)
 
 
 @rule("stablehlo.concatenate")

@@ -6,23 +6,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from stablehlo_py.codegen.builder import BF16, F16, F32, I1, I8, Function, Index, ScalarType, Value
+import numpy as np
+
+from stablehlo_py.codegen.builder import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Function, Index, ScalarType, Value
+from stablehlo_py.codegen.elemental import Elemental
 from stablehlo_py.codegen.emitter import Lines
 from stablehlo_py.codegen.emitters.tensors import TensorEmitter
 from stablehlo_py.codegen.index import Affine, Delinearized, delinearize, scalar
-from stablehlo_py.codegen.types import PARTS, Element, Known, Lanes, element
-from stablehlo_py.codegen.elemental import Elemental
+from stablehlo_py.codegen.types import Element, Known, Lanes, element
 from stablehlo_py.dialect.types import static_shape
 from stablehlo_py.mlir import ir
 
+# Functions of the kernel language tell these types apart by identity.
+_SCALARS = {each.text: each for each in (I1, I8, I16, I32, I64, BF16, F16, F32, F64)}
 INDEX = ScalarType("index", 64)
 
 
 def stored(of: Element) -> ScalarType:
     """What tensors hold of an element type: integers without a sign, everything else as it is."""
-    if of.kind in ("int", "bool"):
-        return ScalarType(f"i{of.bits}", of.bits)
-    return ScalarType(of.name, of.bits, of.is_float)
+    name = f"i{of.bits}" if of.kind in ("int", "bool") else of.name
+    return _SCALARS.get(name) or ScalarType(name, of.bits, of.is_float)
 
 
 def tensor_type(sizes: Sequence[int], of: Element) -> ScalarType:
@@ -50,6 +53,8 @@ class Tensor(Value):
 
 
 Body = Callable[..., Sequence[Lanes]]
+One = Callable[..., Lanes]
+LoopBody = Callable[[list[Value], "list[Tensor]"], "Sequence[Tensor]"]
 
 
 class TensorFunction(Function):
@@ -85,9 +90,7 @@ class TensorFunction(Function):
         """Lanes as an element of a tensor."""
         if of.is_complex:
             real, imaginary = value
-            return self._value(
-                self.emit.define(f"complex.create {real.ref}, {imaginary.ref} : {of.name}"), stored(of)
-            )
+            return self._value(self.emit.define(f"complex.create {real.ref}, {imaginary.ref} : {of.name}"), stored(of))
         if of.name in ("f16", "bf16"):
             return self.cast("fptrunc", value, F16 if of.name == "f16" else BF16)
         if of.is_float and of.bits < 16:
@@ -136,6 +139,19 @@ class TensorFunction(Function):
             yield
             self._between = hoisted
 
+    def lookup_table(self, numbers: Sequence[float]) -> Value:
+        """A constant tensor."""
+        return self._once(("table", tuple(numbers)), tensor_type([len(numbers)], element("f64")), self._table, numbers)
+
+    def _table(self, numbers: Sequence[float]) -> str:
+        ref, data = self.emit.name(), np.asarray(numbers, "<f8").tobytes().hex().upper()
+        self.emit.entry.append(f'{ref} = arith.constant dense<"0x{data}"> : tensor<{len(numbers)}xf64>')
+        return ref
+
+    def looked_up(self, table: Value, at: Value) -> Value:
+        """A number of it."""
+        return self._value(self.emit.define(f"tensor.extract {table.ref}[{self.as_index(at).ref}] : {table.type}"), F64)
+
     # --- tensors -----------------------------------------------------------------------------------------------------
 
     def tensor(self, text: str, sizes: Sequence[int], of: Element) -> Tensor:
@@ -183,7 +199,8 @@ class TensorFunction(Function):
         with self._region(hoisted):
             names = [self.emit.name() for _ in (*given, *kept)]
             raws = [
-                Value(name, stored(each.of), None, self.level) for name, each in zip(names, (*given, *kept), strict=True)
+                Value(name, stored(each.of), None, self.level)
+                for name, each in zip(names, (*given, *kept), strict=True)
             ]
             self.emit.lines.append(f"^bb0({', '.join(f'{raw.ref}: {raw.type}' for raw in raws)}):")
             taken = raws if reads_outputs else raws[: len(given)]
@@ -194,7 +211,7 @@ class TensorFunction(Function):
         self.emit.lines.append(f"}} -> {types if len(kept) == 1 else f'({types})'}{self.location}")
         return [Tensor(ref, each.sizes, each.of, self.level) for ref, each in zip(refs[1], kept, strict=True)]
 
-    def each_element(self, sizes: Sequence[int], of: Element, inputs: Sequence[Tensor], body: Body) -> Tensor:
+    def each_element(self, sizes: Sequence[int], of: Element, inputs: Sequence[Tensor], body: One) -> Tensor:
         """A new tensor, whose elements are computed from those of the inputs at the same place."""
         same = identity(len(sizes))
         (result,) = self.generic(
@@ -207,18 +224,21 @@ class TensorFunction(Function):
 
     def by_index(self, sizes: Sequence[int], of: Element, body: Callable[[list[Value]], Lanes]) -> Tensor:
         """A new tensor, whose elements are computed from their indices."""
-        return self.each_element(sizes, of, [], lambda: body(self.indices(len(sizes))))  # type: ignore[arg-type]
+        return self.each_element(sizes, of, [], lambda: body(self.indices(len(sizes))))
 
     def indices(self, rank: int) -> list[Value]:
         """In the body of a linalg.generic, where it is."""
         found = []
         for dimension in range(rank):
             raw = Value(self.emit.define(f"linalg.index {dimension} : index"), INDEX, None, self.level)
-            found.append(self._value(self.emit.index_cast(raw, ScalarType("i64", 64)), ScalarType("i64", 64)))
+            found.append(self._value(self.emit.index_cast(raw, I64), I64))
         return found
 
     def nest(
-        self, sizes: Sequence[int], tensors: Sequence[Tensor], body: Callable[[list[Value], list[Tensor]], Sequence[Tensor]]
+        self,
+        sizes: Sequence[int],
+        tensors: Sequence[Tensor],
+        body: LoopBody,
     ) -> list[Tensor]:
         """Nested loops in row-major order, that write tensors."""
         return _nest(self, sizes, [], tensors, body)
@@ -229,7 +249,7 @@ def _nest(
     sizes: Sequence[int],
     indices: list[Value],
     tensors: Sequence[Tensor],
-    body: Callable[[list[Value], list[Tensor]], Sequence[Tensor]],
+    body: LoopBody,
 ) -> list[Tensor]:
     if len(indices) == len(sizes):
         return list(body(indices, list(tensors)))
@@ -270,7 +290,9 @@ class AtIndex(Elemental):
         level = max((index.level for index in indices), default=0)
         level = max(level, f.safe_level, tensor.level, self.predicate.level if self.predicate else 0)
         with f.at_level(level):
-            return f.element(tensor, [self._inside(index, size) for index, size in zip(indices, tensor.sizes, strict=True)])
+            return f.element(
+                tensor, [self._inside(index, size) for index, size in zip(indices, tensor.sizes, strict=True)]
+            )
 
     def _inside(self, index: Affine, size: int) -> Index:
         """Where the predicate is off, an index may be outside: the nearest one that is not."""
@@ -289,18 +311,3 @@ class _Nothing:
 def sizes_of(value: ir.Value | ir.Type) -> tuple[int, ...]:
     """The sizes of a tensor of hlo. Raises GuardError where one is dynamic."""
     return static_shape(value)
-
-
-__all__ = [
-    "AtIndex",
-    "I1",
-    "PARTS",
-    "Tensor",
-    "TensorFunction",
-    "accumulator",
-    "as_tensors",
-    "identity",
-    "sizes_of",
-    "stored",
-    "tensor_type",
-]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from stablehlo_py.codegen.assembly import Assembly
 from stablehlo_py.codegen.bounds import bounds_of, fits
 from stablehlo_py.codegen.values import (
+    F64,
     I1,
     I8,
     I32,
@@ -326,6 +327,21 @@ class Operations(Assembly):
     def alloca(self, count: IntLike, element: ScalarType, align: int = 64) -> Value:
         """Stack memory for `count` elements, allocated once at the entry."""
         return Value(self.emit.alloca(self.const(count), element, align), PTR)
+
+    def lookup_table(self, numbers: Sequence[float]) -> Value:
+        """Numbers of f64 that `looked_up` reads. They are stored where they are needed: code that never comes here pays
+        nothing for them."""
+        lanes = 8
+        padded = [*numbers, *[0.0] * (-len(numbers) % lanes)]
+        memory = self.alloca(len(padded), F64)
+        for start in range(0, len(padded), lanes):
+            self.store(self.const_lanes(padded[start : start + lanes], F64), memory, start)
+        return memory
+
+    def looked_up(self, table: Value, at: Value) -> Value:
+        """Numbers of a `lookup_table`, by lanes of i64."""
+        wide = isinstance(at.type, VectorType)
+        return self.gather(VectorType(at.type.lanes, F64), table, at) if wide else self.load(F64, table, at)
 
     def copy_memory(self, to: Value, source: Value, size: Index) -> None:
         """memcpy of `size` bytes between buffers that do not overlap."""

@@ -40,7 +40,11 @@ def _of_debug(name: str) -> Engine:
     return lambda module, arguments: engines[name](module, arguments, Settings())
 
 
-OURS = {"shlo": shlo, "opencl": partial(shlo, "opencl")}  # this project's compiler, by target
+OURS = {
+    "shlo": shlo,
+    "opencl": partial(shlo, "opencl"),
+    "linalg": partial(shlo, "linalg"),
+}  # this project's compiler, by target
 ENGINES = {**OURS, "opencl-races": partial(shlo, "opencl-races"), "xla": xla, "reference": reference}
 
 

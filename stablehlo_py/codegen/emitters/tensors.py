@@ -18,6 +18,7 @@ _BINARY = {
     "sdiv": "divsi", "udiv": "divui", "srem": "remsi", "urem": "remui",
 }  # fmt: skip
 _INTRINSICS = {
+    "fmuladd": "math.fma",  # the same bits on every machine
     "fabs": "math.absf", "floor": "math.floor", "ceil": "math.ceil", "roundeven": "math.roundeven",
     "round": "math.round", "trunc": "math.trunc", "copysign": "math.copysign", "fma": "math.fma", "sqrt": "math.sqrt",
     "ctpop": "math.ctpop", "ctlz": "math.ctlz", "maximum": "arith.maximumf", "minimum": "arith.minimumf",
@@ -74,9 +75,6 @@ class TensorEmitter(Emitter):
         return self.define(f"arith.negf {a.ref} : {a.type.text}")
 
     def intrinsic(self, name: str, operands: Sequence[Value], result: Type) -> str:
-        if name == "fmuladd":  # the same bits on every machine
-            product = self.define(f"arith.mulf {operands[0].ref}, {operands[1].ref} : {result.text}")
-            return self.define(f"arith.addf {product}, {operands[2].ref} : {result.text}")
         known = _INTRINSICS.get(name) or (name if name.startswith("math.") else None)
         if known is None:
             raise self.lacks(f"intrinsic {name}")

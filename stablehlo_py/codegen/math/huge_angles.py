@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from stablehlo_py.codegen.builder import F32, F64, Function, Value, VectorType, vector
+from stablehlo_py.codegen.builder import F32, F64, Function, Value, vector
 from stablehlo_py.codegen.math.basics import (
     MAGIC,
     absolute,
@@ -97,12 +97,11 @@ def _reduce(f: Function, x: Value) -> tuple[Value, Value, Value]:
     exponent = integer(f, biased, "sub", 1023 + 23)  # x = 2^exponent times a number of 24 bits before the point
     first = integer(f, integer(f, exponent, "sub", 3), "sdiv", _DIGIT)
     digits = _digits(f, x, exponent)
-    table = _table(f)
+    table = f.lookup_table(_TABLE)
     two_over_pi = []
     for place in range(_PRODUCT_DIGITS + _LEAD):
         at = integer(f, first, "add", place)
-        wide = isinstance(at.type, VectorType)
-        two_over_pi.append(f.gather(VectorType(at.type.lanes, F64), table, at) if wide else f.load(F64, table, at))
+        two_over_pi.append(f.looked_up(table, at))
     product = []
     for place in range(_PRODUCT_DIGITS):
         total = f.fmul(digits[0], two_over_pi[place + _LEAD])
@@ -132,14 +131,3 @@ def _reduce(f: Function, x: Value) -> tuple[Value, Value, Value]:
     lost = f.fma(high, half_pi, f.fneg(r))
     r, low = fast_two_sum(f, r, f.fadd(lost, f.fma(high, rest, f.fmul(low, half_pi))))
     return turns, r, low
-
-
-def _table(f: Function) -> Value:
-    """The digits of 2/pi in memory. They are stored where they are needed: no kernel that never meets a huge angle
-    pays for them."""
-    lanes = 8
-    padded = _TABLE + [0.0] * (-len(_TABLE) % lanes)
-    memory = f.alloca(len(padded), F64)
-    for start in range(0, len(padded), lanes):
-        f.store(f.const_lanes(padded[start : start + lanes], F64), memory, start)
-    return memory
