@@ -15,16 +15,19 @@ from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
 from stablehlo_py.backends.linalg.lowering import to_linalg, to_linalg_on_buffers
-from stablehlo_py.codegen.builder import I32, PTR, Function, Value
+from stablehlo_py.codegen.builder import F32, I32, PTR, Function, Value
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, processor
 from stablehlo_py.dialect.index_map import row_major_strides
+from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import InternalError
-from stablehlo_py.mlir import MLIRError, ir, linalg_copy, quiet_context, run_upstream
+from stablehlo_py.mlir import MLIRError, func_dialect, ir, linalg_copy, quiet_context, run_upstream
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.entry import FIELDS
 from stablehlo_py.runtime.program import CompiledProgram
 
 ENTRY, BODY = "shlo_main", "linalg_main"
+# What LLVM calls to carry a bf16 from block to block; few systems have it.
+ROUND = "__truncsfbf2"
 BUFFERS = ",".join(
     (
         "cse,one-shot-bufferize{allow-return-allocs-from-loops=true unknown-type-conversion=identity-layout-map}",
@@ -55,7 +58,7 @@ def llvm_dialect_text(module: ir.Module, target: CpuTarget) -> str:
         lowered = _parsed(text)
         progress.at("bufferization")
         _run(lowered, BUFFERS)
-        _copies_as_loops(lowered)
+        _prepare(lowered)
         _run(lowered, LLVM)
         for op in lowered.body.operations:
             if op.operation.name == "llvm.func" and len(op.regions[0].blocks):
@@ -76,7 +79,8 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     outside = [name for name in re.findall(r"llvm\.func @(\w+)\(", text) if name not in defined]
     externals = tuple((name, "") for name in outside)
     progress.at("machine code")
-    made.objects = [compile_units([Unit((ENTRY,), f"{sign(made)}\n{text}\n{entry}", externals)])]
+    unit = Unit((ENTRY, ROUND), "\n".join((sign(made), text, _round_to_bf16(target), entry)), externals)
+    made.objects = [compile_units([unit])]
     made.report = f"linalg: {len(made.objects[0]) / 1024:.0f} KiB of code in one object file"
     return made
 
@@ -99,20 +103,26 @@ def _run(module: ir.Module, pipeline: str) -> None:
         ) from error
 
 
-def _copies_as_loops(module: ir.Module) -> None:
-    """memref.copy of memory that is not dense would call a function of MLIR's runtime, which no program has."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "memref.copy":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
+def _prepare(module: ir.Module) -> None:
+    """Where upstream's lowering is not what is wanted: a memref.copy of memory that is not dense would call a function
+    of MLIR's runtime, which no program has; log1p and expm1 would become log(1 + x) and exp(x) - 1."""
+    declared: set[str] = set()
+    for op in operations(module.operation):
         with ir.InsertionPoint(op), op.location:
-            linalg_copy(op.operands[0], op.operands[1])
-        op.erase()
+            if op.name == "memref.copy":
+                linalg_copy(op.operands[0], op.operands[1])
+                op.erase()
+            elif op.name in ("math.log1p", "math.expm1"):
+                type_ = op.results[0].type
+                name = op.name.removeprefix("math.") + ("f" if isinstance(type_, ir.F32Type) else "")
+                if name not in declared:
+                    with ir.InsertionPoint.at_block_begin(module.body):
+                        declaration = func_dialect.FuncOp(name, ([type_], [type_]))
+                        declaration.attributes["sym_visibility"] = ir.StringAttr.get("private")
+                    declared.add(name)
+                call = func_dialect.CallOp([type_], name, [op.operands[0]])
+                op.results[0].replace_all_uses_with(call.results[0])
+                op.erase()
 
 
 def _for_processor(text: str, target: CpuTarget) -> str:
@@ -125,6 +135,14 @@ def _for_processor(text: str, target: CpuTarget) -> str:
         at = head.rindex("attributes {") + len("attributes {")
         return f"{head[:at]}{known}, {head[at:]}{brace}{body}"
     return f"{head} attributes {{{known}}}{brace}{body}"
+
+
+def _round_to_bf16(target: CpuTarget) -> str:
+    """The bf16 that an f32 is, in the low half of the register that it came in. Nothing is rounded: programs round
+    before."""
+    f = Function(ROUND, [("x", F32)], LlvmEmitter(target), result=F32)
+    f.ret(f.bitcast(f.binary("lshr", f.bitcast(f.parameters["x"], I32), f.const(16, I32)), F32))
+    return f.text()
 
 
 def _entry(made: CompiledProgram, target: CpuTarget) -> str:

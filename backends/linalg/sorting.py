@@ -10,7 +10,7 @@ from stablehlo_py.backends.linalg.tensors import Tensor, TensorFunction, identit
 from stablehlo_py.codegen.arith import compare
 from stablehlo_py.codegen.builder import I32, Index, Value
 from stablehlo_py.codegen.region import combiner
-from stablehlo_py.codegen.types import Lanes, element, select
+from stablehlo_py.codegen.types import Lanes, constant, element, select
 from stablehlo_py.dialect.types import i64
 from stablehlo_py.mlir import ir
 
@@ -55,7 +55,8 @@ def sorted_along(f: TensorFunction, tensors: Sequence[Tensor], dimension: int, b
     rows = [size for d, size in enumerate(sizes) if d != dimension]
     # Tensors that are written are not those that came in.
     current = [_copy(f, tensor, f.empty(sizes, tensor.of)) for tensor in tensors]
-    scratch = [f.empty(sizes, tensor.of) for tensor in tensors]
+    # Zeros: two tensors without content may become one memory.
+    scratch = [f.filled(constant(f, tensor.of, 0), sizes, tensor.of) for tensor in tensors]
 
     def merge(width: Value, source: list[Tensor], target: list[Tensor]) -> list[Tensor]:
         def row(at: list[Value], written: list[Tensor]) -> list[Tensor]:

@@ -75,10 +75,20 @@ class TensorEmitter(Emitter):
         return self.define(f"arith.negf {a.ref} : {a.type.text}")
 
     def intrinsic(self, name: str, operands: Sequence[Value], result: Type) -> str:
+        if name == "fshl":
+            return self._funnel_shift(*operands)
         known = _INTRINSICS.get(name) or (name if name.startswith("math.") else None)
         if known is None:
             raise self.lacks(f"intrinsic {name}")
         return self.define(f"{known} {', '.join(operand.ref for operand in operands)} : {result.text}")
+
+    def _funnel_shift(self, high: Value, low: Value, by: Value) -> str:
+        """The upper half of two numbers side by side, shifted by less than their width, and not by nothing."""
+        text = high.type.text
+        rest = self.define(f"arith.subi {self.constant(high.type.bits, high.type)}, {by.ref} : {text}")
+        above = self.define(f"arith.shli {high.ref}, {by.ref} : {text}")
+        below = self.define(f"arith.shrui {low.ref}, {rest} : {text}")
+        return self.define(f"arith.ori {above}, {below} : {text}")
 
     def cmp(self, predicate: str, a: Value, b: Value) -> str:
         name = "cmpf" if a.type.is_float else "cmpi"
