@@ -1,8 +1,8 @@
-"""The second road to native code: linalg on tensors, and from there upstream's passes. One-shot bufferization, loops,
-the llvm dialect. Slow is fine here: it shares no kernel, no fusion and no plan of memory with the CPU backend.
+"""Native code from linalg on tensors by upstream's passes: one-shot bufferization, loops, the llvm dialect.
 
-The program is one function of memory, `@linalg_main`, which allocates by malloc and frees what it allocates; the native
-entry `shlo_main` hands it the addresses of a call.
+Slow is fine here: nothing is shared with the CPU backend's kernels, fusions and plans of memory. The program is one
+function of memory, `@linalg_main`, which allocates by malloc and frees what it allocates; the native entry `shlo_main`
+hands it the addresses of a call.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.program import Spec
 
 ORACLE_HELP = (
-    "what is right: reference (StableHLO's interpreter), jax (XLA), hlo (the legalized program in NumPy), or opt0 "
-    "(this compiler without optimization); default: "
+    "what is right: reference (StableHLO's interpreter), jax (XLA), hlo (the legalized program in NumPy), opt0 (this "
+    "compiler without optimization), or linalg (upstream's passes); default: "
 )
 SUITS = "reference, or jax where that would take too long"
 

@@ -50,6 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--journal", type=Path, metavar="FILE", help="record of the campaign, read and continued")
     every = "let JAX run every N-th program that the interpreter runs too; 0: only where needed (default: 1)"
     add("--jax-every", type=int, default=1, metavar="N", help=every)
+    every = "let the target linalg run every N-th program too; 0: none (default: 0)"
+    add("--linalg-every", type=int, default=0, metavar="N", help=every)
     add("--reduce-seconds", type=float, default=20.0, metavar="S", help="time to reduce a finding (default: 20)")
     add_options(parser, "--timeout", default=60.0)
     add_options(parser, "--load-pass", "--target", "--cpu")
@@ -95,6 +97,7 @@ def _run(arguments: argparse.Namespace) -> int:
         files = tuple(arguments.load_pass)
         target, cpu = arguments.target, arguments.cpu
         fuzzer = Fuzzer(workers, arguments.jax_every, arguments.reduce_seconds, files, target, cpu)
+        fuzzer.linalg_every = arguments.linalg_every
         return campaign(arguments, fuzzer.run, journal, text)
 
 

@@ -72,7 +72,8 @@ def _parser() -> argparse.ArgumentParser:
         const="auto",
         metavar="WITH",
         help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), 'hlo' (NumPy), 'opt0' (this compiler, "
-        "not optimizing), or several: reference,jax; without a name: with those that suit the model",
+        "not optimizing), 'linalg' (upstream's passes), or several: reference,jax; without a name: with those that suit "
+        "the model",
     )
     add_options(results, "--tolerance")
     results.add_argument(

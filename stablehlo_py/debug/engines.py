@@ -35,7 +35,7 @@ engine = ENGINES.rule
 MAY_LAST = re.compile(r"stablehlo\.(while|infeed|outfeed|recv|send)\b")
 # What `caller` asks for: elements of all arguments, processes, seconds that these wait for each other.
 MOST_ELEMENTS, MOST_PROCESSES, GRID_S = 1 << 20, 16, 1.0
-ORACLES = ("reference", "jax", "hlo", "opt0")
+ORACLES = ("reference", "jax", "hlo", "opt0", "linalg")
 
 
 def require_oracle(name: str) -> str:
@@ -123,6 +123,13 @@ def opt0(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> li
     """This compiler at opt_level 0: nothing but what lowering needs."""
     options = Options(threads=1, opt_level=0, cache_dir=None)
     return ours(source, inputs, Settings(settings.entry, options))
+
+
+@engine("linalg")
+def linalg(source: Source, inputs: Sequence[np.ndarray], settings: Settings) -> list[np.ndarray]:
+    """Linalg, and upstream's passes behind it: nothing of our fusions, kernels and plans of memory."""
+    options = Options(threads=1, opt_level=0, cache_dir=None)
+    return ours(source, inputs, Settings(settings.entry, options, target="linalg"))
 
 
 @engine("kernel")

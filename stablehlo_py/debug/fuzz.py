@@ -62,6 +62,7 @@ class Fuzzer:
 
     Attributes:
         jax_every: JAX also runs every program whose seed this divides, next to the interpreter; 0: only where needed.
+        linalg_every: the target linalg also runs every program whose seed this divides; 0: none.
         reduce_s: seconds spent on reducing a finding; 0: findings stay as they are.
         pass_files, target: as of `Settings`.
         cpu: the CPU of every program, in place of the one that it draws.
@@ -73,6 +74,7 @@ class Fuzzer:
     pass_files: tuple[str, ...] = ()
     target: str = "cpu"
     cpu: str | None = None
+    linalg_every: int = 0
     _programs: dict[int, Program] = field(default_factory=dict)
 
     def run(self, seeds: Sequence[int]) -> Iterator[Outcome]:
@@ -107,7 +109,8 @@ class Fuzzer:
         """Who says what is right."""
         on_grid = program.variant is not None and program.variant.grid is not None
         second = not on_grid and self.jax_every and program.seed % self.jax_every == 0
-        return ["reference", "jax"] if second else ["reference"]
+        third = not on_grid and self.linalg_every and program.seed % self.linalg_every == 0
+        return ["reference", *["jax"] * bool(second), *["linalg"] * bool(third)]
 
     def _ask(self, program: Program, case: Case) -> None:
         self.workers["ours"].ask(case.module, case.inputs, self._settings(program))
@@ -152,7 +155,7 @@ class Fuzzer:
             status = "crash" if ours.status == "timeout" else ours.status
             return status, ours.detail.replace("\n", " "), ""
         apart: dict[str, list[Difference]] = {}
-        for oracle in ("reference", "jax"):
+        for oracle in ("reference", "jax", "linalg"):
             if oracle not in answers:
                 # JAX is asked where the interpreter gave no answer, or another one.
                 if oracle != "jax" or any(not found for found in apart.values()):
