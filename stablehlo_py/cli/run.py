@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         const="auto",
         metavar="WITH",
         help="compare with 'reference' (StableHLO's interpreter), 'jax' (XLA), 'hlo' (NumPy), 'opt0' (this compiler, "
-        "not optimizing), 'linalg' (upstream's passes), or several: reference,jax; without a name: with those that suit "
+        "not optimizing), 'linalg' (upstream's passes), or several: reference,jax; without a name: those that suit "
         "the model",
     )
     add_options(results, "--tolerance")
