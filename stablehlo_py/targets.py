@@ -16,6 +16,7 @@ GROUP = "stablehlo_py.backends"
 DEFAULT_TARGET = "cpu"
 _SHIPPED = {  # also where nothing is installed
     DEFAULT_TARGET: ("stablehlo_py.backends.cpu.backend", "CpuBackend"),
+    "c": ("stablehlo_py.backends.c.backend", "CBackend"),
     "cuda": ("stablehlo_py.backends.gpu.backend", "CudaBackend"),
     "linalg": ("stablehlo_py.backends.linalg.backend", "LinalgBackend"),
     "opencl": ("stablehlo_py.backends.gpu.backend", "OpenClBackend"),

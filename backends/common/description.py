@@ -127,6 +127,11 @@ def _shape_dtype(type_: ir.Type) -> tuple[tuple[int | None, ...], np.dtype]:
     return sizes, numpy_dtype(element_type(type_))
 
 
+def describe_constants(module: ir.Module) -> list[np.ndarray]:
+    """The constants that a program of the module reads, by number."""
+    return _constants(main_function(module))
+
+
 def _constants(main: ir.OpView) -> list[np.ndarray]:
     """Arrays of the constant space, by number."""
     found: dict[int, np.ndarray] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from stablehlo_py.codegen.builder import I8, I32, PTR, Function, Index, Value
+from stablehlo_py.codegen.builder import I1, I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
 from stablehlo_py.dialect.symint import IntLike
 from stablehlo_py.runtime.entry import ANSWER, ASKED
@@ -101,6 +101,10 @@ def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None
     address of `i32 answer(block)`, which says whether to go on (0). That is a load and a branch that is never taken,
     next to what any trip does. Sixteen zero bytes are a block that never ends a loop.
     """
+    ended = f.emit.asked_to_end(block)
+    if ended:
+        f.ret_if(Value(ended, I1, None, f.level), result)
+        return
     asked = f.atomic_load(I32, f.gep(block, ASKED, I8), ordering="monotonic")
 
     def ask() -> None:

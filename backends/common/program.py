@@ -67,8 +67,7 @@ class NativeProgram(Walk[Value]):
         super().__init__(module)
         self.emitter = emitter
         self.f = Function(ENTRY, [("caller", PTR)], emitter(), result=I32)
-        size, least = self.f.cast("ptrtoint", self.given("size"), I64), len(FIELDS) * self.f.emit.alignment(PTR)
-        self.f.ret_if(self.f.cmp("ult", size, self.f.const(least)), self.f.const(OLD_CALL, I32))
+        self.require_size()
         self.arena = self.given("workspace")
         self.tables = {INPUT: self.given("inputs"), OUTPUT: self.given("outputs"), CONSTANT: self.given("constants")}
         self.sizes: list[Value] = []
@@ -115,6 +114,11 @@ class NativeProgram(Walk[Value]):
         return ()
 
     # --- values ------------------------------------------------------------------------------------------------------
+
+    def require_size(self) -> None:
+        """Return where the call is of an older version."""
+        size, least = self.f.cast("ptrtoint", self.given("size"), I64), len(FIELDS) * self.f.emit.alignment(PTR)
+        self.f.ret_if(self.f.cmp("ult", size, self.f.const(least)), self.f.const(OLD_CALL, I32))
 
     def given(self, field: str) -> Value:
         """A pointer that the call brings along."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from stablehlo_py.backends.common.description import results_of
 from stablehlo_py.codegen.builder import I64, PTR, Function, Value
+from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.size_table import SizeTable
 from stablehlo_py.dialect.attributes import CHECKS
 from stablehlo_py.dialect.calls import main_function
@@ -34,7 +35,7 @@ def size_table(module: ir.Module) -> SizeTable | None:
 
 
 def emit_sizes(
-    module: ir.Module, table: SizeTable, arena: IntLike, checks: Sequence[Check]
+    module: ir.Module, table: SizeTable, arena: IntLike, checks: Sequence[Check], emitter: Emitter | None = None
 ) -> tuple[Function, DynamicLayout]:
     """The function, and where the runtime finds what it needs: the module's results, and an arena of that many bytes.
     Nothing may be added to the table afterwards."""
@@ -46,7 +47,7 @@ def emit_sizes(
     arena_bytes = reference(arena)
     used = {name for size in (*table.slots, *(check.condition for check in checks)) for name in symbols(size)}
     names = sorted(name for name in used if positive(name) not in used - {name})
-    f = Function(ENTRY, [("symbols", PTR), ("table", PTR)])
+    f = Function(ENTRY, [("symbols", PTR), ("table", PTR)], emitter)
     values = {name: f.load(I64, f.symbols, position) for position, name in enumerate(names)}
     code = SizeCode(f, {name: values[name if name in values else positive(name)] for name in used})
     for size, slot in table.slots.items():

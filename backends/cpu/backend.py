@@ -26,7 +26,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     platform = "cpu"
-    stages = STAGES
+    stages: Mapping[str, str] = STAGES
 
     @property
     def costs(self) -> Costs:

@@ -22,11 +22,16 @@ SYMBOL, SECTION = "shlo_signature", ".shlo.signature"
 def sign(program: CompiledProgram, device: Sequence[bytes] = ()) -> str:
     """Note the digest of a program whose description is complete; the text of the global that holds it and those of the
     machine code for a `device` and of its helpers, for one of the program's object files."""
-    program.digest = hashlib.sha256(describe(program)).digest()
-    data = _signature(program, device)
+    data = signature(program, device)
     listed = f'dense<"0x{data.hex().upper()}"> : tensor<{len(data)}xi8>'
     attributes = f'{{addr_space = 0 : i32, section = "{SECTION}"}}'
     return f"llvm.mlir.global external constant @{SYMBOL}({listed}) {attributes} : !llvm.array<{len(data)} x i8>"
+
+
+def signature(program: CompiledProgram, device: Sequence[bytes] = ()) -> bytes:
+    """Note the digest of a program whose description is complete; what lies in the section."""
+    program.digest = hashlib.sha256(describe(program)).digest()
+    return _signature(program, device)
 
 
 def _signature(program: CompiledProgram, device: Sequence[bytes]) -> bytes:

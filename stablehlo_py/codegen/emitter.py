@@ -274,6 +274,10 @@ class Emitter:
         """A spin loop's hint."""
         raise self.lacks("pause")
 
+    def asked_to_end(self, block: Value) -> str:
+        """i1: what `block` (a `shlo_interrupt`) belongs to is not to go on; "" where kernels read it by its layout."""
+        return ""
+
     # Machines that run a kernel as blocks of threads. Axes are 0, 1, 2; numbers are i64.
 
     def thread_number(self, axis: int) -> str:

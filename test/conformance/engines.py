@@ -42,6 +42,7 @@ def _of_debug(name: str) -> Engine:
 
 OURS = {
     "shlo": shlo,
+    "c": partial(shlo, "c"),
     "opencl": partial(shlo, "opencl"),
     "linalg": partial(shlo, "linalg"),
 }  # this project's compiler, by target

@@ -51,9 +51,9 @@ def one_call(
     }}"""
 
 
-@pytest.fixture(autouse=True, params=["cpu", "opencl"])
+@pytest.fixture(autouse=True, params=["cpu", "opencl", "c"])
 def _target(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.param != "cpu":
+    if request.param == "opencl":
         request.getfixturevalue("real_device")
     TARGET.append(request.param)
     yield
@@ -326,7 +326,7 @@ def test_an_unknown_target_says_what_is_near() -> None:
     shlo.register_custom_call("test.target", lambda x: x)
     with pytest.raises(UnsupportedError) as caught:
         compiled(one_call(target="test.tarket"))
-    machine = "CPU" if TARGET == ["cpu"] else "GPU"
+    machine = "GPU" if TARGET == ["opencl"] else "CPU"
     assert f"the target 'test.tarket' is not known to the {machine} backend" in str(caught.value)
     assert "did you mean 'test.target'?" in str(caught.value)
     assert "register_custom_call" in str(caught.value)

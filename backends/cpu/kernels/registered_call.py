@@ -105,8 +105,8 @@ class _Table:
         return self.add(np.array(values, "<i8").tobytes())
 
     def global_text(self) -> str:
-        """The global, in the llvm dialect."""
-        return constant_table(self.name, np.frombuffer(bytes(self.content), "<i8"), I64)
+        """The global."""
+        return constant_table(self.name, np.frombuffer(bytes(self.content), "<i8"), I64, self.f.emit)
 
 
 def _fill(f: Function, base: Value, words: list[Value]) -> None:

@@ -126,7 +126,8 @@ class _Emitter:
     def _overwrite(self, memory: Memory) -> None:
         """Every value in this memory, or in an input that shares it, is lost."""
         pointers = {memory.pointer.ref}
-        pointers |= {f"%in{input_}" for input_, output in self.inplace if f"%out{output}" in pointers}
+        names = self.f.parameters
+        pointers |= {names[f"in{input_}"].ref for input_, out in self.inplace if names[f"out{out}"].ref in pointers}
         self.overwritten.update(
             value for value, held in self.held.items() if isinstance(held, Memory) and held.pointer.ref in pointers
         )
@@ -406,7 +407,8 @@ class _Emitter:
         if held.pointer.ref == pointer.ref:
             return held
         inputs = [n for n in range(len(self.fusion.inputs)) if self.f.parameters[f"in{n}"].ref == held.pointer.ref]
-        number = int(pointer.ref.removeprefix("%out"))
+        outputs = [self.f.parameters[f"out{n}"].ref for n in range(len(self.fusion.outputs))]
+        number = outputs.index(pointer.ref)
         if not (inputs and (inputs[0], number) in self.inplace):
             self.f.copy_memory(pointer, held.pointer, math.prod(held.shape) * held.element.bytes)
         return Memory(held.shape, held.element, pointer)

@@ -1,0 +1,73 @@
+"""The backend that writes a model as one file of C99. Policy and templates are the CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from stablehlo_py.backends.cpu.backend import CpuBackend
+from stablehlo_py.errors import OptionError, shown
+
+if TYPE_CHECKING:
+    from stablehlo_py.backends.c.target import CTarget
+    from stablehlo_py.mlir import ir
+    from stablehlo_py.options import Options
+    from stablehlo_py.passes.policy import FusionPolicy
+    from stablehlo_py.runtime.program import CompiledProgram
+
+
+class CBackend(CpuBackend):
+    """C99 for any compiler; in Python it runs by the system's own."""
+
+    name = "c"
+    stages: Mapping[str, str] = {"kernels": "c", "c": "c", "object": "s"}
+
+    @property
+    def calls_functions_of(self) -> str:
+        """The processor's."""
+        return "cpu"
+
+    @property
+    def fusion(self) -> FusionPolicy:
+        """That of policy.py."""
+        from stablehlo_py.backends.c.policy import FUSION
+
+        return FUSION
+
+    def target(self, options: Options) -> CTarget:
+        """The processor that options ask for, which the C compiler is told of; the text does not depend on it."""
+        from stablehlo_py.backends.c.target import CTarget
+
+        if options.gpu is not None:
+            reason = f"the backend 'c' generates no code for GPUs, gpu is {shown(options.gpu)}"
+            raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave it out")
+        if options.libraries:
+            reason = f"programs of the backend 'c' use no libraries, libraries is {shown(options.libraries)}"
+            raise OptionError(reason, remedy="pass target='cuda' too, or leave it out")
+        return CTarget.of(options.cpu)
+
+    def describe(self, options: Options) -> str:
+        """The processor, and the compiler with its version."""
+        from stablehlo_py.backends.c.compiler import version
+
+        return f"{self.target(options).processor!r} {version()}"
+
+    def lower(self, module: ir.Module, stop: str, options: Options) -> str:
+        """Text of `kernels`, `c` (the whole file) or `object`."""
+        from stablehlo_py.backends.c.compile import lower
+
+        return lower(module, stop, self.target(options), options)
+
+    def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
+        """Write the file and have the system's C compiler compile it. Raises as `compile.compile_module`."""
+        from stablehlo_py.backends.c.compile import compile_module
+
+        return compile_module(module, self.name, self.target(options), options)
+
+    def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
+        """The file, where it is kept, and machine code."""
+        from stablehlo_py.backends.cpu import listing
+
+        text = program.stages.get("c")
+        found: dict[str, Callable[[], str]] = {"object": lambda: listing.disassembly(program.objects)}
+        return {"c": lambda: str(text), **found} if text is not None else found

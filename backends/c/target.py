@@ -1,0 +1,43 @@
+"""The machine that C is written for: a processor without vectors, of which nothing else is known. The C compiler is
+told more where a program is to run in this process: its processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stablehlo_py.backends.cpu.target import CpuTarget, host_target, named_target
+from stablehlo_py.codegen.emitter import Emitter
+from stablehlo_py.codegen.emitters.c import CEmitter
+from stablehlo_py.codegen.target import Architecture
+
+ANY = Architecture("c99", "", "e")  # low byte first; pointers as wide as they are
+
+
+@dataclass(frozen=True)
+class CTarget(CpuTarget):
+    """What templates see.
+
+    Attributes:
+        processor: what the C compiler makes machine code for.
+    """
+
+    processor: CpuTarget = field(kw_only=True)
+
+    @classmethod
+    def of(cls, name: str | None) -> CTarget:
+        """For a processor of that name (`Options.cpu`), None: this one. Raises OptionError: there is none."""
+        processor = named_target(name, host_target())
+        return cls("c99", "", 1, 16, ANY, processor=processor)
+
+    def emitter(self) -> Emitter:
+        """What writes one function."""
+        return CEmitter(self)
+
+    def lanes(self, bits: int) -> int:
+        """One: vectors are the C compiler's to make."""
+        return 1
+
+    @property
+    def pair_intrinsics(self) -> dict[int, str]:
+        """None."""
+        return {}
