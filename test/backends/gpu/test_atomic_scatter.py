@@ -118,8 +118,8 @@ def test_complex_numbers() -> None:
         for dtype in ("complex64", "complex128"):
             x, i, u = numbers(dtype, 9), indices(9, 60), numbers(dtype, 60)
             check(lambda x, i, u: x.at[i].add(u, mode="drop"), x, i, u)
-        turns = (u / abs(u)).astype("complex64")
-        check(lambda x, i, u: x.at[i].multiply(u, mode="drop"), x.astype("complex64"), i, turns)
+            turns = (u / abs(u)).astype(dtype)
+            check(lambda x, i, u: x.at[i].multiply(u, mode="drop"), x, i, turns, atomic=dtype == "complex64")
 
 
 @pytest.mark.usefixtures("device")

@@ -77,6 +77,19 @@ def test_scans(name: str, reverse: bool) -> None:
 
 
 @pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_products_of_complex_numbers(dtype: str) -> None:
+    """Of one step of a block and of several: a driver's compiler mistook a factor in those of one."""
+    with jax.enable_x64(True):
+        for sizes in ((1, 17), (3, 60), (2, 4099), (60, 5)):
+            turns = np.exp(1j * RANDOM.standard_normal(sizes)).astype(dtype)
+            check(lambda x: lax.cumprod(x, 1), turns)
+            check(lambda x: lax.cumprod(x, 0, reverse=True), turns)
+        turns = np.exp(1j * RANDOM.standard_normal(69)).astype(dtype)
+        check(lambda x, i, u: x.at[i].multiply(u, mode="drop"), turns[60:], indices(9, 60), turns[:60])
+
+
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("sizes", [(3, 5000), (5000, 3), (1, 40_000)])
 def test_scans_of_many_types(sizes: tuple[int, int]) -> None:
     axis = int(np.argmax(sizes))
