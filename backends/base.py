@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stablehlo_py.errors import ArgumentError, LoadError, OptionError
+from stablehlo_py.errors import ArgumentError, LoadError, OptionError, shown
 from stablehlo_py.targets import find_backend
 
 if TYPE_CHECKING:
@@ -213,6 +213,19 @@ def usual_pipeline(stage: str, options: Options, target: str) -> list[str]:
         "fused": ["drop-shardings", f"decompose-collectives{{target={target}}}", *loops, fusion],
         "scheduled": [schedule, buffers] if optimizing else [buffers],
     }[stage]
+
+
+def refuse_gpu_options(backend: str, options: Options) -> None:
+    """Of a backend for processors. Raises OptionError: options ask for what only GPUs have."""
+    if options.gpu is not None:
+        reason = f"the backend '{backend}' generates no code for GPUs, gpu is {shown(options.gpu)}"
+        raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave it out")
+    if options.libraries:
+        reason = f"programs of the backend '{backend}' use no libraries, libraries is {shown(options.libraries)}"
+        raise OptionError(reason, remedy="pass target='cuda' too, or leave it out")
+    if options.atomic_scatter:
+        reason = f"scatters of the backend '{backend}' combine updates in order, atomic_scatter is True"
+        raise OptionError(reason, remedy="pass target='cuda', 'rocm' or 'opencl' too, or leave it out")
 
 
 def require_only_device(name: str, number: int) -> None:

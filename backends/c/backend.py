@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from stablehlo_py.backends.base import refuse_gpu_options
 from stablehlo_py.backends.cpu.backend import CpuBackend
-from stablehlo_py.errors import OptionError, shown
 
 if TYPE_CHECKING:
     from stablehlo_py.backends.c.target import CTarget
@@ -38,12 +38,7 @@ class CBackend(CpuBackend):
         """The processor that options ask for, which the C compiler is told of; the text does not depend on it."""
         from stablehlo_py.backends.c.target import CTarget
 
-        if options.gpu is not None:
-            reason = f"the backend 'c' generates no code for GPUs, gpu is {shown(options.gpu)}"
-            raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave it out")
-        if options.libraries:
-            reason = f"programs of the backend 'c' use no libraries, libraries is {shown(options.libraries)}"
-            raise OptionError(reason, remedy="pass target='cuda' too, or leave it out")
+        refuse_gpu_options(self.name, options)
         return CTarget.of(options.cpu)
 
     def describe(self, options: Options) -> str:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from stablehlo_py.backends.base import Backend, require_only_device
-from stablehlo_py.errors import OptionError, shown
+from stablehlo_py.backends.base import Backend, refuse_gpu_options, require_only_device
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
@@ -53,15 +52,7 @@ class CpuBackend(Backend):
         """The CPU description that options ask for."""
         from stablehlo_py.backends.cpu.target import host_target, named_target
 
-        if options.gpu is not None:
-            reason = f"the backend 'cpu' generates no code for GPUs, gpu is {shown(options.gpu)}"
-            raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave it out")
-        if options.libraries:
-            reason = f"programs of the backend 'cpu' use no libraries, libraries is {shown(options.libraries)}"
-            raise OptionError(reason, remedy="pass target='cuda' too, or leave it out")
-        if options.atomic_scatter:
-            reason = "scatters of the backend 'cpu' combine updates in order, atomic_scatter is True"
-            raise OptionError(reason, remedy="pass target='cuda', 'rocm' or 'opencl' too, or leave it out")
+        refuse_gpu_options(self.name, options)
         return named_target(options.cpu, host_target())
 
     def describe(self, options: Options) -> str:

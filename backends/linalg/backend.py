@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from stablehlo_py.backends.base import Backend, require_only_device
-from stablehlo_py.errors import OptionError, shown
+from stablehlo_py.backends.base import Backend, refuse_gpu_options, require_only_device
 
 if TYPE_CHECKING:
     from stablehlo_py.backends.cpu.code import CpuCode
@@ -28,9 +27,7 @@ class LinalgBackend(Backend):
         """The CPU description that options ask for."""
         from stablehlo_py.backends.cpu.target import host_target, named_target
 
-        if options.gpu is not None or options.libraries:
-            reason = f"the backend 'linalg' generates code for CPUs, gpu is {shown(options.gpu)}"
-            raise OptionError(reason, remedy="pass target='cuda' or 'rocm' too, or leave gpu and libraries out")
+        refuse_gpu_options(self.name, options)
         return named_target(options.cpu, host_target())
 
     def describe(self, options: Options) -> str:

@@ -30,8 +30,8 @@ def subtract(f: Function, a: Pair, b: Pair) -> Pair:
 
 def _multiply(f: Function, a: Pair, b: Pair) -> Pair:
     # One product of each part is fused into the sum; which one is XLA:CPU's choice, so long products agree with it.
-    # The minus is of a factor: for that of the product, Intel's compiler of OpenCL (2026.2) takes b of another thread where
-    # b is from before a barrier in a loop (scans). The bits are the same.
+    # The minus is of a factor: for that of the product, Intel's compiler of OpenCL (2026.2) takes b of another thread
+    # where b is from before a barrier in a loop (scans). The bits are the same.
     real = real_math.muladd(f, a[0], b[0], f.fmul(f.fneg(a[1]), b[1]))
     return real, real_math.muladd(f, a[1], b[0], f.fmul(a[0], b[1]))
 

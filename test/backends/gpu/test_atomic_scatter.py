@@ -314,9 +314,10 @@ def test_the_option() -> None:
     assert not shlo.Options().atomic_scatter
     with pytest.raises(OptionError, match="atomic_scatter is 1"):
         shlo.Options(atomic_scatter=1)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="scatters of the backend 'cpu' combine updates in order") as caught:
-        shlo.compile(BITS.format("i32", "xor"), options=ATOMIC)
-    assert "target='cuda'" in str(caught.value)
+    for target in ("cpu", "c", "linalg"):
+        with pytest.raises(OptionError, match=f"scatters of the backend '{target}' combine updates in order") as caught:
+            shlo.compile(BITS.format("i32", "xor"), target=target, options=ATOMIC)
+        assert "target='cuda'" in str(caught.value)
 
 
 @pytest.mark.parametrize(("target", "gpu"), [("cuda", "sm_90"), ("rocm", "gfx942")])
