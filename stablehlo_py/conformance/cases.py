@@ -64,6 +64,20 @@ CLASSES = {
 }
 TYPES = tuple(type_ for types in CLASSES.values() for type_ in types)
 CLASS_OF = {type_: name for name, types in CLASSES.items() for type_ in types}
+# One type of every class.
+REPRESENTATIVES = (
+    "i1",
+    "i4",
+    "i32",
+    "ui4",
+    "ui8",
+    "f8E4M3FN",
+    "bf16",
+    "f32",
+    "complex<f32>",
+    CLASSES["quantized"][0],
+    "none",
+)
 GROUPS = {
     "integer": ("small-int", "int", "small-uint", "uint"),
     "signed": ("small-int", "int"),
@@ -134,14 +148,13 @@ class Row:
         are computed with in wider ones first, as the interpreter has its own idea of some of them (docs/types.md) and
         XLA lacks others."""
         first: tuple[str, ...] = ()
-        last: tuple[str, ...] = ()
+        last: tuple[str, ...] = ("evaluate",)  # whoever has no JAX has this
         if CLASS_OF[self.type] == "quantized":
             last = ("evaluate", "integers")
         elif CLASS_OF[self.type] == "small-float":
             # Nor does a body's type of its own, which stays.
             can_widen = self.op not in _NOT_WIDENED and self.section.also is not None
             first = ("wide",) if can_widen and self.section.oracles[0] in ("reference", "jax") else ()
-            last = ("evaluate",)
         return tuple(dict.fromkeys((*first, *self.section.oracles, *last)))
 
     @property

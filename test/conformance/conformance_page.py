@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from run import load_exceptions
 
 from stablehlo_py import markdown
-from stablehlo_py.conformance.cases import CLASS_OF, CLASSES, types_of
+from stablehlo_py.conformance.cases import CLASS_OF, CLASSES
+from stablehlo_py.conformance.excuses import Excuse
 from stablehlo_py.conformance.runner import Finding
 from stablehlo_py.debug.journal import Journal
 
-EXCEPTIONS = Path(__file__).with_name("op_exceptions.txt")
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 SUITE = Path(__file__).with_name("opencl-suite.jsonl")
 PROGRAMS = Path(__file__).parents[1] / "debug" / "opencl.jsonl"
@@ -30,45 +28,27 @@ python test/conformance/run_suite.py test/conformance/opencl-suite.jsonl --targe
 shlo-fuzz --journal test/debug/opencl.jsonl --target opencl --count 200
 python test/conformance/run_ops.py --write --all-types --golden golden.jsonl --golden test/conformance/opencl.jsonl
 ```"""
+_ANY_TARGET = """## On any target
+
+On any other target, `shlo-conformance` runs the same cases, and makes such a table of
+them, as Markdown and JSON. It needs no checkout. Every case runs in a child process, with a
+limit of time and memory; `--journal` goes on where a run was ended:
+
+<!-- test: instead, because all ops take half an hour
+shlo-conformance --target cpu --op stablehlo.add --types f32 --journal cpu.jsonl --markdown cpu.md --json cpu.json
+shlo-conformance --target cpu --op stablehlo.abs --types f32 --at-least 95
+-->
+```sh
+shlo-conformance --target abacus --journal abacus.jsonl --markdown abacus.md --json abacus.json
+shlo-conformance --target abacus --at-least 95 --golden DATA
+```
+
+The right results are those of the oracles above; JAX, and the packages that `shlo-accuracy`
+needs, are asked where they are installed. What nothing says the right result of is
+`unchecked`, what stands under Reasons `differs`: neither counts. Without `--at-least`, the
+exit status is 1 where a case is neither right nor refused.
+"""
 _FOLDERS = {"": "text", "quantized": "`quantized/`", "dynamic": "`dynamic/`"}
-
-
-@dataclass(frozen=True)
-class Excuse:
-    """A line of op_exceptions.txt: `op[/function] types: reason`; the names may hold `*`."""
-
-    op: str
-    function: str
-    types: tuple[str, ...]
-    reason: str
-
-    def covers(self, finding: Finding) -> bool:
-        """A crash is never excused."""
-        return (
-            finding.status not in ("crash", "timeout")
-            and finding.row.type in self.types
-            and fnmatch.fnmatchcase(finding.row.op, self.op)
-            and fnmatch.fnmatchcase(finding.function, self.function)
-        )
-
-    def covers_class(self, op: str, name: str) -> bool:
-        """Whether a whole class of types is refused, by StableHLO's own verifier."""
-        return self.function == "*" and fnmatch.fnmatchcase(op, self.op) and set(CLASSES[name]) <= set(self.types)
-
-
-def excuses(path: Path = EXCEPTIONS) -> list[Excuse]:
-    """The lines of op_exceptions.txt. Raises ValueError for one without a reason."""
-    found = []
-    for line in path.read_text().splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        case, separator, reason = line.partition(": ")
-        op, _, types = case.partition(" ")
-        if not separator or not reason.strip() or not types.strip():
-            raise ValueError(f"{path}: a line must read 'op[/function] types: reason': {line}")
-        name, _, function = op.partition("/")
-        found.append(Excuse(name, function or "*", types_of(types), reason.strip()))
-    return found
 
 
 def cells(
@@ -153,6 +133,7 @@ def page(
         "CHLO and",
         "ops that the specification lacks `test/conformance/test_ops.py`.",
         "",
+        _ANY_TARGET,
         "## How to make this page",
         "",
         _COMMAND,

@@ -11,22 +11,18 @@ import argparse
 import fnmatch
 import json
 import os
-import re
 import sys
-import tarfile
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from stablehlo_py.conformance import workers as processes
-from stablehlo_py.suite import golden
+from stablehlo_py.conformance.golden_cases import Job, Result, find_jobs, operation_of, run_case, unpacked
 
 sys.path.insert(0, str(Path(__file__).parent))
 import engines
@@ -34,61 +30,6 @@ import engines
 EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
 WHERE = """The golden cases are the files of stablehlo/testdata in the repository openxla/stablehlo (Apache-2.0).
 Give the folder, or a testdata.tar.xz of it, as the argument or in the environment variable STABLEHLO_TESTDATA."""
-_DTYPE = re.compile(r"^(bool|bfloat16|u?int\d+|float\d+|complex\d+)$")
-# In the quantized cases these words, not a dtype, end the name of the operation.
-_ENDS = {"shape", "dtypes", "batch", "batchdims", "from", "singularity", "overflow", "rounding", "lhs", "qi8"}
-_LONG_NAMES = ("conv_general_dilated",)
-
-
-@dataclass(frozen=True)
-class Job:
-    """One module of one file."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a case. status: passed mismatch unsupported error crash timeout excepted."""
-
-    case: str
-    operation: str
-    status: str
-    detail: str
-    seconds: float
-
-
-def operation_of(name: str) -> str:
-    """The operation in a case's name: the words before the first dtype (`scatter_add_float32_3_5` -> scatter_add)."""
-    folder, _, stem = name.rpartition("/")
-    prefix = f"{folder}/" if folder else ""
-    for known in _LONG_NAMES:
-        if stem.startswith(known):
-            return prefix + known
-    words = stem.split(".")[0].split("#")[0].split("_")
-    taken = []
-    for word in words:
-        if _DTYPE.match(word) or not word or (folder and word in _ENDS):
-            break
-        taken.append(word)
-    return prefix + "_".join(taken)
-
-
-def find_jobs(folder: Path, pattern: str, every: int, dynamic: bool = False) -> Iterator[Job]:
-    """The cases below a folder, by name: those with expected values, or the `dynamic` ones, which have none."""
-    root = folder / "testdata" if (folder / "testdata").is_dir() else folder
-    jobs = []
-    for path in sorted(root.rglob("*.mlir")):
-        relative = path.relative_to(root).as_posix()
-        if relative.startswith("dynamic/") != dynamic:
-            continue
-        parts = golden.pieces(path.read_text())
-        for number, text in enumerate(parts):
-            name = relative.removesuffix(".mlir") + (f"#{number}" if len(parts) > 1 else "")
-            if fnmatch.fnmatch(name, pattern):
-                jobs.append(Job(name, text))
-    yield from jobs[::every]
 
 
 def load_exceptions(path: Path = EXCEPTIONS) -> dict[str, str]:
@@ -121,26 +62,6 @@ def task(engine_name: str) -> Callable[[Job], tuple[str, str]]:
     """What a worker process does: status and detail of a case."""
     engine = engines.make(engine_name)
     return lambda job: run_case(engine, job)
-
-
-def run_case(engine: Callable[..., Any], job: Job) -> tuple[str, str]:
-    """Status and detail of one case in this process. An engine with a `judge` decides itself."""
-    from stablehlo_py.errors import UnsupportedError
-
-    try:
-        if hasattr(engine, "judge"):
-            return engine.judge(job.text)
-        case = golden.split(job.text)
-        results = engine(case.module, case.arguments)
-    except UnsupportedError as error:
-        return "unsupported", str(error)
-    except Exception as error:  # any failure of a compiler under test is a result
-        return "error", f"{type(error).__name__}: {error}"
-    if len(results) != len(case.checks):
-        return "mismatch", f"{len(results)} results where {len(case.checks)} are expected"
-    findings = [golden.compare(check, result) for check, result in zip(case.checks, results, strict=True)]
-    found = [finding for finding in findings if finding]
-    return ("mismatch", "; ".join(found)) if found else ("passed", "")
 
 
 def run(jobs: list[Job], engine: str, workers: int, timeout: float) -> Iterator[Result]:
@@ -199,14 +120,7 @@ def main(argv: list[str] | None = None) -> int:
     if not options.data or not Path(options.data).exists():
         print(f"error: no golden cases at {options.data or '(no argument)'}\n{WHERE}", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory() as scratch:
-        data = Path(options.data)
-        archive = data if data.is_file() else data / "testdata.tar.xz"
-        if archive.is_file():
-            with tarfile.open(archive) as tar:
-                # Python 3.11.2, Debian 12's, has no filters; the archive is our own.
-                tar.extractall(scratch, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-            data = Path(scratch)
+    with unpacked(Path(options.data)) as data:
         jobs = list(find_jobs(data, options.filter, options.every, options.dynamic))
         if not jobs:
             print(f"error: no case below {options.data} fits {options.filter!r}\n{WHERE}", file=sys.stderr)

@@ -3,7 +3,7 @@
 Every op of StableHLO and CHLO is tried with every class of element types that the specification allows, and compared
 with the reference interpreter, XLA and others (stablehlo_py/conformance). `--write --golden FILE` makes
 docs/conformance.md anew (conformance_page.py). Exit status 0 when everything is right or named, with its reason, in
-op_exceptions.txt.
+its exceptions.txt.
 """
 
 from __future__ import annotations
@@ -20,26 +20,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import conformance_page
-from conformance_page import excuses
 
 from stablehlo_py.conformance import runner
-from stablehlo_py.conformance.cases import CLASS_OF, CLASSES, Row, rows, specified, types_of
+from stablehlo_py.conformance.cases import CLASS_OF, REPRESENTATIVES, Row, rows, specified, types_of
+from stablehlo_py.conformance.excuses import excuses
 from stablehlo_py.conformance.runner import Finding
-
-# One type of every class; --all-types tries all of them.
-REPRESENTATIVES = (
-    "i1",
-    "i4",
-    "i32",
-    "ui4",
-    "ui8",
-    "f8E4M3FN",
-    "bf16",
-    "f32",
-    "complex<f32>",
-    CLASSES["quantized"][0],
-    "none",
-)
 
 
 def ops_of_the_wheel() -> set[str]:

@@ -16,7 +16,7 @@ import conformance_page
 import run
 import run_ops
 
-from stablehlo_py.conformance import cases, runner
+from stablehlo_py.conformance import cases, excuses, runner
 
 SECTIONS = cases.sections()
 OPS = sorted({op for section in SECTIONS.values() for op in section.ops})
@@ -31,7 +31,7 @@ def test_every_op_and_class_of_the_specification_is_there():
     tried = {
         (op, cases.CLASS_OF[type_]) for section in SECTIONS.values() for op in section.ops for type_ in section.types
     }
-    excused = conformance_page.excuses()
+    excused = excuses.excuses()
     specified = cases.specified()
     assert set(specified) <= set(OPS)
     missing = {(op, name) for op, names in specified.items() for name in names} - tried
@@ -45,7 +45,7 @@ def test_the_page_is_not_stale():
         (op, cases.CLASS_OF[type_]) for section in SECTIONS.values() for op in section.ops for type_ in section.types
     }
     specified = {(op, name) for op, names in cases.specified().items() for name in names}
-    reasons = [excuse.reason for excuse in conformance_page.excuses()]
+    reasons = [excuse.reason for excuse in excuses.excuses()]
     text = conformance_page.PAGE.read_text()
     rows = dict(re.findall(r"^\| `([\w.-]+)` \| (.*) \|$", text, re.MULTILINE))
     assert set(rows) >= set(OPS)
@@ -64,15 +64,13 @@ def test_the_page_is_not_stale():
 
 # Rows whose oracles are in this process or start fast, a sample of all: the rest is run by the command.
 SAMPLE = [
-    row
-    for row in cases.rows()
-    if row.type in run_ops.REPRESENTATIVES and row.oracles[0] not in ("exact", "jax", "wide")
+    row for row in cases.rows() if row.type in cases.REPRESENTATIVES and row.oracles[0] not in ("exact", "jax", "wide")
 ][::41]
 
 
 def test_a_sample_of_the_cases():
     findings = runner.check(SAMPLE, workers=1, timeout=120)
-    excused = conformance_page.excuses()
+    excused = excuses.excuses()
     assert len({finding.row.op for finding in findings}) > 8
     assert not [f for f in findings if f.status != "ok" and not any(excuse.covers(f) for excuse in excused)]
 
@@ -107,7 +105,7 @@ def test_the_types_are_those_that_the_verifier_accepts():
     accepted, listed, wrong = set(), set(), []
     for section in SECTIONS.values():
         for op in section.ops if section.types != ("none",) else ():
-            for type_ in run_ops.REPRESENTATIVES[:-1]:
+            for type_ in cases.REPRESENTATIVES[:-1]:
                 verified = cases.verifies(cases.instantiate(section, op, type_), context)
                 if verified:
                     accepted.add((op, type_))
@@ -172,8 +170,8 @@ def _row() -> cases.Row:
 
 def test_the_page_has_a_cell_for_every_class_and_the_reasons():
     row = _row()
-    excuse = conformance_page.Excuse("stablehlo.add", "vector", ("bf16",), "because")
-    refused = conformance_page.Excuse("stablehlo.fft", "*", ("f32", "f64"), "not yet")
+    excuse = excuses.Excuse("stablehlo.add", "vector", ("bf16",), "because")
+    refused = excuses.Excuse("stablehlo.fft", "*", ("f32", "f64"), "not yet")
     findings = [runner.Finding(row, "scalar", "ok"), runner.Finding(row, "vector", "wrong")]
     assert conformance_page.cells(findings[:1], [excuse], {}) == {"stablehlo.add": {"half": "pass"}}
     assert conformance_page.cells(findings, [], {}) == {"stablehlo.add": {"half": "**wrong**"}}
@@ -210,11 +208,11 @@ def test_a_difference_is_measured_in_units_in_the_last_place():
 def test_an_exception_names_types_and_a_reason_and_never_a_crash(tmp_path):
     path = tmp_path / "exceptions.txt"
     path.write_text("# comment\nstablehlo.add/vector half complex: because\n")
-    (excuse,) = conformance_page.excuses(path)
+    (excuse,) = excuses.excuses(path)
     row = _row()
     assert excuse.covers(runner.Finding(row, "vector", "wrong"))
     assert not excuse.covers(runner.Finding(row, "scalar", "wrong"))
     assert not excuse.covers(runner.Finding(row, "vector", "crash"))
     path.write_text("stablehlo.add half\n")
     with pytest.raises(ValueError, match="must read"):
-        conformance_page.excuses(path)
+        excuses.excuses(path)

@@ -17,6 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import run
 
+from stablehlo_py.suite import golden
+
 EXCEPTIONS = Path(__file__).with_name("upstream_exceptions.txt")
 FOLDERS = ("math", "interpret")
 # The `check` dialect is a part of StableHLO's tools only: its ops in MLIR's generic form.
@@ -31,7 +33,7 @@ def jobs_of(folder: Path, pattern: str = "*") -> list[run.Job]:
     found = []
     for path in sorted(path for name in FOLDERS for path in (folder / name).rglob("*.mlir")):
         name = path.relative_to(folder).as_posix().removesuffix(".mlir")
-        parts = run.golden.pieces(path.read_text())
+        parts = golden.pieces(path.read_text())
         for number, text in enumerate(parts):
             own = f"{name}#{number}" if len(parts) > 1 else name
             if fnmatch.fnmatchcase(own, pattern):

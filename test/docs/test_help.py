@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stablehlo_py.cli import bisect, fuzz, new_backend, opt, reduce
+from stablehlo_py.cli import bisect, conformance, fuzz, new_backend, opt, reduce
 
 FILES = Path(__file__).parent / "files"
 PASS = """from dataclasses import dataclass
@@ -53,7 +53,7 @@ def test_examples_of_shlo_opt_run_and_find_something(
         assert re.search(r"^total +[0-9.]+ +100.0%$", said, re.MULTILINE)
 
 
-@pytest.mark.parametrize("tool", [bisect, fuzz, new_backend, reduce], ids=lambda tool: tool.__name__)
+@pytest.mark.parametrize("tool", [bisect, conformance, fuzz, new_backend, reduce], ids=lambda tool: tool.__name__)
 def test_examples_of_the_other_tools_are_understood(tool: object) -> None:
     for command in examples(tool):
         tool.build_parser().parse_args(command)

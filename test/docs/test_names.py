@@ -17,7 +17,7 @@ import stablehlo_py as shlo
 sys.path.insert(0, str(Path(__file__).parent))
 from snippets import PAGES, ROOT
 
-TOOLS = ("accuracy", "bench", "bisect", "compile", "fuzz", "new-backend", "opt", "reduce", "run")
+TOOLS = ("accuracy", "bench", "bisect", "compile", "conformance", "fuzz", "new-backend", "opt", "reduce", "run")
 OTHERS = {"--help", "--gpu"}  # of every tool; of tools/test and pytest
 # Files that docs/adding-a-pass.md tells its reader to make, and those that shlo-new-backend makes.
 TO_BE_MADE = {
