@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from stablehlo_py.conformance.cases import FOLDER
 from stablehlo_py.suite import golden
+
+EXCEPTIONS = FOLDER / "golden_exceptions.txt"
 
 _DTYPE = re.compile(r"^(bool|bfloat16|u?int\d+|float\d+|complex\d+)$")
 # In the quantized cases these words, not a dtype, end the name of the operation.
@@ -72,6 +75,21 @@ def find_jobs(folder: Path, pattern: str, every: int, dynamic: bool = False) -> 
             if fnmatch.fnmatch(name, pattern):
                 jobs.append(Job(name, text))
     yield from jobs[::every]
+
+
+def load_exceptions(path: Path = EXCEPTIONS) -> dict[str, str]:
+    """`case: reason` lines. A name with `*` stands for the cases that it matches and that are refused as unsupported.
+
+    Raises ValueError for a line without a reason.
+    """
+    exceptions = {}
+    for line in path.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            case, separator, reason = line.partition(": ")
+            if not separator or not reason.strip():
+                raise ValueError(f"{path}: a line must read 'case: reason': {line}")
+            exceptions[case.strip()] = reason.strip()
+    return exceptions
 
 
 @contextmanager

@@ -82,7 +82,8 @@ def _target(name: str) -> Run:
         options = shlo.Options(threads=1, cache_dir=None, num_replicas=replicas if replicas > 1 else None)
         module = load(job.module, context=context(), isolate=False)  # this process may crash already
         executable = shlo.compile(module, target=name, options=options)
-        if isinstance(executable, shlo.GridExecutable):
+        if replicas > 1:  # what has an infeed is a grid of one process
+            assert isinstance(executable, shlo.GridExecutable)
             grid = executable.call_grid([[arguments] for arguments in job.arguments])
             return [array for (results,) in grid for array in results]
         with _echo(executable) if "stablehlo.infeed" in job.module else _silence():

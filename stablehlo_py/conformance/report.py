@@ -15,7 +15,7 @@ NOT_TRIED = "–"
 DETAIL = 300  # characters of what a case says
 _MEANINGS = {
     "refused": "compilation ends with an error that names the op",
-    "differs": "another result than the oracle's, which is known to have its own idea there",
+    "differs": "another result than the expected one, which is known to be one of several",
     "unchecked": "nothing says the right result",
     "wrong": "another result",
     "error": "any other exception",

@@ -2,7 +2,8 @@
 
 DATA is the folder of the cases or testdata.tar.xz. Inputs are made real arguments and the checks are done here (see
 stablehlo_py/suite/golden.py). Cases run in worker processes: a crash or a timeout is a result, and the worker is
-replaced. Exit status 0 when every case passes or is named, with its reason, in exceptions.txt.
+replaced. Exit status 0 when every case passes or is named, with its reason, in
+golden_exceptions.txt.
 """
 
 from __future__ import annotations
@@ -22,29 +23,21 @@ from rich.progress import Progress
 from rich.table import Table
 
 from stablehlo_py.conformance import workers as processes
-from stablehlo_py.conformance.golden_cases import Job, Result, find_jobs, operation_of, run_case, unpacked
+from stablehlo_py.conformance.golden_cases import (
+    Job,
+    Result,
+    find_jobs,
+    load_exceptions,
+    operation_of,
+    run_case,
+    unpacked,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 import engines
 
-EXCEPTIONS = Path(__file__).with_name("exceptions.txt")
 WHERE = """The golden cases are the files of stablehlo/testdata in the repository openxla/stablehlo (Apache-2.0).
 Give the folder, or a testdata.tar.xz of it, as the argument or in the environment variable STABLEHLO_TESTDATA."""
-
-
-def load_exceptions(path: Path = EXCEPTIONS) -> dict[str, str]:
-    """`case: reason` lines. A name with `*` stands for the cases that it matches and that are refused as unsupported.
-
-    Raises ValueError for a line without a reason.
-    """
-    exceptions = {}
-    for line in path.read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            case, separator, reason = line.partition(": ")
-            if not separator or not reason.strip():
-                raise ValueError(f"{path}: a line must read 'case: reason': {line}")
-            exceptions[case.strip()] = reason.strip()
-    return exceptions
 
 
 def is_excepted(result: Result, exceptions: dict[str, str]) -> bool:
@@ -170,7 +163,7 @@ def _run_and_report(jobs: list[Job], options: argparse.Namespace) -> int:
     summarize(results, console, options.all)
     for result in results:
         if result.case in exceptions and result.status == "passed":
-            console.print(f"passes, so take it out of exceptions.txt: {result.case}")
+            console.print(f"passes, so take it out of golden_exceptions.txt: {result.case}")
     passed = sum(result.status == "passed" for result in results)
     print(f"{passed} passed, {len(failed)} failed, {len(results) - passed - len(failed)} skipped")
     return 1 if failed else 0
