@@ -192,7 +192,7 @@ func.func @nested(%x: tensor<3x$T>, %y: tensor<2x2x$T>) -> (tensor<3x$T>, tensor
   return %4, %3 : tensor<3x$T>, tensor<2x2x$T>
 }
 // -----
-// A function that is registered (op_oracles.py). LAPACK: test/legalize/test_custom_call.py.
+// A function that is registered (oracles.py). LAPACK: test/legalize/test_custom_call.py.
 // ops: stablehlo.custom_call
 // types: any quantized
 // oracle: arguments
