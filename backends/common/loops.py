@@ -8,7 +8,7 @@ from typing import TypeVar
 from stablehlo_py.codegen.builder import I1, I8, I32, PTR, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, parts
 from stablehlo_py.dialect.symint import IntLike
-from stablehlo_py.runtime.entry import ANSWER, ASKED
+from stablehlo_py.runtime.entry import ASKED
 
 T = TypeVar("T")
 
@@ -108,7 +108,8 @@ def end_if_asked(f: Function, block: Value, result: Value | None = None) -> None
     asked = f.atomic_load(I32, f.gep(block, ASKED, I8), ordering="monotonic")
 
     def ask() -> None:
-        status = f.call_pointer(f.load(PTR, f.gep(block, ANSWER, I8)), [block], I32)
+        answer = f.load(PTR, block, 1)  # behind the i32, as aligned as pointers are
+        status = f.call_pointer(answer, [block], I32)
         f.ret_if(f.cmp("ne", status, f.const(0, I32)), result)
 
     f.if_(f.cmp("ne", asked, f.const(0, I32)), ask, unlikely=True)

@@ -58,8 +58,8 @@ class NativeProgram(Walk[Value]):
         arena, tables: the address of the arena; those of the addresses of the other buffers, by space.
         sizes: the address of the table of sizes, if there is one.
         functions: once it is emitted, the entry and its helpers.
-        table: has rows of two numbers for every operand of a call: the byte at which the array of all buffers has the
-            address of its buffer, and its offset in that.
+        table: has rows of two numbers for every operand of a call: the place of its buffer's address in the array of
+            all of them, and its offset in the buffer.
         loops: whether it has loops, which may have to be ended.
     """
 
@@ -211,7 +211,9 @@ class NativeProgram(Walk[Value]):
         for space, table in self.tables.items():
             count = sum(of == space for of, _ in self._positions)
             if count:
-                f.copy_memory(f.gep(self._bases, self._positions[space, 0], PTR), table, 8 * count)
+                own = f.gep(self._bases, self._positions[space, 0], PTR)
+                # One by one: how wide a pointer is, not every emitter knows.
+                f.loop(0, count, 1, lambda i, own=own, table=table: f.store(f.load(PTR, table, i), own, i))
 
     def _rows(self, ops: Sequence[ir.OpView]) -> None:
         """Kernels and copies, their operands in rows of the table."""
@@ -220,7 +222,7 @@ class NativeProgram(Walk[Value]):
         for op in ops:
             places = [self.slices[value] for value in _operands(op)]
             for place in places:
-                self.table += [8 * self._positions[place.buffer], int(place.offset)]
+                self.table += [self._positions[place.buffer], int(place.offset)]
             name = step_name(op)
             if name not in self._tabled:
                 self._tabled[name] = self._with_table(op)
@@ -247,12 +249,12 @@ class NativeProgram(Walk[Value]):
         f.loop(0, times, 1, lambda index: self._sequence(unit, f.gep(first, f.imul(index, width), I64)))
 
     def _with_table(self, op: ir.OpView) -> Function:
-        """call(bases, row, caller): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1], in bytes."""
+        """call(bases, row, caller): a kernel or copy on operands at bases[row[2 i]] + row[2 i + 1] bytes."""
         parameters = [("bases", PTR), ("row", PTR), ("caller", PTR)]
         f = Function(f"{step_name(op)}.call", parameters, self.emitter(), private=True)
         pointers = []
         for position in range(len(_operands(op))):
-            base = f.load(PTR, f.gep(f.bases, f.load(I64, f.row, 2 * position), I8))
+            base = f.load(PTR, f.bases, f.load(I64, f.row, 2 * position))
             pointers.append(f.gep(base, f.load(I64, f.row, 2 * position + 1), I8))
         if op.operation.name == "hlo.copy":
             self.copy(f, pointers[1], pointers[0], self.slices[op.results[0]].size)

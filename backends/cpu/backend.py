@@ -21,7 +21,7 @@ STAGES = {"kernels": "mlir", "llvm": "ll", "object": "s"}
 
 
 class CpuBackend(Backend):
-    """Native code for x86-64 (AVX-512, AVX2, baseline) and other CPUs that LLVM knows."""
+    """Native code for x86-64 (AVX-512, AVX2, baseline) and other CPUs that LLVM knows (`OTHER_CPUS`)."""
 
     name = "cpu"
     platform = "cpu"
@@ -62,14 +62,29 @@ class CpuBackend(Backend):
     def lower(self, module: ir.Module, stop: str, options: Options) -> str:
         """Text of `kernels`, `llvm` or `object`."""
         from stablehlo_py.backends.cpu.compile import lower
+        from stablehlo_py.backends.cpu.target import runs_here
 
-        return lower(module, stop, self.target(options), options)
+        target = self.target(options)
+        if stop != "object" or runs_here(target):
+            return lower(module, stop, target, options)
+        from stablehlo_py.backends.cpu.target_machine import assembly, entries_of
+
+        text = lower(module, "llvm", target, options)
+        return assembly(text, target, public=entries_of(text))
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
-        """Generate and compile everything that a call will run. Raises as `compile.compile_module`."""
-        from stablehlo_py.backends.cpu.compile import compile_module
+        """Generate and compile everything that a call will run.
 
-        return compile_module(module, self.name, self.target(options), options)
+        Raises:
+            OptionError: object files can be generated for this CPU, and no program of this process. Otherwise as
+                `compile.compile_module`.
+        """
+        from stablehlo_py.backends.cpu.compile import compile_module
+        from stablehlo_py.backends.cpu.target import require_own
+
+        target = self.target(options)
+        require_own(target, options.cpu)
+        return compile_module(module, self.name, target, options)
 
     @deferred()
     def load(self, program: CompiledProgram, device: int = 0) -> CpuCode:

@@ -9,9 +9,19 @@ from functools import cache
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter
-from stablehlo_py.codegen.target import X86_64, TargetDescription, host_architecture
+from stablehlo_py.codegen.target import (
+    AARCH64,
+    ARMV7,
+    RISCV64,
+    WASM32,
+    X86_64,
+    TargetDescription,
+    host_architecture,
+)
 from stablehlo_py.errors import OptionError
-from stablehlo_py.options import CPUS
+from stablehlo_py.options import CPUS, OTHER_CPUS
+
+NO_MASKS = 128  # `masked_bits` of a CPU without: no element is as wide
 
 
 @dataclass(frozen=True)
@@ -20,10 +30,12 @@ class CpuTarget(TargetDescription):
 
     Attributes:
         l1, l2: data cache sizes in bytes that blocking aims at.
+        scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
     """
 
     l1: int = 32 << 10
     l2: int = 1 << 20
+    scalable: bool = False
 
     def emitter(self) -> Emitter:
         """What writes one function for this CPU."""
@@ -33,20 +45,81 @@ class CpuTarget(TargetDescription):
     def pair_intrinsics(self) -> dict[int, str]:
         """By number of 32-bit lanes: the intrinsic that multiplies 16-bit integers and adds neighbouring products. With
         VNNI, LLVM makes one instruction of it and the addition that follows."""
-        if self.name == GENERIC.name:
+        if self.architecture is WASM32 and self.vector_bits == 128:
+            return {4: "llvm.wasm.dot"}
+        if self.architecture is not X86_64 or self.name == GENERIC.name:
             return {}
         known = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
         return {lanes: name for lanes, name in known.items() if lanes <= self.lanes(32)}
 
+    @property
+    def attributes(self) -> str:
+        """What functions of LLVM say of themselves besides processor and features."""
+        # Units of 128 bits: at least these; up to 16, as the architecture says. Longer vectors do the same.
+        return f"vscale_range({self.vector_bits // 128},16)" if self.scalable else ""
+
 
 AVX512 = CpuTarget(
-    "skylake-avx512", "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,+fma,-prefer-256-bit", 512, 32, X86_64
+    "skylake-avx512",
+    "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd,+fma,-prefer-256-bit",
+    512,
+    32,
+    X86_64,
+    masked_bits=8,
 )
 AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+avx512vnni")
 AVX2 = CpuTarget("haswell", "+avx2,+fma,-avx512f", 256, 16, X86_64)
-BASELINE = CpuTarget("x86-64", "", 128, 16, X86_64)
-GENERIC = CpuTarget("generic", "", 128, 16, host_architecture())  # any CPU of this architecture
+BASELINE = CpuTarget("x86-64", "", 128, 16, X86_64, masked_bits=NO_MASKS, fused=False, converts_f16=False)
+# Any CPU of this architecture.
+GENERIC = CpuTarget(
+    "generic",
+    "",
+    128,
+    16,
+    host_architecture(),
+    masked_bits=NO_MASKS,
+    fused=host_architecture() is not X86_64,
+    converts_f16=host_architecture() is AARCH64,
+)
 NAMED = dict(zip(CPUS, (AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC), strict=True))
+
+_NEON = CpuTarget("generic", "+neon", 128, 32, AARCH64, masked_bits=NO_MASKS)
+_SVE = replace(_NEON, vector_bits=256, masked_bits=8, scalable=True)
+_RV64 = CpuTarget("generic-rv64", "+m,+a,+f,+d,+c", 64, 32, RISCV64, masked_bits=NO_MASKS, converts_f16=False)
+_RVV = replace(_RV64, features=f"{_RV64.features},+v", vector_bits=128, masked_bits=8)
+_SIMD128 = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals"
+_WASM = CpuTarget("generic", _SIMD128, 128, 16, WASM32, masked_bits=NO_MASKS, fused=False, converts_f16=False)
+_ARM = CpuTarget("generic", "+v7,+vfp3d16", 64, 8, ARMV7, masked_bits=NO_MASKS, fused=False, converts_f16=False)
+_ZEN4 = replace(AVX512_VNNI, name="znver4")
+# CPUs that object files are generated for, and programs of this process are not.
+_OTHERS = (
+    replace(BASELINE, name="x86-64-v2"),
+    replace(AVX2, name="x86-64-v3"),
+    replace(AVX512, name="x86-64-v4"),
+    replace(AVX512_VNNI, name="icelake-server"),
+    replace(AVX512_VNNI, name="sapphirerapids", l1=48 << 10, l2=2 << 20),
+    replace(AVX2, name="znver3", l2=512 << 10),
+    _ZEN4,
+    _NEON,
+    replace(_NEON, name="cortex-a53", features="", l2=512 << 10),
+    replace(_NEON, name="cortex-a72", features=""),
+    replace(_NEON, name="neoverse-n1", features="", l1=64 << 10),
+    replace(_NEON, name="neoverse-n2", features="", l1=64 << 10),
+    replace(_NEON, name="apple-m1", features="", l1=64 << 10, l2=4 << 20),
+    replace(_SVE, name="neoverse-v1", features="", l1=64 << 10),
+    replace(_SVE, name="a64fx", features="", vector_bits=512, l1=64 << 10),
+    _RV64,
+    _RVV,
+    replace(_RVV, features=f"{_RVV.features},+zvl256b", vector_bits=256),
+    replace(_RVV, features=f"{_RVV.features},+zvl512b", vector_bits=512),
+    _WASM,
+    replace(_WASM, name="mvp", features="", vector_bits=64),
+    _ARM,
+    replace(_ARM, features="+v7,+neon,+vfp4", vector_bits=128, registers=16, fused=True, converts_f16=True),
+    replace(_ARM, name="cortex-a7", features="+neon", vector_bits=128, registers=16, fused=True, converts_f16=True),
+    replace(_ARM, name="cortex-a9", features="+neon", vector_bits=128, registers=16),
+)
+OTHERS = dict(zip(OTHER_CPUS, _OTHERS, strict=True))
 
 
 def required_features(target: CpuTarget) -> tuple[str, ...]:
@@ -64,9 +137,27 @@ def named_target(name: str | None, default: CpuTarget) -> CpuTarget:
     """The description of that name (`Options.cpu`), None: the default. Raises OptionError: there is none."""
     if name is None:
         return default
-    if name not in NAMED:
-        raise OptionError(f"there is no CPU description '{name}'", remedy=f"use one of {', '.join(NAMED)}")
-    return NAMED[name]
+    found = NAMED.get(name) or OTHERS.get(name)
+    if found is None:
+        raise OptionError(
+            f"there is no CPU description '{name}'",
+            remedy=f"use one of {', '.join(NAMED)}; or, for object files, of {', '.join(OTHERS)}",
+        )
+    return found
+
+
+def runs_here(target: CpuTarget) -> bool:
+    """Whether programs for a CPU may be loaded into a process of this one, if it has the features."""
+    return target in NAMED.values()
+
+
+def require_own(target: CpuTarget, name: str | None) -> None:
+    """Raise OptionError unless programs for this CPU may be loaded into a process of this one."""
+    if not runs_here(target):
+        raise OptionError(
+            f"the CPU '{name}' is not this one: only object files can be generated for it",
+            remedy=f"leave the option out, or use one of {', '.join(NAMED)}",
+        )
 
 
 @cache

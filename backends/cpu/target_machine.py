@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from stablehlo_py.backends.common.llvm_process import in_process_of_llvm
 from stablehlo_py.backends.common.older_llvm import for_older_llvm
+from stablehlo_py.backends.common.program import ENTRY
+from stablehlo_py.backends.common.sizes import ENTRY as SIZES
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.errors import InternalError
 
@@ -27,6 +29,7 @@ class _Machine:
     triple: str
     cpu: str
     features: str
+    attributes: str
     abi: str
     relocation: str
 
@@ -84,6 +87,7 @@ def _made(
         triple or target.architecture.triple,
         target.name,
         target.features,
+        target.attributes,
         target.architecture.abi,
         "pic" if position_independent else "static",
     )
@@ -92,6 +96,11 @@ def _made(
     if missing:
         raise InternalError(f"the program's code does not define {', '.join(missing)}")
     return in_process_of_llvm(target.name, _generated, text, machine, frozenset(public), as_text)
+
+
+def entries_of(llvm_ir: str) -> list[str]:
+    """The public functions of a program by itself: its entry, and what fills its table of sizes."""
+    return [name for name in _DEFINED.findall(llvm_ir) if name in (ENTRY, SIZES)]
 
 
 _DEFINED = re.compile(r'^(?:define [^@\n]*)?@"?([^"( =\n]+)"?(?:\(| = (?!external))', re.MULTILINE)
@@ -103,6 +112,7 @@ _PROCESSOR = re.compile(r'"target-(?:cpu|features)"(?:="[^"\n]*")? ?')
 def _for_machine(text: str, machine: _Machine) -> str:
     """The module without what it says of a machine; its functions are for this one, and raise no exceptions."""
     own = f'nounwind "target-cpu"="{machine.cpu}" "target-features"="{machine.features}"'
+    own = f"{machine.attributes} {own}".strip()
 
     def renewed(group: re.Match[str]) -> str:
         rest, found = _PROCESSOR.subn("", group["all"])

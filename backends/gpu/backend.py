@@ -104,9 +104,11 @@ class GpuBackend(Backend):
     def host(self, options: Options) -> CpuTarget:
         """The processor that the host's part of a program is for: unless options name one, any of this architecture,
         since it only starts kernels. Raises OptionError."""
-        from stablehlo_py.backends.cpu.target import baseline_target, named_target
+        from stablehlo_py.backends.cpu.target import baseline_target, named_target, require_own
 
-        return named_target(options.cpu, baseline_target())
+        target = named_target(options.cpu, baseline_target())
+        require_own(target, options.cpu)
+        return target
 
     def describe(self, options: Options) -> str:
         """The descriptions of the GPU and of the host, what assembles, and what chooses kernels."""

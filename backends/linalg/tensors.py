@@ -306,6 +306,7 @@ class AtIndex(Elemental):
 class _Nothing:
     inputs: Sequence[ir.Value] = ()
     vector_bits = 64
+    masked_bits = 32
 
 
 def sizes_of(value: ir.Value | ir.Type) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from stablehlo_py.codegen.block_operations import BlockOperations
+from stablehlo_py.codegen.missing_instructions import CompleteOperations
 from stablehlo_py.codegen.values import (
     BF16,
     F16,
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 
-class Function(BlockOperations):
+class Function(CompleteOperations):
     """One function. `parameters` are (name, type) pairs, readable as attributes (`f.x`).
 
     Its operations are in operations.py; here is what moves control: loops, branches, calls.

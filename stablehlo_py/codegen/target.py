@@ -70,6 +70,19 @@ RISCV64 = Architecture(
     ".4byte 0x100000f",  # pause, by its bits: assemblers know the name where the extension Zihintpause is asked for
     "lp64d",
 )
+WASM32 = Architecture(
+    "wasm32",
+    "wasm32-unknown-unknown",
+    "e-m:e-p:32:32-p10:8:8-p20:8:8-i64:64-i128:128-n32:64-S128-ni:1:10:20",
+)
+ARMV7 = Architecture(
+    "armv7",
+    "armv7-unknown-linux-gnueabihf",
+    "e-m:e-p:32:32-Fi8-i64:64-v128:64:128-a:0:32-n32-S64",
+    (("futex", 240),),
+    "yield",
+)
+# Those that may be this machine's; what has pointers of 32 bits never is.
 ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, AARCH64, RISCV64)}
 
 
@@ -101,6 +114,10 @@ class TargetDescription:
         registers: number of vector registers.
         architecture: instruction set, calling convention and system.
         matrix_units: names of the units that multiply tiles.
+        masked_bits: elements of this width and above are loaded and stored under a mask by one instruction; where there
+            is none, LLVM makes a branch for each lane of it.
+        fused: whether one instruction computes a * b + c, rounded once, of f32 and of f64.
+        converts_f16: whether one instruction makes f32 of f16, and one the reverse.
     """
 
     name: str
@@ -109,6 +126,9 @@ class TargetDescription:
     registers: int
     architecture: Architecture
     matrix_units: tuple[str, ...] = ()
+    masked_bits: int = 32
+    fused: bool = True
+    converts_f16: bool = True
 
     def lanes(self, bits: int) -> int:
         """Lanes of a full vector of elements with this many bits."""

@@ -13,7 +13,7 @@ from stablehlo_py.backends.cpu import channels, grid, interrupt, pool
 from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget
 from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64
 from stablehlo_py.codegen.builder import I32, PTR, Function
-from stablehlo_py.codegen.target import AARCH64, ARCHITECTURES, RISCV64, X86_64, Architecture
+from stablehlo_py.codegen.target import AARCH64, ARCHITECTURES, ARMV7, RISCV64, WASM32, X86_64, Architecture
 from stablehlo_py.errors import InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,13 +54,16 @@ def test_nobody_else_writes_the_llvm_dialect() -> None:
 
 
 @pytest.mark.parametrize(
-    "architecture", [*ARCHITECTURES.values(), SPIRV64, NVPTX64, AMDGCN], ids=lambda architecture: architecture.name
+    "architecture",
+    [*ARCHITECTURES.values(), WASM32, ARMV7, SPIRV64, NVPTX64, AMDGCN],
+    ids=lambda architecture: architecture.name,
 )
 def test_data_layouts_are_those_of_llvm(architecture: Architecture) -> None:
     llvm.initialize_all_targets()
     machine = llvm.Target.from_triple(architecture.triple).create_target_machine()
     assert str(machine.target_data) == architecture.data_layout
-    assert (architecture.pointer_bits, architecture.byte_order) == (64, "little")
+    pointer_bits = 32 if architecture in (WASM32, ARMV7) else 64
+    assert (architecture.pointer_bits, architecture.byte_order) == (pointer_bits, "little")
 
 
 def on(architecture: Architecture) -> CpuTarget:

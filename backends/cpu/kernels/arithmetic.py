@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import F32, I16, Function, Index, ScalarType, Value, vector
+from stablehlo_py.codegen.builder import F32, I16, I32, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.types import ELEMENTS, PARTS, Element, Lanes
 from stablehlo_py.mlir import ir
 
@@ -66,11 +66,11 @@ class Arithmetic:
         return self.convert(f, loaded, operand.element.unsigned)
 
     def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c (a and b or c for booleans)."""
+        """a * b + c (a and b or c for booleans); of floats rounded once where the target has an instruction for it."""
         if self.complex:
             return f.fadd(f.fmul(a, b), c)
         if self.accumulator.is_float:
-            return f.fma(a, b, c)
+            return f.intrinsic("fmuladd", a, b, c)
         if self.boolean:
             return f.binary("or", f.binary("and", a, b), c)
         product = self._pair_product(f, a, b) if self.pairs else f.binary("mul", a, b)
@@ -90,14 +90,13 @@ class Arithmetic:
             name = self.pair_intrinsics[lanes]
             return f.target_intrinsic(name, f.bitcast(a, halves), f.bitcast(b, halves), result=a.type)
 
-        def low(value: Value) -> Value:
-            half = f.const(16, value.type)
-            return f.binary("ashr", f.binary("shl", value, half), half)
-
-        def high(value: Value) -> Value:
-            return f.binary("ashr", value, f.const(16, value.type))
-
-        return f.binary("add", f.binary("mul", low(a), low(b)), f.binary("mul", high(a), high(b)))
+        if lanes == 1:
+            return f.binary("add", f.binary("mul", _low(f, a), _low(f, b)), f.binary("mul", _high(f, a), _high(f, b)))
+        # As compilers find it where there are instructions: multiply and widen, then add neighbours.
+        a, b = (f.cast("sext", f.bitcast(value, vector(2 * lanes, I16)), I32) for value in (a, b))
+        products = f.binary("mul", a, b)
+        even, odd = (f.shuffle(products, products, range(start, 2 * lanes, 2)) for start in (0, 1))
+        return f.binary("add", even, odd)
 
     def finish(self, f: Function, of: Element, value: tuple[Value, ...]) -> Lanes:
         """A finished sum as a register value of the product's element type: rounded, narrowed."""
@@ -111,6 +110,14 @@ class Arithmetic:
         if number.type.element != of.compute:
             number = f.cast("fptrunc", number, of.compute)
         return of.round(f, number) if of.round else number
+
+
+def _low(f: Function, a: Value) -> Value:
+    return f.binary("ashr", f.binary("shl", a, f.const(16, a.type)), f.const(16, a.type))
+
+
+def _high(f: Function, a: Value) -> Value:
+    return f.binary("ashr", a, f.const(16, a.type))
 
 
 def arithmetic_of(result: ir.Value | ir.Type) -> Arithmetic:

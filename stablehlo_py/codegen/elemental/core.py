@@ -79,6 +79,9 @@ class TargetLike(Protocol):
     @property
     def vector_bits(self) -> int: ...
 
+    @property
+    def masked_bits(self) -> int: ...
+
 
 class Elemental:
     """Evaluates values of a fusion into a function under construction.
@@ -86,7 +89,7 @@ class Elemental:
     Args:
         f: the function that code is emitted into.
         fusion: its `inputs` are read through the parameters in0, in1 ...
-        target: the CPU; its vector width decides how masked narrow loads are done.
+        target: the CPU; its masks decide how predicated loads are done.
         lanes: lanes of a vector evaluation; 1 for scalar code.
     """
 
@@ -209,7 +212,7 @@ class Elemental:
         with f.at_level(level):
             if offset.uniform:
                 return self._read_uniform(of, base, offset, total(place))
-            narrow = of.storage.bits < 32 and self.target.vector_bits < 512
+            narrow = of.storage.bits < self.target.masked_bits
             if abs(offset.lane) == 1 and offset.vector is None and not (self.predicate and narrow):
                 return self._read_run(of, base, offset)
             offsets = vector_of(f, offset, self.lanes)

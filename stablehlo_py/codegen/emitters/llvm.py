@@ -167,6 +167,8 @@ class LlvmEmitter(Emitter):
     def intrinsic(self, name: str, operands: Sequence[Value], result: Type) -> str:
         refs = ", ".join([operand.ref for operand in operands])
         types = ", ".join([operand.type.text for operand in operands])
+        if name == "fmuladd" and self.target is not None and self.target.fused:
+            name = "fma"  # LLVM does not fuse it on every processor that could
         if name in _GENERIC_INTRINSICS:
             properties = _GENERIC_INTRINSICS[name]
             return self._define(f'"llvm.intr.{name}"({refs}) <{{{properties}}}> : ({types}) -> {result.text}')
