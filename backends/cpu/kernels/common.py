@@ -8,9 +8,10 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.cpu.kernels.base import Part, op_phase, phase_function
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import I8, Function, Value
+from stablehlo_py.codegen.builder import I8, Function, Index, Value
 from stablehlo_py.codegen.types import Element, Lanes, element
 from stablehlo_py.dialect.constants import constant_value
+from stablehlo_py.dialect.symint import IntLike, is_known
 from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.mlir import ir
 
@@ -35,6 +36,17 @@ def scalar_operand(f: Function, fusion: Fusion, value: ir.Value, lanes: int = 1)
 def full_lanes(target: CpuTarget, elements: Sequence[Element]) -> int:
     """Lanes of full vectors of the widest of these types; complex numbers go one by one."""
     return 1 if any(of.is_complex for of in elements) else target.lanes(max(of.storage.bits for of in elements))
+
+
+def last_lanes(f: Function, start: Index, size: IntLike, lanes: int) -> tuple[Index, Value | None]:
+    """Where a vector of `lanes` out of `size` begins that is to begin at `start`, and its mask: the last one overlaps
+    the one before, and is masked where that may not be, in a row that is shorter or may be. Not for work in place:
+    what overlaps is computed twice."""
+    if size % lanes == 0:
+        return start, None
+    if is_known(size) and size >= lanes:
+        return f.imin(start, size - lanes), None
+    return start, f.tail_mask(f.isub(size, start), lanes)
 
 
 def copy_phase(fusion: Fusion, source: ir.Value, output: int, target: CpuTarget) -> Part | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import fold
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase
-from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.codegen import types
 from stablehlo_py.codegen.arith import rounded
@@ -53,9 +53,8 @@ def emit_cumulative(
     backwards = window.low == 0 and length != 1
 
     def walk(i: Value) -> None:
-        column: Index = f.imul(f.irem(i, blocks), lanes)
+        column, mask = last_lanes(f, f.imul(f.irem(i, blocks), lanes), inner, lanes)
         first = f.iadd(f.imul(f.idiv(i, blocks), length * inner), column)
-        mask = f.tail_mask(f.isub(inner, column), lanes) if inner % lanes else None
         start = [scalar_operand(f, fusion, value, lanes) for value in op.operands[count:]]
 
         def step(number: Index, held: list[Lanes]) -> list[Lanes]:

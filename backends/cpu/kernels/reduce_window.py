@@ -13,7 +13,7 @@ from stablehlo_py.backends.common.fusion import Fusion
 from stablehlo_py.backends.common.loops import offset, unravel
 from stablehlo_py.backends.common.windows import over_window
 from stablehlo_py.backends.cpu.kernels.base import Kernel, op_phase, phase_function
-from stablehlo_py.backends.cpu.kernels.common import full_lanes, operand, scalar_operand
+from stablehlo_py.backends.cpu.kernels.common import full_lanes, last_lanes, operand, scalar_operand
 from stablehlo_py.backends.cpu.kernels.cumulative import cumulative_dimension, emit_cumulative
 from stablehlo_py.backends.cpu.kernels.sliding import Sliding, sliding_lanes
 from stablehlo_py.backends.cpu.target import CpuTarget
@@ -58,8 +58,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         mask = None
         if sliding is not None:
             column = f.imin(column, sizes[last] - lanes)  # the last vector overlaps the one before
-        elif lanes > 1 and sizes[last] % lanes:
-            mask = f.tail_mask(f.isub(sizes[last], column), lanes)
+        elif lanes > 1:
+            column, mask = last_lanes(f, column, sizes[last], lanes)
         carries = [scalar_operand(f, fusion, value, lanes) for value in op.operands[count:]]
 
         def meet(at: Index, values: list[Lanes]) -> list[Lanes]:
