@@ -24,7 +24,7 @@ from stablehlo_py.backends.linalg import (  # noqa: F401 - they fill the table o
     sorting,
 )
 from stablehlo_py.backends.linalg.rules import RULES
-from stablehlo_py.backends.linalg.tensors import INDEX, Tensor, TensorFunction, sizes_of
+from stablehlo_py.backends.linalg.tensors import Tensor, TensorFunction, sizes_of
 from stablehlo_py.codegen.builder import I1, I64, Value
 from stablehlo_py.codegen.emitter import flat
 from stablehlo_py.codegen.types import Element, element
@@ -205,18 +205,27 @@ def _if(f: TensorFunction, op: ir.OpView, operands: Sequence[Value], values: Val
 
 
 def _switch(f: TensorFunction, op: ir.OpView, operands: Sequence[Value], values: Values) -> list[Tensor]:
+    """scf.index_switch as branches in branches, which every compiler takes."""
+    cases = list(zip(op.attributes["cases"], list(op.regions)[1:], strict=True))
+    return _results(f, op, _chain(f, op, operands[0], cases, values))
+
+
+def _chain(
+    f: TensorFunction, op: ir.OpView, selector: Value, cases: Sequence[tuple[int, ir.Region]], values: Values
+) -> list[str]:
+    """The names of what the first case that fits gives, else of what the default does."""
+    if not cases:
+        return [value.ref for value in block(f, op.regions[0].blocks[0], dict(values))]
+    (number, region), *others = cases
+    fits = f.cmp("eq", selector, f.const(number))
     refs, types = f.emit.results(len(op.results)), _types(op)
-    arrow = f" -> {', '.join(types)}" if types else ""
-    selector = operands[0] if operands[0].type == INDEX else f.as_index(operands[0])
-    labels = ["default", *(f"case {number}" for number in op.attributes["cases"])]
-    regions = list(zip(labels, op.regions, strict=True))
-    head = f"{refs[0]}scf.index_switch {selector.ref}{arrow}\n"
-    for label, region in [*regions[1:], regions[0]]:
-        with f.region(f"{head}{label} {{"):
-            f.emit.yield_(block(f, region.blocks[0], dict(values)))
-        head = "}\n"
+    arrow = f" -> ({', '.join(types)})" if types else ""
+    with f.region(f"{refs[0]}scf.if {fits.ref}{arrow} {{"):
+        f.emit.yield_(block(f, region.blocks[0], dict(values)))
+    with f.region("} else {"):
+        f.emit.yield_(_results(f, op, _chain(f, op, selector, others, values)))
     f.emit.lines.append("}")
-    return _results(f, op, refs[1])
+    return refs[1]
 
 
 def _types(op: ir.OpView) -> list[str]:

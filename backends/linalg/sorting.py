@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from stablehlo_py.backends.linalg.rules import RULES
 from stablehlo_py.backends.linalg.shape import sliced
-from stablehlo_py.backends.linalg.tensors import Tensor, TensorFunction, identity
+from stablehlo_py.backends.linalg.tensors import Tensor, TensorFunction
 from stablehlo_py.codegen.arith import compare
 from stablehlo_py.codegen.builder import I32, Index, Value
 from stablehlo_py.codegen.region import combiner
@@ -53,10 +53,9 @@ def sorted_along(f: TensorFunction, tensors: Sequence[Tensor], dimension: int, b
         return list(tensors)
     length = sizes[dimension]
     rows = [size for d, size in enumerate(sizes) if d != dimension]
-    # Tensors that are written are not those that came in.
-    current = [_copy(f, tensor, f.empty(sizes, tensor.of)) for tensor in tensors]
+    current = [f.flattened(tensor) for tensor in tensors]
     # Zeros: two tensors without content may become one memory.
-    scratch = [f.filled(constant(f, tensor.of, 0), sizes, tensor.of) for tensor in tensors]
+    scratch = [f.flattened(f.filled(constant(f, tensor.of, 0), sizes, tensor.of)) for tensor in tensors]
 
     def merge(width: Value, source: list[Tensor], target: list[Tensor]) -> list[Tensor]:
         def row(at: list[Value], written: list[Tensor]) -> list[Tensor]:
@@ -89,20 +88,13 @@ def sorted_along(f: TensorFunction, tensors: Sequence[Tensor], dimension: int, b
             _, _, *results = f.loop(0, length, 1, step, [f.const(0), f.const(0), *written])
             return [tensor.like(result) for tensor, result in zip(written, results, strict=True)]
 
-        return f.nest(rows, target, row)
+        return f.loops(rows, target, row)
 
     def a_pass(number: Index, *values: Value) -> Sequence[Value]:
         source = [tensor.like(value) for tensor, value in zip(current, values[:count], strict=True)]
         target = [tensor.like(value) for tensor, value in zip(scratch, values[count:], strict=True)]
         merged = merge(f.binary("shl", f.const(1), f.index(number)), source, target)
-        return [*(_copy(f, new, old) for new, old in zip(merged, source, strict=True)), *merged]
+        return [*merged, *source]
 
     results = f.loop(0, (length - 1).bit_length(), 1, a_pass, [*current, *scratch])
-    return [tensor.like(result) for tensor, result in zip(current, results[:count], strict=True)]
-
-
-def _copy(f: TensorFunction, source: Tensor, target: Tensor) -> Tensor:
-    """The elements of one tensor in the memory of another."""
-    same = identity(len(source.sizes))
-    (result,) = f.generic([(source, same)], [(target, same)], "p" * len(source.sizes), lambda x: [x])
-    return result
+    return [f.unflattened(tensor.like(result)) for tensor, result in zip(current, results[:count], strict=True)]

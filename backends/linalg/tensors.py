@@ -3,6 +3,7 @@ written with."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -14,6 +15,7 @@ from stablehlo_py.codegen.emitter import Lines
 from stablehlo_py.codegen.emitters.tensors import TensorEmitter
 from stablehlo_py.codegen.index import Affine, Delinearized, delinearize, scalar
 from stablehlo_py.codegen.types import Element, Known, Lanes, element
+from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.types import static_shape
 from stablehlo_py.mlir import ir
 
@@ -39,17 +41,18 @@ def accumulator(of: Element) -> Element:
 
 
 class Tensor(Value):
-    """A tensor: a value that knows its sizes and its element type."""
+    """A tensor: a value that knows its sizes and its element type. One that is `flat` has its elements in row-major
+    order along one dimension: loops write such tensors."""
 
-    __slots__ = ("of", "sizes")
+    __slots__ = ("flat", "of", "sizes")
 
-    def __init__(self, ref: str, sizes: Sequence[int], of: Element, level: int) -> None:
-        super().__init__(ref, tensor_type(sizes, of), None, level)
-        self.sizes, self.of = tuple(sizes), of
+    def __init__(self, ref: str, sizes: Sequence[int], of: Element, level: int, *, flat: bool = False) -> None:
+        super().__init__(ref, tensor_type([math.prod(sizes)] if flat else sizes, of), None, level)
+        self.sizes, self.of, self.flat = tuple(sizes), of, flat
 
     def like(self, value: Value) -> Tensor:
         """A value that came out of a loop or branch as the tensor that it is, of this one's type."""
-        return Tensor(value.ref, self.sizes, self.of, value.level)
+        return Tensor(value.ref, self.sizes, self.of, value.level, flat=self.flat)
 
 
 Body = Callable[..., Sequence[Lanes]]
@@ -113,14 +116,13 @@ class TensorFunction(Function):
 
     def element(self, tensor: Tensor, at: Sequence[Index] = ()) -> Lanes:
         """One element of a tensor; it has to be there."""
-        places = ", ".join(self.as_index(index).ref for index in at)
+        places = self._places(tensor, at)
         raw = self._value(self.emit.define(f"tensor.extract {tensor.ref}[{places}] : {tensor.type}"), stored(tensor.of))
         return self.loaded(tensor.of, raw)
 
     def with_element(self, value: Lanes, tensor: Tensor, at: Sequence[Index]) -> Tensor:
         """The tensor with another element at a place, which has to be there."""
-        places = ", ".join(self.as_index(index).ref for index in at)
-        raw = self.kept_as(tensor.of, value)
+        places, raw = self._places(tensor, at), self.kept_as(tensor.of, value)
         return tensor.like(
             self._value(self.emit.define(f"tensor.insert {raw.ref} into {tensor.ref}[{places}] : {tensor.type}"), I1)
         )
@@ -138,6 +140,14 @@ class TensorFunction(Function):
         with self._region(hoisted):
             yield
             self._between = hoisted
+
+    def _places(self, tensor: Tensor, at: Sequence[Index]) -> str:
+        if tensor.flat:
+            place: Index = 0
+            for index, stride in zip(at, row_major_strides(tensor.sizes), strict=True):
+                place = self.iadd(place, self.imul(index, stride))
+            at = [place]
+        return ", ".join(self.as_index(index).ref for index in at)
 
     def lookup_table(self, numbers: Sequence[float]) -> Value:
         """A constant tensor."""
@@ -209,7 +219,10 @@ class TensorFunction(Function):
             listed = ", ".join(value.ref for value in encoded)
             self.emit.lines.append(f"linalg.yield {listed} : {', '.join(value.type.text for value in encoded)}")
         self.emit.lines.append(f"}} -> {types if len(kept) == 1 else f'({types})'}{self.location}")
-        return [Tensor(ref, each.sizes, each.of, self.level) for ref, each in zip(refs[1], kept, strict=True)]
+        level = self.level
+        return [
+            Tensor(ref, each.sizes, each.of, level, flat=each.flat) for ref, each in zip(refs[1], kept, strict=True)
+        ]
 
     def each_element(self, sizes: Sequence[int], of: Element, inputs: Sequence[Tensor], body: One) -> Tensor:
         """A new tensor, whose elements are computed from those of the inputs at the same place."""
@@ -240,8 +253,36 @@ class TensorFunction(Function):
         tensors: Sequence[Tensor],
         body: LoopBody,
     ) -> list[Tensor]:
-        """Nested loops in row-major order, that write tensors."""
+        """Nested loops in row-major order, that write tensors: flat ones, while they run."""
+        written = self.loops(sizes, [self.flattened(tensor) for tensor in tensors], body)
+        return [self.unflattened(tensor) for tensor in written]
+
+    def loops(self, sizes: Sequence[int], tensors: Sequence[Tensor], body: LoopBody) -> list[Tensor]:
+        """The same, with tensors that are flat already."""
         return _nest(self, sizes, [], tensors, body)
+
+    def flattened(self, tensor: Tensor) -> Tensor:
+        """The elements along one dimension."""
+        sizes, text = tensor.sizes, tensor.ref
+        flat = Tensor(text, sizes, tensor.of, tensor.level, flat=True)
+        if len(sizes) == 1 or tensor.flat:
+            return flat
+        if sizes:
+            text = f"tensor.collapse_shape {text} [{list(range(len(sizes)))}] : {tensor.type} into {flat.type}"
+        else:
+            text = f"tensor.expand_shape {text} [] output_shape [1] : {tensor.type} into {flat.type}"
+        return Tensor(self.emit.define(text), sizes, tensor.of, self.level, flat=True)
+
+    def unflattened(self, flat: Tensor) -> Tensor:
+        """The inverse of `flattened`."""
+        sizes, text = flat.sizes, flat.ref
+        if len(sizes) == 1:
+            return Tensor(text, sizes, flat.of, flat.level)
+        type_ = tensor_type(sizes, flat.of)
+        if sizes:
+            groups = f"[{list(range(len(sizes)))}] output_shape {list(sizes)}"
+            return self.tensor(f"tensor.expand_shape {text} {groups} : {flat.type} into {type_}", sizes, flat.of)
+        return self.tensor(f"tensor.collapse_shape {text} [] : {flat.type} into {type_}", sizes, flat.of)
 
 
 def _nest(
