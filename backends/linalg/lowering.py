@@ -94,19 +94,16 @@ def _lowered(module: ir.Module) -> tuple[TensorFunction, list[Tensor], list[Valu
 
 def _check(module: ir.Module, main: ir.OpView) -> None:
     """Name everything that cannot be said, at the user's lines."""
-    if is_grid(module):
-        raise UnsupportedError(
-            "a program of several processes, or one that talks to the host, has no form in linalg",
-            remedy="compile it for target 'cpu'",
-        )
-    problems: dict[Problem, None] = {}
+    remedy, problems = "compile the model for target 'cpu'", dict[Problem, None]()
     for op in _leaves(main.regions[0].blocks[0]):
         if op.name not in RULES and op.name not in CONTROL_FLOW:
             called = op.attributes["call_target_name"].value if "call_target_name" in op.attributes else ""
             reason = f"the function '{called}' has no form in linalg" if called else "has no form in linalg"
-            problems[Problem(reason, user_location(op.location), op.name, "compile the model for target 'cpu'")] = None
+            problems[Problem(reason, user_location(op.location), op.name, remedy)] = None
     if problems:
         raise UnsupportedError("the model cannot be written as linalg", problems=list(problems))
+    if is_grid(module):
+        raise UnsupportedError("a program of several processes has no form in linalg", remedy=remedy)
 
 
 def _leaves(block_: ir.Block) -> list[ir.Operation]:

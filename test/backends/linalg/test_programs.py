@@ -182,12 +182,34 @@ def test_dynamic_dimensions_are_specialized() -> None:
         np.testing.assert_allclose(np.asarray(executable(np.ones((count, 3), np.float32))[0]), [count] * 3)
 
 
-def test_several_processes_are_refused() -> None:
-    module = """module attributes {mhlo.num_replicas = 2 : i32} {
+REFUSED = {
+    "hlo.random_state": """func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<4xf32> {
+      %sizes = stablehlo.constant dense<[4]> : tensor<1xi64>
+      %0 = stablehlo.rng %a, %b, %sizes, distribution = UNIFORM
+        : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }""",
+    "hlo.infeed": """func.func @main(%t: !stablehlo.token) -> (tensor<4xf32>, !stablehlo.token) {
+      %0:2 = "stablehlo.infeed"(%t) {infeed_config = ""} : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+      return %0#0, %0#1 : tensor<4xf32>, !stablehlo.token
+    }""",
+    "hlo.replica_id": """module attributes {mhlo.num_replicas = 2 : i32} {
       func.func @main() -> tensor<ui32> {
         %0 = stablehlo.replica_id : tensor<ui32>
         return %0 : tensor<ui32>
       }
-    }"""
-    with pytest.raises(shlo.UnsupportedError, match="several processes"):
-        shlo.compile(module, target="linalg", options=OPTIONS)
+    }""",
+    None: """module attributes {mhlo.num_replicas = 2 : i32} {
+      func.func @main(%x: tensor<f32>) -> tensor<f32> {
+        return %x : tensor<f32>
+      }
+    }""",
+}
+
+
+@pytest.mark.parametrize("op", REFUSED)
+def test_what_has_no_form_is_named(op: str | None) -> None:
+    with pytest.raises(shlo.UnsupportedError) as error:
+        shlo.compile(REFUSED[op], target="linalg", options=OPTIONS)
+    assert error.value.op == op and error.value.remedy
+    assert (error.value.location is not None) == (op is not None)
