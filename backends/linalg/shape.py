@@ -21,10 +21,10 @@ rule = RULES.rule
 def _constant(f: TensorFunction, op: ir.OpView, tensors: Sequence[Tensor]) -> list[Tensor]:
     value, of, sizes = constant_value(op), element(op.results[0]), static_shape(op.results[0])
     type_ = f.empty_type(sizes, of)
-    if of.kind == "bool":
-        listed = str(value.tolist()).lower()
-    elif 0 in sizes:
+    if 0 in sizes:
         listed = ""
+    elif of.kind == "bool":
+        listed = str(value.tolist()).lower()
     else:
         one = value if any(value.strides) else value[(slice(0, 1),) * value.ndim]
         data = one.astype(one.dtype.newbyteorder("<")) if one.dtype.kind in "fiuc" else one

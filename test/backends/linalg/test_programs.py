@@ -14,6 +14,8 @@ import pytest
 from jax import lax
 
 import stablehlo_py as shlo
+from stablehlo_py import suite
+from stablehlo_py.element_types import ELEMENT_TYPES
 
 RNG = np.random.default_rng(5)
 OPTIONS = shlo.Options(threads=1, cache_dir=None)
@@ -149,6 +151,42 @@ def test_results_are_those_of_the_cpu(name: str) -> None:
             wide = np.complex128 if a.dtype.kind == "c" else np.float64
             tolerance = {1: 0.07, 2: 0.01}.get(a.dtype.itemsize, 2e-5)
             np.testing.assert_allclose(a.astype(wide), b.astype(wide), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ELEMENT_TYPES)
+def test_element_types(name: str) -> None:
+    """Every element type goes in and out, moves, is a constant, and is chosen by a comparison."""
+    constant = "dense<(1.0, 0.0)>" if "complex" in name else "dense<true>" if name == "i1" else "dense<1.0>"
+    constant = "dense<1>" if name[0] in "iu" and name != "i1" else constant
+    module = f"""func.func @main(%x: tensor<3x4x{name}>, %i: tensor<i32>) -> (tensor<4x5x{name}>, tensor<0x{name}>) {{
+      %one = stablehlo.constant {constant} : tensor<{name}>
+      %none = stablehlo.constant dense<> : tensor<0x{name}>
+      %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<{name}>) -> tensor<3x4x{name}>
+      %0 = stablehlo.compare EQ, %x, %ones : (tensor<3x4x{name}>, tensor<3x4x{name}>) -> tensor<3x4xi1>
+      %1 = stablehlo.reverse %x, dims = [1] : tensor<3x4x{name}>
+      %2 = stablehlo.select %0, %1, %x : tensor<3x4xi1>, tensor<3x4x{name}>
+      %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<3x4x{name}>) -> tensor<4x3x{name}>
+      %4 = stablehlo.dynamic_slice %x, %i, %i, sizes = [2, 4] : (tensor<3x4x{name}>, tensor<i32>, tensor<i32>) -> tensor<2x4x{name}>
+      %5 = stablehlo.reshape %4 : (tensor<2x4x{name}>) -> tensor<4x2x{name}>
+      %6 = stablehlo.concatenate %3, %5, dim = 1 : (tensor<4x3x{name}>, tensor<4x2x{name}>) -> tensor<4x5x{name}>
+      return %6, %none : tensor<4x5x{name}>, tensor<0x{name}>
+    }}"""  # noqa: E501
+    dtype = ELEMENT_TYPES[name]
+    numbers = RNG.integers(0, 2, (3, 4)) if name in ("i1", "i2", "ui2") else RNG.integers(0, 4, (3, 4))
+    x, number = numbers.astype(np.float32).astype(dtype), np.int32(1)
+    found, expected = (shlo.compile(module, target=target, options=OPTIONS)(x, number) for target in ("linalg", "cpu"))
+    for a, b in zip(found, expected, strict=True):
+        assert (np.asarray(a).dtype, np.asarray(a).shape) == (np.asarray(b).dtype, np.asarray(b).shape)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("name", ["mixture-of-experts", "resnet18", "lstm", "train-mlp", "newton", "branches"])
+def test_models_agree_with_jax(name: str) -> None:
+    """The others do, too: compiling all of them takes a minute."""
+    model = suite.build(name, "small")
+    results = shlo.compile(suite.export(model), target="linalg", options=OPTIONS)(*model.arrays())
+    for actual, wanted in zip(results, suite.reference(model), strict=True):
+        assert suite.largest_difference(actual, wanted) <= model.tolerance
 
 
 def test_memory_of_a_loop_is_freed() -> None:
