@@ -37,6 +37,7 @@ from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.mlir import ir
 
 CONTROL_FLOW = ("scf.while", "scf.if", "scf.index_switch", "tensor.extract", "arith.index_cast", "arith.constant")
+GOES_ON = "shlo_goes_on"
 Values = dict[ir.Value, Value]  # of hlo -> of the function
 
 
@@ -46,7 +47,7 @@ def to_linalg(module: ir.Module) -> str:
     Raises:
         UnsupportedError: for every op that has no meaning as linalg, and for dynamic dimensions.
     """
-    f, arguments, results = _lowered(module)
+    f, arguments, results = _lowered(module, TensorFunction("main"))
     types = ", ".join(result.type.text for result in results)
     returned = f" {', '.join(result.ref for result in results)} : {types}" if results else ""
     listed = ", ".join(f"%arg{number}: {each.type}" for number, each in enumerate(arguments))
@@ -56,9 +57,12 @@ def to_linalg(module: ir.Module) -> str:
 
 def to_linalg_on_buffers(module: ir.Module, name: str) -> str:
     """The same as a function of memory, which bufferization begins with: it reads its first arguments, and writes its
-    results to the others. Raises as `to_linalg`."""
-    f, arguments, results = _lowered(module)
-    listed, begin, end = [], [], []
+    results to the others. Its first one, `%state`, it hands to `@shlo_goes_on` at the end of each trip of a loop of
+    unknown length: that says whether to go on. Raises as `to_linalg`."""
+    f = TensorFunction("main")
+    f.asks = f"func.call @{GOES_ON}(%state) : (i64) -> i1"
+    f, arguments, results = _lowered(module, f)
+    listed, begin, end = ["%state: i64"], [], []
     for number, tensor in enumerate(arguments):
         memory = _memory(tensor)
         listed.append(f"%in{number}: {memory}")
@@ -70,20 +74,21 @@ def to_linalg_on_buffers(module: ir.Module, name: str) -> str:
         end.append(f"bufferization.materialize_in_destination {written}")
     head = f"func.func private @{name}({', '.join(listed)}) {{"
     body = [*begin, *f.emit.entry, *flat(f.emit.lines), *end, "return"]
-    return "\n".join(["module {", head, *body, "}", "}", ""])
+    declaration = f"func.func private @{GOES_ON}(i64) -> i1"
+    return "\n".join(["module {", declaration, head, *body, "}", "}", ""])
 
 
 def _memory(tensor: Value) -> str:
     return tensor.type.text.replace("tensor", "memref", 1)
 
 
-def _lowered(module: ir.Module) -> tuple[TensorFunction, list[Tensor], list[Value]]:
+def _lowered(module: ir.Module, f: TensorFunction) -> tuple[TensorFunction, list[Tensor], list[Value]]:
     """The body of a function, its arguments and its results."""
     if is_symbolic(module):
         raise UnsupportedError("dynamic dimensions have no program of linalg for all shapes", remedy=SPECIALIZE)
     main = main_function(module)
     _check(module, main)
-    f, entry = TensorFunction("main"), main.regions[0].blocks[0]
+    entry = main.regions[0].blocks[0]
     arguments = [
         Tensor(f"%arg{number}", sizes_of(argument), element(argument), 0)
         for number, argument in enumerate(entry.arguments)
@@ -169,6 +174,9 @@ def _while(f: TensorFunction, op: ir.OpView, start: Sequence[Value], values: Val
     with f.region(f"{refs[0]}scf.while ({passed}) : ({types}) -> ({types}) {{"):
         before = _arguments(f, names, tensors)
         condition, *_ = block(f, op.regions[0].blocks[0], _bound(op, 0, before, values))
+        if f.asks:
+            goes_on = Value(f.emit.define(f.asks), I1, None, f.level)
+            condition = f.binary("and", condition, goes_on)
         handed = f" {', '.join(names)} : {types}" if names else ""
         f.emit.lines.append(f"scf.condition({condition.ref}){handed}")
     names = [f.emit.name() for _ in tensors]

@@ -11,18 +11,20 @@ import re
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe
+from stablehlo_py.backends.cpu import helpers
+from stablehlo_py.backends.cpu.helper_objects import helper_objects
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.signature import sign
 from stablehlo_py.backends.cpu.target import CpuTarget, required_features
-from stablehlo_py.backends.linalg.lowering import to_linalg, to_linalg_on_buffers
-from stablehlo_py.codegen.builder import F32, I32, PTR, Function, Value
+from stablehlo_py.backends.linalg.lowering import GOES_ON, to_linalg, to_linalg_on_buffers
+from stablehlo_py.codegen.builder import F32, I1, I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, processor
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.types import operations
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import MLIRError, func_dialect, ir, linalg_copy, quiet_context, run_upstream
 from stablehlo_py.options import Options
-from stablehlo_py.runtime.entry import FIELDS
+from stablehlo_py.runtime.entry import ANSWER, ASKED, ENDED, FIELDS
 from stablehlo_py.runtime.program import CompiledProgram
 
 ENTRY, BODY = "shlo_main", "linalg_main"
@@ -63,8 +65,10 @@ def llvm_dialect_text(module: ir.Module, target: CpuTarget) -> str:
         for op in lowered.body.operations:
             if op.operation.name == "llvm.func" and len(op.regions[0].blocks):
                 op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<private>")
-        lines = [str(op) for op in lowered.body.operations]
-    return "\n".join(_for_processor(line, target) for line in lines)
+        # Nothing is erased before: a module that does not verify is printed in another form.
+        lines = [str(op) for op in lowered.body.operations if op.attributes["sym_name"].value != GOES_ON]
+    own = (_goes_on(target), _round_to_bf16(target))
+    return "\n".join((*(_for_processor(line, target) for line in lines), *own))
 
 
 def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
@@ -74,12 +78,14 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     made.constants = []  # they are in the code
     made.features = required_features(target)
     made.stages = {"kernels": text}
+    made.loops = f"llvm.call @{GOES_ON}(" in text
+    made.helpers = helper_objects([helpers.CALLS] if made.loops else [])
     entry = _entry(made, target)
     defined = set(re.findall(r"llvm\.func private @(\w+)", text))
     outside = [name for name in re.findall(r"llvm\.func @(\w+)\(", text) if name not in defined]
-    externals = tuple((name, "") for name in outside)
+    externals = tuple((name, "") for name in outside if name != ROUND)
     progress.at("machine code")
-    unit = Unit((ENTRY, ROUND), "\n".join((sign(made), text, _round_to_bf16(target), entry)), externals)
+    unit = Unit((ENTRY, ROUND), "\n".join((sign(made), text, entry)), externals)
     made.objects = [compile_units([unit])]
     made.report = f"linalg: {len(made.objects[0]) / 1024:.0f} KiB of code in one object file"
     return made
@@ -137,6 +143,21 @@ def _for_processor(text: str, target: CpuTarget) -> str:
     return f"{head} attributes {{{known}}}{brace}{body}"
 
 
+def _goes_on(target: CpuTarget) -> str:
+    """i1 shlo_goes_on(state): whether a loop is to go on. The state is the block of `end_if_asked`, and what it has
+    answered, an i32: a loop that has ended ends those behind it."""
+    f = Function(GOES_ON, [("state", I64)], LlvmEmitter(target), result=I1, private=True)
+    state, zero = f.cast("inttoptr", f.parameters["state"], PTR), f.const(0, I32)
+    f.ret_if(f.cmp("ne", f.load(I32, state, 2), zero), f.const(False, I1))
+    block = f.load(PTR, state)
+    asked = f.atomic_load(I32, f.gep(block, ASKED, I8), ordering="monotonic")
+    f.ret_if(f.cmp("eq", asked, zero), f.const(True, I1))
+    status = f.call_pointer(f.load(PTR, f.gep(block, ANSWER, I8)), [block], I32)
+    f.store(status, state, 2)
+    f.ret(f.cmp("eq", status, zero))
+    return f.text()
+
+
 def _round_to_bf16(target: CpuTarget) -> str:
     """The bf16 that an f32 is, in the low half of the register that it came in. Nothing is rounded: programs round
     before."""
@@ -149,7 +170,10 @@ def _entry(made: CompiledProgram, target: CpuTarget) -> str:
     """`int shlo_main(const shlo_call *)`: read the addresses, call the program with descriptors of memory as MLIR has
     them: address twice, offset, sizes, strides."""
     f = Function(ENTRY, [("call", PTR)], LlvmEmitter(target), result=I32)
-    operands: list[Value] = []
+    state = f.alloca(2, I64)
+    f.store(f.load(PTR, f.parameters["call"], FIELDS.index("interrupt")), state)
+    f.store(f.const(0), state, 1)
+    operands: list[Value] = [f.cast("ptrtoint", state, I64)]
     for field, specs in (("inputs", made.inputs), ("outputs", made.outputs)):
         table = f.load(PTR, f.parameters["call"], FIELDS.index(field))
         for number, spec in enumerate(specs):
@@ -157,5 +181,6 @@ def _entry(made: CompiledProgram, target: CpuTarget) -> str:
             numbers = (0, *sizes, *row_major_strides(sizes))
             operands += [address, address, *(f.const(int(each)) for each in numbers)]
     f.call(BODY, operands)
-    f.ret(f.const(0, I32))
+    ended = f.cmp("ne", f.load(I32, state, 2), f.const(0, I32))
+    f.ret(f.select(ended, f.const(ENDED, I32), f.const(0, I32)))
     return f.text()

@@ -68,6 +68,7 @@ class TensorFunction(Function):
     def __init__(self, name: str) -> None:
         super().__init__(name, [], TensorEmitter())
         self._between: Lines = []  # where code goes that moves out of the next region of the same op
+        self.asks = ""  # the function that says at each trip of a loop whether to go on, and its argument; "": none
         self.location = ""  # of the op that is written now, as text of MLIR
 
     # --- scalars and elements ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from functools import partial
 
@@ -201,6 +202,32 @@ def test_memory_of_a_loop_is_freed() -> None:
     (result,) = executable(x)
     assert (np.asarray(result) == 1000).all()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20  # KiB
+
+
+class Rang(Exception):
+    pass
+
+
+def ring(number: int, frame: object) -> None:
+    raise Rang
+
+
+def test_a_loop_without_end_is_ended_by_a_signal() -> None:
+    def function(x: jax.Array) -> jax.Array:
+        return lax.while_loop(lambda a: a[0] >= 0, lambda a: a * 0, x) + 1
+
+    x = np.ones(3, np.float32)
+    executable = shlo.compile(jax.export.export(jax.jit(function))(x), target="linalg", options=OPTIONS)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Rang):
+            executable(x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    (result,) = executable(-x)
+    assert np.asarray(result).tolist() == [0, 0, 0]
 
 
 def test_a_program_is_saved_and_loaded(tmp_path: object) -> None:
