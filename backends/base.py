@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stablehlo_py.errors import ArgumentError, LoadError, OptionError, shown
+from stablehlo_py.errors import ArgumentError, LoadError, OptionError, UnsupportedError, shown
 from stablehlo_py.targets import find_backend
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stablehlo_py.passes.policy import Blocking, Costs, FusionPolicy
     from stablehlo_py.runtime.buffer import Event, MemorySpace
     from stablehlo_py.runtime.entry import Entry
+    from stablehlo_py.runtime.library import Interface, Library
     from stablehlo_py.runtime.program import CompiledProgram
 
 
@@ -170,6 +171,16 @@ class Backend(Protocol):
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Code of a module at the last of `module_stages`, ready to be loaded or saved."""
+
+    def library(self, module: ir.Module, options: Options, interface: Interface) -> Library:
+        """Code of a module at the last of `module_stages` for programs that are not Python: ahead of time.
+
+        Raises:
+            UnsupportedError: this backend makes none, or not of this model.
+        """
+        raise UnsupportedError(
+            f"the backend '{self.name}' makes no libraries", remedy="use the targets 'cpu' or 'c', or save an artifact"
+        )
 
     def memory(self, device: int = 0) -> MemorySpace | None:
         """Where inputs and results of its programs are, as `Code.memory` of those that it loads now for a device says.

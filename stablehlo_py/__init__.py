@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stablehlo_py.runtime.buffer import Buffer
     from stablehlo_py.runtime.executable import Executable
     from stablehlo_py.runtime.grid import GridExecutable
+    from stablehlo_py.runtime.load_library import load_library
     from stablehlo_py.runtime.loading import load_executable
     from stablehlo_py.runtime.model import CompiledModel
     from stablehlo_py.runtime.program import Spec
@@ -58,6 +59,7 @@ _HOMES = {
     "Executable": "runtime.executable",
     "GridExecutable": "runtime.grid",
     "load_executable": "runtime.loading",
+    "load_library": "runtime.load_library",
     "SymbolicExecutable": "runtime.symbolic",
     "Spec": "runtime.program",
     **dict.fromkeys(
@@ -104,6 +106,7 @@ __all__ = [
     "jit",
     "load",
     "load_executable",
+    "load_library",
     "register_custom_call",
     "unregister_custom_call",
 ]

@@ -33,6 +33,7 @@ from stablehlo_py.passmanager.rewrite import RulePass
 from stablehlo_py.passmanager.suggest import near_miss
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.cache import CacheEntry, key_of
+from stablehlo_py.runtime.library import Interface, Library
 from stablehlo_py.runtime.program import CompiledProgram
 from stablehlo_py.runtime.stages import stage_texts
 from stablehlo_py.targets import DEFAULT_TARGET
@@ -274,17 +275,8 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
     times: list[tuple[str, float]] = []
     snapshots = Snapshots()
     leaves = leaves_of(module)
-    instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
     with module.context, ir.Location.unknown():
-        begin = ""
-        for stage in module_stages(backend):
-            progress.at(stage)
-            started = time.perf_counter()
-            run_stages(
-                module, begin, stage, options, instrumentation=instrumentation, target=backend.name, snapshots=snapshots
-            )
-            times.append((stage, time.perf_counter() - started))
-            begin = stage
+        _run_module_stages(module, backend, options, times, snapshots)
         progress.at("codegen")
         started = time.perf_counter()
         program = backend.compile(module, options)
@@ -294,6 +286,38 @@ def compile_module(module: ir.Module, backend: Backend, options: Options) -> Com
     listed = ", ".join(f"{stage} {1e3 * seconds:.0f}" for stage, seconds in times)
     program.report += f"\ncompile time, ms: {listed}"
     return program
+
+
+@deferred()
+def compile_library(module: ir.Module, backend: Backend, options: Options, interface: Interface) -> Library:
+    """A loaded module, static or not, as a library. The module is consumed."""
+    leaves = leaves_of(module)
+    with module.context, ir.Location.unknown():
+        _run_module_stages(module, backend, options, [])
+        progress.at("codegen")
+        library = backend.library(module, options, interface)
+    library.program.leaves = leaves
+    return library
+
+
+def _run_module_stages(
+    module: ir.Module,
+    backend: Backend,
+    options: Options,
+    times: list[tuple[str, float]],
+    snapshots: Snapshots | None = None,
+) -> None:
+    """Take a loaded module to the last stage that is a module, and note how long each took, in seconds."""
+    instrumentation = Instrumentation(keep_input=False, verify_each=options.verify)
+    begin = ""
+    for stage in module_stages(backend):
+        progress.at(stage)
+        started = time.perf_counter()
+        run_stages(
+            module, begin, stage, options, instrumentation=instrumentation, target=backend.name, snapshots=snapshots
+        )
+        times.append((stage, time.perf_counter() - started))
+        begin = stage
 
 
 def cache_entry(source: object, backend: Backend, options: Options, variant: str = "") -> CacheEntry | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
     from stablehlo_py.passes.policy import Blocking, Costs, FusionPolicy
+    from stablehlo_py.runtime.library import Interface, Library
     from stablehlo_py.runtime.program import CompiledProgram
 
 STAGES = {"kernels": "mlir", "llvm": "ll", "object": "s"}
@@ -85,6 +86,12 @@ class CpuBackend(Backend):
         target = self.target(options)
         require_own(target, options.cpu)
         return compile_module(module, self.name, target, options)
+
+    def library(self, module: ir.Module, options: Options, interface: Interface) -> Library:
+        """An object file. Raises as `library.library`."""
+        from stablehlo_py.backends.cpu.library import library
+
+        return library(module, self.name, self.target(options), options, interface)
 
     @deferred()
     def load(self, program: CompiledProgram, device: int = 0) -> CpuCode:

@@ -1,12 +1,12 @@
 """A scheduled module becomes object files of native code.
 
-The order of work, as a table of contents: `compile_module` generates one kernel per distinct fusion, compiling on
-other threads as it goes, then the program that calls them, and describes the result.
+The order of work, as a table of contents: `generate` makes one kernel per distinct fusion, then the program that calls
+them; `compile_module` compiles kernels on other threads as they come, and describes the result.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.description import describe, is_grid
@@ -30,28 +30,40 @@ from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.passes.symbolic.checks import checks_of
 from stablehlo_py.runtime.memory import require
-from stablehlo_py.runtime.program import CompiledProgram
+from stablehlo_py.runtime.program import CompiledProgram, DynamicLayout
 
 
-def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> str:
-    """Text of `kernels`, `llvm` or `object`."""
-    from stablehlo_py.backends.cpu import listing
+@dataclass(frozen=True)
+class Generated:
+    """The native code of a module, not yet compiled: units of its kernels, which came first, and of its entries; the
+    program, and of one with dynamic dimensions the layout of its sizes."""
 
-    sizes = size_table(module)
-    units, kernels = _kernels(module, target, sizes)
-    program = CpuProgram(module, kernels, target, options.thread_count, sizes)
-    units += _program_units(program)
-    if sizes is not None:
-        units.append(Unit.of(emit_sizes(module, sizes, program.arena_bytes, [])[0]))
-    text = render(units)
-    if stop == "kernels":
-        return text
-    progress.at("LLVM")
-    return llvm_ir(text, target.architecture) if stop == "llvm" else listing.disassembly([compile_units(units)])
+    kernels: list[Unit]
+    entries: list[Unit]
+    program: CpuProgram
+    layout: DynamicLayout | None
+
+    @property
+    def units(self) -> list[Unit]:
+        """All of them."""
+        return [*self.kernels, *self.entries]
+
+    def described(self, module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
+        """The program as the runtime knows it, without machine code."""
+        made = describe(module, backend, target.name, options, self.program.sites)
+        made.features = required_features(target)
+        made.symbols = outside_symbols(name for unit in self.units for name, _ in unit.externals)
+        made.arena_bytes = 0 if self.layout else int(self.program.arena_bytes)
+        made.uses_pool, made.loops, made.threads = self.program.uses_pool, self.program.loops, options.thread_count
+        made.stages = {"kernels": render(self.units)}
+        made.dynamic = self.layout
+        return made
 
 
-def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
-    """Generate and compile everything that a call will run.
+def generate(
+    module: ir.Module, target: CpuTarget, options: Options, compiler: ObjectCompiler | None = None
+) -> Generated:
+    """Generate everything that a call will run. A `compiler` gets the kernels as they come.
 
     Raises:
         UnsupportedError: naming every fusion without a kernel.
@@ -63,33 +75,44 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
     if sizes is None:
         require(int(arena_bytes(module)), "the arena of this model")
     layout = None
+    units, kernels = _kernels(module, target, sizes, compiler)
+    program = CpuProgram(module, kernels, target, options.thread_count, sizes)
+    entries = [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
+    if sizes is not None:
+        checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
+        function, layout = emit_sizes(module, sizes, program.arena_bytes, checks)
+        entries.append(Unit.of(function))
+    return Generated(units, entries, program, layout)
+
+
+def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> str:
+    """Text of `kernels`, `llvm` or `object`."""
+    from stablehlo_py.backends.cpu import listing
+
+    units = generate(module, target, options).units
+    text = render(units)
+    if stop == "kernels":
+        return text
+    progress.at("LLVM")
+    return llvm_ir(text, target.architecture) if stop == "llvm" else listing.disassembly([compile_units(units)])
+
+
+def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
+    """Generate and compile everything that a call will run. Raises as `generate`."""
     compiler = ObjectCompiler(options.thread_count)
     try:
-        units, kernels = _kernels(module, target, sizes, compiler)
-        program = CpuProgram(module, kernels, target, options.thread_count, sizes)
-        entries = _program_units(program)
-        if sizes is not None:
-            checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
-            function, layout = emit_sizes(module, sizes, program.arena_bytes, checks)
-            entries.append(Unit.of(function))
-        units += entries
-        made = describe(module, backend, target.name, options, program.sites)
-        made.features = required_features(target)
-        made.symbols = outside_symbols(name for unit in units for name, _ in unit.externals)
-        made.arena_bytes = 0 if layout else int(program.arena_bytes)
-        made.uses_pool, made.loops, made.threads = program.uses_pool, program.loops, options.thread_count
-        made.stages = {"kernels": render(units)}
-        made.dynamic = layout
+        code = generate(module, target, options, compiler)
+        made = code.described(module, backend, target, options)
         made.helpers = helper_objects(_helpers(made))
-        entries[0] = replace(entries[0], text=f"{sign(made)}\n{entries[0].text}")
-        for unit in entries:
+        first, *others = code.entries
+        for unit in (replace(first, text=f"{sign(made)}\n{first.text}"), *others):
             compiler.add(unit)
     except BaseException:
         compiler.abandon()
         raise
     progress.at("machine code")
     made.objects = compiler.finish()
-    made.report = _report(module, program, made.objects, options)
+    made.report = _report(module, code.program, made.objects, options)
     return made
 
 
@@ -111,10 +134,6 @@ def _kernels(
         if compiler:
             compiler.add(units[-1])
     return units, kernels
-
-
-def _program_units(program: CpuProgram) -> list[Unit]:
-    return [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
 
 
 def _helpers(program: CompiledProgram) -> list[str]:

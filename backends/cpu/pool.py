@@ -21,8 +21,9 @@ from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, Value
 # Layout of the pool in memory, in bytes. What different threads write lies on different cache lines.
 TICKET, SLEEPERS, COMPLETED, WAITING = 0, 64, 128, 192
 TASK, CONTEXT, ITERATIONS, CHUNK, CHUNKS, STARTED = 256, 264, 272, 280, 288, 296
-WORKER_SLOTS = 1024  # (pool, thread number) argument of every worker, 16 bytes each
-MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // 16
+STOP, TAKEN = 384, 448  # whether the workers are to end; whether a call has the pool (`library_functions`)
+WORKER_SLOTS, SLOT_BYTES = 1024, 24  # of every worker its argument, (pool, thread number), and its handle
+MAX_THREADS = (POOL_BYTES - WORKER_SLOTS) // SLOT_BYTES
 
 SPINS = 300
 WAIT, WAKE = 128, 129  # FUTEX_WAIT, FUTEX_WAKE with FUTEX_PRIVATE_FLAG
@@ -106,24 +107,28 @@ def _worker_function(target: CpuTarget) -> Function:
     ticket_address, generation_address = _field(f, pool, TICKET), _field(f, pool, TICKET + 4)
     low = f.const(0xFFFFFFFF)
 
+    def goes_on() -> Value:
+        return f.cmp("eq", f.atomic_load(I32, _field(f, pool, STOP)), f.const(0, I32))
+
     def work_to_do() -> Value:
-        return f.cmp("ne", f.binary("and", f.atomic_load(I64, ticket_address), low), f.const(0))
+        work = f.cmp("ne", f.binary("and", f.atomic_load(I64, ticket_address), low), f.const(0))
+        return f.binary("or", work, f.binary("xor", goes_on(), f.const(1, I1)))
 
     def sleep() -> None:
         f.atomic_add(_field(f, pool, SLEEPERS), f.const(1, I32))
         ticket = f.atomic_load(I64, ticket_address)
-        # A job published after this load changes the generation, and the futex returns at once.
-        idle = f.cmp("eq", f.binary("and", ticket, low), f.const(0))
+        # A job published after this load, or a request to stop, changes the generation, and the futex returns at once.
+        idle = f.binary("and", f.cmp("eq", f.binary("and", ticket, low), f.const(0)), goes_on())
         generation = f.cast("trunc", f.binary("lshr", ticket, f.const(32)), I32)
         f.if_(idle, lambda: futex(f, generation_address, WAIT, generation))
         f.atomic_add(_field(f, pool, SLEEPERS), f.const(-1, I32))
 
-    def forever(one: Value) -> list[Value]:
+    def job() -> list[Value]:
         spin_then(f, work_to_do, sleep)
         _work(f, pool, thread)
-        return [one]
+        return []
 
-    f.while_([f.const(1)], lambda one: f.cmp("eq", one, f.const(1)), forever)
+    f.while_([], goes_on, job)
     f.ret(f.null())
     return f
 
@@ -173,28 +178,69 @@ def _run_function(target: CpuTarget) -> Function:
 def _start_function(target: CpuTarget) -> Function:
     """i64 shlo_pool_start(pool, threads): start threads-1 workers on a zeroed pool; returns how many started."""
     f = Function("shlo_pool_start", [("pool", PTR), ("threads", I64)], target.emitter(), result=I64)
-    handle = f.alloca(1, I64)
 
     def start(number: Value, started: Value) -> list[Value]:
-        slot = f.gep(_field(f, f.pool, WORKER_SLOTS), f.imul(number, 16), I8)
+        slot = _slot(f, number)
         f.store(f.pool, slot)
-        f.store(number, slot, 1)
-        status = f.call(
-            "pthread_create", [handle, f.null(), f.address_of("shlo_pool_worker"), slot], I32, external=True
-        )
+        f.store(f.binary("add", started, f.const(1)), slot, 1)
+        worker = f.address_of("shlo_pool_worker")
+        status = f.call("pthread_create", [f.gep(slot, 16, I8), f.null(), worker, slot], I32, external=True)
         good = f.cmp("eq", status, f.const(0, I32))
-
-        def detach() -> None:
-            f.call("pthread_detach", [f.load(I64, handle)], I32, external=True)
-
-        f.if_(good, detach)
         return [f.index(f.iadd(started, f.cast("zext", good, I64)))]
 
-    (started,) = f.loop(1, f.threads, 1, start, [f.const(0)])
+    # A slot whose thread did not start is used for the next one: those in use have no gap.
+    (started,) = f.loop(1, f.threads, 1, lambda _, started: start(started, started), [f.const(0)])
+    f.store(started, f.pool, STARTED // 8)
     f.ret(started)
     return f
+
+
+def _slot(f: Function, number: Value) -> Value:
+    return f.gep(_field(f, f.pool, WORKER_SLOTS), f.imul(number, SLOT_BYTES), I8)
 
 
 def functions(target: CpuTarget) -> list[Function]:
     """The pool's functions; `shlo_pool_start` and `shlo_pool_run` are the ones to call."""
     return [_worker_function(target), _run_function(target), _start_function(target)]
+
+
+def library_functions(target: CpuTarget) -> list[Function]:
+    """What the pool of a library needs besides: there is no Python that lends it to one call at a time, and it may be
+    unloaded."""
+    return [*functions(target), _try_function(target), _stop_function(target)]
+
+
+def _try_function(target: CpuTarget) -> Function:
+    """void shlo_pool_try(pool, task, context, iterations, chunk): as `shlo_pool_run`, or, while another call has the
+    pool, all of the job in this thread."""
+    parameters = [("pool", PTR), ("task", PTR), ("context", PTR), ("iterations", I64), ("chunk", I64)]
+    f = Function("shlo_pool_try", parameters, target.emitter())
+    taken = _field(f, f.pool, TAKEN)
+
+    def run() -> None:
+        f.call("shlo_pool_run", [f.pool, f.task, f.context, f.iterations, f.chunk])
+        f.atomic_store(f.const(0, I32), taken)
+
+    def alone() -> None:
+        f.call_pointer(f.task, [f.context, f.const(0), f.iterations, f.const(0)])
+
+    f.if_(f.compare_exchange(taken, f.const(0, I32), f.const(1, I32)), run, alone)
+    f.ret()
+    return f
+
+
+def _stop_function(target: CpuTarget) -> Function:
+    """void shlo_pool_stop(pool): end the workers, wait for that, and leave a zeroed pool."""
+    f = Function("shlo_pool_stop", [("pool", PTR)], target.emitter())
+    f.atomic_store(f.const(1, I32), _field(f, f.pool, STOP))
+    f.atomic_add(_field(f, f.pool, TICKET), f.const(1 << 32))  # another generation
+    futex(f, _field(f, f.pool, TICKET + 4), WAKE, f.const(MAX_THREADS, I32))
+
+    def join(number: Value) -> None:
+        handle = f.load(PTR, f.gep(_slot(f, number), 16, I8))  # as wide as a pointer
+        f.call("pthread_join", [handle, f.null()], I32, external=True)
+
+    f.loop(0, f.load(I64, f.pool, STARTED // 8), 1, join)
+    f.set_memory(f.pool, 0, POOL_BYTES)
+    f.ret()
+    return f

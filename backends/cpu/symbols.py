@@ -35,7 +35,9 @@ def call_symbol(target: str) -> str:
     return f"{PREFIX}call.{safe}"
 
 
-def _target_of(name: str) -> str:
+def target_of(symbol: str) -> str:
+    """The target of a custom call by its symbol (`call_symbol`)."""
+    name = symbol.removeprefix(call_symbol(""))
     return re.sub(rb"\$([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode()).decode()
 
 
@@ -61,9 +63,9 @@ def bound(symbols: Iterable[str]) -> tuple[dict[str, int], list[object]]:
     for symbol in symbols:
         library, _, name = symbol.removeprefix(PREFIX).partition(".")
         if library == "call":
-            handler = handler_of(_target_of(name))
+            handler = handler_of(target_of(symbol))
             if handler is None:
-                problems.append(_unregistered(_target_of(name)))
+                problems.append(_unregistered(target_of(symbol)))
                 continue
             if handler.address is None:
                 closure = Closure(handler.owner)

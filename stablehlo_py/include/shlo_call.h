@@ -31,7 +31,12 @@ enum {
   SHLO_OK = 0,
   SHLO_FAILED = 1,   /* a custom call failed: *error says which, and why */
   SHLO_ENDED = 2,    /* the caller's interrupt ended it; the results are not to be read */
-  SHLO_OLD_CALL = 3  /* `size` is smaller than the program needs: the caller knows an older version of this struct */
+  SHLO_OLD_CALL = 3, /* `size` is smaller than the program needs: the caller knows an older version of this struct */
+  /* What only the functions of a library return (shlo_model.h), which then have done nothing: */
+  SHLO_WORKSPACE = 4, /* the workspace is too small, null, or not aligned to 64 bytes */
+  SHLO_SIZES = 5,     /* the dimensions do not fit the model */
+  SHLO_CONSTANTS = 6, /* there are no constants, or their file is not the one that belongs to the model */
+  SHLO_NULL = 7       /* the address of an argument or a result is null */
 };
 
 /* A part of the work: iterations [begin, end), by a thread whose number is below the program's thread count. */

@@ -1,0 +1,47 @@
+"""Libraries in Python, with the errors of this package."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+from stablehlo_py.boundary import number, public
+from stablehlo_py.errors import ArgumentError, CallError, LoadError, ShloError
+from stablehlo_py.runtime.native_library import NativeLibrary
+
+_ERRORS: dict[str, type[ShloError]] = {"load": LoadError, "argument": ArgumentError, "call": CallError}
+
+
+class _Library(NativeLibrary):
+    """A library whose errors are those of this package."""
+
+    def _fail(self, kind: str, reason: str, remedy: str = "") -> NoReturn:
+        raise _ERRORS[kind](reason, **({"remedy": remedy} if remedy else {}))
+
+
+@public
+def load_library(
+    path: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    constants: str | os.PathLike[str] | None = None,
+    threads: int = 1,
+) -> NativeLibrary:
+    """Load a shared library that `shlo-compile --emit=shared` or `shlo.aot.compile` wrote. It needs NumPy, and neither
+    MLIR nor JAX.
+
+    Args:
+        path: of the library, which is native code: load only what you would run.
+        name: of the model in it; None: that of the file, without `lib`.
+        constants: path of its file of constants, if it has one.
+        threads: how many it may start, if it was written with threads of its own.
+
+    Raises:
+        LoadError: the file cannot be loaded, holds no such model, or the constants are not those of the model.
+    """
+    try:
+        return _Library(path, name, constants, threads=number(threads, "threads"))
+    except OSError as error:
+        raise LoadError(
+            f"'{os.fspath(path)}' cannot be loaded: {error}", remedy="pass a shared library for this machine"
+        ) from error
