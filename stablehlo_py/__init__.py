@@ -14,6 +14,7 @@ from stablehlo_py import errors
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
+    from stablehlo_py import aot
     from stablehlo_py.api import compile
     from stablehlo_py.custom_calls import register_custom_call, unregister_custom_call
     from stablehlo_py.errors import (
@@ -101,6 +102,7 @@ __all__ = [
     "SymbolicExecutable",
     "UnsupportedError",
     "VersionError",
+    "aot",
     "compile",
     "get_include",
     "jit",
@@ -121,8 +123,9 @@ globals().update({name: getattr(errors, name) for name, home in _HOMES.items() i
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
+    if name in _HOMES or name == "aot":
         with deferred():  # Python drops an exception of Ctrl-C where an import happens to run a weakref's callback
-            value = globals()[name] = getattr(import_module(f"stablehlo_py.{_HOMES[name]}"), name)
+            module = import_module(f"stablehlo_py.{_HOMES.get(name, name)}")
+            value = globals()[name] = module if name == "aot" else getattr(module, name)
         return value
     raise AttributeError(f"module 'stablehlo_py' has no attribute '{name}'")

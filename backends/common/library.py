@@ -298,8 +298,8 @@ KEY_COLUMNS = 5
 
 
 def content_hash(data: bytes | memoryview) -> int:
-    """A hash of 64 bits that finds damage and mistakes (not malice): a sum over words of 8 bytes, the last one filled up
-    with zeros, of a number mixed from the word and its position. Generated code computes the same."""
+    """A hash of 64 bits that finds damage and mistakes (not malice): a sum over words of 8 bytes, the last one filled
+    up with zeros, of a number mixed from the word and its position. Generated code computes the same."""
     size = len(data)
     words = np.frombuffer(bytes(data[: size - size % 8]), np.uint64)
     rest = bytes(data[size - size % 8 :])
@@ -342,7 +342,7 @@ def _find_constants(program: CompiledProgram, interface: Interface, emitter: Cal
         first, second, hash_, size, alignment = (f.load(I64, row, column) for column in range(KEY_COLUMNS))
         at = _search(f, begin, header, f.const(0), (first, second))
         f.ret_if(f.cmp("slt", at, f.const(0)), wrong)
-        at = _search(f, begin, header, at, _words('"data_offsets"', f))
+        at = _search(f, begin, header, at, _words('"data_offsets":[', f))
         f.ret_if(f.cmp("slt", at, f.const(0)), wrong)
         offset = _number(f, begin, header, f.binary("add", at, f.const(16)))
         f.ret_if(f.cmp("ugt", offset, room), wrong)
@@ -359,9 +359,8 @@ def _find_constants(program: CompiledProgram, interface: Interface, emitter: Cal
 
 
 def _words(text: str, f: Function) -> tuple[Value, Value]:
-    """The first 8 and the last 8 bytes of a text of 8 to 16 as numbers, for `_search`."""
-    encoded = text.encode().ljust(16, b":")
-    first, second = np.frombuffer(encoded, np.int64)
+    """The halves of a text of 16 bytes as numbers, for `_search`."""
+    first, second = np.frombuffer(text.encode(), np.int64)
     return f.const(int(first)), f.const(int(second))
 
 

@@ -18,6 +18,8 @@ from stablehlo_py.backends.cpu.objects import Unit, render
 from stablehlo_py.backends.cpu.symbols import calls_registered, target_of
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.target_machine import emit_object
+from stablehlo_py.codegen.emitters.llvm import external_data
+from stablehlo_py.dialect.attributes import LINKED
 from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
@@ -25,15 +27,14 @@ from stablehlo_py.runtime.library import Interface, Library
 from stablehlo_py.runtime.program import CompiledProgram
 
 
-def library(
-    module: ir.Module, backend: str, target: CpuTarget, options: Options, interface: Interface
-) -> Library:
+def library(module: ir.Module, backend: str, target: CpuTarget, options: Options, interface: Interface) -> Library:
     """The object file of a model, and what its header has to say.
 
     Raises:
         UnsupportedError: the model communicates, which takes our runtime; or as `compile.generate`.
     """
     triple = interface.triple or target.architecture.triple
+    module.operation.attributes[LINKED] = ir.UnitAttr.get(module.context)
     code = generate(module, target, options)
     program = code.described(module, backend, target, options)
     _refuse_grid(program)
@@ -79,7 +80,7 @@ def _declarations(program: CompiledProgram, interface: Interface) -> str:
     if not program.constants:
         return ""
     symbol = interface.constant_table if interface.constants == "embed" else interface.constant_keys
-    return f"llvm.mlir.global external constant @{symbol}() {{addr_space = 0 : i32}} : !llvm.ptr"
+    return external_data(symbol)
 
 
 def _without_declarations(text: str, symbols: Iterable[str]) -> str:

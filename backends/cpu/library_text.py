@@ -96,5 +96,5 @@ class ConstantData:
         filled = bytearray(content)
         filled[begin : begin + len(self.marker)] = bytes(len(self.marker))
         for array, offset in zip(self._arrays, self._offsets, strict=False):
-            filled[begin + offset : begin + offset + array.nbytes] = memoryview(array.reshape(-1).view(np.uint8))
+            filled[begin + offset : begin + offset + array.nbytes] = array.tobytes()
         return bytes(filled)

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stablehlo_py.aot.archive import archive
 from stablehlo_py.aot.bindings import BINDINGS, binding_files
+from stablehlo_py.aot.check_program import check_program
 from stablehlo_py.aot.header import header
 from stablehlo_py.aot.link import architecture_name, linked
 from stablehlo_py.aot.names import Names, model_name
@@ -58,6 +61,17 @@ class Build:
     def size_report(self) -> str:
         """What takes space, for a person."""
         return size_report(self.library)
+
+    @public
+    def with_test(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Build:
+        """The same with NAME_test.c, a program that calls the library with these inputs and compares its results with
+        these outputs.
+
+        Raises:
+            UnsupportedError: they are too large for a C program.
+        """
+        name, text = check_program(self.library, self.names, inputs, outputs)
+        return replace(self, files={**self.files, name: text.encode()})
 
     @public
     def write(self, folder: str | os.PathLike[str] = ".") -> list[Path]:
@@ -116,7 +130,11 @@ def compile(
         OptionError: an argument is none of these. LoadError, ResourceError: as `stablehlo_py.compile`.
     """
     options = Options.of(options)
-    for what, value, allowed in (("emit", emit, EMIT), ("threads", threads, THREADS), ("constants", constants, CONSTANTS)):
+    for what, value, allowed in (
+        ("emit", emit, EMIT),
+        ("threads", threads, THREADS),
+        ("constants", constants, CONSTANTS),
+    ):
         _require_one_of(what, value, allowed)
     for each in bindings:
         _require_one_of("bindings", each, tuple(BINDINGS))
@@ -127,7 +145,9 @@ def compile(
     check_entry(entry)
     most = (options.threads or MOST_THREADS) if threads != "off" else 1
     if threads != "off" and not 1 < most <= MAX_THREADS:
-        raise OptionError(f"threads is {shown(threads)} for {most} thread", remedy="pass threads='off', or more of them")
+        raise OptionError(
+            f"threads is {shown(threads)} for {most} thread", remedy="pass threads='off', or more of them"
+        )
     interface = Interface(model_name(name), threads, constants, most, triple)
     module = _module(source, entry, options)
     choose_platform(module, backend.platform)
@@ -175,7 +195,7 @@ def _build(library: Library, emit: str, triple: str | None, bindings: Sequence[s
         files = {file: archive({"model.o": library.code}, {"model.o": library.public})}
     else:
         file = f"{interface.name}.wasm" if wasm else f"{stem}.so"
-        files = {file: linked(library.code, system, library.public, [] if wasm else own)}
+        files = {file: linked(library.code, file, system, library.public, [] if wasm else own)}
     links = (file, *(own if not wasm else ()))
     files[f"{interface.name}.h"] = header(library, names, links).encode()
     if interface.constants == "file":

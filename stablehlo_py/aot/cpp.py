@@ -30,7 +30,7 @@ class _Class:
         guard = f"SHLO_LIBRARY_{self.names.upper}_HPP"
         return "\n".join(
             [
-                f"// {model} as a C++ class (C++11). It owns its arguments, results and workspace; `Run` allocates nothing.",
+                f"// {model} as a C++11 class. It owns its arguments, results and workspace; Run allocates nothing.",
                 f"#ifndef {guard}\n#define {guard}\n",
                 f'#include <cstddef>\n#include <cstdint>\n#include <new>\n#include <vector>\n\n#include "{model}.h"\n',
                 f"class {self.name} {{\n public:",
@@ -105,12 +105,16 @@ class _Class:
             f"const {type_} *{word}_data() const {{ return static_cast<const {type_} *>({place}); }}"
             if writable
             else "",
-            f"{constant}{type_} *{kind}{number}_data() {{ return {word}_data(); }}" if word != f"{kind}{number}" else "",
+            f"{constant}{type_} *{kind}{number}_data() {{ return {word}_data(); }}"
+            if word != f"{kind}{number}"
+            else "",
             f"int64_t {word}_size() const {{ return {self._count(kind, number, spec)}; }}",
         ]
         if spec.shape and count == 1:
             indices = ", ".join(f"int64_t i{axis}" for axis in range(len(spec.shape)))
-            found.append(f"{constant}{type_} &{word}({indices}) {{ return {word}_data()[{self._at(kind, number, spec)}]; }}")
+            found.append(
+                f"{constant}{type_} &{word}({indices}) {{ return {word}_data()[{self._at(kind, number, spec)}]; }}"
+            )
         elif count == 1:
             found.append(f"{constant}{type_} &{word}() {{ return *{word}_data(); }}")
         if writable:

@@ -20,7 +20,7 @@ def go_file(library: Library, names: Names, file: str, links: Sequence[str]) -> 
     pairs += [(names.results[number], program.outputs[number]) for number in signature.own_results]
     takes = [f"{name} int64" for name in names.dimensions] + [f"{word} []{_type(spec)}" for word, spec in pairs]
     passed = [f"C.int64_t({name})" for name in names.dimensions]
-    passed += [f"(*C.{c_type(spec.dtype)})(unsafe.Pointer(unsafe.SliceData({word})))" for word, spec in pairs]
+    passed += [f"(*C.{c_type(spec.dtype)})(first({word}))" for word, spec in pairs]
     passed += ["work.address", "C.int64_t(work.bytes)"]
     if program.constants and library.interface.constants == "file":
         takes.append("constants unsafe.Pointer")
@@ -29,8 +29,8 @@ def go_file(library: Library, names: Names, file: str, links: Sequence[str]) -> 
         passed.append("nil")
     sizes = [*names.dimensions, *names.values]
     checks = [
-        f'\tif len({word}) != {_count(spec)} {{\n\t\treturn errors.New("{names.model}: {word} has to hold {_count(spec)} '
-        f'numbers ({described(spec)})")\n\t}}\n'
+        f"\tif len({word}) != {_count(spec)} {{\n"
+        f'\t\treturn errors.New("{names.model}: {word} has to hold {_count(spec)} numbers ({described(spec)})")\n\t}}\n'
         for word, spec in pairs
         if None not in spec.shape
     ]
@@ -93,7 +93,15 @@ func (work *Workspace) Close() {{
 	C.free(work.memory)
 }}
 
-// Run makes one call. Slices hold tensors row-major; those of open sizes have to be long enough.
+// first is the address of a slice, nil of an empty one.
+func first[T any](slice []T) unsafe.Pointer {{
+	if len(slice) == 0 {{
+		return nil
+	}}
+	return unsafe.Pointer(&slice[0])
+}}
+
+// Run makes one call. Slices hold tensors row-major; those of dynamic sizes have to be long enough.
 func Run(work *Workspace, {takes}) error {{
 {checks}	status := C.{model}({passed})
 	if status != 0 {{

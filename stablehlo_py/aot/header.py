@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from stablehlo_py import __version__
 from stablehlo_py.aot.names import Names, c_type, described
 from stablehlo_py.backends.common.library import ALIGNMENT, Signature
 from stablehlo_py.errors import clipped
@@ -46,7 +45,7 @@ def _included(name: str) -> str:
 
 def _comment(library: Library, names: Names, links: Sequence[str]) -> str:
     interface, program = library.interface, library.program
-    lines = [f"{names.model}: a model compiled by stablehlo-py {__version__} for {library.target}."]
+    lines = [f"{names.model}: a model compiled by stablehlo-py for {library.target}."]
     if interface.triple is not None and re.search(r"darwin|apple|windows", interface.triple):
         lines.append("Code for this system was only assembled, and never run by those who made the compiler.")
     lines.append("")
@@ -99,7 +98,9 @@ def _functions(library: Library, names: Names) -> list[str]:
         f"extern const shlo_model {model}_model;\n",
         "/* The entry that all models have. `constants` and `interrupt` of the call may be null. */",
         f"int {model}_call(const shlo_call *call);\n",
-        "/* Bytes of workspace that a call needs" + ("" if not sizes else "; -1: the model takes no such sizes") + ". */",
+        "/* Bytes of workspace that a call needs"
+        + ("" if not sizes else "; -1: the model takes no such sizes")
+        + ". */",
         f"{_declaration('int64_t', f'{model}_workspace_bytes', sizes)}\n",
     ]
     if program.dynamic is not None:
@@ -110,23 +111,24 @@ def _functions(library: Library, names: Names) -> list[str]:
         ]
     if interface.constants == "file":
         found += [
-            "/* Finds the constants in the content of their file (mapped into memory, say), of so many bytes, and fills",
-            f" * a table of {len(program.constants)} addresses. Checks every byte: once, then the table serves all calls.",
-            " * Returns SHLO_OK or SHLO_CONSTANTS. */",
+            "/* Finds the constants in the content of their file (mapped into memory, say), of so many bytes, and",
+            f" * fills a table of {len(program.constants)} addresses. Checks every byte: once, then the table serves",
+            " * all calls. Returns SHLO_OK or SHLO_CONSTANTS. */",
             f"int {model}_constants(const void *file, int64_t bytes, const void **table);\n",
         ]
     if interface.threads == "own":
         found += [
-            "/* Threads of its own: up to `threads`, the calling one included, on SHLO_THREADS_BYTES zeroed bytes aligned",
-            " * to 64. Returns how many there are. One call at a time has them; others work alone meanwhile. For a call:",
+            "/* Threads of its own: up to `threads`, the calling one included, on SHLO_THREADS_BYTES zeroed bytes",
+            " * aligned to 64. Returns how many there are. One call at a time has them; others work alone. For a call:",
             f" *   shlo_threads threads = {{{model}_parallel_for, memory}}; */",
             f"int64_t {model}_threads_start(void *memory, int64_t threads);",
             f"void {model}_threads_stop(void *memory);",
-            f"void {model}_parallel_for(void *memory, shlo_task task, void *context, int64_t iterations, int64_t chunk);\n",
+            f"void {model}_parallel_for(void *memory, shlo_task task, void *context, int64_t iterations,",
+            "    int64_t chunk);\n",
         ]
     found += [
-        "/* One call. May be made from any number of threads at once, each with a workspace of its own. Returns SHLO_OK or",
-        " * another status of shlo_call.h, whose text is shlo_status_text(status). */",
+        "/* One call. May be made from any number of threads at once, each with a workspace of its own. Returns",
+        " * SHLO_OK or another status of shlo_call.h, whose text is shlo_status_text(status). */",
         _declaration("int", model, _parameters(library, names)) + "\n",
     ]
     for target, function in library.custom_calls.items():

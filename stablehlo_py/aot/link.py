@@ -21,8 +21,9 @@ _CROSS = {
 }
 
 
-def linked(content: bytes, triple: str, public: Sequence[str], libraries: Sequence[str]) -> bytes:
-    """A shared library (a module, of WebAssembly) of an object file, which exports the public symbols.
+def linked(content: bytes, name: str, triple: str, public: Sequence[str], libraries: Sequence[str]) -> bytes:
+    """A shared library (a module, of WebAssembly) of an object file, which exports the public symbols; `name` is that
+    of its file.
 
     Raises:
         ResourceError: there is no linker for this system; or it failed, with what it says.
@@ -31,7 +32,7 @@ def linked(content: bytes, triple: str, public: Sequence[str], libraries: Sequen
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "model.o"), Path(folder, "model.out")
         source.write_bytes(content)
-        command = _command(triple, public)
+        command = _command(name, triple, public)
         result = subprocess.run(
             [*command, str(source), "-o", str(made), *libraries], capture_output=True, text=True, check=False
         )
@@ -41,7 +42,7 @@ def linked(content: bytes, triple: str, public: Sequence[str], libraries: Sequen
         return made.read_bytes()
 
 
-def _command(triple: str, public: Sequence[str]) -> list[str]:
+def _command(name: str, triple: str, public: Sequence[str]) -> list[str]:
     architecture = architecture_name(triple)
     if architecture.startswith("wasm"):
         linker = _found(["wasm-ld", *(f"wasm-ld-{n}" for n in range(22, 13, -1))], "lld", triple)
@@ -54,7 +55,7 @@ def _command(triple: str, public: Sequence[str]) -> list[str]:
     own = [] if architecture != host_architecture().name else ["cc", "gcc", "clang"]
     cross, package = _CROSS.get(architecture, (f"{architecture}-linux-gnu-gcc", f"gcc-{architecture}-linux-gnu"))
     linker = _found([*own, cross], "gcc" if own else package, triple)
-    return [linker, "-shared", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,--no-undefined-version"]
+    return [linker, "-shared", "-Wl,--build-id=none", "-Wl,-z,noexecstack", f"-Wl,-soname,{name}"]
 
 
 def _found(names: Sequence[str], package: str, triple: str) -> str:

@@ -27,6 +27,15 @@ _RESERVED = frozenset(
     workspace workspace_bytes yield
     """.split()
 )
+# Functions of C's library, which a model of that name would take the place of.
+_OF_C = frozenset(
+    """
+    abort abs accept acos asin atan atan2 bind calloc ceil clock close connect cos div erf erfc errno exit exp fabs
+    floor fmax fmin fmod fork free gamma getenv gets j0 j1 jn index kill labs link listen log main malloc memcpy memmove
+    memset open pipe pow printf putenv puts qsort raise rand random read remove rename round scanf select send signal
+    sin sleep socket sqrt srand stat strlen system tan tanh time times trunc wait write y0 y1 yn
+    """.split()
+)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -34,12 +43,12 @@ def model_name(text: str) -> str:
     """The name of a model as its user gives it.
 
     Raises:
-        OptionError: it is no identifier of C, or a word that means something in C, C++, Rust, Go or Python.
+        OptionError: it is no identifier of C, or has a meaning in C, its library, C++, Rust, Go or Python.
     """
-    if not _WORD.fullmatch(text) or text.startswith("_") or text in _RESERVED or text.startswith("shlo_"):
+    if not _WORD.fullmatch(text) or text.startswith(("_", "shlo_")) or text in _RESERVED | _OF_C:
         raise OptionError(
             f"{shown(text)} cannot be the name of a model in C",
-            remedy="use letters, digits and _, beginning with a letter (not with shlo_), and no keyword",
+            remedy="use letters, digits and _, beginning with a letter (not with shlo_), and no word or function of C",
         )
     return text
 
@@ -86,7 +95,7 @@ class Names:
     def of(cls, library: Library) -> Names:
         """Those of a library: each is used once."""
         signature = Signature.of(library.program)
-        taken: set[str] = {library.interface.name, "call", "result"}
+        taken: set[str] = {library.interface.name}
         arguments = _unique((_identifier(spec.name, "arg") for spec in signature.inputs), taken)
         results = _unique((_identifier(spec.name, "result") for spec in signature.outputs), taken)
         dimensions = _unique((f"{arguments[each.argument]}_dim{each.position}" for each in signature.dimensions), taken)
@@ -121,6 +130,6 @@ def parts(dtype: np.dtype) -> int:
 
 
 def described(spec: Spec) -> str:
-    """ "f32[2,3]" or, of an open size, "f32[?,3]"."""
+    """ "f32[2,3]" or, of a dynamic size, "f32[?,3]"."""
     sizes = ",".join("?" if size is None else str(size) for size in spec.shape)
     return f"{element_name(spec.dtype)}[{sizes}]"

@@ -24,7 +24,7 @@ def python_file(library: Library, names: Names, file: str, links: Sequence[str])
         else ""
     )
     return f"{names.model}.py", (
-        f'{loader}\n\ndef load(threads: int = 1) -> NativeLibrary:\n'
+        f"{loader}\n\ndef load(threads: int = 1) -> NativeLibrary:\n"
         f'    """The model, from {shared} beside this file. Takes {takes or "nothing"}."""\n'
         "    folder = Path(__file__).resolve().parent\n"
         f"    return NativeLibrary(folder / {shared!r}, {names.model!r}{side}, threads=threads)\n"

@@ -60,9 +60,7 @@ def rust_file(library: Library, names: Names, file: str, links: Sequence[str]) -
         safety=_SAFETY if program.dynamic else "",
         alignment=ALIGNMENT,
         constants=_CONSTANTS.format(model=names.model, count=len(program.constants)) if file_of_constants else "",
-        constants_foreign=f"    fn {names.model}_constants(file: *const c_void, bytes: i64, table: *mut *const c_void) -> i32;\n"
-        if file_of_constants
-        else "",
+        constants_foreign=_FIND.format(model=names.model) if file_of_constants else "",
     )
 
 
@@ -95,7 +93,10 @@ def _checks(library: Library, names: Names, signature: Signature) -> list[str]:
 _SAFETY = """
 ///
 /// # Safety
-/// Slices of open sizes have to be as long as these dimensions make them: that is not checked."""
+/// Slices of dynamic sizes have to be as long as these dimensions make them: that is not checked."""
+
+_FIND = """    fn {model}_constants(file: *const c_void, bytes: i64, table: *mut *const c_void) -> i32;
+"""
 
 _CONSTANTS = """
 /// Where the constants lie in the content of their file, which has to outlive it.

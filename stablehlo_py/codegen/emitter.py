@@ -270,8 +270,8 @@ class Emitter:
         """Order memory operations before and after."""
         raise self.lacks("fence")
 
-    def pause(self, instruction: str) -> None:
-        """A spin loop's hint."""
+    def pause(self, intrinsic: str, operands: Sequence[Value]) -> None:
+        """A spin loop's hint, of the target's own."""
         raise self.lacks("pause")
 
     def asked_to_end(self, block: Value) -> str:

@@ -391,4 +391,6 @@ class Operations(Assembly):
 
     def pause(self) -> None:
         """Tell the core that this is a spin loop."""
-        self.emit.pause(self.architecture.spin_hint)
+        if self.architecture.spin_hint is not None:
+            intrinsic, operands = self.architecture.spin_hint
+            self.emit.pause(intrinsic, [self.const(number, I32) for number in operands])

@@ -23,7 +23,8 @@ class Architecture:
         triple: as LLVM calls it.
         data_layout: LLVM's description of sizes, alignments and byte order.
         system_calls: (name, number) of those that generated code makes.
-        spin_hint: the instruction that tells a core that it spins.
+        spin_hint: the intrinsic that tells a core that it spins, and its operands; None: there is none that every
+            processor of the architecture has.
         abi: the calling convention as LLVM calls it, where the triple does not say it.
     """
 
@@ -31,7 +32,7 @@ class Architecture:
     triple: str
     data_layout: str
     system_calls: tuple[tuple[str, int], ...] = ()
-    spin_hint: str = ""
+    spin_hint: tuple[str, tuple[int, ...]] | None = None
     abi: str = ""
 
     @cached_property
@@ -59,16 +60,17 @@ X86_64 = Architecture(
     "x86_64-unknown-linux-gnu",
     "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
     (("futex", 202),),
-    "pause",
+    ("llvm.x86.sse2.pause", ()),
 )
-AARCH64 = Architecture("aarch64", "aarch64-unknown-linux-gnu", _ARM_LAYOUT, (("futex", 98),), "yield")
+AARCH64 = Architecture(
+    "aarch64", "aarch64-unknown-linux-gnu", _ARM_LAYOUT, (("futex", 98),), ("llvm.aarch64.hint", (1,))
+)
 RISCV64 = Architecture(
     "riscv64",
     "riscv64-unknown-linux-gnu",
     "e-m:e-p:64:64-i64:64-i128:128-n32:64-S128",
     (("futex", 98),),
-    ".4byte 0x100000f",  # pause, by its bits: assemblers know the name where the extension Zihintpause is asked for
-    "lp64d",
+    abi="lp64d",
 )
 WASM32 = Architecture(
     "wasm32",

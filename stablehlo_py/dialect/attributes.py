@@ -21,6 +21,9 @@ CHECKS = "hlo.checks"
 FIXPOINT = "hlo.fixpoint"
 # The size of the arena; pairs of input and output that share a buffer. `buffer-assignment` writes both, backends read.
 ARENA_BYTES, DONATIONS = "hlo.arena_bytes", "hlo.donations"
+# The code is linked by others, who bring the functions that it calls. A backend that makes a library writes and reads
+# it.
+LINKED = "hlo.linked"
 
 # --- on functions ----------------------------------------------------------------------------------------------------
 

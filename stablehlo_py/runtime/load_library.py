@@ -11,12 +11,18 @@ from stablehlo_py.runtime.native_library import NativeLibrary
 
 _ERRORS: dict[str, type[ShloError]] = {"load": LoadError, "argument": ArgumentError, "call": CallError}
 
+_REMEDIES = {
+    "load": "write the library again, with this version of the package",
+    "argument": "pass NumPy arrays as `library.inputs` describes them",
+    "call": "see the function that the model calls",
+}
+
 
 class _Library(NativeLibrary):
     """A library whose errors are those of this package."""
 
     def _fail(self, kind: str, reason: str, remedy: str = "") -> NoReturn:
-        raise _ERRORS[kind](reason, **({"remedy": remedy} if remedy else {}))
+        raise _ERRORS[kind](reason, remedy=remedy or _REMEDIES[kind])
 
 
 @public

@@ -4,7 +4,7 @@
 - `sh` is commands, one a line; a tool of ours runs in this process. The folder that they run in is the page's own, and
   begins with the files of test/docs/files.
 - `text` behind a snippet is what it prints, with `...` for what differs from run to run.
-- `mlir` parses, as shlo-opt parses it.
+- `mlir` parses, as shlo-opt parses it. `c` and `cpp` are files that later snippets compile.
 
 A comment on the line before the fence says what else is to be done, and the reader of the page does not see it:
 
@@ -39,7 +39,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-LANGUAGES = ("python", "sh", "text", "mlir")
+LANGUAGES = ("python", "sh", "text", "mlir", "c", "cpp")
 
 _FENCE = re.compile(
     r"(?:^ *<!-- test: (?P<verb>first|instead|prints|raises|exits|saves|quotes|not run)(?: (?P<word>[\w./-]+))?"

@@ -8,6 +8,7 @@ from stablehlo_py.backends.cpu.kernels.base import Kernel, Template
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS as LAPACK_TARGETS
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.dialect import triton_calls
+from stablehlo_py.dialect.attributes import LINKED
 from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.handlers import bound_to, handler_of
@@ -38,6 +39,8 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
     op = fusion.op("stablehlo.custom_call")
     name = text(op, "call_target_name")
     template = _TEMPLATES.get(name) or (registered_call.emit if handler_of(name) else None)
+    if template is None and name not in triton_calls.TARGETS and _is_linked(op):
+        template = registered_call.emit
     if template is None and name in triton_calls.TARGETS:
         location = user_location(op.location)
         raise UnsupportedError(
@@ -51,6 +54,14 @@ def emit(fusion: Fusion, target: CpuTarget) -> Kernel:
         raise UnsupportedError(
             error.reason, op=op.operation.name, location=user_location(op.location), remedy=error.remedy
         ) from error
+
+
+def _is_linked(op: ir.OpView) -> bool:
+    """Whether others link the code, and bring the functions that it calls."""
+    parent = op.operation
+    while parent.parent is not None:
+        parent = parent.parent
+    return LINKED in parent.attributes
 
 
 def unknown_target(op: ir.OpView, machine: str) -> UnsupportedError:

@@ -316,8 +316,9 @@ class LlvmEmitter(Emitter):
     def fence(self) -> None:
         self.lines.append("llvm.fence seq_cst")
 
-    def pause(self, instruction: str) -> None:
-        self.lines.append(f'llvm.inline_asm has_side_effects asm_dialect = att "{instruction}", "" : () -> ()')
+    def pause(self, intrinsic: str, operands: Sequence[Value]) -> None:
+        refs, types = self._listed(operands)
+        self.lines.append(f'llvm.call_intrinsic "{intrinsic}"({refs}) : ({types}) -> ()')
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -458,3 +459,8 @@ class LlvmEmitter(Emitter):
         listed = ", ".join(f"{name}: {self.types[value.type.text]}" for name, value in zip(names, values, strict=True))
         self.lines.append(f"{label}({listed}):" if values else f"{label}:")
         return names
+
+
+def external_data(name: str) -> str:
+    """The declaration of read-only data that another module defines."""
+    return f"llvm.mlir.global external constant @{name}() {{addr_space = 0 : i32}} : !llvm.ptr"

@@ -201,7 +201,8 @@ def test_the_header_says_what_the_structure_is() -> None:
     declared = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", body[1]))
     assert declared == [name for name, _ in entry.Call._fields_]
     codes = {name: int(number) for name, number in re.findall(r"SHLO_(\w+) = (\d+)", header)}
-    assert codes == {"OK": entry.OK, "FAILED": entry.FAILED, "ENDED": entry.ENDED, "OLD_CALL": entry.OLD_CALL}
+    names = ("OK", "FAILED", "ENDED", "OLD_CALL", "WORKSPACE", "SIZES", "CONSTANTS", "NULL")
+    assert codes == {name: getattr(entry, name) for name in names}
     message = re.search(r"char message\[(\d+)\]", header)
     assert message is not None
     assert int(message[1]) == callbacks.MESSAGE_BYTES
