@@ -14,7 +14,7 @@ from stablehlo_py import errors
 from stablehlo_py.interrupts import deferred
 
 if TYPE_CHECKING:
-    from stablehlo_py import aot
+    from stablehlo_py import aot as aot
     from stablehlo_py.api import compile
     from stablehlo_py.custom_calls import register_custom_call, unregister_custom_call
     from stablehlo_py.errors import (
@@ -102,7 +102,6 @@ __all__ = [
     "SymbolicExecutable",
     "UnsupportedError",
     "VersionError",
-    "aot",
     "compile",
     "get_include",
     "jit",
@@ -115,7 +114,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "aot", "__version__"]
 
 
 # Errors are here at once: an `except` clause must not import anything.

@@ -20,7 +20,7 @@ from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.target_machine import emit_object
 from stablehlo_py.codegen.emitters.llvm import external_data
 from stablehlo_py.dialect.attributes import LINKED
-from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.errors import OptionError, Problem, UnsupportedError, shown
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.library import Interface, Library
@@ -34,6 +34,11 @@ def library(module: ir.Module, backend: str, target: CpuTarget, options: Options
         UnsupportedError: the model communicates, which takes our runtime; or as `compile.generate`.
     """
     triple = interface.triple or target.architecture.triple
+    if triple.partition("-")[0] != target.architecture.name:
+        raise OptionError(
+            f"the target triple {shown(triple)} is not one of {target.architecture.name}",
+            remedy=f"use one such as {target.architecture.triple}, or another cpu",
+        )
     module.operation.attributes[LINKED] = ir.UnitAttr.get(module.context)
     code = generate(module, target, options)
     program = code.described(module, backend, target, options)

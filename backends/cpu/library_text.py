@@ -8,6 +8,7 @@ import numpy as np
 
 from stablehlo_py.backends.common.library_data import Address, Data, Int32, Int64, Text, Word
 from stablehlo_py.dialect.alignment import aligned
+from stablehlo_py.errors import InternalError
 
 _ALIGNMENT = 64
 
@@ -91,8 +92,9 @@ class ConstantData:
 
     def fill(self, content: bytes) -> bytes:
         """The object file with the constants in their places."""
-        begin = content.index(self.marker)
-        assert content.find(self.marker, begin + 1) < 0, "the marker of the constants is not unique"
+        begin = content.find(self.marker)
+        if begin < 0 or content.find(self.marker, begin + 1) >= 0:
+            raise InternalError("the place of the constants in the object file is not known", remedy="report it")
         filled = bytearray(content)
         filled[begin : begin + len(self.marker)] = bytes(len(self.marker))
         for array, offset in zip(self._arrays, self._offsets, strict=False):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,6 +137,8 @@ def compile(
         ("constants", constants, CONSTANTS),
     ):
         _require_one_of(what, value, allowed)
+    expect(bindings, (tuple, list, set, frozenset), "bindings", "a tuple of names")
+    expect(triple, (str, NoneType), "triple", "a target triple, or None")
     for each in bindings:
         _require_one_of("bindings", each, tuple(BINDINGS))
     expect(name, str, "name", "the name of the model")
@@ -156,7 +159,7 @@ def compile(
 
 
 def _require_one_of(what: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise OptionError(f"{what} is {shown(value)}", remedy=f"use {', '.join(allowed[:-1])} or {allowed[-1]}")
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from types import NoneType
 from typing import NoReturn
 
-from stablehlo_py.boundary import number, public
-from stablehlo_py.errors import ArgumentError, CallError, LoadError, ShloError
+from stablehlo_py.boundary import expect, number, public
+from stablehlo_py.errors import ArgumentError, CallError, LoadError, ShloError, clipped, shown
+from stablehlo_py.files import why_no_file_name
 from stablehlo_py.runtime.native_library import NativeLibrary
 
 _ERRORS: dict[str, type[ShloError]] = {"load": LoadError, "argument": ArgumentError, "call": CallError}
@@ -23,6 +25,11 @@ class _Library(NativeLibrary):
 
     def _fail(self, kind: str, reason: str, remedy: str = "") -> NoReturn:
         raise _ERRORS[kind](reason, remedy=remedy or _REMEDIES[kind])
+
+
+def _reason(error: OSError) -> str:
+    """The linker's, without the path that it says first."""
+    return clipped(error.strerror or str(error).partition(": ")[2] or str(error), 80)
 
 
 @public
@@ -45,9 +52,15 @@ def load_library(
     Raises:
         LoadError: the file cannot be loaded, holds no such model, or the constants are not those of the model.
     """
+    for what, given in (("path", path), ("constants", constants)):
+        reason = None if given is None and what == "constants" else why_no_file_name(given)  # type: ignore[arg-type]
+        if reason is not None:
+            raise LoadError(f"{what} is {shown(given)}: {reason}", remedy="pass the path of a file")
+    expect(name, (str, NoneType), "name", "the name of the model, or None")
     try:
         return _Library(path, name, constants, threads=number(threads, "threads"))
     except OSError as error:
         raise LoadError(
-            f"'{os.fspath(path)}' cannot be loaded: {error}", remedy="pass a shared library for this machine"
+            f"{shown(os.fspath(path))} cannot be loaded: {_reason(error)}",
+            remedy="pass a shared library for this machine",
         ) from error

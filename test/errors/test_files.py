@@ -51,6 +51,7 @@ def tool(name: str, *arguments: object, **options: object) -> subprocess.Complet
 ALLOWED = {
     ("backends/common/llvm_process.py", "open"): "a pipe",
     ("backends/gpu/triton/worker.py", "write_text"): "in a temporary folder",
+    ("aot/link.py", "write_bytes"): "in a temporary folder",
     ("debug/journal.py", "open"): "a line is appended",
     ("debug/reduce.py", "write_text"): "in a temporary folder",
 }

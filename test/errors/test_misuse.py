@@ -151,6 +151,19 @@ FUNCTIONS: dict[str, dict[str, object]] = {
     "compile": {"source": TEXT, "target": "cpu", "entry": None, "options": None},
     "load": {"source": TEXT, "context": None, "entry": None, "isolate": False},
     "load_executable": {"path": b"", "sha256": "0" * 64},
+    "load_library": {"path": "/nowhere/at/all.so", "name": None, "constants": None, "threads": 1},
+    "aot.compile": {
+        "source": TEXT,
+        "name": "model",
+        "emit": "object",
+        "target": "cpu",
+        "triple": None,
+        "threads": "off",
+        "constants": "embed",
+        "bindings": (),
+        "entry": None,
+        "options": None,
+    },
     "register_custom_call": {"name": TARGET, "function": lambda x: x, "platform": "cpu"},
     "unregister_custom_call": {"name": TARGET, "platform": "cpu"},
     **{
@@ -173,6 +186,8 @@ FUNCTIONS: dict[str, dict[str, object]] = {
 
 def function_of(name: str) -> Any:
     first, *rest = name.split(".")
+    if first == "aot":
+        return getattr(shlo.aot, *rest)
     return functools.reduce(getattr, rest, model(first)) if rest else getattr(shlo, first)
 
 

@@ -230,7 +230,7 @@ class CEmitter(CArithmetic):
     def fence(self) -> None:
         """One thread sees its own stores."""
 
-    def pause(self, instruction: str) -> None:
+    def pause(self, intrinsic: str, operands: Sequence[Value]) -> None:
         """Nothing to wait for."""
 
     def asked_to_end(self, block: Value) -> str:
