@@ -91,7 +91,8 @@ class CpuBackend(Backend):
         """An object file. Raises as `library.library`."""
         from stablehlo_py.backends.cpu.library import library
 
-        return library(module, self.name, self.target(options), options, interface)
+        refuse_gpu_options(self.name, options)
+        return library(module, self.name, options, interface)
 
     @deferred()
     def load(self, program: CompiledProgram, device: int = 0) -> CpuCode:

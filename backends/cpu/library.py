@@ -16,29 +16,25 @@ from stablehlo_py.backends.cpu.compile import generate
 from stablehlo_py.backends.cpu.library_text import ConstantData, data_text
 from stablehlo_py.backends.cpu.objects import Unit, render
 from stablehlo_py.backends.cpu.symbols import calls_registered, target_of
-from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.backends.cpu.target_machine import emit_object
+from stablehlo_py.backends.cpu.triples import object_target
 from stablehlo_py.codegen.emitters.llvm import external_data
 from stablehlo_py.dialect.attributes import LINKED
-from stablehlo_py.errors import OptionError, Problem, UnsupportedError, shown
+from stablehlo_py.errors import Problem, UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.library import Interface, Library
 from stablehlo_py.runtime.program import CompiledProgram
 
 
-def library(module: ir.Module, backend: str, target: CpuTarget, options: Options, interface: Interface) -> Library:
+def library(module: ir.Module, backend: str, options: Options, interface: Interface) -> Library:
     """The object file of a model, and what its header has to say.
 
     Raises:
+        OptionError: there is no such CPU or triple, or they do not go together.
         UnsupportedError: the model communicates, which takes our runtime; or as `compile.generate`.
     """
-    triple = interface.triple or target.architecture.triple
-    if triple.partition("-")[0] != target.architecture.name:
-        raise OptionError(
-            f"the target triple {shown(triple)} is not one of {target.architecture.name}",
-            remedy=f"use one such as {target.architecture.triple}, or another cpu",
-        )
+    target, triple = object_target(options.cpu, interface.triple)
     module.operation.attributes[LINKED] = ir.UnitAttr.get(module.context)
     code = generate(module, target, options)
     program = code.described(module, backend, target, options)

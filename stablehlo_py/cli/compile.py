@@ -170,11 +170,10 @@ def _with_test(build: Build, arguments: argparse.Namespace, content: bytes) -> B
 def _runnable(cpu: str | None) -> str | None:
     """The CPU description, where this machine has what it asks for: then results have the same bits."""
     from stablehlo_py.backends.cpu.features import missing_features
-    from stablehlo_py.backends.cpu.target import host_target, named_target, required_features
+    from stablehlo_py.backends.cpu.target import host_target, named_target, required_features, runs_here
 
     target = named_target(cpu, host_target())
-    same = target.architecture == host_target().architecture
-    return cpu if same and not missing_features(required_features(target)) else None
+    return cpu if runs_here(target) and not missing_features(required_features(target)) else None
 
 
 _OPEN_SIZE = 4  # of symbolic dimensions in a test

@@ -82,7 +82,7 @@ ARMV7 = Architecture(
     "armv7-unknown-linux-gnueabihf",
     "e-m:e-p:32:32-Fi8-i64:64-v128:64:128-a:0:32-n32-S64",
     (("futex", 240),),
-    "yield",
+    ("llvm.arm.hint", (1,)),
 )
 # Those that may be this machine's; what has pointers of 32 bits never is.
 ARCHITECTURES = {architecture.name: architecture for architecture in (X86_64, AARCH64, RISCV64)}

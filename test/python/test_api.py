@@ -332,7 +332,7 @@ def test_one_line_says_what_an_object_is(executable: shlo.Executable) -> None:
 def test_dir_lists_the_public_names() -> None:
     script = "import stablehlo_py as shlo; print(*dir(shlo))"
     names = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert names == sorted([*shlo.__all__, "__version__"])
+    assert names == sorted([*shlo.__all__, "aot", "__version__"])
     assert all(getattr(shlo, name) is not None for name in names)
 
 

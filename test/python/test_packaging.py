@@ -103,13 +103,17 @@ def _tree(folder):
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
 
 
+# Folders of which every file is installed.
+DATA = (ROOT / "stablehlo_py" / "conformance" / "ops", ROOT / "stablehlo_py" / "kit" / "template")
+
+
 def _modules_of_tree():
     base = ROOT / "stablehlo_py"
     return {
         path.relative_to(ROOT).as_posix()
         for folder, _, files in os.walk(base, followlinks=True)
         for path in (Path(folder) / file for file in files)
-        if path.suffix in (".py", ".h") or path.name == "py.typed"
+        if path.suffix in (".py", ".h") or path.name == "py.typed" or path.parent in DATA
     }
 
 
