@@ -18,7 +18,7 @@ from stablehlo_py.errors import InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
 # Code for the process that compiles, and what it loads.
-ASKING = ("stablehlo_py/codegen/target.py", "backends/cpu/native.py")
+ASKING = ("stablehlo_py/codegen/target.py", "backends/c/compiler.py", "backends/cpu/native.py")
 # What makes or reads whole modules of LLVM, and names of LLVM's own instructions.
 OF_LLVM = (
     "stablehlo_py/codegen/emitters/llvm.py",
