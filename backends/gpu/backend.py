@@ -96,6 +96,13 @@ class GpuBackend(Backend):
         found = replace(NAMED[name], atomic_scatter=options.atomic_scatter)
         return replace(found, tf32=options.tf32, generators=options.generators)
 
+    def described(self, name: str) -> GpuTarget:
+        """The description that a program was generated for, by the name in it. A backend with descriptions of its own
+        knows them."""
+        from stablehlo_py.backends.gpu.target import NAMED, OPENCL
+
+        return NAMED.get(name, OPENCL)
+
     def present(self, device: int) -> str | None:
         """The name, as `Options(gpu=...)` takes it, that suits a GPU of this machine best; None: there is none. Raises
         ArgumentError: there are others."""
@@ -185,9 +192,8 @@ class GpuBackend(Backend):
 
         def listing() -> str:
             from stablehlo_py.backends.gpu.machine_code import assembly
-            from stablehlo_py.backends.gpu.target import NAMED, OPENCL
 
-            return assembly(llvm(), NAMED.get(program.target, OPENCL))
+            return assembly(llvm(), self.described(program.target))
 
         return {"llvm": llvm, self.listing: listing}
 

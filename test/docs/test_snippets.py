@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stablehlo_py import handlers
+from stablehlo_py import handlers, targets
 from stablehlo_py.debug.engines import load_passes
 from stablehlo_py.passmanager import registry
 
@@ -34,6 +34,7 @@ def _forget_loaded_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "_loaded", {})
     yield
     load_passes.cache_clear()
+    targets._made.cache_clear()  # so are backends
     registry._files.append(Path("forgotten"))  # the next revision: names mean the passes that ship again
 
 
@@ -54,6 +55,8 @@ def test_every_snippet_runs(
     np.save(tmp_path / "w.npy", np.linspace(1, -1, 64, dtype=np.float32).reshape(16, 4))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(handlers, "_bound", dict(handlers._bound))  # pages register their own
+    monkeypatch.setattr(targets, "_registered", dict(targets._registered))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     runner = Page(capfd.readouterr)
     for snippet in snippets(page):
         runner.run(snippet)
