@@ -147,15 +147,17 @@ def named_target(name: str | None, default: CpuTarget) -> CpuTarget:
 
 
 def runs_here(target: CpuTarget) -> bool:
-    """Whether programs for a CPU may be loaded into a process of this one, if it has the features."""
-    return target in NAMED.values()
+    """Whether programs for a CPU may be loaded into a process of this one, if it has the features: those of `NAMED`,
+    and what other packages describe for this architecture."""
+    described_elsewhere = target not in OTHERS.values() and target.architecture == host_architecture()
+    return target in NAMED.values() or described_elsewhere
 
 
 def require_own(target: CpuTarget, name: str | None) -> None:
     """Raise OptionError unless programs for this CPU may be loaded into a process of this one."""
     if not runs_here(target):
         raise OptionError(
-            f"the CPU '{name}' is not this one: only object files can be generated for it",
+            f"the CPU '{name or target.name}' is not this one: only object files can be generated for it",
             remedy=f"leave the option out, or use one of {', '.join(NAMED)}",
         )
 
