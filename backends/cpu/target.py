@@ -30,11 +30,14 @@ class CpuTarget(TargetDescription):
 
     Attributes:
         l1, l2: data cache sizes in bytes that blocking aims at.
+        byte_products: which instructions add the products of four neighbouring bytes to a lane of 32 bits: "dotprod":
+            those of bytes that are both signed or both unsigned; "i8mm": all; "": none.
         scalable: vectors of this width are the first lanes of those of SVE, which are as wide or wider.
     """
 
     l1: int = 32 << 10
     l2: int = 1 << 20
+    byte_products: str = ""
     scalable: bool = False
 
     def emitter(self) -> Emitter:
@@ -51,6 +54,15 @@ class CpuTarget(TargetDescription):
             return {}
         known = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
         return {lanes: name for lanes, name in known.items() if lanes <= self.lanes(32)}
+
+    def quad_intrinsic(self, unsigned: tuple[bool, bool]) -> str:
+        """The intrinsic that adds the products of four neighbouring bytes to a full vector of 32-bit lanes, by whether
+        the bytes of the two operands are unsigned; "": there is none. Where they differ the unsigned ones come
+        first."""
+        kind = {(False, False): "sdot", (True, True): "udot"}.get(unsigned, "usdot")
+        if not self.byte_products or self.vector_bits != 128 or (kind == "usdot" and self.byte_products != "i8mm"):
+            return ""
+        return f"llvm.aarch64.neon.{kind}.v4i32.v16i8"
 
     @property
     def attributes(self) -> str:
@@ -103,9 +115,9 @@ _OTHERS = (
     _NEON,
     replace(_NEON, name="cortex-a53", features="", l2=512 << 10),
     replace(_NEON, name="cortex-a72", features=""),
-    replace(_NEON, name="neoverse-n1", features="", l1=64 << 10),
-    replace(_NEON, name="neoverse-n2", features="", l1=64 << 10),
-    replace(_NEON, name="apple-m1", features="", l1=64 << 10, l2=4 << 20),
+    replace(_NEON, name="neoverse-n1", features="", byte_products="dotprod", l1=64 << 10),
+    replace(_NEON, name="neoverse-n2", features="", byte_products="i8mm", l1=64 << 10),
+    replace(_NEON, name="apple-m1", features="", byte_products="dotprod", l1=64 << 10, l2=4 << 20),
     replace(_SVE, name="neoverse-v1", features="", l1=64 << 10),
     replace(_SVE, name="a64fx", features="", vector_bits=512, l1=64 << 10),
     _RV64,

@@ -36,10 +36,10 @@ class CrossProgram:
     described: CompiledProgram
 
 
-def cross_program(exported: jax.export.Exported, cpu: str) -> CrossProgram:
+def cross_program(source: jax.export.Exported | str, cpu: str) -> CrossProgram:
     """A model without dynamic dimensions, for one thread."""
     options = shlo.Options(cpu=cpu, threads=1, cache_dir=None)
-    module = load(exported)
+    module = load(source)
     backend = get_backend("cpu")
     with module.context, ir.Location.unknown():
         run_stages(module, "", module_stages(backend)[-1], options)
@@ -54,9 +54,11 @@ NODE, LINKER = shutil.which("node"), shutil.which("wasm-ld")
 _RUN = r"""
 const fs = require("fs");
 const {inputs, constants, outputs, workspace} = JSON.parse(process.argv[2]);
-const from = {};
+let memory_bytes;
+const from = {env: {memcpy: (to, at, size) => (memory_bytes().copyWithin(to, at, at + size), to)}};
 const instance = new WebAssembly.Instance(new WebAssembly.Module(fs.readFileSync("model.wasm")), from);
 const {memory, shlo_main, __heap_base} = instance.exports;
+memory_bytes = () => new Uint8Array(memory.buffer);
 let top = __heap_base.value;
 const take = bytes => { const at = (top + 63) & ~63; top = at + bytes; return at; };
 const places = sizes => sizes.map(take);
@@ -91,9 +93,19 @@ def run_under_node(
     workspace_bytes: int,
     folder: Path,
 ) -> list[np.ndarray]:
-    """The results of the `shlo_main` of an object file of WebAssembly, which nothing but itself is linked with."""
+    """The results of the `shlo_main` of an object file of WebAssembly, which is linked with nothing; JavaScript has a
+    memcpy for it."""
     (folder / "model.o").write_bytes(content)
-    command = [str(LINKER), "--no-entry", "--export=shlo_main", "--export=__heap_base", "model.o", "-o", "model.wasm"]
+    command = [
+        str(LINKER),
+        "--no-entry",
+        "--import-undefined",
+        "--export=shlo_main",
+        "--export=__heap_base",
+        "model.o",
+        "-o",
+        "model.wasm",
+    ]
     subprocess.run(command, cwd=folder, check=True)
     (folder / "in").write_bytes(b"".join(np.ascontiguousarray(array).tobytes() for array in (*inputs, *constants)))
     shapes = [tuple(size or 0 for size in spec.shape) for spec in outputs]

@@ -74,6 +74,18 @@ def bytes_(a, b):
     return wide, (wide // 64).astype(jnp.int8), a.astype(jnp.int32).sum(1)
 
 
+def byte_products(a, b, u, v, x, w):
+    """In all layouts and signs, with depths that are no multiple of four."""
+
+    def product(a, b, i, j):
+        return jax.lax.dot_general(a, b, (((i,), (j,)), ((), ())), preferred_element_type=jnp.int32)
+
+    layout = ("NHWC", "HWIO", "NHWC")
+    y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout, preferred_element_type=jnp.int32)
+    signed = product(a, b, 1, 0), product(a, b.T, 1, 1), product(a.T, b, 0, 0), product(a.T, b.T, 0, 1)
+    return *signed, product(u, v, 1, 0), product(u, b, 1, 0), product(a, v, 1, 0), product(a[:, :3], b[:3], 1, 0), y
+
+
 def doubles(x, y):
     return x @ y, jnp.sin(x), jnp.exp(x), jnp.log1p(x * x), x / (y.T + 3), jnp.tanh(x), x.astype(jnp.int64)
 
@@ -119,6 +131,17 @@ MODELS: dict[str, tuple[Callable[..., object], list[np.ndarray]]] = {
     "bytes": (
         bytes_,
         [integers(20, 50, dtype="i1", low=-128, high=128), integers(50, 40, dtype="i1", low=-128, high=128)],
+    ),
+    "byte_products": (
+        byte_products,
+        [
+            integers(19, 51, dtype="i1", low=-128, high=128),
+            integers(51, 26, dtype="i1", low=-128, high=128),
+            integers(19, 51, dtype="u1", high=256),
+            integers(51, 26, dtype="u1", high=256),
+            integers(1, 7, 7, 10, dtype="i1", low=-128, high=128),
+            integers(3, 3, 10, 12, dtype="i1", low=-128, high=128),
+        ],
     ),
     "doubles": (doubles, [normal(7, 10, dtype="f8"), normal(10, 7, dtype="f8")]),
     "whole": (

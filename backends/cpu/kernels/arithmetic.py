@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 
 from stablehlo_py.backends.common.contraction import Operand
 from stablehlo_py.codegen import types
-from stablehlo_py.codegen.builder import F32, I16, I32, Function, Index, ScalarType, Value, vector
+from stablehlo_py.codegen.builder import F32, I8, I16, I32, Function, Index, ScalarType, Value, vector
 from stablehlo_py.codegen.types import ELEMENTS, PARTS, Element, Lanes
 from stablehlo_py.mlir import ir
+
+PAIR, QUAD = 2, 4  # integers in a scalar of 32 bits
+QUAD_BITS = 128  # of vectors that instructions for four are for
 
 
 @dataclass(frozen=True)
@@ -24,16 +27,20 @@ class Arithmetic:
         element: what sums are kept as (for complex: each part).
         complex: every element is two of them, real part first.
         boolean: multiply-add is or-of-ands.
-        pairs: every 32-bit scalar of the operands is two neighbouring 16-bit integers of the contracted axis, whose
-            products are summed (see pairs.py).
-        pair_intrinsics: by number of lanes, the target's instruction for that.
+        packed: how many neighbouring integers of the contracted axis every 32-bit scalar of the operands is, whose
+            products are summed (see pairs.py): two of 16 bits, or four of 8; else 1.
+        pair_intrinsics: by number of lanes, the target's instruction for two.
+        quad_intrinsic: its instruction for four, on a full vector; quad_unsigned: whether the bytes of the two operands
+            are unsigned.
     """
 
     element: Element
     complex: bool = False
     boolean: bool = False
-    pairs: bool = False
+    packed: int = 1
     pair_intrinsics: Mapping[int, str] = field(default_factory=dict)
+    quad_intrinsic: str = ""
+    quad_unsigned: tuple[bool, bool] = (False, False)
 
     @property
     def accumulator(self) -> ScalarType:
@@ -73,7 +80,9 @@ class Arithmetic:
             return f.intrinsic("fmuladd", a, b, c)
         if self.boolean:
             return f.binary("or", f.binary("and", a, b), c)
-        product = self._pair_product(f, a, b) if self.pairs else f.binary("mul", a, b)
+        if self.packed == QUAD:
+            return self._add_quad_product(f, a, b, c)
+        product = self._pair_product(f, a, b) if self.packed == PAIR else f.binary("mul", a, b)
         return f.binary("add", product, c)
 
     def add(self, f: Function, a: Value, b: Value) -> Value:
@@ -98,6 +107,18 @@ class Arithmetic:
         even, odd = (f.shuffle(products, products, range(start, 2 * lanes, 2)) for start in (0, 1))
         return f.binary("add", even, odd)
 
+    def _add_quad_product(self, f: Function, a: Value, b: Value, c: Value) -> Value:
+        """c and the sum of the products of four bytes, modulo 2^32."""
+        lanes = a.type.lanes
+        if 32 * lanes == QUAD_BITS:
+            values = (b, a) if self.quad_unsigned == (False, True) else (a, b)
+            bytes_ = (f.bitcast(value, vector(QUAD * lanes, I8)) for value in values)
+            return f.target_intrinsic(self.quad_intrinsic, c, *bytes_, result=c.type)
+        for number in range(QUAD):
+            parts = (_byte(f, value, number, of) for value, of in zip((a, b), self.quad_unsigned, strict=True))
+            c = f.binary("add", f.binary("mul", *parts), c)
+        return c
+
     def finish(self, f: Function, of: Element, value: tuple[Value, ...]) -> Lanes:
         """A finished sum as a register value of the product's element type: rounded, narrowed."""
         if self.complex:
@@ -110,6 +131,12 @@ class Arithmetic:
         if number.type.element != of.compute:
             number = f.cast("fptrunc", number, of.compute)
         return of.round(f, number) if of.round else number
+
+
+def _byte(f: Function, a: Value, number: int, unsigned: bool) -> Value:
+    """A byte of 32-bit lanes."""
+    high = f.binary("shl", a, f.const(24 - 8 * number, a.type))
+    return f.binary("lshr" if unsigned else "ashr", high, f.const(24, a.type))
 
 
 def _low(f: Function, a: Value) -> Value:

@@ -59,7 +59,7 @@ def _phases(rooted: Rooted, may_phase: bool) -> None:
     if _pairs(op, rooted):
         features = i64s(op, "input_dims")[1], i64s(op, "kernel_dims")[0]
         a, b = use_pairs(rooted, a, b, features)
-        sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // 2)
+        sizes[features[0]] = kernel[features[1]] = -(-kernel[features[1]] // rooted.arithmetic.packed)
     made = {window: OutputPhases.of(window, result[window.output]) for window in windows if may_phase}
     phases = {window: phase for window, phase in made.items() if phase is not None}
     edges: dict[int, tuple[IntLike, IntLike, IntLike]] = {}

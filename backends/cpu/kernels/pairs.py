@@ -1,22 +1,24 @@
-"""Products of small integers, two at a time.
+"""Products of small integers, two or four at a time.
 
 CPUs multiply 16-bit integers and add neighbouring products in one instruction (`pmaddwd` on x86; with VNNI the
 accumulation too), at twice the products of a 32-bit multiplication and a fifth of its time. So the operands of a large
 enough product are copied to scratch as pairs: two neighbours along a contracted dimension, as 16-bit halves of one
-32-bit scalar. To everything after that, packing and tiles included, it is a contraction of half the depth over 32-bit
-scalars, whose multiply-add is `Arithmetic.pairs`. An odd dimension is filled up with a zero.
+32-bit scalar. Where a CPU has instructions for the products of four bytes (`sdot` of AArch64), operands of bytes are
+copied as quads. To everything after that, packing and tiles included, it is a contraction of half or a quarter of the
+depth over 32-bit scalars, whose multiply-add is `Arithmetic.packed`. What is missing in the last one is zero.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.contraction import Operand, Source
 from stablehlo_py.backends.common.loops import if_any, unravel, vectors
-from stablehlo_py.backends.cpu.kernels.arithmetic import Arithmetic
+from stablehlo_py.backends.cpu.kernels.arithmetic import PAIR, QUAD, Arithmetic
 from stablehlo_py.codegen.builder import I32, Function, Index, Value
 from stablehlo_py.codegen.types import ELEMENTS, element
 from stablehlo_py.dialect.index_map import Digits, digits_of
@@ -40,11 +42,24 @@ def pairs_pay(
 
 
 def use_pairs(rooted: Rooted, a: Source, b: Source, contracted: tuple[int, int]) -> tuple[Source, Source]:
-    """Add the phases that copy A and B as pairs along one contracted dimension of each, which has one digit; the
-    product is then one of pairs. The digits of the copies count pairs along that dimension."""
-    paired = _paired(rooted, a, contracted[0], "pairs_a"), _paired(rooted, b, contracted[1], "pairs_b")
-    rooted.arithmetic = replace(rooted.arithmetic, pairs=True, pair_intrinsics=rooted.target.pair_intrinsics)
-    return paired
+    """Add the phases that copy A and B as pairs, or quads, along one contracted dimension of each, which has one digit;
+    the product is then one of pairs or quads. The digits of the copies count them along that dimension."""
+    of = [source.operand.element for source in (a, b)]
+    unsigned = of[0].unsigned, of[1].unsigned
+    quad = rooted.target.quad_intrinsic(unsigned) if all(each.bits == each.storage.bits == 8 for each in of) else ""
+    packed = QUAD if quad else PAIR
+    copies = (
+        _packed(rooted, a, contracted[0], packed, "pairs_a"),
+        _packed(rooted, b, contracted[1], packed, "pairs_b"),
+    )
+    rooted.arithmetic = replace(
+        rooted.arithmetic,
+        packed=packed,
+        pair_intrinsics=rooted.target.pair_intrinsics,
+        quad_intrinsic=quad,
+        quad_unsigned=unsigned,
+    )
+    return copies
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,7 @@ class _Axis:
     stride: IntLike
 
 
-def _paired(rooted: Rooted, source: Source, dimension: int, name: str) -> Source:
+def _packed(rooted: Rooted, source: Source, dimension: int, packed: int, name: str) -> Source:
     axes = [
         _Axis(number, *digit) for number, digits in enumerate(source.dimensions) for digit in digits if digit[0] != 1
     ]
@@ -66,7 +81,7 @@ def _paired(rooted: Rooted, source: Source, dimension: int, name: str) -> Source
         axes.append(pair)
     # The copy keeps the order in which memory holds the axes.
     order = sorted(axes, key=lambda axis: abs(size_hint(axis.stride)), reverse=True)
-    copy = _PairCopy(rooted, source.operand, order, pair)
+    copy = _PackedCopy(rooted, source.operand, order, pair, packed)
     room = rooted.builder.scratch.take(math.prod(copy.sizes), ELEMENTS["i32"])
     rooted.builder.phase(name, copy.rows, size_hint(copy.sizes[-1]) * 0.3 + 5, lambda f: copy.emit(f, room))
     dense = dict(zip(map(id, order), digits_of(copy.sizes), strict=True))
@@ -76,12 +91,13 @@ def _paired(rooted: Rooted, source: Source, dimension: int, name: str) -> Source
     return replace(source, operand=room, dimensions=tuple(dimensions))
 
 
-class _PairCopy:
-    """The copy of one operand; an iteration is a row along the innermost axis in memory."""
+class _PackedCopy:
+    """The copy of one operand; an iteration is a row along the innermost axis in memory. `pair` is the axis whose
+    neighbours come together, `packed` of them."""
 
-    def __init__(self, rooted: Rooted, source: Operand, order: Sequence[_Axis], pair: _Axis) -> None:
-        self.source, self.order, self.pair = source, order, pair
-        self.sizes = [-(-axis.size // 2) if axis is pair else axis.size for axis in order]
+    def __init__(self, rooted: Rooted, source: Operand, order: Sequence[_Axis], pair: _Axis, packed: int) -> None:
+        self.source, self.order, self.pair, self.packed = source, order, pair, packed
+        self.sizes = [-(-axis.size // packed) if axis is pair else axis.size for axis in order]
         self.rows = math.prod(self.sizes[:-1])
         self.lanes = rooted.target.lanes(32)
         self.widen = Arithmetic(ELEMENTS["i32"])
@@ -94,12 +110,12 @@ class _PairCopy:
 
         def row(number: Value) -> None:
             offset: Index = 0
-            place: Index = 0  # of the pair
+            place: Index = 0  # along the axis
             digits = unravel(f, number, self.sizes[:-1])
             for axis, digit in zip(self.order[:-1], digits, strict=True):
                 if axis is self.pair:
                     place = digit
-                offset = f.iadd(offset, f.imul(digit, axis.stride * (2 if axis is self.pair else 1)))
+                offset = f.iadd(offset, f.imul(digit, axis.stride * (self.packed if axis is self.pair else 1)))
             at = f.gep(from_base, offset, self.source.element.storage)
             to = f.gep(to_base, f.imul(number, self.sizes[-1]), I32)
             if inner is self.pair:
@@ -110,63 +126,72 @@ class _PairCopy:
         f.loop(f.begin, f.end, 1, row)
 
     def _along(self, f: Function, at: Value, to: Value) -> None:
-        """A row of pairs whose halves are neighbours along it."""
-        size, stride, lanes = self.pair.size, self.pair.stride, self.lanes
+        """A row whose parts are neighbours along it."""
+        size, stride, lanes, packed = self.pair.size, self.pair.stride, self.lanes, self.packed
 
-        def whole_or_rest(pair: Index, count: Index | None) -> None:
-            mask = None if count is None else f.tail_mask(count, 2 * lanes)
-            both = self._load(f, at, f.imul(pair, 2), 2 * lanes, mask)
-            low = f.shuffle(both, both, range(0, 2 * lanes, 2))
-            high = f.shuffle(both, both, range(1, 2 * lanes, 2))
-            some = None if count is None else f.tail_mask(f.idiv(f.iadd(count, 1), 2), lanes)
-            f.store(self._joined(f, low, high), to, pair, some)
+        def whole_or_rest(first: Index, count: Index | None) -> None:
+            mask = None if count is None else f.tail_mask(count, packed * lanes)
+            everything = self._load(f, at, f.imul(first, packed), packed * lanes, mask)
+            parts = [f.shuffle(everything, everything, range(part, packed * lanes, packed)) for part in range(packed)]
+            some = None if count is None else f.tail_mask(f.idiv(f.iadd(count, packed - 1), packed), lanes)
+            f.store(self._joined(f, parts), to, first, some)
 
-        def single(pair: Index) -> None:
-            low = self._load(f, at, f.imul(pair, 2 * stride), 1)
-            high = self._load(f, at, f.iadd(f.imul(pair, 2 * stride), stride), 1)
-            f.store(self._joined(f, low, high), to, pair)
+        def single(number: Index, parts: int = packed) -> None:
+            begin = f.imul(number, packed * stride)
+            values = [self._load(f, at, f.iadd(begin, part * stride), 1) for part in range(parts)]
+            f.store(self._joined(f, values), to, number)
 
         if stride == 1:
-            whole = size // (2 * lanes) * lanes
-            f.loop(0, whole, lanes, lambda pair: whole_or_rest(pair, None))
-            if_any(f, size - 2 * whole, lambda rest: whole_or_rest(whole, rest))
+            whole = size // (packed * lanes) * lanes
+            f.loop(0, whole, lanes, lambda first: whole_or_rest(first, None))
+            if_any(f, size - packed * whole, lambda rest: whole_or_rest(whole, rest))
             return
-
-        def last(_: Index) -> None:
-            low = self._load(f, at, (size - 1) * stride, 1)
-            f.store(self._joined(f, low, f.const(0, I32)), to, size // 2)
-
-        f.loop(0, size // 2, 1, single)
-        if_any(f, size % 2, last)
+        f.loop(0, size // packed, 1, single)
+        self._rest(f, size % packed, lambda parts: single(size // packed, parts))
 
     def _across(self, f: Function, at: Value, to: Value, place: Index) -> None:
-        """A row of pairs whose halves are of two rows; the second of the last pair may not be there."""
+        """A row whose parts are of as many rows; the last ones of all may not be there."""
         inner, lanes = self.order[-1], self.lanes
-        storage = self.source.element.storage
+        storage, size, packed = self.source.element.storage, self.pair.size, self.packed
 
-        def copy(second: Value | None) -> None:
-            def pairs(i: Index, mask: Value | None, lanes: int = lanes) -> None:
+        def copy(count: int) -> None:
+            rows = [f.gep(at, part * self.pair.stride, storage) for part in range(count)]
+
+            def join(i: Index, mask: Value | None, lanes: int = lanes) -> None:
                 offset = f.imul(i, inner.stride)
-                low = self._load(f, at, offset, lanes, mask)
-                high = f.const(0, low.type) if second is None else self._load(f, second, offset, lanes, mask)
-                f.store(self._joined(f, low, high), to, i, mask)
+                f.store(self._joined(f, [self._load(f, row, offset, lanes, mask) for row in rows]), to, i, mask)
 
             if inner.stride == 1:
-                vectors(f, inner.size, lanes, pairs)
+                vectors(f, inner.size, lanes, join)
             else:
-                f.loop(0, inner.size, 1, lambda i: pairs(i, None, 1))
+                f.loop(0, inner.size, 1, lambda i: join(i, None, 1))
 
-        there = f.gep(at, self.pair.stride, storage)
-        if self.pair.size % 2 == 0:
-            copy(there)
-        elif self.pair.size == 1:
-            copy(None)
+        whole = f.cmp("slt", f.index(place), f.index(size // packed))
+        if size % packed == 0:
+            copy(packed)
+        elif isinstance(size, int) and size < packed:
+            copy(size)
         else:
-            f.if_(f.cmp("slt", f.index(place), f.index(self.pair.size // 2)), lambda: copy(there), lambda: copy(None))
+            f.if_(whole, lambda: copy(packed), lambda: self._rest(f, size % packed, copy))
+
+    def _rest(self, f: Function, count: IntLike, copy: Callable[[int], None]) -> None:
+        """The last parts, fewer than are packed together, if there are any."""
+        if isinstance(count, int):
+            if count:
+                copy(count)
+            return
+        for parts in range(1, self.packed):
+            f.if_(f.cmp("eq", f.index(count), f.const(parts)), functools.partial(copy, parts))
 
     def _load(self, f: Function, at: Value, offset: Index, lanes: int, mask: Value | None = None) -> Value:
         return self.widen.load(f, self.source, at, offset, lanes, mask)
 
-    def _joined(self, f: Function, low: Value, high: Value) -> Value:
-        half, mask = f.const(16, low.type), f.const(0xFFFF, low.type)
-        return f.binary("or", f.binary("and", low, mask), f.binary("shl", high, half))
+    def _joined(self, f: Function, parts: Sequence[Value]) -> Value:
+        """Numbers as parts of one, the first the lowest; those that are missing are zero."""
+        bits = 32 // self.packed
+        mask = f.const((1 << bits) - 1, parts[0].type)
+        shifted = []
+        for number, part in enumerate(parts):
+            low = part if number == self.packed - 1 else f.binary("and", part, mask)
+            shifted.append(f.binary("shl", low, f.const(bits * number, part.type)) if number else low)
+        return functools.reduce(lambda a, b: f.binary("or", a, b), shifted)

@@ -50,7 +50,7 @@ TOOLS = {
 WASM = ("wasm32", "wasm32-mvp")
 # All models on one CPU of each architecture and kind of vectors; on others, those that differ most.
 WHOLLY = ("aarch64", "neoverse-v1", "rv64gcv", "armv7-neon", "wasm32")
-SOME = ("convolution", "attention", "narrow", "sorting")
+SOME = ("convolution", "attention", "narrow", "sorting", "byte_products")
 CASES = [(cpu, name) for cpu in (*TOOLS, *WASM) for name in (MODELS if cpu in WHOLLY else SOME)]
 
 
@@ -103,6 +103,7 @@ LIBRARIES = {
         *("__aeabi_uldivmod", "__aeabi_ldivmod", "__aeabi_idivmod", "__aeabi_l2f", "__aeabi_l2d", "__aeabi_d2lz"),
     },
     "wasm32": set(),
+    "wasm32-mvp": {"memcpy"},
 }
 
 
@@ -122,7 +123,9 @@ INSTRUCTIONS = {
     "x86-64-v4": ("mlp", r"vfmadd231ps.*zmm"),
     "sapphirerapids": ("bytes", r"vpdpwssd.*zmm"),
     "aarch64": ("mlp", r"fmla\s+v\d+\.4s, v\d+\.4s, v\d+\.s"),
-    "neoverse-n1": ("bytes", r"smull2?\s+v\d+\.4s, v\d+\.[48]h"),
+    "cortex-a72": ("bytes", r"smull2?\s+v\d+\.4s, v\d+\.[48]h"),
+    "neoverse-n1": ("byte_products", r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b"),
+    "apple-m1": ("byte_products", r"udot\.4s\s+v\d+, v\d+|udot\s+v\d+\.4s, v\d+\.16b, v\d+\.16b"),
     "neoverse-v1": ("mlp", r"fm(?:la|ad)\s+z\d+\.s, p\d/m"),
     "a64fx": ("mlp", r"fm(?:la|ad)\s+z\d+\.s, p\d/m"),
     "rv64gcv": ("mlp", r"vfmacc\.vf\s+v\d+"),
@@ -145,6 +148,28 @@ def test_no_vector_instructions_where_there_are_none(cpu: str) -> None:
 
 def test_products_of_bytes_in_webassembly() -> None:
     assert "i32x4.dot_i16x8_s" in text_of("wasm32", "bytes")
+
+
+@pytest.mark.parametrize("signs", [("ui8", "i8"), ("i8", "ui8")])
+def test_products_of_signed_with_unsigned_bytes(signs: tuple[str, str], tmp_path: Path) -> None:
+    """No model of JAX has them: it widens both first."""
+    tools = TOOLS["neoverse-n2"]
+    if tools.missing:
+        pytest.skip(tools.missing)
+    types = f"tensor<19x51x{signs[0]}>", f"tensor<51x26x{signs[1]}>"
+    text = f"""func.func @main(%a: {types[0]}, %b: {types[1]}) -> tensor<19x26xi32> {{
+      %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({", ".join(types)}) -> tensor<19x26xi32>
+      return %0 : tensor<19x26xi32>
+    }}"""
+    program, random = cross_program(text, "neoverse-n2"), np.random.default_rng(0)
+    a, b = (
+        random.integers(0, 256, shape).astype(sign.replace("i8", "int8"))
+        for shape, sign in zip(((19, 51), (51, 26)), signs, strict=True)
+    )
+    assert re.search(r"usdot\s+v\d+\.4s", assembly(program.llvm_ir, program.target, public=ENTRY))
+    content, described = emit_object(program.llvm_ir, program.target, public=ENTRY), program.described
+    (found,) = run([content], [a, b], described.outputs, [], described.arena_bytes, tmp_path, tools)
+    np.testing.assert_array_equal(found, a.astype(np.int32) @ b.astype(np.int32))
 
 
 def test_code_for_vectors_of_sve_is_right_on_longer_ones(tmp_path: Path) -> None:
