@@ -47,7 +47,7 @@ def _command(name: str, triple: str, public: Sequence[str]) -> list[str]:
     if architecture.startswith("wasm"):
         linker = _found(["wasm-ld", *(f"wasm-ld-{n}" for n in range(22, 13, -1))], "lld", triple)
         exports = [f"--export={name}" for name in public]
-        return [linker, "--no-entry", "--allow-undefined", "--export-memory", "--export=__heap_base", *exports]
+        return [linker, "--no-entry", "--allow-undefined", "--export=__heap_base", *exports]
     if re.search("darwin|windows|none", triple):
         raise UnsupportedError(
             f"shared libraries for {triple} are not made here", remedy="write an object file, and link it there"
