@@ -80,7 +80,7 @@ def generate(
     entries = [Unit((ENTRY,), program.text(), tuple(program.externals().items()))]
     if sizes is not None:
         checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
-        function, layout = emit_sizes(module, sizes, program.arena_bytes, checks)
+        function, layout = emit_sizes(module, sizes, program.arena_bytes, checks, target.emitter())
         entries.append(Unit.of(function))
     return Generated(units, entries, program, layout)
 

@@ -161,8 +161,22 @@ class Operations(Assembly):
 
     def checked(self, name: str, a: Value, b: Value) -> tuple[Value, Value]:
         """sadd, ssub or smul of two i64, modulo 2^64; and an i1, whether that is not the exact result."""
+        target = self.emit.target
+        if name == "smul" and target is not None and target.architecture.pointer_bits < 64:
+            return self._checked_product(a, b)
         value, overflows = self.emit.checked(name, a, b)
         return self._value(value, I64), self._value(overflows, I1)
+
+    def _checked_product(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """smul by a division: for the instruction, LLVM calls a product of 128 bits in a library where registers are
+        narrow."""
+        product = self.binary("mul", a, b)
+        zero, negative = self.cmp("eq", a, self.const(0)), self.cmp("eq", a, self.const(-1))
+        special = self.binary("or", zero, negative)
+        quotient = self.binary("sdiv", product, self.select(special, self.const(1), a))
+        inexact = self.cmp("ne", quotient, b)
+        least = self.binary("and", negative, self.cmp("eq", b, self.const(-(1 << 63))))
+        return product, self.select(special, least, inexact)
 
     def fadd(self, a: Value, b: Value) -> Value:
         return self.binary("fadd", a, b)

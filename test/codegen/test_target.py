@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,11 @@ import llvmlite.binding as llvm
 import pytest
 
 from stablehlo_py.backends.cpu import channels, grid, interrupt, pool
+from stablehlo_py.backends.cpu.native import NativeCode
+from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget
 from stablehlo_py.backends.gpu.target import AMDGCN, NVPTX64, SPIRV64
-from stablehlo_py.codegen.builder import I32, PTR, Function
+from stablehlo_py.codegen.builder import I32, I64, PTR, Function
 from stablehlo_py.codegen.target import AARCH64, ARCHITECTURES, ARMV7, RISCV64, WASM32, X86_64, Architecture
 from stablehlo_py.errors import InternalError
 
@@ -29,6 +32,7 @@ OF_LLVM = (
     "backends/cpu/objects.py",
     "backends/cpu/signature.py",
     "backends/gpu/launches.py",
+    "backends/linalg/native.py",
 )
 
 
@@ -105,3 +109,38 @@ def test_what_a_description_lacks() -> None:
     f = Function("anywhere", [("x", PTR)])
     with pytest.raises(InternalError, match="anywhere is for no machine in particular"):
         pool.futex(f, f.x, pool.WAKE, f.const(1, I32))
+
+
+def test_checked_products_call_no_library() -> None:
+    """Of narrow machines: LLVM calls `__multi3` for the overflow of a product of two i64 on WebAssembly."""
+    edges = [
+        0,
+        1,
+        -1,
+        3,
+        -7,
+        1 << 31,
+        -(1 << 31),
+        1 << 32,
+        (1 << 63) - 1,
+        -(1 << 63),
+        3037000499,
+        3037000500,
+        -3037000500,
+    ]
+    narrow = on(replace(X86_64, data_layout="e-m:e-p:32:32-i64:64-n32:64-S128"))
+    f = Function("product", [("x", PTR), ("y", PTR)], narrow.emitter())
+    product, overflows = f.checked("smul", f.load(I64, f.x, 0), f.load(I64, f.x, 1))
+    f.store(product, f.y, 0)
+    f.store(f.cast("zext", overflows, I64), f.y, 1)
+    f.ret()
+    assert "with.overflow" not in f.text()
+    code = NativeCode([compile_units([Unit.of(f)])])
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address("product"))
+    given, found = (ctypes.c_int64 * 2)(), (ctypes.c_int64 * 2)()
+    for a in edges:
+        for b in edges:
+            given[:] = [a, b]
+            call(given, found)
+            wrapped = (a * b + (1 << 63)) % (1 << 64) - (1 << 63)
+            assert list(found) == [wrapped, int(wrapped != a * b)], (a, b)
