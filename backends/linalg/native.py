@@ -30,9 +30,11 @@ from stablehlo_py.runtime.program import CompiledProgram
 ENTRY, BODY = "shlo_main", "linalg_main"
 # What LLVM calls to carry a bf16 from block to block; few systems have it.
 ROUND = "__truncsfbf2"
+CLEAN = "cse"  # also takes away what nothing uses
 BUFFERS = ",".join(
     (
-        "cse,one-shot-bufferize{allow-return-allocs-from-loops=true unknown-type-conversion=identity-layout-map}",
+        CLEAN,
+        "one-shot-bufferize{allow-return-allocs-from-loops=true unknown-type-conversion=identity-layout-map}",
         "canonicalize,cse,buffer-deallocation-pipeline",
     )
 )
@@ -50,7 +52,9 @@ LLVM = ",".join(
 def linalg_text(module: ir.Module) -> str:
     """The stage `linalg`. Raises UnsupportedError as `to_linalg`."""
     with quiet_context():
-        return str(_parsed(to_linalg(module)))
+        found = _parsed(to_linalg(module))
+        _run(found, CLEAN)
+        return str(found)
 
 
 def llvm_dialect_text(module: ir.Module, target: CpuTarget) -> str:

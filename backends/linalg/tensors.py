@@ -68,8 +68,16 @@ class TensorFunction(Function):
     def __init__(self, name: str) -> None:
         super().__init__(name, [], TensorEmitter())
         self._between: Lines = []  # where code goes that moves out of the next region of the same op
+        self._narrowed: dict[str, Value] = {}  # by the name of the f32 that it was widened to
         self.asks = ""  # the function that says at each trip of a loop whether to go on, and its argument; "": none
         self.location = ""  # of the op that is written now, as text of MLIR
+
+    def cast(self, name: str, a: Value, to: ScalarType) -> Value:
+        """As of every function; f16 and bf16 that were widened are remembered."""
+        result = super().cast(name, a, to)
+        if name == "fpext" and a.type in (F16, BF16):
+            self._narrowed[result.ref] = a
+        return result
 
     # --- scalars and elements ----------------------------------------------------------------------------------------
 
@@ -96,7 +104,8 @@ class TensorFunction(Function):
             real, imaginary = value
             return self._value(self.emit.define(f"complex.create {real.ref}, {imaginary.ref} : {of.name}"), stored(of))
         if of.name in ("f16", "bf16"):
-            return self.cast("fptrunc", value, F16 if of.name == "f16" else BF16)
+            narrow = self._narrowed.get(value.ref)
+            return narrow or self.cast("fptrunc", value, F16 if of.name == "f16" else BF16)
         if of.is_float and of.bits < 16:
             assert of.encode is not None
             bits = self.cast("trunc", of.encode(self, value), ScalarType(f"i{of.bits}", of.bits))

@@ -58,6 +58,7 @@ class Emitter:
         array_alignment: bytes to which arrays are aligned, where accesses to several elements need that; else 0.
         pack_bf16: the instruction, as LLVM calls it, that rounds two f32 to bf16 in the upper and the lower half of a
             word; "": there is none.
+        rounds_to_bf16: fptrunc to bf16 is what whoever compiles the code expects.
         estimate_exp2: the instruction, as LLVM calls it, that estimates 2^x of an f32 to 2^-22; "": there is none.
         threads, blocks: of a kernel, how many a block has, and a launch; 0: it is not known.
     """
@@ -66,6 +67,7 @@ class Emitter:
     index_bits = 64
     array_alignment = threads = blocks = 0
     pack_bf16 = estimate_exp2 = ""
+    rounds_to_bf16 = False
 
     def __init__(self, target: TargetDescription | None = None) -> None:
         self.target = target

@@ -85,6 +85,8 @@ def _round_bf16(f: Function, a: Value) -> Value:
     if f.emit.pack_bf16 and a.type.lanes == 1:
         pair = f.target_intrinsic(f.emit.pack_bf16, a, f.const(0.0, F32), result=VectorType(2, BF16))
         return f.bitcast(pair, F32)
+    if f.emit.rounds_to_bf16:
+        return f.cast("fpext", f.cast("fptrunc", a, BF16), F32)
     # Round to nearest even on the bits; LLVM's own fptrunc calls a library function per lane where the CPU lacks the
     # instruction.
     integer = vector(a.type.lanes, I32)

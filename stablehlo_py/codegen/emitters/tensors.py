@@ -34,6 +34,8 @@ _CASTS = {
 class TensorEmitter(Emitter):
     """Scalars in arith and math, control flow in scf."""
 
+    rounds_to_bf16 = True
+
     def __init__(self) -> None:
         super().__init__()
         self._names = 0

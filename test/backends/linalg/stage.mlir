@@ -27,8 +27,9 @@ func.func @main(%x: tensor<4xui8>, %y: tensor<4xui8>) -> tensor<4xi1> {
 // Narrow floats are widened in the body, and rounded once; complex numbers are taken apart.
 // CHECK: ^bb0(%in: bf16, %{{.*}}: bf16, %out: bf16)
 // CHECK: arith.extf %in : bf16 to f32
-// CHECK: arith.mulf
-// CHECK: arith.truncf %{{.*}} : f32 to bf16
+// CHECK: [[PRODUCT:%.*]] = arith.mulf
+// CHECK-NEXT: [[ROUNDED:%.*]] = arith.truncf [[PRODUCT]] : f32 to bf16
+// CHECK-NEXT: linalg.yield [[ROUNDED]] : bf16
 // CHECK: complex.re %in
 // CHECK: complex.im %in
 // CHECK: complex.create
