@@ -56,6 +56,41 @@ def attention(x, qkv, out, scale):
     return scale * (y - y.mean(-1, keepdims=True)) * jax.lax.rsqrt(y.var(-1, keepdims=True) + 1e-5)
 
 
+def layers(x, *weights):
+    """Equal kernels in many places: their operands come from a table."""
+    for w in weights:
+        x = jnp.tanh(x @ w)
+        x = x - x.mean(-1, keepdims=True)
+    return x
+
+
+def complexes(x, y):
+    z = jax.lax.complex(x, y)
+    return jnp.real(z @ z.T), jnp.abs(z), jnp.imag(jnp.exp(z)), jnp.real(z * jnp.conj(z) / (1 + z))
+
+
+def solving(a, b):
+    lower = jnp.tril(a) + 9 * jnp.eye(a.shape[0], dtype=a.dtype)
+    return jax.scipy.linalg.solve_triangular(lower, b, lower=True), jnp.linalg.cholesky(lower @ lower.T)
+
+
+def small_formats(x):
+    kinds = (jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.int4, jnp.uint8)
+    back = [x.astype(kind).astype(jnp.float32) for kind in kinds]
+    return (*back, jax.lax.population_count(x.astype(jnp.int32)), jax.lax.clz(x.astype(jnp.int32) + 9))
+
+
+def searching(x, goal):
+    def step(state):
+        low, high, trips = state
+        middle = (low + high) / 2
+        return jnp.where(middle**3 < goal, middle, low), jnp.where(middle**3 < goal, high, middle), trips + 1
+
+    found = jax.lax.while_loop(lambda state: jnp.max(state[1] - state[0]) > 1e-4, step, (x * 0, x * 0 + 9, 0))
+    branch = jax.lax.switch(found[2] % 3, [lambda y: y + 1, lambda y: y * 2, lambda y: -y], found[0])
+    return found[0], found[2], branch
+
+
 def sorting(x, i):
     order = jnp.argsort(x, axis=0)
     return jnp.sort(x, axis=1), order, jax.lax.top_k(x.T, 5), jnp.sort(i)[::-1]
@@ -125,6 +160,11 @@ MODELS: dict[str, tuple[Callable[..., object], list[np.ndarray]]] = {
     "depthwise": (depthwise, [normal(1, 9, 9, 12), normal(3, 3, 1, 12)]),
     "lstm": (lstm, [normal(7, 3, 10), normal(10, 64), normal(16, 64), normal(64)]),
     "attention": (attention, [normal(2, 9, 32), normal(32, 96), normal(32, 32), normal(32)]),
+    "layers": (layers, [normal(3, 20), *(normal(20, 20) for _ in range(7))]),
+    "complexes": (complexes, [normal(5, 6), normal(5, 6)]),
+    "solving": (solving, [normal(9, 9), normal(9, 4)]),
+    "small_formats": (small_formats, [normal(57) * 5]),
+    "searching": (searching, [normal(30), np.abs(normal(30)) * 50]),
     "sorting": (sorting, [normal(40, 13), integers(50)]),
     "reductions": (reductions, [normal(37, 29)]),
     "narrow": (narrow, [normal(9, 33), normal(9, 33, dtype="f2"), normal(40).astype("bfloat16")]),
