@@ -17,10 +17,10 @@ from stablehlo_py.backends.cpu.library_text import ConstantData, data_text
 from stablehlo_py.backends.cpu.objects import Unit, render
 from stablehlo_py.backends.cpu.symbols import calls_registered, target_of
 from stablehlo_py.backends.cpu.target_machine import emit_object
-from stablehlo_py.backends.cpu.triples import object_target
+from stablehlo_py.backends.cpu.triples import is_linux, object_target
 from stablehlo_py.codegen.emitters.llvm import external_data
 from stablehlo_py.dialect.attributes import LINKED
-from stablehlo_py.errors import Problem, UnsupportedError
+from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.library import Interface, Library
@@ -31,10 +31,16 @@ def library(module: ir.Module, backend: str, options: Options, interface: Interf
     """The object file of a model, and what its header has to say.
 
     Raises:
-        OptionError: there is no such CPU or triple, or they do not go together.
+        OptionError: there is no such CPU or triple, or they do not go together; or the system has no threads as a
+            library's own.
         UnsupportedError: the model communicates, which takes our runtime; or as `compile.generate`.
     """
     target, triple = object_target(options.cpu, interface.triple)
+    if interface.threads == "own" and not is_linux(triple):
+        raise OptionError(
+            f"a library for {triple} can have no threads of its own: they sleep and wake by Linux's futex",
+            remedy="use threads='callback' or 'off'",
+        )
     module.operation.attributes[LINKED] = ir.UnitAttr.get(module.context)
     code = generate(module, target, options)
     program = code.described(module, backend, target, options)

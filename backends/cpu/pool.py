@@ -32,16 +32,17 @@ WAIT, WAKE = 128, 129  # FUTEX_WAIT, FUTEX_WAKE with FUTEX_PRIVATE_FLAG
 def futex(f: Function, address: Value, operation: int, value: Value, timeout: Value | None = None) -> None:
     """The system call: sleep while the i32 at `address` is `value` (WAIT; at most `timeout`, the address of a
     timespec), or wake that many sleepers (WAKE)."""
+    long = I32 if f.architecture.pointer_bits == 32 else I64  # of the system's C
     arguments = [
-        f.const(f.architecture.system_call("futex")),
+        f.const(f.architecture.system_call("futex"), long),
         address,
-        f.const(operation),
-        f.cast("zext", value, I64),
+        f.const(operation, long),
+        f.cast("zext", value, long),
         timeout or f.null(),
         f.null(),
-        f.const(0),
+        f.const(0, long),
     ]
-    f.call("syscall", arguments, I64, external=True)
+    f.call("syscall", arguments, long, external=True)
 
 
 def spin_then(f: Function, ready: Callable[[], Value], sleep: Callable[[], None]) -> None:

@@ -78,6 +78,11 @@ def object_target(cpu: str | None, triple: str | None) -> tuple[CpuTarget, str]:
     return target, full
 
 
+def is_linux(triple: str) -> bool:
+    """Whether the system is Linux, Android included."""
+    return "-linux-" in triple
+
+
 def cpus_of(architecture: Architecture) -> list[str]:
     """The names of the descriptions of an architecture."""
     return [name for name, target in (NAMED | OTHERS).items() if target.architecture is architecture]

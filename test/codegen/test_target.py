@@ -89,6 +89,14 @@ def test_threads_of_any_architecture(architecture: Architecture, number: int, hi
         assert "syscall" in "".join(f.text() for f in module.functions(target))
 
 
+def test_system_calls_take_numbers_as_wide_as_pointers() -> None:
+    """`long` of C; of another width, numbers would be passed in other registers."""
+    texts = ["".join(f.text() for f in pool.functions(on(architecture))) for architecture in (ARMV7, AARCH64)]
+    for text, number in zip(texts, ("i32", "i64"), strict=True):
+        (declared,) = set(re.findall(r"llvm.call @syscall\(.*?\) : (.*)", text))
+        assert declared == f"({number}, !llvm.ptr, {number}, {number}, !llvm.ptr, !llvm.ptr, {number}) -> {number}"
+
+
 def test_pointers_are_as_wide_as_the_target_says() -> None:
     narrow = replace(X86_64, data_layout="e-m:e-p:32:32-i64:64-n32:64-S128")
     big = replace(X86_64, data_layout="E-m:e-i64:64-n32:64")

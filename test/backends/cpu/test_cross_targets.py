@@ -271,6 +271,17 @@ def test_this_process_takes_no_program_for_another_cpu(cpu: str) -> None:
             make(text, options=shlo.Options(cpu=cpu))
 
 
+@pytest.mark.parametrize(
+    ("cpu", "triple"), [("wasm32", None), ("aarch64", "aarch64-apple-darwin"), ("avx2", "x86_64-pc-windows-msvc")]
+)
+def test_libraries_have_threads_of_their_own_on_linux_only(cpu: str, triple: str | None) -> None:
+    said = r"library for \S+ can have no threads of its own: they .* Linux's futex\n.*callback"
+    with pytest.raises(OptionError, match=said):
+        shlo.aot.compile(
+            exported("layers"), "m", threads="own", triple=triple, options=shlo.Options(cpu=cpu, threads=2)
+        )
+
+
 def test_every_architecture_has_cpus() -> None:
     for architecture in (X86_64, AARCH64, RISCV64, WASM32, ARMV7):
         assert cpus_of(architecture)
