@@ -16,7 +16,7 @@ from stablehlo_py.conformance.workers import Pool, Task
 from stablehlo_py.errors import LoadError, ResourceError
 from stablehlo_py.files import write_whole
 
-ROWS = 32  # after so many the journal is written
+ROWS = 16  # after so many the journal is written
 GOLDEN = "golden"  # the type of golden cases
 # What a case may be, best first. The first is right; of the next three nothing is held against the target.
 STATUSES = ("ok", "refused", "differs", "unchecked", "wrong", "error", "memory", "timeout", "crash")
