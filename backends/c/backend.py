@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
     from stablehlo_py.passes.policy import FusionPolicy
+    from stablehlo_py.runtime.library import Interface, Library
     from stablehlo_py.runtime.program import CompiledProgram
 
 
@@ -58,6 +59,12 @@ class CBackend(CpuBackend):
         from stablehlo_py.backends.c.compile import compile_module
 
         return compile_module(module, self.name, self.target(options), options)
+
+    def library(self, module: ir.Module, options: Options, interface: Interface) -> Library:
+        """The source of a library. Raises as `library.library`."""
+        from stablehlo_py.backends.c.library import library
+
+        return library(module, self.name, self.target(options), options, interface)
 
     def listings(self, program: CompiledProgram) -> Mapping[str, Callable[[], str]]:
         """The file, where it is kept, and machine code."""

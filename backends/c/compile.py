@@ -35,12 +35,12 @@ def source(module: ir.Module, target: CTarget, options: Options, *, name: str = 
     Raises:
         UnsupportedError: it runs as a grid of processes, or parts of it have no kernel; all are named.
     """
-    return _Generated(module, target, name, embedded=embedded).text()
+    return Generated(module, target, name, embedded=embedded).text()
 
 
 def lower(module: ir.Module, stop: str, target: CTarget, options: Options) -> str:
     """Text of `kernels`, `c` or `object`."""
-    generated = _Generated(module, target, ENTRY, embedded=stop == "c")
+    generated = Generated(module, target, ENTRY, embedded=stop == "c")
     if stop == "kernels":
         return "\n\n".join(unit.text for unit in generated.units) + "\n"
     if stop == "c":
@@ -57,7 +57,7 @@ def compile_module(module: ir.Module, backend: str, target: CTarget, options: Op
     """
     if size_table(module) is None:
         require(int(arena_bytes(module)), "the arena of this model")
-    generated = _Generated(module, target, ENTRY, embedded=False)
+    generated = Generated(module, target, ENTRY, embedded=False)
     program = generated.program
     made = describe(module, backend, target.processor.name, options, program.sites)
     made.features = required_features(target.processor)
@@ -84,7 +84,7 @@ def compile_module(module: ir.Module, backend: str, target: CTarget, options: Op
     return made
 
 
-class _Generated:
+class Generated:
     """What a module becomes.
 
     Attributes:
@@ -107,7 +107,7 @@ class _Generated:
         self.program = CProgram(module, kernels, target, sizes, name, embedded=embedded)
         self.layout: DynamicLayout | None = None
         if sizes is not None:
-            public = SIZES if name == ENTRY else f"{name}_sizes"
+            public = SIZES if name == ENTRY else f"{name.removesuffix('_call')}_sizes"
             checks = [*checks_of(module), *(check for kernel in kernels.values() for check in kernel.checks)]
             emitter = PublicEmitter(target, public)
             function, self.layout = emit_sizes(module, sizes, self.program.arena_bytes, checks, emitter)

@@ -66,6 +66,12 @@ def _dimensions(symbols: Sequence[DynamicSymbol]) -> tuple[DynamicSymbol, ...]:
     return tuple(found.values())
 
 
+def dimension_of(signature: Signature, symbol: DynamicSymbol) -> int:
+    """Which of the signature's dimensions a symbol is worked out from."""
+    places = [(each.argument, each.position) for each in signature.dimensions]
+    return places.index((symbol.argument, symbol.position))
+
+
 def library_functions(program: CompiledProgram, interface: Interface, emitter: Callable[[], Emitter]) -> list[Function]:
     """The functions of a program's library, which call `shlo_main`, `shlo_sizes` and, with threads of its own, those of
     a pool."""
@@ -139,8 +145,8 @@ def _plain(
     given = f.parameters
     inputs = [given[f"a{number}"] for number in range(len(signature.inputs))]
     results = {number: given[f"r{number}"] for number in signature.own_results}
-    used = [a for a, spec in zip(inputs, signature.inputs, strict=True) if _holds_anything(spec)]
-    used += [given for number, given in results.items() if _holds_anything(signature.outputs[number])]
+    used = [a for a, spec in zip(inputs, signature.inputs, strict=True) if holds_anything(spec)]
+    used += [given for number, given in results.items() if holds_anything(signature.outputs[number])]
     _refuse_null(f, used)
     table, needed = _table(f, program, signature, inputs)
     _refuse_workspace(f, needed)
@@ -165,7 +171,7 @@ def _plain(
     return f
 
 
-def _holds_anything(spec: Spec) -> bool:
+def holds_anything(spec: Spec) -> bool:
     """Whether a tensor of a known shape has an element: where it has none, and where that is not known, its address may
     be null."""
     return None not in spec.shape and 0 not in spec.shape
@@ -227,8 +233,7 @@ def _table(
 def _symbol(f: Function, symbol: DynamicSymbol, signature: Signature, inputs: Sequence[Value]) -> Value:
     """The value of a symbol in a call."""
     if symbol.of_shape:
-        places = [(each.argument, each.position) for each in signature.dimensions]
-        value = f.parameters[f"d{places.index((symbol.argument, symbol.position))}"]
+        value = f.parameters[f"d{dimension_of(signature, symbol)}"]
     else:
         value = _integer(f, inputs[symbol.argument], symbol.position, signature.inputs[symbol.argument].dtype)
     return value if symbol.divisor == 1 else f.binary("sdiv", value, f.const(symbol.divisor))

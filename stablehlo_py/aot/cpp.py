@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stablehlo_py.aot.names import Names, c_type, described, parts
+from stablehlo_py.aot.names import Names, described
+from stablehlo_py.backends.common.c_types import c_type, parts
 from stablehlo_py.backends.common.library import ALIGNMENT, Signature
 from stablehlo_py.runtime.library import Library
 from stablehlo_py.runtime.program import Spec

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from stablehlo_py.aot.names import Names, c_type, described
+from stablehlo_py.aot.names import Names, described
+from stablehlo_py.backends.common.c_types import c_type
 from stablehlo_py.backends.common.library import ALIGNMENT, Signature
 from stablehlo_py.errors import clipped
 from stablehlo_py.runtime.library import Library

@@ -228,3 +228,25 @@ def shlo_missing(cpu: str) -> list[str]:
     from stablehlo_py.backends.cpu.target import host_target, named_target, required_features
 
     return missing_features(required_features(named_target(cpu, host_target())))
+
+
+PORTABLE = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LAPACK])
+def test_a_model_in_c(name: str, compiler: str, tmp_path: Path) -> None:
+    """One file and its header, by compilers that are told to be strict; gcc's sanitizers find nothing in it."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler} (Debian's package {compiler})")
+    model = library_model(name)
+    build = shlo.aot.compile(model.artifact, name, emit="c").with_test(model.inputs, expected(name))
+    build.write(tmp_path)
+    assert set(build.files) == {f"{name}.c", f"{name}.h", f"{name}_test.c"}
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"] if compiler == "gcc" else []
+    command = [compiler, *PORTABLE, "-O1", *checks, f"{name}.c", f"{name}_test.c", "-lm", "-o", "program"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    said = subprocess.run(["./program"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert len(said.stdout.splitlines()) == len(build.names.results)

@@ -99,7 +99,7 @@ _COUNTS = {
 
 _ENDS = """static inline _Bool shlo_is_ended(void *block) {
   shlo_interrupt *interrupt = block;
-  return *(volatile int32_t *)&interrupt->asked && interrupt->answer(interrupt);
+  return interrupt && *(volatile int32_t *)&interrupt->asked && interrupt->answer(interrupt);
 }"""
 
 
