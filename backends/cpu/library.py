@@ -13,6 +13,7 @@ from stablehlo_py.backends.common.library_data import describing_data
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import pool
 from stablehlo_py.backends.cpu.compile import generate
+from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS
 from stablehlo_py.backends.cpu.library_text import ConstantData, data_text
 from stablehlo_py.backends.cpu.objects import Unit, render
 from stablehlo_py.backends.cpu.symbols import calls_registered, target_of
@@ -20,6 +21,7 @@ from stablehlo_py.backends.cpu.target_machine import emit_object
 from stablehlo_py.backends.cpu.triples import is_linux, object_target
 from stablehlo_py.codegen.emitters.llvm import external_data
 from stablehlo_py.dialect.attributes import LINKED
+from stablehlo_py.dialect.types import text, user_location
 from stablehlo_py.errors import OptionError, Problem, UnsupportedError
 from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
@@ -45,17 +47,18 @@ def library(module: ir.Module, backend: str, options: Options, interface: Interf
     code = generate(module, target, options)
     program = code.described(module, backend, target, options)
     _refuse_grid(program)
+    _refuse_lapack(module, program, triple)
     functions = library_functions(program, interface, target.emitter)
     if interface.threads == "own":
         functions += pool.library_functions(target)
     own = Unit.of(*functions)
     outside = {symbol: _outside_name(symbol) for symbol in program.symbols}
     progress.at("LLVM")
-    text = llvm_ir("\n".join([_declarations(program, interface), render([*code.units, own])]), target.architecture)
-    text = _renamed(_without_declarations(text, (interface.constant_table, interface.constant_keys)), outside)
-    hash_ = _hash(text, program)
+    code_text = llvm_ir("\n".join([_declarations(program, interface), render([*code.units, own])]), target.architecture)
+    code_text = _renamed(_without_declarations(code_text, (interface.constant_table, interface.constant_keys)), outside)
+    hash_ = _hash(code_text, program)
     described = f"{target.name} ({triple})"
-    texts = [text, data_text(describing_data(program, interface, hash_, described))]
+    texts = [code_text, data_text(describing_data(program, interface, hash_, described))]
     constants = None
     if program.constants and interface.constants == "embed":
         constants = ConstantData(interface.constant_table, program.constants, bytes.fromhex(hash_))
@@ -79,6 +82,26 @@ def _refuse_grid(program: CompiledProgram) -> None:
         "the model cannot become a library",
         problems=problems,
         remedy="draw random numbers from a key that is an argument (jax.random), and run one process",
+    )
+
+
+def _refuse_lapack(module: ir.Module, program: CompiledProgram, triple: str) -> None:
+    """Where there is no operating system, there is no LAPACK to link with."""
+    if all(calls_registered([symbol]) for symbol in program.symbols) or not re.search(r"none|wasm", triple):
+        return
+    problems: list[Problem] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "stablehlo.custom_call" and text(op, "call_target_name") in TARGETS:
+            reason = f"'{text(op, 'call_target_name')}' calls LAPACK, which {triple} does not have"
+            problems.append(Problem(reason, op=op.name, location=user_location(op.location)))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    raise UnsupportedError(
+        "the model cannot become a library for this system",
+        problems=problems,
+        remedy="compile for a system that has LAPACK, or factorize without it (Cholesky, triangular solves)",
     )
 
 

@@ -161,3 +161,10 @@ def test_targets_that_cannot_be(cpu: str | None, triple: str | None, message: st
     with pytest.raises(errors.OptionError, match=message) as caught:
         shlo.aot.compile(library_model("mlp").artifact, "mlp", triple=triple, options=Options(cpu=cpu))
     assert "use one" in str(caught.value)
+
+
+@pytest.mark.parametrize("triple", ["wasm32-wasi", "aarch64-none-elf"])
+def test_a_model_with_lapack_needs_a_system(triple: str) -> None:
+    with pytest.raises(errors.UnsupportedError, match=r"calls LAPACK, which \S+ does not have") as caught:
+        shlo.aot.compile(library_model("lapack").artifact, "lapack", triple=triple)
+    assert all(problem.location for problem in caught.value.problems)
