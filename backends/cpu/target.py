@@ -81,7 +81,7 @@ AVX512 = CpuTarget(
 )
 AVX512_VNNI = replace(AVX512, name="cascadelake", features=f"{AVX512.features},+avx512vnni")
 AVX2 = CpuTarget("haswell", "+avx2,+fma,-avx512f", 256, 16, X86_64)
-BASELINE = CpuTarget("x86-64", "", 128, 16, X86_64, masked_bits=NO_MASKS, fused=False, converts_f16=False)
+BASELINE = CpuTarget("x86-64", "", 128, 16, X86_64, masked_bits=NO_MASKS, fused=False, rounds=False, converts_f16=False)
 # Any CPU of this architecture.
 GENERIC = CpuTarget(
     "generic",
@@ -91,6 +91,7 @@ GENERIC = CpuTarget(
     host_architecture(),
     masked_bits=NO_MASKS,
     fused=host_architecture() is not X86_64,
+    rounds=host_architecture() is not X86_64,
     converts_f16=host_architecture() is AARCH64,
 )
 NAMED = dict(zip(CPUS, (AVX512_VNNI, AVX512, AVX2, BASELINE, GENERIC), strict=True))
@@ -101,11 +102,13 @@ _RV64 = CpuTarget("generic-rv64", "+m,+a,+f,+d,+c", 64, 32, RISCV64, masked_bits
 _RVV = replace(_RV64, features=f"{_RV64.features},+v", vector_bits=128, masked_bits=8)
 _SIMD128 = "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals"
 _WASM = CpuTarget("generic", _SIMD128, 128, 16, WASM32, masked_bits=NO_MASKS, fused=False, converts_f16=False)
-_ARM = CpuTarget("generic", "+v7,+vfp3d16", 64, 8, ARMV7, masked_bits=NO_MASKS, fused=False, converts_f16=False)
+_ARM = CpuTarget(
+    "generic", "+v7,+vfp3d16", 64, 8, ARMV7, masked_bits=NO_MASKS, fused=False, rounds=False, converts_f16=False
+)
 _ZEN4 = replace(AVX512_VNNI, name="znver4")
 # CPUs that object files are generated for, and programs of this process are not.
 _OTHERS = (
-    replace(BASELINE, name="x86-64-v2"),
+    replace(BASELINE, name="x86-64-v2", rounds=True),
     replace(AVX2, name="x86-64-v3"),
     replace(AVX512, name="x86-64-v4"),
     replace(AVX512_VNNI, name="icelake-server"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stablehlo_py.codegen import fused, half
+from stablehlo_py.codegen import fused, half, rounding
 from stablehlo_py.codegen.block_operations import BlockOperations
 from stablehlo_py.codegen.values import F16, F32, ScalarType, Value
 
@@ -13,6 +13,12 @@ class CompleteOperations(BlockOperations):
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         target = self.emit.target
         return super().fma(a, b, c) if target is None or target.fused else fused.multiply_add(self, a, b, c)
+
+    def intrinsic(self, name: str, *operands: Value) -> Value:
+        target = self.emit.target
+        if name in rounding.KINDS and target is not None and not target.rounds:
+            return rounding.rounded(self, name, *operands)
+        return super().intrinsic(name, *operands)
 
     def cast(self, name: str, a: Value, to: ScalarType) -> Value:
         target = self.emit.target

@@ -119,6 +119,7 @@ class TargetDescription:
         masked_bits: elements of this width and above are loaded and stored under a mask by one instruction; where there
             is none, LLVM makes a branch for each lane of it.
         fused: whether one instruction computes a * b + c, rounded once, of f32 and of f64.
+        rounds: whether one instruction rounds f32 and f64 to whole numbers.
         converts_f16: whether one instruction makes f32 of f16, and one the reverse.
     """
 
@@ -130,6 +131,7 @@ class TargetDescription:
     matrix_units: tuple[str, ...] = ()
     masked_bits: int = 32
     fused: bool = True
+    rounds: bool = True
     converts_f16: bool = True
 
     def lanes(self, bits: int) -> int:

@@ -1,5 +1,5 @@
 """What processors without an instruction compute instead, against processors and libraries that have it: fused
-multiply-add, and f16 to f32 and back."""
+multiply-add, rounding to whole numbers, and f16 to f32 and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget, baseline_target
-from stablehlo_py.codegen import fused, half
+from stablehlo_py.codegen import fused, half, rounding
 from stablehlo_py.codegen.builder import F16, F32, F64, I64, PTR, Function, ScalarType, Value, vector
 
 LANES = 4
@@ -93,6 +93,29 @@ def test_targets_without_the_instruction_take_it() -> None:
     a = np.array([1 + 2.0**-30] * LANES)
     squares = mapped(lambda f, a: f.fma(a, a, f.const(-1.0, a.type)), "f8", a, target=baseline_target())
     assert squares.tolist() == [2.0**-29 + 2.0**-60] * LANES
+
+
+ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "ceil": np.ceil,
+    "floor": np.floor,
+    "round": lambda x: np.copysign(np.trunc(np.abs(x).astype(np.longdouble) + 0.5), x).astype(x.dtype),
+    "roundeven": np.rint,
+    "trunc": np.trunc,
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("kind", ROUNDINGS)
+def test_whole_numbers(kind: str, dtype: str) -> None:
+    rng, last = np.random.default_rng(0), {"f4": 23, "f8": 52}[dtype]
+    halves_ = np.arange(-40, 40) / 2
+    random = rng.standard_normal(4096) * 2.0 ** rng.integers(-70, 70, 4096)
+    edges = 2.0 ** np.array([last - 2, last - 1, last, last + 1, -1, -30, -140])
+    numbers = np.concatenate([halves_, random, edges, edges + 0.5, [0.0, -0.0, np.inf, np.nan, 0.5]]).astype(dtype)
+    numbers = np.concatenate([numbers, np.nextafter(numbers, np.inf), np.nextafter(numbers, -np.inf)])
+    numbers = np.concatenate([numbers, -numbers])
+    numbers = np.concatenate([numbers, np.zeros(-len(numbers) % LANES, dtype)]).astype(dtype)
+    same_bits(mapped(lambda f, a: rounding.rounded(f, kind, a), dtype, numbers), ROUNDINGS[kind](numbers))
 
 
 def halves() -> np.ndarray:
