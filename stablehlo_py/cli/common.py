@@ -29,7 +29,7 @@ from stablehlo_py.errors import (
 )
 from stablehlo_py.files import write_whole
 from stablehlo_py.frontend.isolate import the_worker
-from stablehlo_py.options import CPUS, GENERATORS, GPUS, LIBRARIES, Options
+from stablehlo_py.options import CPUS, GENERATORS, GPUS, LIBRARIES, OTHER_CPUS, Options
 from stablehlo_py.processes import Ended, ending_in_order
 from stablehlo_py.targets import DEFAULT_TARGET
 
@@ -179,7 +179,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "action": _Target,
         "help": f"backend: {DEFAULT_TARGET}, or the name that an installed package brings (default: %(default)s)",
     },
-    "--cpu": {"metavar": "CPU", "help": f"generate code for {', '.join(CPUS[:-1])} or {CPUS[-1]} (default: this CPU)"},
+    "--cpu": {
+        "metavar": "CPU",
+        "help": f"generate code for {', '.join(CPUS[:-1])} or {CPUS[-1]}; stages and object files also for "
+        f"{len(OTHER_CPUS)} others (docs/cpu-targets.md; a wrong name lists them) (default: this CPU)",
+    },
     "--gpu": {
         "metavar": "GPU",
         "help": f"generate code for {', '.join(GPUS[:-1])} or {GPUS[-1]} (default: the GPU of this machine)",
