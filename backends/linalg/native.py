@@ -20,11 +20,12 @@ from stablehlo_py.backends.linalg.lowering import GOES_ON, to_linalg, to_linalg_
 from stablehlo_py.codegen.builder import F32, I1, I8, I32, I64, PTR, Function, Value
 from stablehlo_py.codegen.emitters.llvm import LlvmEmitter, processor
 from stablehlo_py.dialect.index_map import row_major_strides
-from stablehlo_py.dialect.types import operations
+from stablehlo_py.dialect.types import is_tensor, operations, tensor_bytes
 from stablehlo_py.errors import InternalError
 from stablehlo_py.mlir import MLIRError, func_dialect, ir, linalg_copy, quiet_context, run_upstream
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.entry import ANSWER, ASKED, ENDED, FIELDS
+from stablehlo_py.runtime.memory import require
 from stablehlo_py.runtime.program import CompiledProgram
 
 ENTRY, BODY = "shlo_main", "linalg_main"
@@ -76,8 +77,15 @@ def llvm_dialect_text(module: ir.Module, target: CpuTarget) -> str:
 
 
 def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
-    """Everything that a call runs. Raises UnsupportedError as `to_linalg`."""
+    """Everything that a call runs.
+
+    Raises:
+        UnsupportedError: as `to_linalg`.
+        ResourceError: a tensor is larger than the machine's memory.
+    """
     text = llvm_dialect_text(module, target)
+    tensors = [value for op in operations(module.operation) for value in op.results if is_tensor(value)]
+    require(max([int(tensor_bytes(value)) for value in tensors], default=0), "a tensor of this model")
     made = describe(module, backend, target.name, options)
     made.constants = []  # they are in the code
     made.features = required_features(target)

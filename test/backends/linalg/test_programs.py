@@ -240,6 +240,18 @@ def test_a_program_is_saved_and_loaded(tmp_path: object) -> None:
     assert "llvm.func private @linalg_main" in executable.stages["kernels"]
 
 
+def test_a_tensor_that_no_machine_holds_is_refused() -> None:
+    module = """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<1099511627776xf32>
+      %1 = stablehlo.cosine %0 : tensor<1099511627776xf32>
+      %2 = stablehlo.reduce(%1 init: %x) applies stablehlo.add across dimensions = [0]
+        : (tensor<1099511627776xf32>, tensor<f32>) -> tensor<f32>
+      return %2 : tensor<f32>
+    }"""
+    with pytest.raises(shlo.ResourceError, match="a tensor of this model"):
+        shlo.compile(module, target="linalg", options=OPTIONS)
+
+
 def test_dynamic_dimensions_are_specialized() -> None:
     x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 3"), np.float32)
     executable = shlo.compile(jax.export.export(jax.jit(lambda a: a.sum(0)))(x), target="linalg", options=OPTIONS)
