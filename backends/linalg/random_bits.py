@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from stablehlo_py.backends.cpu.kernels.rng_bit_generator import Layout, check, philox_4x32, three_fry
 from stablehlo_py.backends.linalg.rules import RULES
 from stablehlo_py.backends.linalg.tensors import Tensor, TensorFunction
-from stablehlo_py.codegen.builder import I32, I64, Value
+from stablehlo_py.codegen.builder import I64, ScalarType, Value
 from stablehlo_py.codegen.types import Known, Lanes, element, from_bits
 from stablehlo_py.dialect.index_map import row_major_strides
 from stablehlo_py.dialect.types import static_shape, text
@@ -60,7 +60,7 @@ def _rng_bit_generator(f: TensorFunction, op: ir.OpView, tensors: Sequence[Tenso
         else:
             bits = word(*_split(f, place, layout.words))
         if of.bits < 32:
-            bits = f.cast("trunc", bits, type(I32)(f"i{of.bits}", of.bits))
+            bits = f.cast("trunc", bits, ScalarType(f"i{of.bits}", of.bits))
         return from_bits(f, of, bits)
 
     drawn = f.by_index(sizes, of, body) if 0 not in sizes else f.empty(sizes, of)

@@ -84,8 +84,8 @@ class TensorFunction(Function):
     def loaded(self, of: Element, raw: Value) -> Lanes:
         """The lanes that an element of a tensor stands for."""
         if of.is_complex:
-            part = of.compute.text
-            return self._parts(raw, of, part)
+            real, imaginary = (self.emit.define(f"complex.{name} {raw.ref} : {of.name}") for name in ("re", "im"))
+            return self._value(real, of.compute), self._value(imaginary, of.compute)
         if of.name in ("f16", "bf16"):
             return self.cast("fpext", raw, F32)
         if of.is_float and of.bits < 16:
@@ -94,10 +94,6 @@ class TensorFunction(Function):
             return of.decode(self, self.cast("zext", bits, I8))
         return raw
 
-    def _parts(self, raw: Value, of: Element, part: str) -> Lanes:
-        real, imaginary = (self.emit.define(f"complex.{name} {raw.ref} : {of.name}") for name in ("re", "im"))
-        return self._value(real, of.compute), self._value(imaginary, of.compute)
-
     def kept_as(self, of: Element, value: Known) -> Value:
         """Lanes as an element of a tensor."""
         if of.is_complex:
@@ -105,7 +101,7 @@ class TensorFunction(Function):
             return self._value(self.emit.define(f"complex.create {real.ref}, {imaginary.ref} : {of.name}"), stored(of))
         if of.name in ("f16", "bf16"):
             narrow = self._narrowed.get(value.ref)
-            return narrow or self.cast("fptrunc", value, F16 if of.name == "f16" else BF16)
+            return narrow if narrow and narrow.type == stored(of) else self.cast("fptrunc", value, stored(of))
         if of.is_float and of.bits < 16:
             assert of.encode is not None
             bits = self.cast("trunc", of.encode(self, value), ScalarType(f"i{of.bits}", of.bits))
@@ -133,9 +129,8 @@ class TensorFunction(Function):
     def with_element(self, value: Lanes, tensor: Tensor, at: Sequence[Index]) -> Tensor:
         """The tensor with another element at a place, which has to be there."""
         places, raw = self._places(tensor, at), self.kept_as(tensor.of, value)
-        return tensor.like(
-            self._value(self.emit.define(f"tensor.insert {raw.ref} into {tensor.ref}[{places}] : {tensor.type}"), I1)
-        )
+        text = f"tensor.insert {raw.ref} into {tensor.ref}[{places}] : {tensor.type}"
+        return tensor.like(self._value(self.emit.define(text), tensor.type))
 
     @contextmanager
     def region(self, head: str) -> Iterator[None]:
