@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stablehlo_py import progress
 from stablehlo_py.backends.common.library import library_functions
 from stablehlo_py.backends.common.library_data import describing_data
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
+from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.cpu import pool
 from stablehlo_py.backends.cpu.compile import generate
 from stablehlo_py.backends.cpu.kernels.lapack_routines import TARGETS
 from stablehlo_py.backends.cpu.library_text import ConstantData, data_text
 from stablehlo_py.backends.cpu.objects import Unit, render
 from stablehlo_py.backends.cpu.symbols import calls_registered, target_of
-from stablehlo_py.backends.cpu.target_machine import emit_object
+from stablehlo_py.backends.cpu.target import CpuTarget
+from stablehlo_py.backends.cpu.target_machine import emit_linked_object
 from stablehlo_py.backends.cpu.triples import is_linux, object_target
+from stablehlo_py.backends.cpu.versions import entry_of_versions, version_symbol, version_targets
 from stablehlo_py.codegen.emitters.llvm import external_data
 from stablehlo_py.dialect.attributes import LINKED
 from stablehlo_py.dialect.types import text, user_location
@@ -37,40 +40,74 @@ def library(module: ir.Module, backend: str, options: Options, interface: Interf
             library's own.
         UnsupportedError: the model communicates, which takes our runtime; or as `compile.generate`.
     """
-    target, triple = object_target(options.cpu, interface.triple)
+    targets, triple = _targets(options, interface)
+    base = targets[0]
     if interface.threads == "own" and not is_linux(triple):
         raise OptionError(
             f"a library for {triple} can have no threads of its own: they sleep and wake by Linux's futex",
             remedy="use threads='callback' or 'off'",
         )
     module.operation.attributes[LINKED] = ir.UnitAttr.get(module.context)
-    code = generate(module, target, options)
-    program = code.described(module, backend, target, options)
+    versions = [generate(module, target, options) for target in targets]
+    described = [code.described(module, backend, base, options) for code in versions]
+    program = _joined(described)
     _refuse_grid(program)
     _refuse_lapack(module, program, triple)
-    functions = library_functions(program, interface, target.emitter)
+    functions = library_functions(program, interface, base.emitter)
     if interface.threads == "own":
-        functions += pool.library_functions(target)
-    own = Unit.of(*functions)
+        functions += pool.library_functions(base)
     outside = {symbol: _outside_name(symbol) for symbol in program.symbols}
     progress.at("LLVM")
-    code_text = llvm_ir("\n".join([_declarations(program, interface), render([*code.units, own])]), target.architecture)
-    code_text = _renamed(_without_declarations(code_text, (interface.constant_table, interface.constant_keys)), outside)
-    hash_ = _hash(code_text, program)
-    described = f"{target.name} ({triple})"
-    texts = [code_text, data_text(describing_data(program, interface, hash_, described))]
+    parts: list[tuple[str, CpuTarget]] = []
+    if len(versions) > 1:
+        functions.append(entry_of_versions(targets, base.emitter))
+        for number, (code, target) in enumerate(zip(versions, targets, strict=True)):
+            entry = {ENTRY: version_symbol(number)}
+            parts.append((_renamed(llvm_ir(render(code.units), target.architecture), outside | entry), target))
+        units = [Unit.of(*functions)]
+    else:
+        units = [*versions[0].units, Unit.of(*functions)]
+    glue = llvm_ir("\n".join([_declarations(program, interface), render(units)]), base.architecture)
+    glue = _renamed(_without_declarations(glue, (interface.constant_table, interface.constant_keys)), outside)
+    hash_ = _hash([*(part for part, _ in parts), glue], program)
+    words = f"{', '.join(interface.cpus) or base.name} ({triple})"
+    texts = [glue, data_text(describing_data(program, interface, hash_, words))]
     constants = None
     if program.constants and interface.constants == "embed":
         constants = ConstantData(interface.constant_table, program.constants, bytes.fromhex(hash_))
         texts.append(constants.text())
     public = tuple(symbol for symbol in interface.public if program.dynamic or symbol != f"{interface.name}_sizes")
     progress.at("machine code")
-    content = emit_object("\n".join(texts), target, public=public, triple=triple)
+    parts.append(("\n".join(texts), base))
+    entries = [version_symbol(number) for number in range(len(parts) - 1)]
+    content = emit_linked_object(parts, public=public, shared=entries, triple=triple)
     if constants is not None:
         content = constants.fill(content)
     calls = {target_of(symbol): name for symbol, name in outside.items() if calls_registered([symbol])}
     routines = tuple(name for symbol, name in outside.items() if not calls_registered([symbol]))
-    return Library(interface, content, program, hash_, described, triple, public, calls, routines)
+    return Library(interface, content, program, hash_, words, triple, public, calls, routines)
+
+
+def _targets(options: Options, interface: Interface) -> tuple[list[CpuTarget], str]:
+    if interface.cpus:
+        return version_targets(interface.cpus, interface.triple)
+    target, triple = object_target(options.cpu, interface.triple)
+    return [target], triple
+
+
+def _joined(versions: Sequence[CompiledProgram]) -> CompiledProgram:
+    """What holds of all versions of a program."""
+    first, *others = versions
+    if others and first.dynamic is not None:
+        raise UnsupportedError(
+            "a model with symbolic dimensions has code for one CPU: its sizes are worked out in another way for each",
+            remedy="pass one cpu, or export the model with concrete shapes",
+        )
+    for other in others:
+        first.arena_bytes = max(first.arena_bytes, other.arena_bytes)
+        first.symbols = tuple(sorted({*first.symbols, *other.symbols}))
+        first.uses_pool, first.loops = first.uses_pool or other.uses_pool, first.loops or other.loops
+    return first
 
 
 def _refuse_grid(program: CompiledProgram) -> None:
@@ -132,9 +169,9 @@ def _renamed(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def _hash(text: str, program: CompiledProgram) -> str:
+def _hash(texts: Sequence[str], program: CompiledProgram) -> str:
     """Of everything that the library computes."""
-    digest = hashlib.sha256(text.encode())
+    digest = hashlib.sha256("\n".join(texts).encode())
     for array in program.constants:
         digest.update(array.tobytes())
     return digest.hexdigest()

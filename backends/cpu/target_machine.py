@@ -8,8 +8,9 @@ machine are not asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stablehlo_py.backends.common.llvm_process import in_process_of_llvm
 from stablehlo_py.backends.common.older_llvm import for_older_llvm
@@ -17,6 +18,9 @@ from stablehlo_py.backends.common.program import ENTRY
 from stablehlo_py.backends.common.sizes import ENTRY as SIZES
 from stablehlo_py.backends.cpu.target import CpuTarget
 from stablehlo_py.errors import InternalError
+
+if TYPE_CHECKING:
+    import llvmlite.binding
 
 # As MLIR's templates ask of LLVM's mid-end: nothing. Instruction selection and register allocation do their best.
 CODE_GENERATION = 3
@@ -63,6 +67,26 @@ def emit_object(
     return _made(llvm_ir, target, public, triple, position_independent, as_text=False)
 
 
+def emit_linked_object(
+    parts: Sequence[tuple[str, CpuTarget]], *, public: Collection[str], shared: Collection[str], triple: str
+) -> bytes:
+    """One object file of several modules, each for a processor of its own; the machine is that of the last.
+
+    Args:
+        parts: LLVM IR as of `emit_object`, and what its functions are for.
+        public: as of `emit_object`; shared: functions by which the modules call each other. All others are local to
+            their modules, where equal names mean different things.
+        triple: as of `emit_object`.
+
+    Raises:
+        InternalError, UnsupportedError, ResourceError: as `emit_object`.
+    """
+    machines = [_machine(target, triple, True) for _, target in parts]
+    texts = [_for_machine(for_older_llvm(text), machine) for (text, _), machine in zip(parts, machines, strict=True)]
+    name = parts[-1][1].name
+    return in_process_of_llvm(name, _generated, texts, machines[-1], frozenset(public), frozenset(shared), False)
+
+
 def assembly(
     llvm_ir: str,
     target: CpuTarget,
@@ -83,7 +107,16 @@ def _made(
     position_independent: bool,
     as_text: bool,
 ) -> bytes:
-    machine = _Machine(
+    machine = _machine(target, triple, position_independent)
+    text = _for_machine(for_older_llvm(llvm_ir), machine)
+    missing = sorted(set(public) - set(_DEFINED.findall(text)))
+    if missing:
+        raise InternalError(f"the program's code does not define {', '.join(missing)}")
+    return in_process_of_llvm(target.name, _generated, [text], machine, frozenset(public), frozenset(), as_text)
+
+
+def _machine(target: CpuTarget, triple: str | None, position_independent: bool) -> _Machine:
+    return _Machine(
         triple or target.architecture.triple,
         target.name,
         target.features,
@@ -91,11 +124,6 @@ def _made(
         target.architecture.abi,
         "pic" if position_independent else "static",
     )
-    text = _for_machine(for_older_llvm(llvm_ir), machine)
-    missing = sorted(set(public) - set(_DEFINED.findall(text)))
-    if missing:
-        raise InternalError(f"the program's code does not define {', '.join(missing)}")
-    return in_process_of_llvm(target.name, _generated, text, machine, frozenset(public), as_text)
 
 
 def entries_of(llvm_ir: str) -> list[str]:
@@ -124,7 +152,9 @@ def _for_machine(text: str, machine: _Machine) -> str:
 # --- in the other process --------------------------------------------------------------------------------------------
 
 
-def _generated(text: str, described: _Machine, public: frozenset[str], as_text: bool) -> bytes:
+def _generated(
+    texts: Sequence[str], described: _Machine, public: frozenset[str], shared: frozenset[str], as_text: bool
+) -> bytes:
     import llvmlite.binding as llvm
 
     machine = llvm.Target.from_triple(described.triple).create_target_machine(
@@ -137,13 +167,27 @@ def _generated(text: str, described: _Machine, public: frozenset[str], as_text: 
     )
     # In front: the module is read with the sizes and alignments of this machine.
     head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{described.triple}"\n'
-    module = llvm.parse_assembly(head + text)
-    module.verify()
-    for value in (*module.functions, *module.global_variables):
-        if not value.is_declaration:
-            value.linkage = "external" if value.name in public else "internal"
+    modules = [_read(head + text, public | shared) for text in texts]
+    module = modules[0]
+    for other in modules[1:]:
+        module.link_in(other)
+    for function in module.functions:
+        if function.name in shared:
+            function.linkage = "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_strip_dead_prototype_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
     return machine.emit_assembly(module).encode() if as_text else machine.emit_object(module)
+
+
+def _read(text: str, kept: frozenset[str]) -> llvmlite.binding.ModuleRef:
+    """A module in which all but some names are local."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.verify()
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration:
+            value.linkage = "external" if value.name in kept else "internal"
+    return module

@@ -101,6 +101,7 @@ def compile(
     emit: str = "object",
     target: str = DEFAULT_TARGET,
     triple: str | None = None,
+    cpus: Sequence[str] = (),
     threads: str = "off",
     constants: str = "embed",
     bindings: Sequence[str] = (),
@@ -117,6 +118,8 @@ def compile(
         target: name of the backend.
         triple: system and object format, as LLVM writes them ("aarch64-linux-gnu", "arm64-apple-darwin"); None: the
             usual one of `options.cpu`.
+        cpus: instead of `options.cpu` several of x86-64, for Linux with glibc: a call takes the code of the last one
+            that the machine has ("x86-64-v2", "x86-64-v3", "x86-64-v4").
         threads: "off": a call computes in the thread that makes it; "own": the library has threads, which the caller
             starts; "callback": the caller lends its own. `options.threads` says how many there are at most (8).
         constants: "embed": in the library; "file": in NAME.safetensors, which the caller maps.
@@ -139,6 +142,9 @@ def compile(
         _require_one_of(what, value, allowed)
     expect(bindings, (tuple, list, set, frozenset), "bindings", "a tuple of names")
     expect(triple, (str, NoneType), "triple", "a target triple, or None")
+    expect(cpus, (tuple, list), "cpus", "a tuple of names")
+    for each in cpus:
+        expect(each, str, "cpus", "a tuple of names")
     for each in bindings:
         _require_one_of("bindings", each, tuple(BINDINGS))
     expect(name, str, "name", "the name of the model")
@@ -151,7 +157,7 @@ def compile(
         raise OptionError(
             f"threads is {shown(threads)} for {most} thread", remedy="pass threads='off', or more of them"
         )
-    interface = Interface(model_name(name), threads, constants, most, triple)
+    interface = Interface(model_name(name), threads, constants, most, triple, tuple(cpus))
     module = _module(source, entry, options)
     choose_platform(module, backend.platform)
     library = compile_library(module, backend, replace(options, threads=most), interface)

@@ -128,6 +128,9 @@ def _run_library(arguments: argparse.Namespace) -> int:
         raise OptionError(reason, remedy=f"write --threads own:{threads} or callback:{threads}, or leave it out")
     arguments.threads = _count(most or None)
     content = read_input(arguments.module)
+    cpus = tuple(filter(None, (arguments.cpu or "").split(",")))
+    if len(cpus) > 1:
+        arguments.cpu = None
     given = {"triple": arguments.target_triple, "constants": arguments.constants}
     bindings = tuple(each.strip() for each in arguments.bindings.split(",") if each.strip())
     with shown_progress(arguments.quiet):
@@ -137,6 +140,7 @@ def _run_library(arguments: argparse.Namespace) -> int:
             emit=arguments.emit,
             target=arguments.target,
             threads=threads,
+            cpus=cpus if len(cpus) > 1 else (),
             bindings=bindings,
             entry=arguments.entry,
             options=_options(arguments),

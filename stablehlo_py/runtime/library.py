@@ -20,6 +20,7 @@ class Interface:
         threads: "off", "own" or "callback".
         constants: "embed", or "file": they are in a file of their own, which the caller maps.
         most_threads: numbers of threads are below this.
+        cpus: those that there is code for, where there is for several; a call takes the last that the machine has.
         triple: system and object format, as LLVM writes them; None: those that the processor usually has.
     """
 
@@ -28,6 +29,7 @@ class Interface:
     constants: str = "embed"
     most_threads: int = 1
     triple: str | None = None
+    cpus: tuple[str, ...] = ()
 
     @property
     def public(self) -> tuple[str, ...]:

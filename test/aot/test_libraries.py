@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -250,3 +251,38 @@ def test_a_model_in_c(name: str, compiler: str, tmp_path: Path) -> None:
     said = subprocess.run(["./program"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stdout + said.stderr
     assert len(said.stdout.splitlines()) == len(build.names.results)
+
+
+@needs_gcc
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="versions are for x86-64")
+@pytest.mark.parametrize("threads", ["off", "own"])
+def test_a_call_takes_the_best_code_that_the_machine_has(threads: str, tmp_path: Path) -> None:
+    """glibc is told to see less than there is."""
+    cpus = ("x86-64", "avx2", "avx512")
+    build = built("mlp", "object", threads, cpus=cpus)
+    assert build.library.target.startswith("x86-64, avx2, avx512 (")
+    program = linked(build, tmp_path)
+    hidden = {"x86-64": "-AVX2,-AVX512F", "avx2": "-AVX512F", "avx512": ""}
+    here = [cpu for cpu in cpus if not shlo_missing(cpu)]
+    assert len(here) == 1 or len({expected("mlp", cpu)[0].tobytes() for cpu in here}) > 1, "nothing tells them apart"
+    for cpu in here:
+        settings = f"glibc.cpu.hwcaps={hidden[cpu]}" if hidden[cpu] else "glibc.malloc.check=0"
+        results, _ = run(program, "mlp", 2, threads, under=("env", f"GLIBC_TUNABLES={settings}"))
+        assert results == [array.tobytes() for array in expected("mlp", cpu)], cpu
+    symbols = subprocess.run(["nm", build.links[0]], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert "U __x86_get_cpuid_feature_leaf" in symbols
+    assert set(re.findall(r" [TRD] (\w+)", symbols)) == set(build.library.public)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("mlp", {"cpus": ("x86-64", "sapphirerapids")}, "'sapphirerapids' cannot be one of several CPUs"),
+        ("mlp", {"cpus": ("aarch64", "neoverse-n1")}, "holds code for one CPU"),
+        ("mlp", {"cpus": ("x86-64", "avx2"), "triple": "x86_64-pc-windows-msvc"}, "holds code for one CPU"),
+        ("symbolic", {"cpus": ("x86-64", "avx2")}, "a model with symbolic dimensions has code for one CPU"),
+    ],
+)
+def test_versions_that_cannot_be(name: str, arguments: dict, message: str) -> None:
+    with pytest.raises(shlo.ShloError, match=message):
+        built(name, "object", "off", **arguments)

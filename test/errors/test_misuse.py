@@ -158,6 +158,7 @@ FUNCTIONS: dict[str, dict[str, object]] = {
         "emit": "object",
         "target": "cpu",
         "triple": None,
+        "cpus": (),
         "threads": "off",
         "constants": "embed",
         "bindings": (),
