@@ -35,30 +35,31 @@ class CBackend(CpuBackend):
 
         return FUSION
 
-    def target(self, options: Options) -> CTarget:
-        """The processor that options ask for, which the C compiler is told of; the text does not depend on it."""
+    def target(self, options: Options, *, here: bool = False) -> CTarget:
+        """The processor that options ask for; one that they do not name is any, or, if a program is to run `here`,
+        this one."""
         from stablehlo_py.backends.c.target import CTarget
 
         refuse_gpu_options(self.name, options)
-        return CTarget.of(options.cpu)
+        return CTarget.of(options.cpu, here=here)
 
     def describe(self, options: Options) -> str:
         """The processor, and the compiler with its version."""
         from stablehlo_py.backends.c.compiler import version
 
-        return f"{self.target(options).processor!r} {version()}"
+        return f"{self.target(options, here=True)!r} {version()}"
 
     def lower(self, module: ir.Module, stop: str, options: Options) -> str:
         """Text of `kernels`, `c` (the whole file) or `object`."""
         from stablehlo_py.backends.c.compile import lower
 
-        return lower(module, stop, self.target(options), options)
+        return lower(module, stop, self.target(options, here=stop == "object"), options)
 
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Write the file and have the system's C compiler compile it. Raises as `compile.compile_module`."""
         from stablehlo_py.backends.c.compile import compile_module
 
-        return compile_module(module, self.name, self.target(options), options)
+        return compile_module(module, self.name, self.target(options, here=True), options)
 
     def library(self, module: ir.Module, options: Options, interface: Interface) -> Library:
         """The source of a library. Raises as `library.library`."""

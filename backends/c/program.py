@@ -79,7 +79,15 @@ class CProgram(CpuProgram):
         embedded: bool,
     ) -> None:
         self._embedded = embedded
-        entry = _Entry("c99", "", 1, 16, target.architecture, processor=target.processor, public=name)
+        entry = _Entry(
+            "c99",
+            "",
+            target.vector_bits,
+            target.registers,
+            target.architecture,
+            processor=target.processor,
+            public=name,
+        )
         super().__init__(module, kernels, entry, 1, sizes)
 
     def require_size(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stablehlo_py.backends.cpu.target import CpuTarget, host_target, named_target
+from stablehlo_py.backends.cpu.target import GENERIC, CpuTarget, host_target, named_target
 from stablehlo_py.codegen.emitter import Emitter
 from stablehlo_py.codegen.emitters.c import CEmitter
 from stablehlo_py.codegen.target import Architecture
@@ -24,18 +24,17 @@ class CTarget(CpuTarget):
     processor: CpuTarget = field(kw_only=True)
 
     @classmethod
-    def of(cls, name: str | None) -> CTarget:
-        """For a processor of that name (`Options.cpu`), None: this one. Raises OptionError: there is none."""
+    def of(cls, name: str | None, *, here: bool = False) -> CTarget:
+        """For a processor of that name (`Options.cpu`), whose vectors loops over lanes are as long as. None: any, one
+        lane at a time; or, if it is to run `here`, this one. Raises OptionError: there is none."""
         processor = named_target(name, host_target())
-        return cls("c99", "", 1, 16, ANY, processor=processor)
+        if processor.name == GENERIC.name or (name is None and not here):
+            return cls("c99", "", 1, 16, ANY, processor=processor)
+        return cls("c99", "", processor.vector_bits, processor.registers, ANY, processor=processor)
 
     def emitter(self) -> Emitter:
         """What writes one function."""
         return CEmitter(self)
-
-    def lanes(self, bits: int) -> int:
-        """One: vectors are the C compiler's to make."""
-        return 1
 
     @property
     def pair_intrinsics(self) -> dict[int, str]:

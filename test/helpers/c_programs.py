@@ -65,6 +65,12 @@ def c_file(model: object, name: str = "shlo_main", options: shlo.Options = OPTIO
     return source(module, backend.target(options), options, name=name)
 
 
+def structure(text: str) -> str:
+    """The declarations of `shlo_call` in a C file."""
+    guard = "#ifndef SHLO_CALL_H"
+    return guard + text.partition(guard)[2].partition("#endif")[0] + "#endif"
+
+
 def compiler(name: str) -> str:
     """The path of a C compiler. Skips the test where it is not installed."""
     found = shutil.which(name)
@@ -84,16 +90,20 @@ def build(text: str, folder: Path, name: str, flags: Sequence[str]) -> Path:
 
 
 def run(
-    model: object, arrays: Sequence[np.ndarray], folder: Path, name: str = "gcc", flags: Sequence[str] = ("-O2",)
+    model: object,
+    arrays: Sequence[np.ndarray],
+    folder: Path,
+    name: str = "gcc",
+    flags: Sequence[str] = ("-O2",),
+    options: shlo.Options = OPTIONS,
 ) -> list[np.ndarray]:
     """The results of a model's C file in a process of its own, which ends without a word on stderr."""
-    executable = shlo.compile(model, target="c", options=OPTIONS)
-    made = build(c_file(model), folder, name, flags)
-    structure = made.with_name("model.c").read_text().partition("#ifndef SHLO_CALL_H")[2].partition("#endif")[0]
+    executable = shlo.compile(model, target="c", options=options)
+    made = build(c_file(model, options=options), folder, name, flags)
     results = [np.empty(spec.shape, spec.dtype) for spec in executable.outputs]
     described = executable.entry
     caller = _CALLER.format(
-        structure="#ifndef SHLO_CALL_H" + structure + "#endif",
+        structure=structure((folder / "model.c").read_text()),
         name="shlo_main",
         taken="".join(f"{array.nbytes}, " for array in arrays),
         given="".join(f"{result.nbytes}, " for result in results),

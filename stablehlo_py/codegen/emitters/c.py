@@ -1,19 +1,20 @@
 """Kernels as C99: structured loops and branches, a local variable for each value.
 
-Lanes are variables of their own, so kernels work for any number of them; descriptions of targets ask for one, and leave
-vectors to the C compiler. What a function points to is typed by how it is used (c_lines.py), so no two types read the
-same memory. Values have no names in the kernel language: v are results, i indices of loops, c what loops carry, m what
-branches give, p addresses, a arrays on the stack."""
+A vector is an array, and what is done to it a loop over its lanes (c_lanes.py). What a function points to is typed by
+how it is used (c_lines.py), so no two types read the same memory. Values have no names in the kernel language: v are
+results, i indices of loops, c what loops carry, m what branches give, w vectors, p addresses, a arrays on the stack."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from stablehlo_py.codegen.emitter import Lines, flat
-from stablehlo_py.codegen.emitters.c_arithmetic import CArithmetic
+from stablehlo_py.codegen.emitters.c_arithmetic import FEW, CArithmetic
+from stablehlo_py.codegen.emitters.c_lanes import in_loops
 from stablehlo_py.codegen.emitters.c_lines import (
     LANES,
     Access,
@@ -86,7 +87,7 @@ class CEmitter(CArithmetic):
         parameters = {value.ref: value for value in parameters.values()}
         lines = live([*self.entry, *flat(self.lines)])
         memory = Memory(parameters, lines)
-        body = renumbered(memory.render(line) for line in lines)
+        body = renumbered(in_loops([(line, memory.render(line)) for line in lines], noalias))
         while body and body[-1] == "return;":
             body.pop()
         read = parameters_read(parameters, body)
@@ -162,17 +163,28 @@ class CEmitter(CArithmetic):
             terms = (*terms, str(lane))
         return Access(root, type_, terms, alignment * 8 >= element.bits, store)
 
+    def _each(self, address: str, element: ScalarType, alignment: int, *, store: bool = False) -> Access:
+        """The memory at an address, and as many elements behind it as the lane's number."""
+        access = self._access(address, element, alignment, store=store)
+        return replace(access, terms=(*access.terms, "l"))
+
     def _loaded(self, access: Access, element: ScalarType, text: str = _ACCESS) -> str:
         return self._define(text, element, access)
 
     def load(self, type_: Type, address: Value, alignment: int, *, invariant: bool = False) -> str:
         element = type_.element
+        if type_.lanes > FEW:
+            return self._vector(_ACCESS, type_, self._each(address.ref, element, alignment))
         accesses = [self._access(address.ref, element, alignment, lane) for lane in range(type_.lanes)]
         return LANES.join(self._loaded(access, element) for access in accesses)
 
     def store(self, a: Value, address: Value, alignment: int, *, nontemporal: bool = False) -> None:
         element = a.type.element
-        for lane, name in enumerate(lanes_of(a)):
+        if a.type.lanes > FEW:
+            access = self._each(address.ref, element, alignment, store=True)
+            self.lines.append(Line.of(f"{_ACCESS} = {self._lane(a)};", access=access, lanes=a.type.lanes))
+            return
+        for lane, name in enumerate(self._few(a)):
             access = self._access(address.ref, element, alignment, lane, store=True)
             self.lines.append(Line.of(f"{_ACCESS} = {self._stored(name, element)};", access=access))
 
@@ -182,6 +194,9 @@ class CEmitter(CArithmetic):
 
     def masked_load(self, type_: VectorType, address: Value, mask: Value, other: Value) -> str:
         element, names = type_.element, []
+        if type_.lanes > FEW:
+            access = self._each(address.ref, element, self.alignment(type_))
+            return self._vector(f"{self._lane(mask)} ? {_ACCESS} : {self._lane(other)}", type_, access)
         for lane, (set_, default) in enumerate(zip(lanes_of(mask), lanes_of(other), strict=True)):
             access = self._access(address.ref, element, self.alignment(type_), lane)
             names.append(self._loaded(access, element, f"{set_} ? {_ACCESS} : {default}"))
@@ -189,12 +204,21 @@ class CEmitter(CArithmetic):
 
     def masked_store(self, a: Value, address: Value, mask: Value) -> None:
         element = a.type.element
+        if a.type.lanes > FEW:
+            access = self._each(address.ref, element, self.alignment(a.type), store=True)
+            text = f"if ({self._lane(mask)}) {_ACCESS} = {self._lane(a)};"
+            self.lines.append(Line.of(text, access=access, lanes=a.type.lanes))
+            return
         for lane, (set_, name) in enumerate(zip(lanes_of(mask), lanes_of(a), strict=True)):
             access = self._access(address.ref, element, self.alignment(a.type), lane, store=True)
             self.lines.append(Line.of(f"if ({set_}) {_ACCESS} = {name};", access=access))
 
     def gather(self, type_: VectorType, base: Value, offsets: Value, mask: Value, other: Value) -> str:
         element, names = type_.element, []
+        if type_.lanes > FEW:
+            access = Access(base.ref, c_type(element), (self._lane(offsets),))
+            text = _ACCESS if mask.ref == literal(1, I1) else f"{self._lane(mask)} ? {_ACCESS} : {self._lane(other)}"
+            return self._vector(text, type_, access)
         listed = zip(lanes_of(offsets), lanes_of(mask), lanes_of(other), strict=True)
         for offset, set_, default in listed:
             access = Access(base.ref, c_type(element), (offset,))
@@ -270,7 +294,15 @@ class CEmitter(CArithmetic):
         """Variables that are assigned to, as the lanes of values of these types."""
         names = []
         for value in values:
-            type_, lanes = c_type(value.type.element), []
+            type_, lanes = c_type(value.type.element), list[str]()
+            if value.type.lanes > FEW:
+                name = self._new(letter)
+                self._vectors[name] = value.type.lanes
+                into.append(Line.of(f"{type_} {name}[{value.type.lanes}];", name))
+                if initial:
+                    into.append(Line.of(f"{name}[l] = {self._lane(value)};", name, lanes=value.type.lanes))
+                names.append(name)
+                continue
             for given in lanes_of(value):
                 name = self._new(letter)
                 lanes.append(name)
@@ -282,18 +314,27 @@ class CEmitter(CArithmetic):
 
     def _assign(self, names: Sequence[str], values: Sequence[Value]) -> None:
         """All at once: what is assigned and read is read before."""
-        pairs = []
+        pairs: list[tuple[str, str, Value]] = []
         for name, value in zip(names, values, strict=True):
-            for to, given in zip(name.split(LANES), lanes_of(value), strict=True):
-                if to != given:
-                    pairs.append((to, given, value.type.element))
+            lanes = [name] if name in self._vectors else name.split(LANES)
+            sources = [value.ref] if name in self._vectors else self._few(value)
+            pairs += [(to, one, value) for to, one in zip(lanes, sources, strict=True) if to != one]
         targets = {to for to, _, _ in pairs}
         moved: dict[str, str] = {}
-        for _, given, element in pairs:
-            if given in targets and given not in moved:
-                moved[given] = self._define(self._stored(given, element), element)
-        for to, given, element in pairs:
-            self.lines.append(Line.of(f"{to} = {self._stored(moved.get(given, given), element)};", to))
+        for _, source, value in pairs:
+            if source in targets and source not in moved:
+                if source in self._vectors:
+                    moved[source] = self._vector(f"{source}[l]", value.type)
+                else:
+                    moved[source] = self._define(self._stored(source, value.type.element), value.type.element)
+        # Vectors first: their loops are one then.
+        for to, source, value in sorted(pairs, key=lambda pair: pair[0] not in self._vectors):
+            source = moved.get(source, source)
+            if to in self._vectors:
+                lane = f"{source}[l]" if source in self._vectors else source
+                self.lines.append(Line.of(f"{to}[l] = {lane};", to, lanes=self._vectors[to]))
+            else:
+                self.lines.append(Line.of(f"{to} = {self._stored(source, value.type.element)};", to))
 
     def begin_loop(self, start: Sequence[Value], enter: Value | None) -> list[str]:
         carries = self._variables("c", start[1:], self.lines)

@@ -20,6 +20,7 @@ _UNORDERED = {"ugt": "<=", "uge": "<", "ult": ">=", "ule": ">"}  # the ordered c
 _INTEGERS = {"eq": "==", "ne": "!=", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 _MATH = {"sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "roundeven": "rint"}
 _MATH |= {"rint": "rint", "round": "round", "copysign": "copysign", "fma": "fma", "maxnum": "fmax", "minnum": "fmin"}
+FEW = 2  # lanes that are variables of their own; more are an array
 _SIGNED = frozenset(("sdiv", "srem", "ashr"))
 
 
@@ -42,6 +43,9 @@ class CArithmetic(Emitter):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self._names = 0
+        self._vectors: dict[str, int] = {}  # arrays that hold lanes: how many
+        self._ramps: dict[str, tuple[int, int]] = {}  # expressions of the lane's number: the first, and the step
+        self._inserted: dict[str, tuple[int, str]] = {}  # vectors of one lane that is known
 
     def _new(self, letter: str = "v") -> str:
         self._names += 1
@@ -58,17 +62,61 @@ class CArithmetic(Emitter):
 
     def _lanes(self, write: Callable[..., str], result: Type, *operands: Value) -> str:
         """One expression a lane; scalars are the same for all."""
-        listed = [lanes_of(operand) for operand in operands]
+        if result.lanes > FEW:
+            return self._vector(write(*map(self._lane, operands)), result)
+        listed = [self._few(operand) for operand in operands]
         listed = [each * result.lanes if len(each) == 1 else each for each in listed]
         return LANES.join(self._define(write(*lane), result.element) for lane in zip(*listed, strict=True))
+
+    # --- vectors: arrays, and loops over their lanes -----------------------------------------------------------------
+
+    def _lane(self, a: Value) -> str:
+        """Lane `l` of a value; scalars are the same in all."""
+        return f"{a.ref}[l]" if a.ref in self._vectors else a.ref
+
+    def _few(self, a: Value) -> list[str]:
+        """The lanes of a value by their names."""
+        return lanes_of(a) if a.ref not in self._vectors else [self._at(a, lane) for lane in range(a.type.lanes)]
+
+    def _at(self, a: Value, lane: int) -> str:
+        """A lane as a scalar."""
+        if a.ref in self._ramps:
+            first, step = self._ramps[a.ref]
+            return literal(first + step * lane, a.type.element)
+        if a.ref in self._vectors:
+            return self._define(f"{a.ref}[{lane}]", a.type.element)
+        lanes = lanes_of(a)
+        return lanes[lane] if len(lanes) > 1 else lanes[0]
+
+    def _vector(self, expression: str, type_: Type, access: Access | None = None) -> str:
+        """An array with the values of an expression of `l`."""
+        name = self._new("w")
+        self._vectors[name] = type_.lanes
+        text = f"{name}[l] = {expression};"
+        self.lines.append(Line.of(text, name, access, array=c_type(type_.element), lanes=type_.lanes))
+        return name
 
     # --- constants ---------------------------------------------------------------------------------------------------
 
     def constant(self, number: int, type_: Type) -> str:
+        if type_.lanes > FEW:
+            return literal(number, type_.element)
         return LANES.join([literal(number, type_.element)] * type_.lanes)
 
     def constant_lanes(self, numbers: Sequence[int], type_: VectorType) -> str:
-        return LANES.join(literal(number, type_.element) for number in numbers)
+        listed = [literal(number, type_.element) for number in numbers]
+        if len(listed) <= FEW:
+            return LANES.join(listed)
+        first, step = numbers[0], numbers[1] - numbers[0]
+        if type_.text.endswith("i64>") and list(numbers) == [first + step * lane for lane in range(len(numbers))]:
+            ramp = f"({first} + l * (int64_t){step})"
+            self._ramps[ramp] = first, step
+            return ramp
+        name = self._new("w")
+        self._vectors[name] = len(listed)
+        text = f"static const {c_type(type_.element)} {name}[{len(listed)}] = {{{', '.join(listed)}}};"
+        self.entry.append(Line.of(text, name))
+        return name
 
     def poison(self, type_: Type) -> str:
         return self.null(type_.element) if type_.text == PTR.text else self.constant(0, type_)
@@ -283,10 +331,27 @@ class CArithmetic(Emitter):
         source, element = a.type.element, to.element
         if source.bits == element.bits:
             return self._lanes(lambda x: self._same_bits(x, source, element), to, a)
+        if max(a.type.lanes, to.lanes) > FEW:
+            return self._copied(a, to)
         lanes = [self._same_bits(x, source, ScalarType(f"i{source.bits}", source.bits)) for x in lanes_of(a)]
         if source.bits < element.bits:
             return self._joined(lanes, source.bits, element)
         return self._split(lanes, source.bits, element)
+
+    def _copied(self, a: Value, to: Type) -> str:
+        """The bytes of a vector as others, the low one first."""
+        held = a.ref if a.ref in self._vectors else self._new("w")
+        if held != a.ref:
+            self.lines.append(Line.of(f"{c_type(a.type.element)} {held}[{a.type.lanes}];", held))
+            for lane in range(a.type.lanes):
+                self.lines.append(Line.of(f"{held}[{lane}] = {self._at(a, lane)};", held))
+        name = self._new("w")
+        self._vectors[name] = to.lanes
+        self.lines.append(Line.of(f"{c_type(to.element)} {name}[{to.lanes}];", name))
+        self.lines.append(Line.of(f"memcpy({name}, {held}, sizeof {name});", name))
+        if to.lanes > FEW:
+            return name
+        return LANES.join(self._define(f"{name}[{lane}]", to.element) for lane in range(to.lanes))
 
     @staticmethod
     def _same_bits(x: str, source: ScalarType, to: ScalarType) -> str:
@@ -321,34 +386,80 @@ class CArithmetic(Emitter):
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     def insert(self, into: Value, a: Value, lane: Value) -> str:
-        lanes = lanes_of(into)
         if not isinstance(lane.constant, int):
             raise self.lacks("insert at a lane that is not known")
-        lanes[lane.constant] = a.ref
+        number = lane.constant
+        if into.type.lanes > FEW:
+            name = self._vector(f"l == {number} ? {a.ref} : {self._lane(into)}", into.type)
+            self._inserted[name] = number, a.ref
+            return name
+        lanes = self._few(into)
+        lanes[number] = a.ref
         return LANES.join(lanes)
 
     def extract(self, a: Value, lane: Value) -> str:
-        lanes = lanes_of(a)
         if isinstance(lane.constant, int):
-            return lanes[lane.constant]
+            return self._at(a, lane.constant)
+        if a.ref in self._vectors:
+            return self._define(f"{a.ref}[{lane.ref}]", a.type.element)
+        if a.ref in self._ramps:
+            first, step = self._ramps[a.ref]
+            return self._define(f"{first} + {step} * {lane.ref}", a.type.element)
+        lanes = lanes_of(a)
         found = lanes[-1]
         for number in range(len(lanes) - 2, -1, -1):
             found = f"{lane.ref} == {number} ? {lanes[number]} : {found}"
-        return self._define(found, a.type.element)
+        return self._define(found, a.type.element) if len(lanes) > 1 else found
 
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> str:
-        both = [*lanes_of(a), *lanes_of(b)]
-        return LANES.join(both[lane] for lane in lanes)
+        count = a.type.lanes
+        single = self._inserted.get(a.ref)
+        if len(set(lanes)) == 1 and single is not None and single[0] == lanes[0]:
+            return single[1] if len(lanes) > FEW else LANES.join([single[1]] * len(lanes))
+        if len(lanes) <= FEW:
+            return LANES.join(self._at(a, lane) if lane < count else self._at(b, lane - count) for lane in lanes)
+        type_ = VectorType(len(lanes), a.type.element)
+        step = lanes[1] - lanes[0]
+        affine = all(lane == lanes[0] + step * number for number, lane in enumerate(lanes))
+        source = a if max(lanes) < count else b if min(lanes) >= count else None
+        if affine and source is not None:
+            start = lanes[0] - (0 if source is a else count)
+            if source.ref in self._vectors:
+                return self._vector(f"{source.ref}[{start} + {step} * l]".replace("[0 + 1 * l]", "[l]"), type_)
+            if source.ref not in self._ramps and len(lanes_of(source)) == 1:
+                return source.ref
+        name = self._new("w")
+        self._vectors[name] = len(lanes)
+        self.lines.append(Line.of(f"{c_type(type_.element)} {name}[{len(lanes)}];", name))
+        for number, lane in enumerate(lanes):
+            held, at = (a, lane) if lane < count else (b, lane - count)
+            text = f"{held.ref}[{at}]" if held.ref in self._vectors else self._at(held, at)
+            self.lines.append(Line.of(f"{name}[{number}] = {text};", name))
+        return name
 
     def reduce_lanes(self, kind: str, a: Value, start: Value | None) -> str:
-        element, values = a.type.element, lanes_of(a)
+        element, lanes = a.type.element, a.type.lanes
+        while lanes > 2 * FEW and a.ref in self._vectors:
+            lanes //= 2
+            half = VectorType(lanes, element)
+            pair = self._pair_text(kind, f"{a.ref}[l]", f"{a.ref}[l + {lanes}]", element)
+            a = Value(self._vector(pair, half), half)
+        values = [self._at(a, lane) for lane in range(lanes)]
         while len(values) > 1:
-            half = len(values) // 2
-            values = [self._pair(kind, x, y, element) for x, y in zip(values[:half], values[half:], strict=True)]
-        return values[0] if start is None else self._pair(kind, start.ref, values[0], element)
+            half_count = len(values) // 2
+            pairs = zip(values[:half_count], values[half_count:], strict=True)
+            values = [self._define(self._pair_text(kind, x, y, element), element) for x, y in pairs]
+        return (
+            values[0] if start is None else self._define(self._pair_text(kind, start.ref, values[0], element), element)
+        )
 
-    def _pair(self, kind: str, x: str, y: str, element: ScalarType) -> str:
-        a, b = Value(x, element), Value(y, element)
-        if kind in _FLOATS or kind in _SYMBOLS:
-            return self.binary(kind, a, b)
-        return self.intrinsic(kind.removeprefix("f") if element.is_float else kind, [a, b], element)
+    def _pair_text(self, kind: str, x: str, y: str, element: ScalarType) -> str:
+        """The expression of a step of a reduction."""
+        if element.is_float:
+            if kind in _FLOATS:
+                return self._float(kind, x, y, element)
+            return f"shlo_{kind.removeprefix('f')}_{element.text}({x}, {y})"
+        if kind in _SYMBOLS:
+            return self._integer(kind, x, y, element, False)
+        above = "gt" if kind.endswith("max") else "lt"
+        return f"{self._compared(kind[0] + above, x, y, element)} ? {x} : {y}"

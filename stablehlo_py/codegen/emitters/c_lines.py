@@ -53,20 +53,29 @@ class Line(str):
         access: the memory that it reads or writes.
         declares: of a pointer that is computed: its expression, as bytes.
         array: of an array: the type of its elements.
+        lanes: of a line that is done for each lane `l`, how many there are; else 0.
     """
 
     defines: str = ""
     access: Access | None = None
     declares: str = ""
     array: str = ""
+    lanes: int = 0
 
     @classmethod
     def of(
-        cls, text: str, defines: str = "", access: Access | None = None, declares: str = "", array: str = ""
+        cls,
+        text: str,
+        defines: str = "",
+        access: Access | None = None,
+        declares: str = "",
+        array: str = "",
+        lanes: int = 0,
     ) -> Line:
         """A line with its attributes."""
         made = cls(text)
         made.defines, made.access, made.declares, made.array = defines, access, declares, array
+        made.lanes = lanes
         return made
 
     @property
@@ -166,7 +175,7 @@ class Memory:
             root: next(iter(found)) for root, found in types.items() if len(found) == 1 and "" not in found
         }
         # Arrays keep the type that they are declared with.
-        self._arrays = {line.defines: line.array for line in lines if line.array}
+        self._arrays = {line.defines: line.array for line in lines if line.array and not line.lanes}
         self._uniform = {root: found for root, found in self._uniform.items() if self._arrays.get(root, found) == found}
         self._typed = {root: found for root, found in self._uniform.items() if root in declared} | self._arrays
 
