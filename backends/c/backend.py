@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from stablehlo_py.backends.c.target import CTarget
     from stablehlo_py.mlir import ir
     from stablehlo_py.options import Options
-    from stablehlo_py.passes.policy import FusionPolicy
     from stablehlo_py.runtime.library import Interface, Library
     from stablehlo_py.runtime.program import CompiledProgram
 
@@ -27,13 +26,6 @@ class CBackend(CpuBackend):
     def calls_functions_of(self) -> str:
         """The processor's."""
         return "cpu"
-
-    @property
-    def fusion(self) -> FusionPolicy:
-        """That of policy.py."""
-        from stablehlo_py.backends.c.policy import FUSION
-
-        return FUSION
 
     def target(self, options: Options, *, here: bool = False) -> CTarget:
         """The processor that options ask for; one that they do not name is any, or, if a program is to run `here`,
