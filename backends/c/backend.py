@@ -50,8 +50,11 @@ class CBackend(CpuBackend):
     def compile(self, module: ir.Module, options: Options) -> CompiledProgram:
         """Write the file and have the system's C compiler compile it. Raises as `compile.compile_module`."""
         from stablehlo_py.backends.c.compile import compile_module
+        from stablehlo_py.backends.cpu.target import require_own
 
-        return compile_module(module, self.name, self.target(options, here=True), options)
+        target = self.target(options, here=True)
+        require_own(target.processor, options.cpu)
+        return compile_module(module, self.name, target, options)
 
     def library(self, module: ir.Module, options: Options, interface: Interface) -> Library:
         """The source of a library. Raises as `library.library`."""

@@ -79,15 +79,8 @@ class CProgram(CpuProgram):
         embedded: bool,
     ) -> None:
         self._embedded = embedded
-        entry = _Entry(
-            "c99",
-            "",
-            target.vector_bits,
-            target.registers,
-            target.architecture,
-            processor=target.processor,
-            public=name,
-        )
+        machine = target.vector_bits, target.registers, target.architecture
+        entry = _Entry(target.name, target.features, *machine, processor=target.processor, public=name)
         super().__init__(module, kernels, entry, 1, sizes)
 
     def require_size(self) -> None:

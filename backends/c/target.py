@@ -28,9 +28,10 @@ class CTarget(CpuTarget):
         """For a processor of that name (`Options.cpu`), whose vectors loops over lanes are as long as. None: any, one
         lane at a time; or, if it is to run `here`, this one. Raises OptionError: there is none."""
         processor = named_target(name, host_target())
-        if processor.name == GENERIC.name or (name is None and not here):
+        if processor is GENERIC or (name is None and not here):
             return cls("c99", "", 1, 16, ANY, processor=processor)
-        return cls("c99", "", processor.vector_bits, processor.registers, ANY, processor=processor)
+        size, masked = (processor.vector_bits, processor.registers), processor.masked_bits
+        return cls("c99", "", *size, ANY, processor=processor, masked_bits=masked)
 
     def emitter(self) -> Emitter:
         """What writes one function."""
