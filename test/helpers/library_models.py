@@ -134,6 +134,13 @@ def _mixed() -> LibraryModel:
     return _exported(mixed, *inputs)
 
 
+def _donating() -> LibraryModel:
+    """A result in the memory of an argument."""
+    shapes = jax.ShapeDtypeStruct((40, 30), np.float32), jax.ShapeDtypeStruct((30,), np.float32)
+    step = jax.jit(lambda state, x: (jnp.tanh(state) + x, x.sum()), donate_argnums=0)
+    return LibraryModel(bytes(export.export(step)(*shapes).serialize()), (_floats(40, 30), _floats(30)))
+
+
 _MODELS = {
     "mlp": _mlp,
     "cnn": _cnn,
@@ -143,6 +150,7 @@ _MODELS = {
     "draws": _random,
     "lapack": _lapack,
     "mixed": _mixed,
+    "donating": _donating,
 }
 NAMES = tuple(_MODELS)
 
