@@ -23,12 +23,14 @@ NOT_IN_THE_SPECIFICATION = "–"
 _COMMAND = """<!-- test: not run, because it takes an hour and needs the golden cases; CI runs a part -->
 ```sh
 python test/conformance/run.py DATA --output golden.jsonl
+python test/conformance/run.py DATA --engine c --output test/conformance/c.jsonl --resume
 python test/conformance/run.py DATA --engine opencl --output test/conformance/opencl.jsonl --resume
 python test/conformance/run.py DATA --engine linalg --output test/conformance/linalg.jsonl --resume
 python test/conformance/run_suite.py test/conformance/opencl-suite.jsonl --target opencl
 shlo-fuzz --journal test/debug/opencl.jsonl --target opencl --count 200
 python test/conformance/run_ops.py --write --all-types --golden golden.jsonl \\
-  --golden test/conformance/opencl.jsonl --golden test/conformance/linalg.jsonl
+  --golden test/conformance/c.jsonl --golden test/conformance/opencl.jsonl \\
+  --golden test/conformance/linalg.jsonl
 ```"""
 _ANY_TARGET = """## On any target
 
