@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from stablehlo_py.backends.common.library import ALIGNMENT, KEY_COLUMNS, Signature, constant_keys
+from stablehlo_py.backends.common.library import ALIGNMENT, Signature
+from stablehlo_py.backends.common.library_constants import KEY_COLUMNS, constant_keys
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.runtime.callbacks import NUMBERS
 from stablehlo_py.runtime.library import ABI, Interface

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stablehlo_py.backends.common.library import content_hash
+from stablehlo_py.backends.common.library_constants import content_hash
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.errors import LoadError
 
