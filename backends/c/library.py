@@ -28,13 +28,13 @@ def library(module: ir.Module, backend: str, target: CTarget, options: Options, 
     """The C file of a model, which includes its header.
 
     Raises:
-        OptionError: threads, or constants in a file, are asked for: C code has neither.
+        OptionError: threads, constants in a file, or a machine are asked for: C code has none of them.
         UnsupportedError: as `compile.Generated`.
     """
-    if interface.threads != "off" or interface.constants != "embed":
+    if interface.threads != "off" or interface.constants != "embed" or interface.cpus or interface.triple:
         raise OptionError(
-            "a model in C computes in the thread that calls, and has its constants in the file",
-            remedy="leave out threads and constants, or write an object file",
+            "a model in C computes in the thread that calls, has its constants in the file, and is for any machine",
+            remedy="leave out threads, constants, cpus and triple, or write an object file",
         )
     module.operation.attributes[LINKED] = ir.UnitAttr.get(module.context)
     name = interface.name

@@ -339,6 +339,8 @@ def test_pkg_config_finds_a_library(tmp_path: Path) -> None:
         ({"constants": "nowhere"}, "constants is 'nowhere'"),
         ({"bindings": ("cobol",)}, "bindings is 'cobol'"),
         ({"threads": "own", "options": Options(threads=1)}, "for 1 thread"),
+        ({"emit": "c", "threads": "own"}, "a model in C computes in the thread that calls"),
+        ({"emit": "c", "triple": "wasm32-wasi"}, "is for any machine"),
         ({"name": "two words"}, "cannot be the name of a model in C"),
         ({"name": "class"}, "cannot be the name of a model in C"),
         ({"name": "malloc"}, "cannot be the name of a model in C"),
