@@ -72,7 +72,7 @@ class _Class:
             parameters += ["const void *constants_file", "int64_t constants_bytes"]
         body = [f"dims_[{number}] = {name};" for number, name in enumerate(self.names.dimensions)]
         if self.dynamic:
-            body.append("status_ = Measure();")
+            body += ["status_ = Measure();", "if (status_ != SHLO_OK) return;"]
         for number, spec in enumerate(self.program.inputs):
             body.append(f"args_[{number}] = Memory({self._bytes('arg', number, spec)});")
         for number in self.signature.own_results:

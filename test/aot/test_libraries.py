@@ -194,6 +194,20 @@ def test_a_cpp_program_with_the_class_has_the_bits_of_the_jit(name: str, tmp_pat
     assert said.startswith(f"done {len(model.inputs)} {len(results)}")
 
 
+@pytest.mark.skipif(GXX is None, reason="there is no C++ compiler (Debian's package g++)")
+def test_a_cpp_class_of_sizes_that_do_not_fit(tmp_path: Path) -> None:
+    """It allocates nothing, and says so when it is run."""
+    build = built("symbolic", "static", "off", bindings=("c++",))
+    source = tmp_path / "main.cpp"
+    source.write_text(
+        '#include <cstdio>\n#include "symbolic.hpp"\nint main() {\n'
+        "  for (int64_t size : {INT64_C(0), INT64_C(-5), INT64_C(1) << 61}) {\n    Symbolic model(size);\n"
+        "    if (model.Run()) return 1;\n    std::puts(model.error_msg());\n  }\n  return 0;\n}\n"
+    )
+    said = subprocess.run([str(linked(build, tmp_path, source, GXX))], check=True, capture_output=True, text=True)
+    assert said.stdout == 3 * "the dimensions do not fit the model\n"
+
+
 @needs_gcc
 def test_several_models_go_into_one_program(tmp_path: Path) -> None:
     for name in ("mlp", "cnn"):
