@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from stablehlo_py.backends.base import get_backend
+from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.boundary import public
 from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
 from stablehlo_py.dialect.dynamic import is_symbolic
@@ -90,6 +90,18 @@ def compile_program(
     return compile_once(bytecode(found), target, options)
 
 
+def module_for(source: Any, backend: Backend, entry: str | None, options: Options) -> ir.Module:
+    """A source as a module of our own, for the platform of a backend. Raises as `compile`."""
+    if isinstance(source, ir.Module):
+        with source.context:
+            module = ir.Module.parse(bytecode(source))  # compiling changes it, and it is the caller's
+    else:
+        module = load(source, entry=entry, isolate=options.isolate)
+    check_signature(module)
+    choose_platform(module, backend.platform)
+    return module
+
+
 def _program_or_module(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | ir.Module:
     """The program of a static module; a module that has dynamic dimensions."""
     backend = get_backend(target)
@@ -98,11 +110,5 @@ def _program_or_module(source: Any, target: str, entry: str | None, options: Opt
     program = load_cached(cached, options)
     if program is not None:
         return program
-    if isinstance(source, ir.Module):
-        with source.context:
-            module = ir.Module.parse(bytecode(source))  # compiling changes it, and it is the caller's
-    else:
-        module = load(source, entry=entry, isolate=options.isolate)
-    check_signature(module)
-    choose_platform(module, backend.platform)
+    module = module_for(source, backend, entry, options)
     return module if is_symbolic(module) else compile_cached(module, backend, options, cached)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,23 +19,22 @@ from stablehlo_py.aot.link import architecture_name, linked
 from stablehlo_py.aot.names import Names, model_name
 from stablehlo_py.aot.side_file import content_before, side_file
 from stablehlo_py.aot.size_report import size_report
+from stablehlo_py.api import module_for
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.boundary import expect, public
 from stablehlo_py.compiler import compile_library
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.entry import check_entry
-from stablehlo_py.frontend.load import load
-from stablehlo_py.frontend.platform import choose_platform
-from stablehlo_py.frontend.signature import check_signature
 from stablehlo_py.interrupts import deferred
-from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import MAX_THREADS, Options
 from stablehlo_py.runtime.library import Interface, Library
 from stablehlo_py.targets import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     import jax.export
+
+    from stablehlo_py.mlir import ir
 
 EMIT = ("object", "static", "shared", "c")
 THREADS = ("off", "own", "callback")
@@ -158,8 +157,7 @@ def compile(
             f"threads is {shown(threads)} for {most} thread", remedy="pass threads='off', or more of them"
         )
     interface = Interface(model_name(name), threads, constants, most, triple, tuple(cpus))
-    module = _module(source, entry, options)
-    choose_platform(module, backend.platform)
+    module = module_for(source, backend, entry, options)
     library = compile_library(module, backend, replace(options, threads=most), interface)
     return _build(library, emit, triple, bindings)
 
@@ -167,16 +165,6 @@ def compile(
 def _require_one_of(what: str, value: object, allowed: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in allowed:
         raise OptionError(f"{what} is {shown(value)}", remedy=f"use {', '.join(allowed[:-1])} or {allowed[-1]}")
-
-
-def _module(source: Any, entry: str | None, options: Options) -> ir.Module:
-    if isinstance(source, ir.Module):
-        with source.context:
-            module = ir.Module.parse(bytecode(source))  # compiling changes it, and it is the caller's
-    else:
-        module = load(source, entry=entry, isolate=options.isolate)
-    check_signature(module)
-    return module
 
 
 def _build(library: Library, emit: str, triple: str | None, bindings: Sequence[str]) -> Build:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import os
@@ -18,7 +19,10 @@ from library_models import NAMES, library_model
 import stablehlo_py as shlo
 from stablehlo_py import errors
 from stablehlo_py.cli import compile as shlo_compile
+from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.options import Options
+from stablehlo_py.runtime import native_library
+from stablehlo_py.runtime.library import ABI, THREADS_BYTES
 
 needs_linker = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no linker (Debian's package gcc)")
 
@@ -105,6 +109,36 @@ def test_what_python_refuses(tmp_path: Path) -> None:
         shlo.load_library(path, "other")
     with pytest.raises(errors.LoadError, match="cannot be loaded"):
         shlo.load_library(tmp_path / "symbolic.h")
+
+
+@needs_linker
+def test_the_loader_knows_the_structures_of_the_header(tmp_path: Path) -> None:
+    """runtime/native_library.py stands alone, and says again what headers and tables of ours say."""
+    structures = {
+        "shlo_call": native_library._Call,
+        "shlo_tensor": native_library._Tensor,
+        "shlo_symbol": native_library._Symbol,
+        "shlo_model": native_library._Model,
+        "shlo_error": native_library._Error,
+    }
+    fields = [(name, field[0]) for name, structure in structures.items() for field in structure._fields_]
+    (tmp_path / "layout.c").write_text(
+        '#include <stdio.h>\n#include "shlo_model.h"\nint main(void) {\n'
+        '  printf("%d %d\\n", SHLO_MODEL_ABI, SHLO_THREADS_BYTES);\n'
+        + "".join(f'  printf("{a} {b} %zu\\n", offsetof({a}, {b}));\n' for a, b in fields)
+        + "".join(f'  printf("{name} %zu\\n", sizeof({name}));\n' for name in structures)
+        + "  for (int i = 0; i < 8; i++) puts(shlo_status_text(i));\n  return 0;\n}\n"
+    )
+    command = ["cc", f"-I{shlo.get_include()}", "layout.c", "-o", "layout"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    said = subprocess.run(["./layout"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert said[0] == f"{native_library._ABI} {native_library._THREADS_BYTES}"
+    assert (ABI, THREADS_BYTES) == (native_library._ABI, native_library._THREADS_BYTES)
+    wanted = [f"{name} {field} {getattr(structures[name], field).offset}" for name, field in fields]
+    wanted += [f"{name} {ctypes.sizeof(structure)}" for name, structure in structures.items()]
+    assert said[1 : 1 + len(wanted)] == wanted
+    assert len(said) == 1 + len(wanted) + len(native_library._STATUS)
+    assert [dtype.name for dtype in ELEMENT_TYPES.values()] == list(native_library._DTYPES)
 
 
 # --- constants in a file ----------------------------------------------------------------------------------------------
