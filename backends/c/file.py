@@ -12,6 +12,7 @@ from stablehlo_py.backends.c.program import constant_name
 from stablehlo_py.backends.common.description import describe_constants
 from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.backends.cpu.kernels.base import Kernel
+from stablehlo_py.backends.cpu.symbols import PREFIX
 from stablehlo_py.codegen.emitters.c import CEmitter, comment, symbol
 from stablehlo_py.codegen.emitters.c_helpers import helpers_of
 from stablehlo_py.codegen.types import ELEMENTS
@@ -28,6 +29,12 @@ _HEAD = """// Written by stablehlo-py from a StableHLO module. C99, on its own; 
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
+#endif
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "this file is for machines that store the low byte first"
+#endif"""
+_WIDE = """#if UINTPTR_MAX != UINT64_MAX
+#error "functions of users and LAPACK take structures of 64-bit words: compile for a machine with pointers of 64 bits"
 #endif"""
 
 
@@ -85,7 +92,8 @@ def file_of(
         if symbol(name) in body
     ]
     constants = _constants(module, body) if embedded else []
-    parts = [_HEAD, _call_structure(), *helpers_of(body), "\n".join(declared), *constants, body]
+    wide = [_WIDE] if any(name.startswith(PREFIX) for name in externals) else []
+    parts = [_HEAD, *wide, _call_structure(), *helpers_of(body), "\n".join(declared), *constants, body]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

@@ -230,6 +230,17 @@ def test_a_custom_call_is_a_function_of_the_user(fails: bool, tmp_path: Path) ->
         assert library(np.ones(4, np.float32))[0].tolist() == [2, 2, 2, 2]
 
 
+@missing("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf")
+def test_c_with_a_custom_call_is_for_pointers_of_64_bits(tmp_path: Path) -> None:
+    """Its structures have words of 64 bits: elsewhere the compiler says so, instead of a wrong number later."""
+    shlo.aot.compile(CALLING, "calling", emit="c").write(tmp_path)
+    for compiler, status in (("arm-linux-gnueabihf-gcc", 1), ("cc", 0)):
+        command = [compiler, "-std=c99", "-fsyntax-only", "calling.c"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert ("take structures of 64-bit words" in done.stderr) == bool(status)
+
+
 # --- other languages and build systems --------------------------------------------------------------------------------
 
 
