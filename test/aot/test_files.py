@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import json
 import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -18,6 +19,7 @@ from library_models import NAMES, library_model
 
 import stablehlo_py as shlo
 from stablehlo_py import errors
+from stablehlo_py.backends.cpu.symbols import library_address
 from stablehlo_py.cli import compile as shlo_compile
 from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.options import Options
@@ -239,6 +241,39 @@ def test_c_with_a_custom_call_is_for_pointers_of_64_bits(tmp_path: Path) -> None
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stderr
         assert ("take structures of 64-bit words" in done.stderr) == bool(status)
+
+
+# --- LAPACK -----------------------------------------------------------------------------------------------------------
+
+
+@needs_linker
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the jumps are written for x86-64")
+def test_lapack_that_the_user_links(tmp_path: Path) -> None:
+    """With SciPy's LAPACK, which the JIT calls, results have its bits: each routine is a jump to that."""
+    model = library_model("lapack")
+    build = shlo.aot.compile(model.artifact, "lapack")
+    build.write(tmp_path)
+    routines = build.library.routines
+    assert routines
+    assert all(routine in build.files["lapack.h"].decode() for routine in routines)
+    (tmp_path / "jumps.s").write_text(
+        "".join(
+            f".data\n.globl place_{name}\nplace_{name}: .quad 0\n.text\n.globl {name}\n.type {name}, @function\n"
+            f"{name}: movq place_{name}@GOTPCREL(%rip), %r11\n  jmp *(%r11)\n"
+            for name in routines
+        )
+        + '.section .note.GNU-stack,"",@progbits\n'
+    )
+    command = ["cc", "-shared", "liblapack.o", "jumps.s", "-lm", "-o", "liblapack.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    library = shlo.load_library(tmp_path / "liblapack.so")
+    for name in routines:
+        routine = name.rstrip("_")
+        address = library_address("lapack", routine) or library_address("blas", routine)
+        assert address
+        ctypes.c_void_p.in_dll(library._library, f"place_{name}").value = address
+    for mine, right in zip(library(*model.inputs), shlo.compile(model.artifact)(*model.inputs), strict=True):
+        assert mine.tobytes() == right.tobytes()
 
 
 # --- other languages and build systems --------------------------------------------------------------------------------
