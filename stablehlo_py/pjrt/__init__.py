@@ -1,0 +1,10 @@
+"""JAX on this compiler: a PJRT platform in Python, without C++ (in the making: docs/jax-platform.md comes with it).
+
+import stablehlo_py.pjrt
+stablehlo_py.pjrt.initialize()      # before JAX makes its first array
+jax.devices("shlo")
+"""
+
+from stablehlo_py.pjrt.plugin import initialize
+
+__all__ = ["initialize"]

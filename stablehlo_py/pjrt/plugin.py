@@ -1,0 +1,90 @@
+"""The platform as JAX takes it: a capsule with the functions of the PJRT C API, registered by name."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import cache
+
+from stablehlo_py.backends.cpu.native import NativeCode
+from stablehlo_py.errors import OptionError, shown
+from stablehlo_py.pjrt import native
+from stablehlo_py.pjrt.api import FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api
+from stablehlo_py.pjrt.blocks import calloc
+from stablehlo_py.pjrt.client import PLATFORM, Client
+
+VARIABLE = "SHLO_NUM_DEVICES"
+MOST_DEVICES = 1024
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_EXCHANGE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_CAPSULE = b"pjrt_c_api"
+
+
+def _number_of_devices() -> int:
+    given = os.environ.get(VARIABLE, "1")
+    if not given.isdecimal() or not 1 <= int(given) <= MOST_DEVICES:
+        raise OptionError(f"{VARIABLE} is {shown(given)}", remedy=f"set it to a number from 1 to {MOST_DEVICES}")
+    return int(given)
+
+
+@cache
+def _platform() -> tuple[Client, Api, NativeCode, list[object]]:
+    """The platform of this process: it is made once, and stays."""
+    client = Client(_number_of_devices(), "cpu")
+    code, names = native.native_functions(client.blocks.state)
+    exchange = _EXCHANGE(code.address("take"))
+    client.release = code.address("release")
+    client.blocks.take = exchange  # type: ignore[method-assign]
+    # In memory that outlives the interpreter, as the code does: JAX destroys arrays when it is gone.
+    api = Api.from_address(calloc(ctypes.sizeof(Api)))
+    api.struct_size, api.version_size, api.major, api.minor = ctypes.sizeof(Api), 24, MAJOR, MINOR
+    kept: list[object] = [exchange]
+    functions = client.functions()
+    for name in FUNCTIONS:
+        if name in PYTHON_FUNCTIONS:
+            callback = _CALLBACK(_guarded(client, name, functions[name]))
+            kept.append(callback)
+            setattr(api, name, ctypes.cast(callback, ctypes.c_void_p).value)
+        else:
+            setattr(api, name, code.address(name if name in names else "missing"))
+    for immortal in (client, code, kept):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
+    return client, api, code, kept
+
+
+def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Callable[[int], int]:
+    """A function of the API: what it raises becomes an error of the API."""
+
+    def call(arguments: int) -> int:
+        try:
+            client.blocks.sweep()
+            function(arguments)
+        except BaseException as failure:  # whatever it is, it must not pass through C++
+            return client.error(failure)
+        return 0
+
+    call.__name__ = name
+    return call
+
+
+def capsule() -> object:
+    """The PyCapsule that JAX takes."""
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(ctypes.addressof(_platform()[1]), _CAPSULE, None)
+
+
+def initialize() -> None:
+    """Register the platform with JAX, under the name "shlo". JAX calls this when it looks for platforms; call it
+    yourself before JAX makes its first array."""
+    from jax._src import xla_bridge
+    from jax._src.interpreters import mlir
+
+    xla_bridge.register_plugin(PLATFORM, priority=0, c_api=capsule())
+    # What JAX lowers in a way of its own for the CPU (LAPACK, random bits), it lowers so for this platform.
+    rules = mlir._platform_specific_lowerings
+    for primitive, rule in rules["cpu"].items():
+        rules[PLATFORM].setdefault(primitive, rule)
+    if PLATFORM not in mlir._platforms_with_donation:
+        mlir._platforms_with_donation.append(PLATFORM)

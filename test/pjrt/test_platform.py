@@ -1,0 +1,246 @@
+"""JAX on the platform. JAX keeps the platforms of a process, so every test runs a script in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from stablehlo_py.pjrt import api, native
+from stablehlo_py.pjrt.options import CompileOptions, device_assignment
+
+HEAD = """
+import faulthandler; faulthandler.enable()
+import stablehlo_py.pjrt
+stablehlo_py.pjrt.initialize()
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_platforms", "shlo")
+"""
+
+
+def script(body: str, **environment: str) -> str:
+    """What a script prints. It has to end with status 0."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", HEAD + textwrap.dedent(body)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_arrays_and_transformations() -> None:
+    script(
+        """
+        x = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+        y = jnp.asarray(x)
+        assert y.devices() == {jax.devices("shlo")[0]}
+        assert (np.asarray(y) == x).all() and (np.asarray(jnp.asarray(x.T)) == x.T).all()
+        np.testing.assert_allclose(y @ y.T, x @ x.T, 1e-5, 1e-5)
+        np.testing.assert_allclose(jax.grad(lambda a: jnp.sin(a).sum())(y), np.cos(x), 1e-6, 1e-6)
+        np.testing.assert_allclose(jax.vmap(jnp.sum)(y), x.sum(1), 1e-5, 1e-5)
+        carry, steps = jax.lax.scan(lambda c, a: (c + a, c * a), 0.0, jnp.arange(4.0))
+        assert carry == 6 and steps.tolist() == [0, 0, 2, 9]
+        assert jax.jit(lambda a, n: jax.lax.fori_loop(0, n, lambda i, v: v + 1, a))(1, 5) == 6
+        assert jax.lax.cond(jnp.any(y > 0), lambda: 1, lambda: 2) == 1
+        key = jax.random.key(7)
+        cpu = jax.devices("cpu") if "cpu" in [d.platform for d in jax.devices()] else None
+        assert jax.random.normal(key, (3,)).shape == (3,) and cpu is None
+        """
+    )
+
+
+def test_element_types_come_and_go() -> None:
+    script(
+        """
+        import ml_dtypes
+        jax.config.update("jax_enable_x64", True)
+        for dtype in (bool, "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16",
+                      ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4):
+            for shape in ((), (3,), (0, 2), (2, 3)):
+                x = np.ones(shape, dtype)
+                y = jax.device_put(x)
+                assert (y.dtype, y.shape) == (x.dtype, x.shape)
+                assert np.asarray(y).tobytes() == x.tobytes()
+        strided = np.arange(24).reshape(2, 3, 4)[:, ::2, ::-1]
+        assert (np.asarray(jax.device_put(strided)) == strided).all()
+        """
+    )
+
+
+def test_linear_algebra_is_lowered_as_for_the_cpu() -> None:
+    script(
+        """
+        a = np.random.default_rng(1).standard_normal((6, 6)).astype(np.float32)
+        s = a @ a.T + 6 * np.eye(6, dtype=np.float32)
+        np.testing.assert_allclose(jnp.linalg.eigvalsh(s), np.linalg.eigvalsh(s), 1e-4, 1e-4)
+        np.testing.assert_allclose(jnp.linalg.solve(s, a), np.linalg.solve(s, a), 1e-3, 1e-3)
+        np.testing.assert_allclose(jnp.linalg.svd(a, compute_uv=False), np.linalg.svd(a, compute_uv=False), 1e-4, 1e-4)
+        q, r = jnp.linalg.qr(a)
+        np.testing.assert_allclose(q @ r, a, 1e-4, 1e-4)
+        np.testing.assert_allclose(jnp.fft.fft(a), np.fft.fft(a), 1e-4, 1e-4)
+        """
+    )
+
+
+def test_donated_memory_is_the_results() -> None:
+    script(
+        """
+        step = jax.jit(lambda s, x: s * 0.5 + x, donate_argnums=0)
+        s, x = jnp.ones((64, 64)), jnp.ones((64, 64))
+        place = s.unsafe_buffer_pointer()
+        t = step(s, x)
+        assert t.unsafe_buffer_pointer() == place and s.is_deleted() and float(t[0, 0]) == 1.5
+        try:
+            s + 1
+        except RuntimeError as error:
+            assert "deleted" in str(error)
+        else:
+            raise AssertionError("a donated array was used")
+        both = jax.jit(lambda a, b: (a + 1, b), donate_argnums=0)
+        y = jnp.zeros(8)
+        assert both(y, y)[0][0] == 1  # passed twice: copied
+        y.delete()
+        """
+    )
+
+
+def test_errors_are_those_of_jax_with_our_text() -> None:
+    said = script(
+        """
+        try:
+            jax.jit(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), np.float32), x))(1.0)
+        except Exception as error:
+            print(type(error).__name__, error)
+        mesh = jax.make_mesh((2,), ("x",))
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+        try:
+            jax.jit(lambda x: x.sum(), in_shardings=sharding)(jnp.arange(4.0))
+        except Exception as error:
+            print(type(error).__name__, error)
+        assert jax.jit(lambda x: x + 1)(1.0) == 2
+        """,
+        SHLO_NUM_DEVICES="2",
+    )
+    assert "a program for 1 x 2 devices is not run by this platform yet" in said
+
+
+def test_several_devices_each_run_programs() -> None:
+    script(
+        """
+        first, second, third = jax.devices()
+        x = jax.device_put(np.arange(4.0, dtype=np.float32), second)
+        y = jax.jit(lambda a: a * 2)(x)
+        assert y.devices() == {second}
+        assert jax.device_put(y, third).devices() == {third} and y.tolist() == [0, 2, 4, 6]
+        """,
+        SHLO_NUM_DEVICES="3",
+    )
+
+
+def test_executables_are_serialized_and_say_what_memory_they_take() -> None:
+    script(
+        """
+        from jax.experimental import serialize_executable
+        x = jnp.ones((32, 32))
+        compiled = jax.jit(lambda a: jnp.tanh(a @ a)).lower(x).compile()
+        stats = compiled.memory_analysis()
+        assert stats.argument_size_in_bytes == stats.output_size_in_bytes == 4096
+        again = serialize_executable.deserialize_and_load(*serialize_executable.serialize(compiled))
+        assert (again(x) == compiled(x)).all()
+        """
+    )
+
+
+def test_threads_compile_and_call_at_once() -> None:
+    script(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        def work(n):
+            f = jax.jit(lambda x: jnp.tanh(x * n).sum())
+            return [float(f(jnp.full(50, 0.01 * k))) for k in range(20)]
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(work, range(1, 9)))
+        for n, values in enumerate(results, 1):
+            np.testing.assert_allclose(values, [50 * np.tanh(0.01 * k * n) for k in range(20)], 1e-5)
+        """
+    )
+
+
+def test_memory_of_arrays_is_given_back() -> None:
+    """10,000 calls whose results are dropped; arrays that die while an exception is on its way."""
+    script(
+        """
+        import resource
+        f = jax.jit(lambda x: x + 1)
+        x = jnp.ones(10_000)
+        for _ in range(200):
+            f(x)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(10_000):
+            f(x)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+        def fails():
+            kept = [f(x) for _ in range(10)]
+            raise KeyError(kept[0].shape)
+        for _ in range(20):
+            try:
+                fails()
+            except KeyError:
+                pass
+        """
+    )
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "import os; f(x); sys.exit(0)"])
+def test_a_script_ends_with_live_arrays(ending: str) -> None:
+    for _ in range(3):
+        script(
+            "import sys; f = jax.jit(lambda x: x @ x); x = jnp.ones((50, 50)); kept = [f(x) for _ in range(9)]\n"
+            + ending
+        )
+
+
+def test_the_number_of_devices_is_checked() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SHLO_NUM_DEVICES": "many"},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "SHLO_NUM_DEVICES is 'many'" in done.stderr
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_function_that_is_made_is_of_the_api() -> None:
+    assert len(set(api.FUNCTIONS)) == len(api.FUNCTIONS)
+    made = {*native._READS, *native._NOTHING, *native._DESTROYING, *api.PYTHON_FUNCTIONS}
+    assert made <= set(api.FUNCTIONS)
+    assert not {*native._READS, *native._NOTHING, *native._DESTROYING} & set(api.PYTHON_FUNCTIONS)
+
+
+def test_fields_of_blocks_do_not_overlap() -> None:
+    for kind, fields in native.FIELDS.items():
+        places = sorted(fields.values())
+        assert len(set(places)) == len(places), kind
+        assert all(place % 8 == 0 and 16 <= place < native.BLOCK_BYTES for place in places), kind
+        assert native.DROPPED_NEXT not in places, kind
+
+
+@pytest.mark.parametrize("device", [0, 5, 300])
+def test_device_assignments_are_read_as_they_are_written(device: int) -> None:
+    assignment = device_assignment(device)
+    build = b"\x20\x01\x28\x01\x4a" + bytes([len(assignment)]) + assignment
+    assert CompileOptions.of(b"\x1a" + bytes([len(build)]) + build) == CompileOptions(1, 1, (device,))
+    with pytest.raises(ValueError, match="early"):
+        CompileOptions.of(b"\x1a\x7f")
