@@ -1,4 +1,4 @@
-"""JAX on this compiler: a PJRT platform in Python, without C++ (in the making: docs/jax-platform.md comes with it).
+"""JAX on this compiler: a PJRT platform in Python, without C++ (docs/jax-platform.md).
 
 import stablehlo_py.pjrt
 stablehlo_py.pjrt.initialize()      # before JAX makes its first array

@@ -81,6 +81,7 @@ def initialize() -> None:
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
+    xla_bridge._nonexperimental_plugins.add(PLATFORM)  # or JAX says at each start that it knows nothing of it
     xla_bridge.register_plugin(PLATFORM, priority=0, c_api=capsule())
     # What JAX lowers in a way of its own for the CPU (LAPACK, random bits), it lowers so for this platform.
     rules = mlir._platform_specific_lowerings
