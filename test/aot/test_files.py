@@ -115,7 +115,7 @@ def test_what_python_refuses(tmp_path: Path) -> None:
 
 @needs_linker
 def test_the_loader_knows_the_structures_of_the_header(tmp_path: Path) -> None:
-    """runtime/native_library.py stands alone, and repeats what the headers say."""
+    """runtime/native_library.py imports nothing of this package, and repeats what the headers say."""
     structures = {
         "shlo_call": native_library._Call,
         "shlo_tensor": native_library._Tensor,
