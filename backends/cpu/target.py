@@ -3,6 +3,7 @@ sets."""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -156,7 +157,9 @@ def named_target(name: str | None, default: CpuTarget) -> CpuTarget:
     if found is None:
         raise OptionError(
             f"there is no CPU description '{name}'",
-            remedy=f"use one of {', '.join(NAMED)}; or, for object files, of {', '.join(OTHERS)}",
+            remedy="\n".join(
+                textwrap.wrap(f"use one of {', '.join(NAMED)}; or, for object files, of {', '.join(OTHERS)}")
+            ),
         )
     return found
 

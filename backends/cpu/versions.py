@@ -88,17 +88,19 @@ def version_symbol(number: int) -> str:
 def entry_of_versions(targets: Sequence[CpuTarget], emitter: Callable[[], Emitter]) -> Function:
     """The entry that calls the last version whose features the machine has, else the first."""
     f = Function(ENTRY, [("caller", PTR)], emitter(), result=I32)
+    f.ret(_best(f, targets, len(targets) - 1))
+    return f
 
-    def call(number: int) -> Value:
+
+def _best(f: Function, targets: Sequence[CpuTarget], number: int) -> Value:
+    """What the best version up to that of a number returns."""
+
+    def call() -> Value:
         return f.call(version_symbol(number), [f.caller], I32, external=True)
 
-    def best(number: int) -> Value:
-        if number == 0:
-            return call(0)
-        return f.if_(_has(f, targets[number]), lambda: call(number), lambda: best(number - 1))[0]
-
-    f.ret(best(len(targets) - 1))
-    return f
+    if number == 0:
+        return call()
+    return f.if_(_has(f, targets[number]), call, lambda: _best(f, targets, number - 1))[0]
 
 
 def _has(f: Function, target: CpuTarget) -> Value:

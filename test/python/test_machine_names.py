@@ -17,17 +17,20 @@ WORDS = re.compile(
 )
 IN_PASSES = re.compile(rf"{WORDS.pattern}|\blanes?\b|\bregisters?\b(?! (?:a|the|function))|\bkernels?/")
 # Folders that are about code of a machine, or measure it, or debug it.
-ASIDE = ("accuracy", "backends", "codegen", "debug", "passes", "suite")
+ASIDE = ("accuracy", "aot", "backends", "codegen", "conformance", "debug", "kit", "passes", "pjrt", "suite")
 EXCEPTIONS = {
     "targets.py": "the default target",
     "options.py": "the option `cpu`, which is the default target's, and the number of processors that may be used",
     "custom_calls.py": "what JAX calls the platform of the default target",
     "handlers.py": "what JAX calls the platform of the default target",
     "legalize/custom_call.py": "names that JAX gives to custom calls",
+    "legalize/gpu_libraries.py": "the platform that a remedy names",
+    "runtime/library.py": "the option of libraries that hold code for several processors",
     "frontend/isolate.py": "processor time, which is limited",
     "frontend/worker.py": "processor time, which is limited",
     "cli/accuracy.py": "a tool that measures the default target",
     "cli/bench.py": "a tool that measures",
+    "cli/compile.py": "the option --cpu of libraries",
     "cli/common.py": "the option --cpu of the default target",
     "cli/debugging.py": "the option --cpu of tools that debug",
     "cli/fuzz.py": "the option --cpu of a tool that debugs",

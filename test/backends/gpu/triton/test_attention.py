@@ -20,6 +20,7 @@ from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu.target import SM_80, SM_90A, GpuTarget
 from stablehlo_py.backends.gpu.triton import attention as attention_module
 from stablehlo_py.backends.gpu.triton import build as build_module
+from stablehlo_py.backends.gpu.triton import kernel as kernel_module
 from stablehlo_py.backends.gpu.triton.build import build
 from stablehlo_py.backends.gpu.triton.worker import Built, Request
 from stablehlo_py.errors import UnsupportedError
@@ -202,7 +203,7 @@ def test_machine_code(target: GpuTarget, of_type: Any, unit: str) -> None:
 def test_large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Triton takes of shared memory is known when it has compiled."""
     wanted = Built(b"", "", SM_80.shared_bytes + 1, 128, 0)
-    monkeypatch.setattr(attention_module, "build", lambda request: wanted)
+    monkeypatch.setattr(kernel_module, "build", lambda request: wanted)
     with (
         attentions(*CASES["bf16"], SM_80) as ((kernel, *_), _),
         pytest.raises(UnsupportedError, match=rf"the plan '{kernel.plan}' of 'fusion_0' takes \d+ bytes of shared"),
@@ -216,7 +217,7 @@ def test_a_program(cuda_device: Callable[..., int], tmp_path: Path, monkeypatch:
     def answer(request: Request) -> Built:
         return Built(request.symbol.encode(), "", 4096, request.warps * 32, 0)
 
-    monkeypatch.setattr(attention_module, "build", answer)
+    monkeypatch.setattr(kernel_module, "build", answer)
     monkeypatch.setattr(build_module, "require_triton", lambda: "3.9.0")
     function, arrays = CASES["causal"]
     text = jax.jit(function).lower(*(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in arrays)).as_text()

@@ -16,7 +16,7 @@ import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.gpu.backend import CudaBackend
 from stablehlo_py.backends.gpu.triton import build as build_module
-from stablehlo_py.backends.gpu.triton import product as product_module
+from stablehlo_py.backends.gpu.triton import kernel as kernel_module
 from stablehlo_py.backends.gpu.triton.worker import Built, Request
 from stablehlo_py.compiler import run_stages
 from stablehlo_py.errors import LoadError, OptionError, ResourceError
@@ -55,7 +55,7 @@ def options(plans: Path, monkeypatch: pytest.MonkeyPatch) -> shlo.Options:
     def build(request: Request) -> Built:
         return Built(request.symbol.encode(), "", SHARED, request.warps * 32, 0)
 
-    monkeypatch.setattr(product_module, "build", build)
+    monkeypatch.setattr(kernel_module, "build", build)
     monkeypatch.setattr(build_module, "require_triton", lambda: "3.9.0")
     return replace(OWN, generators=("triton",), plans=plans)
 
