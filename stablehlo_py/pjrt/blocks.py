@@ -17,7 +17,11 @@ from stablehlo_py.pjrt.native import (
     NEXT,
     REFERENCES,
     STATE_BYTES,
+    native_functions,
 )
+
+_TAKE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_DESTROY = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 _libc = ctypes.CDLL(None)
 _libc.calloc.restype, _libc.calloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t, ctypes.c_size_t]
@@ -57,10 +61,16 @@ class Blocks:
 
     Attributes:
         state: the address of what native code shares with this (native.py).
+        code, functions: that code, and the names of its functions.
+        release: the address of what frees a block that the API has a deleter for.
     """
 
     def __init__(self) -> None:
         self.state = calloc(STATE_BYTES)
+        self.code, self.functions = native_functions(self.state)
+        self.release = self.code.address("release")
+        self._take = _TAKE(self.code.address("take"))
+        self._destroy = _DESTROY(self.code.address("Buffer_Destroy"))
         self._objects: dict[int, object] = {}
         self._lock = threading.RLock()
         self._texts = Memory()
@@ -104,10 +114,9 @@ class Blocks:
         """Free what nobody refers to any more, and the memory of deleted buffers."""
         for address in self._taken(DROPPED, DROPPED_NEXT):
             self._objects[address] = None
-            references = _cell(address + REFERENCES)
-            references.value -= 1
-            if references.value == 0:
-                self._free(address)
+            # By native code, which other threads run at the same moment.
+            arguments = (ctypes.c_int64 * 3)(24, 0, address)
+            self._destroy(ctypes.addressof(arguments))
         for address in self._taken(FREE, NEXT):
             self._free(address)
 
@@ -120,15 +129,11 @@ class Blocks:
         """The blocks of a list, which is empty then."""
         with self._lock:
             found, cell = [], _cell(self.state + head)
-            address = self.take(self.state + head) if cell.value else 0
+            address = self._take(self.state + head) if cell.value else 0
             while address:
                 found.append(address)
                 address = int(_cell(address + link).value)
         return found
-
-    def take(self, address: int) -> int:
-        """Exchange the head of a list with 0, while other threads push; set by the platform, which has the code."""
-        raise NotImplementedError
 
 
 def _cell(address: int) -> ctypes.c_int64:

@@ -83,7 +83,6 @@ class Client:
         self._texts = Memory()
         text, numbers = self._texts.text, self._texts.numbers
         self.target = target
-        self.release = 0  # the address of what frees a block that the API has a deleter for
         self._memory = ArrayMemory(1 << 30)
         self._memories: list[int] = []
         self._named: ctypes.Array[ctypes.Structure] | None = None
@@ -266,7 +265,7 @@ class Client:
         memory = Memory()
         content = artifact.serialize(self._executable_of(arguments.executable).program)
         arguments.content, arguments.size = memory.text(content)
-        arguments.handle, arguments.deleter = self.blocks.new("bytes", memory), self.release
+        arguments.handle, arguments.deleter = self.blocks.new("bytes", memory), self.blocks.release
 
     def _deserialize(self, address: int) -> None:
         arguments = structure("Executable_DeserializeAndLoad").from_address(address)

@@ -9,7 +9,6 @@ from functools import cache
 
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.errors import OptionError, shown
-from stablehlo_py.pjrt import native
 from stablehlo_py.pjrt.api import FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api
 from stablehlo_py.pjrt.blocks import calloc
 from stablehlo_py.pjrt.client import PLATFORM, Client
@@ -17,7 +16,6 @@ from stablehlo_py.pjrt.client import PLATFORM, Client
 VARIABLE = "SHLO_NUM_DEVICES"
 MOST_DEVICES = 1024
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
-_EXCHANGE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _CAPSULE = b"pjrt_c_api"
 
 
@@ -32,14 +30,11 @@ def _number_of_devices() -> int:
 def _platform() -> tuple[Client, Api, NativeCode, list[object]]:
     """The platform of this process: it is made once, and stays."""
     client = Client(_number_of_devices(), "cpu")
-    code, names = native.native_functions(client.blocks.state)
-    exchange = _EXCHANGE(code.address("take"))
-    client.release = code.address("release")
-    client.blocks.take = exchange  # type: ignore[method-assign]
+    code, names = client.blocks.code, client.blocks.functions
     # In memory that outlives the interpreter, as the code does: JAX destroys arrays when it is gone.
     api = Api.from_address(calloc(ctypes.sizeof(Api)))
     api.struct_size, api.version_size, api.major, api.minor = ctypes.sizeof(Api), 24, MAJOR, MINOR
-    kept: list[object] = [exchange]
+    kept: list[object] = []
     functions = client.functions()
     for name in FUNCTIONS:
         if name in PYTHON_FUNCTIONS:

@@ -173,6 +173,30 @@ def test_threads_compile_and_call_at_once() -> None:
     )
 
 
+def test_arrays_are_deleted_by_many_threads() -> None:
+    script(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        f = jax.jit(lambda x: x + 1)
+        def work(n):
+            for _ in range(300):
+                y = f(jnp.full(100, float(n)))
+                z = f(y)
+                y.delete()
+                assert float(z[0]) == n + 2
+            return True
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(work, range(8)))
+        from stablehlo_py.pjrt.plugin import _platform
+        f(1.0)
+        blocks = _platform()[0].blocks
+        import gc; gc.collect()
+        blocks.sweep()
+        assert len(blocks._objects) < 200, len(blocks._objects)
+        """
+    )
+
+
 def test_memory_of_arrays_is_given_back() -> None:
     """10,000 calls whose results are dropped; arrays that die while an exception is on its way."""
     script(
