@@ -44,6 +44,7 @@ OURS = {
     "shlo": shlo,
     "c": partial(shlo, "c"),
     "opencl": partial(shlo, "opencl"),
+    "cuda": partial(shlo, "cuda"),
     "linalg": partial(shlo, "linalg"),
 }  # this project's compiler, by target
 ENGINES = {**OURS, "opencl-races": partial(shlo, "opencl-races"), "xla": xla, "reference": reference}
