@@ -1,6 +1,6 @@
 """Kernels and models on a GPU, next to JAX's XLA on the same GPU.
 
-python benchmarks/gpu.py prepare FOLDER [case ...] [--target cuda] [--gpu sm_90] [--size full]
+python benchmarks/gpu.py prepare FOLDER [case ...] [--target cuda] [--gpu sm_90] [--size full] [--libraries LIST]
 python benchmarks/gpu.py measure FOLDER [--rounds 11] [--json FILE]
 
 `prepare` needs no GPU: it writes every case as an artifact of this compiler and as one of jax.export, so `measure`
@@ -100,7 +100,8 @@ def prepare(arguments: argparse.Namespace) -> None:
 
     folder: Path = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
-    options = shlo.Options(cache_dir=None, gpu=arguments.gpu)
+    libraries = tuple(filter(None, arguments.libraries.split(",")))
+    options = shlo.Options(cache_dir=None, gpu=arguments.gpu, libraries=libraries)
     platform = get_backend(arguments.target).platform
 
     def write(case: Case, function: Callable[..., Any], specs: Sequence[Any]) -> None:
@@ -301,6 +302,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", help="default: all")
     parser.add_argument("--target", choices=("cuda", "rocm", "opencl"), default="cuda")
     parser.add_argument("--gpu", help="what code is for; default: the GPU of this machine")
+    parser.add_argument("--libraries", default="", help="of NVIDIA's, as of shlo-compile: cublaslt,cudnn")
     parser.add_argument("--size", choices=("small", "full"), default="full")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--json", type=Path)
