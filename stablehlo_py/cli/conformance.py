@@ -62,7 +62,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from stablehlo_py.conformance.campaign import Journal, run_golden, run_rows
+    from stablehlo_py.conformance.campaign import Result, run_golden, run_rows
+    from stablehlo_py.conformance.journal import Journal
     from stablehlo_py.conformance.report import Report, described
     from stablehlo_py.conformance.workers import Pool
     from stablehlo_py.targets import find_backend
@@ -71,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
     find_backend(target)
     _require_numbers(arguments)
     rows, jobs = _rows(arguments), _golden(arguments)
-    journal = Journal(arguments.journal, target)
+    journal = Journal(arguments.journal, target, Result)
     results: list[Result] = []
     with Pool(arguments.workers, arguments.timeout, int(arguments.memory * 2**30)) as pool, progress_bars() as progress:
         task = progress.add_task("cases", total=sum(len(row.functions) for row in rows) + len(jobs))

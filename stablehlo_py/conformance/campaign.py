@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from stablehlo_py.conformance import golden_cases
 from stablehlo_py.conformance.cases import Row
 from stablehlo_py.conformance.excuses import excuses
+from stablehlo_py.conformance.journal import Journal
 from stablehlo_py.conformance.runner import Finding, check_in
 from stablehlo_py.conformance.workers import Pool, Task
-from stablehlo_py.errors import LoadError, ResourceError
-from stablehlo_py.files import write_whole
 
 ROWS = 16  # after so many the journal is written
 GOLDEN = "golden"  # the type of golden cases
@@ -36,72 +32,17 @@ class Result:
     status: str
     detail: str = ""
 
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"{self.status} is no status")
+
     @property
     def key(self) -> tuple[str, str, str]:
         """What tells it from others."""
         return self.op, self.type, self.case
 
 
-class Journal:
-    """Results as lines of JSON, for a run that was ended and goes on. Without a path nothing is kept.
-
-    Raises:
-        ResourceError: the file cannot be read or written.
-        LoadError: it is no journal, or one of another target.
-    """
-
-    def __init__(self, path: Path | None, target: str) -> None:
-        self._path, self._target = path, target
-        self.known = {result.key: result for result in self._read()}
-        if path is not None:  # without a line that was cut off
-            write_whole(path, "".join(map(self._line, self.known.values())))
-
-    def add(self, results: Iterable[Result]) -> None:
-        """Keep results."""
-        results = list(results)
-        self.known.update((result.key, result) for result in results)
-        if self._path is None:
-            return
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write("".join(map(self._line, results)))
-        except OSError as error:
-            raise _no_journal(self._path, error) from error
-
-    def _line(self, result: Result) -> str:
-        return json.dumps({"target": self._target, **asdict(result)}) + "\n"
-
-    def _read(self) -> Iterator[Result]:
-        if self._path is None or not self._path.exists():
-            return
-        try:
-            lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
-        except (OSError, UnicodeDecodeError) as error:
-            raise _no_journal(self._path, error) from error
-        for number, line in enumerate(lines, 1):
-            if not line.endswith("\n"):
-                return  # the run was ended while it wrote this
-            where = f"{self._path}:{number}"
-            try:
-                record: dict[str, Any] = json.loads(line)
-                target, result = record.pop("target"), Result(**record)
-                known = result.status in STATUSES
-            except (ValueError, TypeError, KeyError, AttributeError):
-                known, target = False, self._target
-            if not known:
-                raise LoadError("not a line of a journal", location=where, remedy="give another --journal")
-            if target != self._target:
-                reason = f"the journal is of the target '{target}', not of '{self._target}'"
-                raise LoadError(reason, location=where, remedy="give another --journal")
-            yield result
-
-
-def _no_journal(path: Path, error: OSError | UnicodeDecodeError) -> ResourceError:
-    reason = error.strerror if isinstance(error, OSError) else "it is no text"
-    return ResourceError(f"the journal {path} cannot be used: {reason}", remedy="give another --journal")
-
-
-def run_rows(rows: Sequence[Row], target: str, pool: Pool, journal: Journal) -> Iterator[list[Result]]:
+def run_rows(rows: Sequence[Row], target: str, pool: Pool, journal: Journal[Result]) -> Iterator[list[Result]]:
     """Results of rows, some rows at a time."""
     excused = excuses()
 
@@ -128,7 +69,9 @@ def _case(row: Row, function: str) -> str:
     return f"{row.section.family}#{row.section.number}/{function}"
 
 
-def run_golden(jobs: Sequence[golden_cases.Job], target: str, pool: Pool, journal: Journal) -> Iterator[list[Result]]:
+def run_golden(
+    jobs: Sequence[golden_cases.Job], target: str, pool: Pool, journal: Journal[Result]
+) -> Iterator[list[Result]]:
     """Results of golden cases, one at a time."""
     keys = {job.name: (golden_cases.operation_of(job.name), GOLDEN, job.name) for job in jobs}
     exceptions, missing = golden_cases.load_exceptions(), []

@@ -1,0 +1,235 @@
+"""JAX's own tests on the platform `shlo`, next to XLA's CPU: `tools/jax-tests FOLDER [options]` (docs/jax-platform.md).
+
+FOLDER holds the tests of the installed version, as the folder `tests` or jax-vX.Y.Z-tests.tar.xz. Each test runs in a
+worker process with a limit of time and memory; a crash or a hang is its outcome, and the worker is replaced.
+What passes on XLA's CPU has to pass on the platform, or stand in jax_tests_exceptions.txt with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+
+from jax_tests_worker import LIST
+
+from stablehlo_py.conformance.golden_cases import load_exceptions, unpacked
+from stablehlo_py.conformance.journal import Journal
+from stablehlo_py.conformance.workers import Outcome, Pool, Task
+from stablehlo_py.errors import ShloError
+from stablehlo_py.markdown import table
+
+HERE = Path(__file__).parent
+EXCEPTIONS = HERE / "jax_tests_exceptions.txt"
+PLATFORM = "shlo"
+CHUNK = 150  # tests in one process: what JAX caches of them is given back then
+FILES = """lax_test lax_numpy_operators_test lax_numpy_reducers_test lax_numpy_indexing_test lax_numpy_test
+    lax_vmap_test lax_vmap_op_test lax_autodiff_test lax_control_flow_test nn_test fft_test random_lax_test random_test linalg_test
+    lax_scipy_test scipy_*_test api_test dtypes_test array_test pmap_test shard_map_test"""
+OUTCOMES = ("passed", "skipped", "failed", "memory", "timeout", "crash", "not run")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a test on XLA's CPU and on the platform, where it runs if it was not skipped on the former."""
+
+    file: str
+    test: str
+    cpu: str
+    shlo: str
+    seconds: float
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        if not {self.cpu, self.shlo} <= set(OUTCOMES):
+            raise ValueError(f"{self.cpu} or {self.shlo} is no outcome")
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others."""
+        return self.file, self.test
+
+    @property
+    def is_held_against_us(self) -> bool:
+        """Whether it passes on XLA's CPU and not on the platform, or ends the process."""
+        return self.shlo in ("crash", "timeout", "memory") or (self.cpu == "passed" and self.shlo != "passed")
+
+
+class Runner:
+    """Tests of files in worker processes."""
+
+    def __init__(self, folder: Path, options: argparse.Namespace, journal: Journal[Result]) -> None:
+        self._folder, self._options, self._journal = folder, options, journal
+
+    def _pool(self) -> Pool:
+        options = self._options
+        return Pool(options.workers, options.timeout, int(options.memory * 2**30))
+
+    def _task(self, file: str, platform: str) -> Task:
+        return Task("jax_tests_worker", "task", (str(self._folder), file, platform), str(HERE))
+
+    def tests(self, file: str) -> list[str]:
+        """The part of a file's tests that is asked for: always the same for the same numbers."""
+        with self._pool() as pool:
+            (listed,) = pool.run([LIST], self._task(file, "cpu"))
+        if listed.status != "done":
+            raise RuntimeError(f"{file} lists no tests: {listed.value}")
+        part, parts = self._options.sample
+        found = sorted(listed.value)[part - 1 :: parts]
+        return [test for test in found if fnmatch.fnmatchcase(test, self._options.filter)]
+
+    def run(self, file: str, tests: Sequence[str]) -> Iterator[Result]:
+        """Run those tests of a file that are not in the journal; all results."""
+        waiting = []
+        for test in tests:
+            known = self._journal.known.get((file, test))
+            if known is None or (self._options.again and known.is_held_against_us):
+                waiting.append(known or Result(file, test, "not run", "not run", 0.0))
+            else:
+                yield known
+        for start in range(0, len(waiting), CHUNK):
+            with self._pool() as pool:
+                for result in self._chunk(pool, file, waiting[start : start + CHUNK]):
+                    self._journal.add([result])
+                    yield result
+
+    def _chunk(self, pool: Pool, file: str, chunk: Sequence[Result]) -> Iterator[Result]:
+        by_test = {result.test: result for result in chunk}
+        fresh = [result.test for result in chunk if result.cpu == "not run"]
+        for outcome in pool.run(fresh, self._task(file, "cpu")) if fresh else ():
+            status, detail = _of(outcome)
+            by_test[outcome.job] = replace(by_test[outcome.job], cpu=status, error=detail)
+        skipped = [result for result in by_test.values() if result.cpu == "skipped"]
+        yield from skipped
+        there = [result.test for result in by_test.values() if result.cpu != "skipped"]
+        for outcome in pool.run(there, self._task(file, PLATFORM)) if there else ():
+            status, detail = _of(outcome)
+            yield replace(by_test[outcome.job], shlo=status, seconds=round(outcome.seconds, 2), error=detail)
+
+
+def _of(outcome: Outcome) -> tuple[str, str]:
+    return outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
+
+
+# --- what is said of it -----------------------------------------------------------------------------------------------
+
+
+class Exceptions:
+    """Tests that pass on XLA's CPU and not here, by `file/test`, which may hold `*`, with their reasons."""
+
+    def __init__(self, path: Path = EXCEPTIONS) -> None:
+        self._reasons = load_exceptions(path)
+        self.used: set[str] = set()
+
+    def reason(self, result: Result) -> str | None:
+        """Why a result is none of ours. What ends the process is never excused."""
+        if result.shlo != "failed" and result.shlo != "skipped":
+            return None
+        name = f"{result.file}/{result.test}"
+        for pattern, reason in self._reasons.items():
+            if fnmatch.fnmatchcase(name, pattern):
+                self.used.add(pattern)
+                return reason
+        return None
+
+
+def by_file(results: Sequence[Result], exceptions: Exceptions) -> str:
+    """The table: of each file, what passes on XLA's CPU, what of it here, and what is named as an exception."""
+    rows, sums = [], Counter[str]()
+    for file in dict.fromkeys(result.file for result in results):
+        of_file = [result for result in results if result.file == file]
+        counts = Counter[str]()
+        for result in of_file:
+            counts["tests"] += 1
+            counts["cpu"] += result.cpu == "passed"
+            counts["both"] += result.cpu == result.shlo == "passed"
+            counts["named"] += result.is_held_against_us and exceptions.reason(result) is not None
+        rows.append((file, *_cells(counts)))
+        sums += counts
+    return table(
+        ("file", "tests", "pass on XLA's CPU", "of these here", "share", "named exceptions"),
+        (*rows, ("all", *_cells(sums))),
+    )
+
+
+def _cells(counts: Counter[str]) -> tuple[object, ...]:
+    share = f"{100 * counts['both'] / counts['cpu']:.1f} %" if counts["cpu"] else "-"
+    return counts["tests"], counts["cpu"], counts["both"], share, counts["named"]
+
+
+def _sample(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part as 1/10")
+    return int(part), int(parts)
+
+
+def _source(folder: Path) -> Path:
+    """The archive for the installed version, where the folder holds one, or the folder."""
+    archive = folder / f"jax-v{version('jax')}-tests.tar.xz"
+    return archive if archive.is_file() else folder
+
+
+def _files(folder: Path, patterns: Sequence[str]) -> list[str]:
+    return [path.stem for pattern in patterns for path in sorted(folder.glob(f"{pattern}.py"))]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="jax-tests", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("folder", type=Path, help="JAX's tests, or where their archive is")
+    add(
+        "--files", nargs="+", default=FILES.split(), metavar="FILE", help="patterns, as lax_test (default: %(default)s)"
+    )
+    add("--filter", default="*", metavar="PATTERN", help="only tests whose name, Class.test, fits")
+    add("--sample", type=_sample, default=(1, 1), metavar="N/M", help="the N-th of M parts of every file's tests")
+    add("--cases", type=int, default=1, help="JAX_NUM_GENERATED_CASES (default: %(default)s)")
+    add("--journal", type=Path, metavar="FILE", help="keep results, and go on where a run was ended")
+    add("--again", action="store_true", help="run what did not pass here again; XLA's outcome is the journal's")
+    add("--workers", type=int, default=1, metavar="N", help="processes at once (default: %(default)s)")
+    add("--timeout", type=float, default=120.0, metavar="S", help="seconds for a test (default: %(default)g)")
+    add("--memory", type=float, default=6.0, metavar="GIB", help="memory of a process (default: %(default)g GiB)")
+    options = parser.parse_args(argv)
+    os.environ.update(JAX_NUM_GENERATED_CASES=str(options.cases), JAX_SKIP_SLOW_TESTS="1")
+    try:
+        journal = Journal(options.journal, PLATFORM, Result)
+        with unpacked(_source(options.folder)) as found:
+            folder = found / "tests" if (found / "tests").is_dir() else found
+            files = _files(folder, options.files)
+            if not files:
+                print(f"error: no test file of JAX's in {options.folder}", file=sys.stderr)
+                return 2
+            return _run(Runner(folder, options, journal), files)
+    except ShloError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    except (OSError, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(runner: Runner, files: Sequence[str]) -> int:
+    exceptions, results, failed = Exceptions(), list[Result](), 0
+    for file in files:
+        for result in runner.run(file, runner.tests(file)):
+            results.append(result)
+            if result.is_held_against_us and exceptions.reason(result) is None:
+                failed += 1
+                print(f"{result.shlo}: {result.file}/{result.test}: {result.error}", flush=True)
+    print(by_file(results, exceptions), end="")
+    both = sum(result.cpu == result.shlo == "passed" for result in results)
+    print(f"{both} passed, {failed} failed, {len(results) - both - failed} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
