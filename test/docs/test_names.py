@@ -53,7 +53,9 @@ def options() -> dict[str, frozenset[str]]:
         source = f"from stablehlo_py.cli.{name.replace('-', '_')} import main; main(['--help'])"
         done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
         found[f"shlo-{name}"] = frozenset(re.findall(r"(?<![\w-])--[a-z][\w-]*", done.stdout))
-    programs = [ROOT / name[1:] for name in files() if re.match(r"/(test/conformance|benchmarks)/\w+\.py$", name)]
+    programs = [
+        ROOT / name[1:] for name in files() if re.match(r"/(test/(conformance|pjrt)|benchmarks)/\w+\.py$", name)
+    ]
     programs.append(ROOT / "stablehlo_py" / "dialect" / "docs.py")
     defined = (re.findall(r"add(?:_argument)?\(\s*\"(--[\w-]+)", program.read_text()) for program in programs)
     return {**found, "": frozenset(option for each in defined for option in each)}

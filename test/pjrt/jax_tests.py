@@ -30,8 +30,8 @@ EXCEPTIONS = HERE / "jax_tests_exceptions.txt"
 PLATFORM = "shlo"
 CHUNK = 150  # tests in one process: what JAX caches of them is given back then
 FILES = """lax_test lax_numpy_operators_test lax_numpy_reducers_test lax_numpy_indexing_test lax_numpy_test
-    lax_vmap_test lax_vmap_op_test lax_autodiff_test lax_control_flow_test nn_test fft_test random_lax_test random_test linalg_test
-    lax_scipy_test scipy_*_test api_test dtypes_test array_test pmap_test shard_map_test"""
+    lax_vmap_test lax_vmap_op_test lax_autodiff_test lax_control_flow_test nn_test fft_test random_lax_test random_test
+    linalg_test lax_scipy_test scipy_*_test api_test dtypes_test array_test pmap_test shard_map_test"""
 OUTCOMES = ("passed", "skipped", "failed", "memory", "timeout", "crash", "not run")
 
 
