@@ -74,6 +74,7 @@ class Worker:
         child.close()
         self.job: Any = None
         self.started = 0.0
+        self.given = 0
         try:
             ready = self.connection.poll(120) and self.connection.recv() == "ready"
         except EOFError:
@@ -82,7 +83,7 @@ class Worker:
             raise RuntimeError(f"{task.module}.{task.factory}{task.arguments} does not start: {self.last_words()}")
 
     def give(self, job: Any) -> None:
-        self.job, self.started = job, time.monotonic()
+        self.job, self.started, self.given = job, time.monotonic(), self.given + 1
         self.connection.send(job)
 
     def last_words(self) -> str:
@@ -125,10 +126,11 @@ class Pool(AbstractContextManager["Pool"]):
         workers: processes for each task.
         timeout: seconds for a job.
         memory: bytes that a worker may have, None: any number.
+        jobs: so many a worker does before another takes its place, None: any number.
     """
 
-    def __init__(self, workers: int, timeout: float, memory: int | None = None) -> None:
-        self.workers, self.timeout, self.most = workers, timeout, memory
+    def __init__(self, workers: int, timeout: float, memory: int | None = None, jobs: int | None = None) -> None:
+        self.workers, self.timeout, self.most, self.jobs = workers, timeout, memory, jobs
         self._scratch = tempfile.TemporaryDirectory()
         self._idle: dict[Task, list[Worker]] = {}
         self._busy: list[Worker] = []
@@ -160,7 +162,7 @@ class Pool(AbstractContextManager["Pool"]):
                 if outcome is None:
                     continue
                 self._busy.remove(worker)
-                if outcome.status == "done":
+                if outcome.status == "done" and worker.given != self.jobs:
                     self._idle[task].append(worker)
                 else:
                     worker.end()

@@ -154,6 +154,15 @@ def test_workers_are_kept_and_those_that_end_or_take_all_memory_are_replaced(tmp
     assert len({*first, outcomes[1].value, outcomes[3].value}) == 3
 
 
+def test_another_worker_takes_over_after_so_many_jobs(tmp_path: Path) -> None:
+    (tmp_path / "conformance_task.py").write_text(TASK)
+    with Pool(1, timeout=600, jobs=2) as pool:
+        processes = [
+            outcome.value for outcome in pool.run("abcde", Task("conformance_task", "make", (), str(tmp_path)))
+        ]
+    assert [processes.index(process) for process in processes] == [0, 0, 2, 2, 4]
+
+
 def test_marks_leave_out_what_nothing_is_held_against() -> None:
     statuses = ("ok", "ok", "ok", "refused", "differs", "unchecked")
     results = [Result("stablehlo.add", "f32", f"x#0/{n}", status) for n, status in enumerate(statuses)]

@@ -21,14 +21,14 @@ from jax_tests_worker import LIST
 
 from stablehlo_py.conformance.golden_cases import load_exceptions, unpacked
 from stablehlo_py.conformance.journal import Journal
-from stablehlo_py.conformance.workers import Outcome, Pool, Task
+from stablehlo_py.conformance.workers import Pool, Task
 from stablehlo_py.errors import ShloError
 from stablehlo_py.markdown import table
 
 HERE = Path(__file__).parent
 EXCEPTIONS = HERE / "jax_tests_exceptions.txt"
 PLATFORM = "shlo"
-CHUNK = 150  # tests in one process: what JAX caches of them is given back then
+JOBS = 150  # tests of a process, until another takes its place: what JAX caches of them is given back then
 FILES = """lax_test lax_numpy_operators_test lax_numpy_reducers_test lax_numpy_indexing_test lax_numpy_test
     lax_vmap_test lax_vmap_op_test lax_autodiff_test lax_control_flow_test nn_test fft_test random_lax_test random_test
     linalg_test lax_scipy_test scipy_*_test api_test dtypes_test array_test pmap_test shard_map_test"""
@@ -56,6 +56,11 @@ class Result:
         return self.file, self.test
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether it has not run on the platform yet."""
+        return self.shlo == "not run" and self.cpu != "skipped"
+
+    @property
     def is_held_against_us(self) -> bool:
         """Whether it passes on XLA's CPU and not on the platform, or ends the process."""
         return self.shlo in ("crash", "timeout", "memory") or (self.cpu == "passed" and self.shlo != "passed")
@@ -67,54 +72,48 @@ class Runner:
     def __init__(self, folder: Path, options: argparse.Namespace, journal: Journal[Result]) -> None:
         self._folder, self._options, self._journal = folder, options, journal
 
-    def _pool(self) -> Pool:
+    def run(self, file: str) -> Iterator[Result]:
+        """Results of the tests of a file: those that are in the journal, and those of all others."""
         options = self._options
-        return Pool(options.workers, options.timeout, int(options.memory * 2**30))
+        with Pool(options.workers, options.timeout, int(options.memory * 2**30), JOBS) as pool:
+            fresh, here = list[Result](), list[Result]()
+            for test in self._tests(pool, file):
+                result = self._journal.known.get((file, test)) or Result(file, test, "not run", "not run", 0.0)
+                if result.cpu == "not run":
+                    fresh.append(result)
+                elif result.is_waiting or (options.again and result.is_held_against_us):
+                    here.append(result)
+                else:
+                    yield result
+            for result in self._on(pool, file, "cpu", fresh):
+                if result.is_waiting:
+                    here.append(result)
+                else:
+                    yield result
+            yield from self._on(pool, file, PLATFORM, here)
 
     def _task(self, file: str, platform: str) -> Task:
         return Task("jax_tests_worker", "task", (str(self._folder), file, platform), str(HERE))
 
-    def tests(self, file: str) -> list[str]:
+    def _tests(self, pool: Pool, file: str) -> list[str]:
         """The part of a file's tests that is asked for: always the same for the same numbers."""
-        with self._pool() as pool:
-            (listed,) = pool.run([LIST], self._task(file, "cpu"))
+        (listed,) = pool.run([LIST], self._task(file, "cpu"))
         if listed.status != "done":
             raise RuntimeError(f"{file} lists no tests: {listed.value}")
         part, parts = self._options.sample
         found = sorted(listed.value)[part - 1 :: parts]
         return [test for test in found if fnmatch.fnmatchcase(test, self._options.filter)]
 
-    def run(self, file: str, tests: Sequence[str]) -> Iterator[Result]:
-        """Run those tests of a file that are not in the journal; all results."""
-        waiting = []
-        for test in tests:
-            known = self._journal.known.get((file, test))
-            if known is None or (self._options.again and known.is_held_against_us):
-                waiting.append(known or Result(file, test, "not run", "not run", 0.0))
-            else:
-                yield known
-        for start in range(0, len(waiting), CHUNK):
-            with self._pool() as pool:
-                for result in self._chunk(pool, file, waiting[start : start + CHUNK]):
-                    self._journal.add([result])
-                    yield result
-
-    def _chunk(self, pool: Pool, file: str, chunk: Sequence[Result]) -> Iterator[Result]:
-        by_test = {result.test: result for result in chunk}
-        fresh = [result.test for result in chunk if result.cpu == "not run"]
-        for outcome in pool.run(fresh, self._task(file, "cpu")) if fresh else ():
-            status, detail = _of(outcome)
-            by_test[outcome.job] = replace(by_test[outcome.job], cpu=status, error=detail)
-        skipped = [result for result in by_test.values() if result.cpu == "skipped"]
-        yield from skipped
-        there = [result.test for result in by_test.values() if result.cpu != "skipped"]
-        for outcome in pool.run(there, self._task(file, PLATFORM)) if there else ():
-            status, detail = _of(outcome)
-            yield replace(by_test[outcome.job], shlo=status, seconds=round(outcome.seconds, 2), error=detail)
-
-
-def _of(outcome: Outcome) -> tuple[str, str]:
-    return outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
+    def _on(self, pool: Pool, file: str, platform: str, results: Sequence[Result]) -> Iterator[Result]:
+        """The same tests after they have run on a platform."""
+        by_test = {result.test: result for result in results}
+        for outcome in pool.run(list(by_test), self._task(file, platform)):
+            status, error = outcome.value if outcome.status == "done" else (outcome.status, outcome.value)
+            result = replace(by_test[outcome.job], error=error, **{platform: status})
+            if platform == PLATFORM:
+                result = replace(result, seconds=round(outcome.seconds, 2))
+            self._journal.add([result])
+            yield result
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------
@@ -220,7 +219,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(runner: Runner, files: Sequence[str]) -> int:
     exceptions, results, failed = Exceptions(), list[Result](), 0
     for file in files:
-        for result in runner.run(file, runner.tests(file)):
+        for result in runner.run(file):
             results.append(result)
             if result.is_held_against_us and exceptions.reason(result) is None:
                 failed += 1
