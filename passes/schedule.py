@@ -7,7 +7,8 @@ with live bytes as the priority).
 
 Ops that will write in place go after the other readers of what they overwrite: an in-place update after the readers
 of its operand, the producer of a loop's next value after the readers of the current one. Buffer assignment then
-needs no copy.
+needs no copy. Ops with side effects stay in the program's order, also where nothing asks for it: people read what
+they print.
 
 Relies on `fusion`: values are results of fusion calls, control flow, constants and views.
 """
@@ -15,8 +16,9 @@ Relies on `fusion`: values are results of fusion calls, control flow, constants 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from stablehlo_py.dialect.regions import captured_values
@@ -28,6 +30,7 @@ from stablehlo_py.passes._order import topological_order
 from stablehlo_py.passes.buffers.inplace import updated_input
 from stablehlo_py.passes.policy import policy_of
 from stablehlo_py.passmanager.base import Pass
+from stablehlo_py.passmanager.effects import is_pure, pure_functions
 from stablehlo_py.targets import DEFAULT_TARGET
 
 _NO_MEMORY = ("hlo.constant", "hlo.reshape")
@@ -46,18 +49,20 @@ class Schedule(Pass):
         programs, fusions = functions(module)
         inputs = {name: updated_input(function, rules) for name, function in fusions.items()}
         updates = {name: number for name, number in inputs.items() if number is not None}
+        pure = pure_functions(module)
         for function in programs:
             for block in function.regions[0].blocks:
-                _schedule(block, updates)
+                _schedule(block, updates, pure)
 
 
-def _schedule(block: ir.Block, updates: Mapping[str, int]) -> None:
+def _schedule(block: ir.Block, updates: Mapping[str, int], pure: Collection[str]) -> None:
     ops = [view.operation for view in block.operations]
     for op in ops:
         for region in op.regions:
             for inner in region.blocks:
-                _schedule(inner, updates)
+                _schedule(inner, updates, pure)
     graph = _Graph(block, ops)
+    graph.order_effects(pure)
     graph.order_overwrites(updates)
     best = topological_order(graph.after)  # the original order, changed only where an overwrite asks for it
     lowest = graph.peak(best)
@@ -119,6 +124,12 @@ class _Graph:
     def _edge(self, first: int, second: int) -> None:
         self.before[second].add(first)
         self.after[first].add(second)
+
+    def order_effects(self, pure: Collection[str]) -> None:
+        """Ops with side effects follow each other as they do now; `pure` names functions without."""
+        impure = [index for index, op in enumerate(self.ops) if not is_pure(op, pure)]
+        for first, second in pairwise(impure):
+            self._edge(first, second)
 
     # --- overwrites --------------------------------------------------------------------------------------------------
 

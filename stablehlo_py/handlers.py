@@ -7,14 +7,19 @@ registered in the process that runs it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from stablehlo_py import forks
 from stablehlo_py.boundary import public
 
 _lock = forks.Lock()
 _bound: dict[tuple[str, str], Handler] = {}
+_kept_elsewhere: WeakValueDictionary[tuple[str, str], Handler] = WeakValueDictionary()
+_numbers = count()
+_OF_THIS_PROCESS = "callback."
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,22 @@ def unbind(platform: str, target: str) -> bool:
         return _bound.pop((platform, target), None) is not None
 
 
+def bind_here(platform: str, what: str, handler: Handler) -> str:
+    """A new target for this handler, which is bound as long as the caller keeps the handler: what a framework makes of
+    a function that has no name in other processes. `what` is for messages."""
+    target = f"{_OF_THIS_PROCESS}{next(_numbers)}.{what}"
+    _kept_elsewhere[platform, target] = handler
+    return target
+
+
+def is_bound_here(target: str) -> bool:
+    """Is it a target that `bind_here` made, and that means nothing to other processes?"""
+    return target.startswith(_OF_THIS_PROCESS)
+
+
 def handler_of(target: str, platform: str = "cpu") -> Handler | None:
     """What a target is bound to."""
-    return _bound.get((platform, target))
+    return _bound.get((platform, target)) or _kept_elsewhere.get((platform, target))
 
 
 def bound_to(platform: str) -> frozenset[str]:

@@ -48,7 +48,12 @@ def outside_symbols(symbols: Iterable[str]) -> tuple[str, ...]:
 
 def calls_registered(symbols: Iterable[str]) -> bool:
     """Is one of these symbols a custom call that a user registers, which may be a function of Python?"""
-    return any(symbol.startswith(call_symbol("")) for symbol in symbols)
+    return bool(registered_targets(symbols))
+
+
+def registered_targets(symbols: Iterable[str]) -> list[str]:
+    """The custom calls among these symbols that users register."""
+    return [target_of(symbol) for symbol in symbols if symbol.startswith(call_symbol(""))]
 
 
 def bound(symbols: Iterable[str]) -> tuple[dict[str, int], list[object]]:

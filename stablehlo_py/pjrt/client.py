@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,21 +16,25 @@ import numpy as np
 
 from stablehlo_py.api import compile_program
 from stablehlo_py.backends.base import Code, get_backend
+from stablehlo_py.backends.cpu.symbols import registered_targets
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.element_types import ELEMENT_TYPES
 from stablehlo_py.errors import (
     ArgumentError,
+    CallError,
     LoadError,
     OptionError,
     ResourceError,
     ShloError,
     UnsupportedError,
 )
+from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, calloc
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
+from stablehlo_py.pjrt.tokens import tokens_as_arrays
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.memory import ArrayMemory
 from stablehlo_py.runtime.program import CompiledProgram, Spec
@@ -157,6 +162,8 @@ class Client:
         """A new error of the API."""
         code = next((code for kinds, code in _CODES if isinstance(failure, kinds)), _INTERNAL)
         said = str(failure) if isinstance(failure, ShloError) else f"{type(failure).__name__}: {failure}"
+        if isinstance(failure, CallError) and failure.__cause__ is not None:  # a function of Python raised it
+            said += "\n" + "".join(traceback.format_exception(failure.__cause__))
         memory = Memory()
         message, size = memory.text(said)
         return self.blocks.new("error", memory, message=message, size=size, code=code)
@@ -210,7 +217,7 @@ class Client:
                 f"a program for {options.replicas} x {options.partitions} devices is not run by this platform yet",
                 remedy="run it on one device, or compile it with stablehlo_py.compile",
             )
-        source = ctypes.string_at(program.code, program.code_size)
+        source = tokens_as_arrays(ctypes.string_at(program.code, program.code_size))
         made = compile_program(source, target=self.target, options=Options(isolate=False))
         device = options.devices[0] if options.devices else 0
         arguments.executable = self._executable(made, device)
@@ -263,7 +270,13 @@ class Client:
         """As an artifact, which JAX's cache of compilations keeps."""
         arguments = structure("Executable_Serialize").from_address(address)
         memory = Memory()
-        content = artifact.serialize(self._executable_of(arguments.executable).program)
+        program = self._executable_of(arguments.executable).program
+        if any(is_bound_here(target) for target in registered_targets(program.symbols)):
+            raise UnsupportedError(
+                "the program calls functions of Python that other processes do not have",
+                remedy="call them by a name: jax.ffi.ffi_call in the model, register_custom_call where it runs",
+            )
+        content = artifact.serialize(program)
         arguments.content, arguments.size = memory.text(content)
         arguments.handle, arguments.deleter = self.blocks.new("bytes", memory), self.blocks.release
 

@@ -13,6 +13,7 @@ from stablehlo_py.pjrt.api import FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api
 from stablehlo_py.pjrt.blocks import calloc
 from stablehlo_py.pjrt.client import PLATFORM, Client
 
+BACKEND = "cpu"
 VARIABLE = "SHLO_NUM_DEVICES"
 MOST_DEVICES = 1024
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -29,7 +30,7 @@ def _number_of_devices() -> int:
 @cache
 def _platform() -> tuple[Client, Api, NativeCode, list[object]]:
     """The platform of this process: it is made once, and stays."""
-    client = Client(_number_of_devices(), "cpu")
+    client = Client(_number_of_devices(), BACKEND)
     code, names = client.blocks.code, client.blocks.functions
     # In memory that outlives the interpreter, as the code does: JAX destroys arrays when it is gone.
     api = Api.from_address(calloc(ctypes.sizeof(Api)))
@@ -76,8 +77,11 @@ def initialize() -> None:
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
+    from stablehlo_py.pjrt import callbacks
+
     xla_bridge._nonexperimental_plugins.add(PLATFORM)  # or JAX says at each start that it knows nothing of it
     xla_bridge.register_plugin(PLATFORM, priority=0, c_api=capsule())
+    callbacks.register(PLATFORM, BACKEND)
     # What JAX lowers in a way of its own for the CPU (LAPACK, random bits), it lowers so for this platform.
     rules = mlir._platform_specific_lowerings
     for primitive, rule in rules["cpu"].items():

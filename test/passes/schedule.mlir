@@ -30,3 +30,19 @@ func.func @overwrite(%a: tensor<64x64xf32>, %w: tensor<64x64xf32>, %u: tensor<1x
   %1 = "hlo.dot"(%x, %w) {lhs_batch = array<i64>, lhs_contract = array<i64: 1>, rhs_batch = array<i64>, rhs_contract = array<i64: 0>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// Calls with side effects stay in their order, whatever the order of their operands.
+// CHECK-LABEL: func.func @effects
+// CHECK: %[[X:.*]] = call @{{.*}}(%arg0)
+// CHECK-NEXT: %[[Y:.*]] = call @{{.*}}(%arg1)
+// CHECK-NEXT: call @[[SHOW:[a-z_0-9]+]](%[[Y]])
+// CHECK-NEXT: call @[[SHOW]](%[[X]])
+func.func @effects(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) {
+  %0 = "hlo.cholesky"(%x) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = "hlo.cholesky"(%y) {lower = true} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  stablehlo.custom_call @show(%1) {has_side_effect = true} : (tensor<64x64xf32>) -> ()
+  stablehlo.custom_call @show(%0) {has_side_effect = true} : (tensor<64x64xf32>) -> ()
+  return
+}

@@ -5,34 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
 from stablehlo_py.pjrt import api, native
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
-
-HEAD = """
-import faulthandler; faulthandler.enable()
-import stablehlo_py.pjrt
-stablehlo_py.pjrt.initialize()
-import jax, jax.numpy as jnp, numpy as np
-jax.config.update("jax_platforms", "shlo")
-"""
-
-
-def script(body: str, **environment: str) -> str:
-    """What a script prints. It has to end with status 0."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", HEAD + textwrap.dedent(body)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, **environment},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+from test.helpers.platform_scripts import HEAD, script
 
 
 def test_arrays_and_transformations() -> None:

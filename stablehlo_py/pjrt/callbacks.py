@@ -1,0 +1,188 @@
+"""Functions of Python that JAX's programs call: pure_callback, io_callback, debug.callback, debug.print, and checks.
+
+JAX's own lowering is for its own platforms: it passes such a function beside the program, for C++ to call, and runs it
+on the platform "cpu", which a process with JAX_PLATFORMS=shlo does not have. Here each function becomes a target of
+custom calls (stablehlo_py/handlers.py), bound as long as JAX keeps the executable, and its arrays are this platform's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import callback, checkify, config, core, debugging, dtypes, effects, ffi, mesh, sharding_impls, xla_bridge
+from jax._src.interpreters import mlir
+
+from stablehlo_py.handlers import Handler, bind_here
+from stablehlo_py.runtime.callbacks import python_handler
+
+_logger = logging.getLogger(__name__)
+_Function = Callable[..., Sequence[Any]]
+_ORDERED_IO = callback._OrderedIOEffect
+
+
+def register(platform: str, backend: str) -> None:
+    """Let JAX lower callbacks for a platform, whose programs call the functions that are bound for a backend."""
+    lower = _Lowering(platform, backend)
+    rules: dict[Any, Callable[..., Any]] = {
+        callback.pure_callback_p: lower.pure_callback,
+        callback.io_callback_p: lower.io_callback,
+        debugging.debug_callback_p: lower.debug_callback,
+        debugging.debug_print_p: lower.debug_print,
+        checkify.check_p: lower.check,
+    }
+    for primitive, rule in rules.items():
+        # Not cacheable: a function that JAX keeps for other modules would outlive the targets of its calls.
+        mlir.register_lowering(primitive, rule, platform, cacheable=False)
+    # Outside of programs JAX calls these on its platform "cpu".
+    _call_without_cpu(debugging.debug_callback_p, lambda callback, **_: callback, platform)
+    _call_without_cpu(debugging.debug_print_p, lambda ordered, partitioned, **how: _printer(**how), platform)
+
+
+def _call_without_cpu(primitive: Any, function_of: Callable[..., _Function], platform: str) -> None:
+    """Let a primitive without results be evaluated on a platform in processes that have no platform "cpu"."""
+    usual = primitive.impl
+
+    def evaluate(*operands: Any, **parameters: Any) -> Sequence[Any]:
+        if "cpu" in xla_bridge.backends():
+            return usual(*operands, **parameters)
+        return _returned(platform, function_of(**parameters), operands)
+
+    primitive.def_impl(evaluate)
+
+
+def _printer(
+    fmt: str, in_tree: Any, static_args: Any, np_printoptions: Any, has_placeholders: bool, logging_record: Any
+) -> _Function:
+    """What jax.debug.print calls, by the primitive's parameters."""
+    write = partial(debugging._format_print_callback, fmt, dict(np_printoptions), has_placeholders, logging_record)
+    return debugging._make_flat_callback(in_tree, write, static_args)
+
+
+class _Lowering:
+    """Rules of JAX's lowering: each takes its context, the operands as values of MLIR, and the primitive's
+    parameters."""
+
+    def __init__(self, platform: str, backend: str) -> None:
+        self._platform, self._backend = platform, backend
+
+    def pure_callback(self, context: Any, *operands: Any, callback: Any, sharding: Any, **_: Any) -> Sequence[Any]:
+        """jax.pure_callback: it goes where nobody uses its results."""
+        return self._call(context, callback, "jax.pure_callback", operands, pure=True, sharding=sharding)
+
+    def io_callback(
+        self, context: Any, *operands: Any, callback: Any, sharding: Any, ordered: bool, **_: Any
+    ) -> Sequence[Any]:
+        """jax.experimental.io_callback."""
+        effect = _ORDERED_IO if ordered else None
+        return self._call(context, callback, "jax.io_callback", operands, effect=effect, sharding=sharding)
+
+    def debug_callback(
+        self, context: Any, *operands: Any, callback: Any, effect: Any, partitioned: bool
+    ) -> Sequence[Any]:
+        """jax.debug.callback."""
+        axes = context.module_context.axis_context
+        if isinstance(axes, sharding_impls.SPMDAxisContext) and set(axes.mesh.axis_names) - axes.manual_axes:
+            # JAX's rule makes one of it whose axes are all manual.
+            return debugging.debug_callback_lowering(
+                context, *operands, callback=callback, effect=effect, partitioned=partitioned
+            )
+        order = effect if effects.ordered_effects.contains(effect) else None
+        return self._call(context, callback, "jax.debug.callback", operands, effect=order)
+
+    def debug_print(self, context: Any, *operands: Any, ordered: bool, partitioned: bool, **how: Any) -> Sequence[Any]:
+        """jax.debug.print."""
+        effect = debugging.ordered_debug_effect if ordered else debugging.debug_effect
+        function = _printer(**how)
+        return self.debug_callback(context, *operands, callback=function, effect=effect, partitioned=partitioned)
+
+    def check(self, context: Any, *operands: Any, err_tree: Any, debug: bool) -> Sequence[Any]:
+        """jax.experimental.checkify.check, where it is to raise at run time."""
+        if debug:
+            return []
+        if not config.xla_runtime_errors.value:
+            raise checkify.functionalization_error
+        return self._call(context, partial(checkify.python_err, err_tree), "checkify.check", operands)
+
+    def _call(
+        self,
+        context: Any,
+        function: _Function,
+        what: str,
+        operands: Sequence[Any],
+        *,
+        effect: Any = None,
+        pure: bool = False,
+        sharding: Any = None,
+    ) -> Sequence[Any]:
+        """The results of a call of `function(*arrays)`, those of the context; `effect` is what orders it."""
+        module, results = context.module_context, list(context.avals_out)
+        called = partial(_called, self._platform, function, what, [(each.shape, each.dtype) for each in results])
+        handler = Handler(None, python_handler(partial(_behind_token, called) if effect else called))
+        module.add_keepalive(handler)
+        module.add_host_callback(called)  # JAX writes no program that has one to its cache
+        target = bind_here(self._backend, what, handler)
+        call = ffi.build_ffi_lowering_function(target, has_side_effect=not pure)
+        if effect:
+            token = core.abstract_token
+            in_order = context.replace(avals_in=[token, *context.avals_in], avals_out=[token, *results])
+            made = call(in_order, context.tokens_in.get(effect), *operands)
+        else:
+            made = call(context, *operands)
+        annotation = callback._callback_op_sharding(module.axis_context, sharding, context.avals_out)
+        if annotation is not None:
+            mlir.set_sharding(module, made, _for_token(annotation) if effect and results else annotation)
+        if not effect:
+            return list(made.results)
+        after, *values = made.results
+        context.set_tokens_out(context.tokens_in.update_tokens(mlir.TokenSet({effect: after})))
+        return values
+
+
+def _for_token(annotation: Any) -> Any:
+    """The shardings of results as those of a token, too, which comes first."""
+    if not isinstance(annotation, sharding_impls.SdyArrayList):
+        return annotation
+    first = annotation.shardings[0]
+    token = sharding_impls.SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=first.logical_device_ids)
+    return sharding_impls.SdyArrayList((token, *annotation.shardings))
+
+
+def _behind_token(called: _Function, token: np.ndarray, *operands: np.ndarray) -> list[np.ndarray]:
+    return [token, *called(*operands)]
+
+
+def _called(
+    platform: str, function: _Function, what: str, expected: Sequence[tuple[Any, Any]], *operands: np.ndarray
+) -> list[np.ndarray]:
+    """What a function returns, if it is of the shapes and dtypes that JAX was told."""
+    try:
+        values = [dtypes.canonicalize_value(np.asarray(value)) for value in _returned(platform, function, operands)]
+    except BaseException:
+        _logger.exception("%s failed", what)  # as JAX's own platforms do
+        raise
+    if len(values) != len(expected):
+        raise RuntimeError(f"Incorrect number of return values: {len(values)}, and {len(expected)} are expected")
+    for number, (value, (shape, dtype)) in enumerate(zip(values, expected, strict=True)):
+        for is_it, name, wanted in ((value.shape, "shape", shape), (value.dtype, "dtype", dtype)):
+            if is_it != wanted:
+                raise RuntimeError(
+                    f"Incorrect output {name} for return value {number}: {is_it}, and {wanted} is expected"
+                )
+    return values
+
+
+def _returned(platform: str, function: _Function, operands: Sequence[Any]) -> Sequence[Any]:
+    """What a function returns that gets arrays of JAX, as it would outside of a program."""
+    device = jax.local_devices(backend=platform)[0]
+    arguments = jax.device_put(list(operands), device)
+    with (
+        jax.default_device(device),
+        sharding_impls._internal_use_concrete_mesh(mesh.empty_concrete_mesh),
+        mesh.use_abstract_mesh(mesh.empty_abstract_mesh),
+    ):
+        return function(*arguments)
