@@ -54,6 +54,11 @@ class Code(Protocol):
         """The program as a C function; None: it is none."""
         return None
 
+    @property
+    def calls_python(self) -> bool:
+        """Whether that function calls Python: then who calls it has to be ready for exceptions."""
+        return False
+
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> Event | None:
         """One call. Returns when it is done (None), or when the device of its memory has been asked for it: then it is
         done behind all that this device was asked for before.

@@ -77,10 +77,10 @@ class CpuCode(Code):
         self._code = NativeCode(program.objects, symbols)
         self._entry_address = self._code.address("shlo_main")
         self._entry = _ENTRY(self._entry_address)
-        calls_python = bool(program.grid and program.grid.ports) or any(
+        self._calls_python = bool(program.grid and program.grid.ports) or any(
             isinstance(owner, host.Closure) for owner in self._bound
         )
-        self._guarded = program.loops or calls_python
+        self._guarded = program.loops or self._calls_python
         # Where calls of one thread find the block that may end their loops; processes of a grid have their own.
         self._interrupts = host.interrupts() if program.loops else None
         if program.dynamic is not None:
@@ -105,6 +105,11 @@ class CpuCode(Code):
         known = layout.arena_bytes if layout.arena_bytes >= 0 else None
         slot = -1 - layout.arena_bytes if known is None else 0
         return Entry(self._entry_address, known, self._constants_address, sizes, layout.slots + 1, slot)
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether it calls functions of Python."""
+        return self._calls_python
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int], table: Sequence[int] | None = None) -> None:
         """One call. Raises CallError, ResourceError, and what the handler of a signal raises in a loop."""

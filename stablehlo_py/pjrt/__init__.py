@@ -5,6 +5,6 @@ stablehlo_py.pjrt.initialize()      # before JAX makes its first array
 jax.devices("shlo")
 """
 
-from stablehlo_py.pjrt.plugin import initialize
+from stablehlo_py.pjrt.plugin import handles, initialize
 
-__all__ = ["initialize"]
+__all__ = ["handles", "initialize"]

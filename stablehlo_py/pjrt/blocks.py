@@ -1,27 +1,68 @@
-"""Objects of the PJRT C API in memory: blocks that native code reads (native.py), and what Python keeps beside each."""
+"""Objects of the PJRT C API in memory: blocks that native code reads, and what Python keeps beside those that it makes;
+buffers, which are native code's own, as Python sees them."""
 
 from __future__ import annotations
 
 import ctypes
+import math
+import os
 import threading
 from collections.abc import Sequence
 
-from stablehlo_py.pjrt.native import (
+import numpy as np
+
+from stablehlo_py.errors import ResourceError
+from stablehlo_py.pjrt.fields import (
     BLOCK_BYTES,
+    CLOSED,
+    COPY,
+    DESCENDING,
     DONE,
-    DROPPED,
-    DROPPED_NEXT,
+    FAILED_BEFORE,
+    FAILED_BETWEEN,
     FIELDS,
+    FORKED,
+    FORKED_ERROR,
     FREE,
+    HANDLES,
+    ITEM_SIZES,
     MISSING,
+    MOST_DIMENSIONS,
     NEXT,
+    PLAN,
+    QUEUE_BYTES,
     REFERENCES,
     STATE_BYTES,
-    native_functions,
+    is_short,
+    job_places,
 )
+from stablehlo_py.pjrt.native import native_functions
+from stablehlo_py.runtime.memory import require
 
-_TAKE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-_DESTROY = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_ADDRESS, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+# What native code does for Python: the result, the arguments, and whether other threads run meanwhile.
+_CALLS: dict[str, tuple[type | None, tuple[type, ...], bool]] = {
+    "take": (_NUMBER, (_ADDRESS,), False),
+    "storage_new": (_ADDRESS, (_NUMBER,), False),
+    "storage_drop": (None, (_ADDRESS,), False),
+    "buffer_new": (
+        _ADDRESS,
+        (ctypes.c_int32, _NUMBER, _ADDRESS, _NUMBER, _ADDRESS, _ADDRESS, _ADDRESS),
+        False,
+    ),
+    "buffer_drop": (None, (_ADDRESS,), False),
+    "buffer_hold": (_ADDRESS, (_ADDRESS,), False),
+    "buffer_spend": (_ADDRESS, (_ADDRESS,), False),
+    "error_drop": (None, (_ADDRESS,), False),
+    "event_await": (_ADDRESS, (_ADDRESS,), True),
+    "queue_drain": (None, (_ADDRESS,), True),
+}
+_FOREVER = 1 << 60  # references that nobody gives back
+
+FORKED_TEXT = (
+    "this process is a forked child, in which the platform 'shlo' does not work, as JAX does not; "
+    "start processes with the method 'spawn' or 'forkserver'"
+)
 
 _libc = ctypes.CDLL(None)
 _libc.calloc.restype, _libc.calloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t, ctypes.c_size_t]
@@ -34,6 +75,14 @@ def calloc(size: int) -> int:
     if not address:
         raise MemoryError
     return address
+
+
+class PlatformError(RuntimeError):
+    """An error of the API that a computation ended with: its code, and what it says."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Memory:
@@ -56,44 +105,104 @@ class Memory:
         return ctypes.addressof(array)
 
 
+class Storage:
+    """A reference to memory of arrays; `address` is where it lies. Given back with this object, unless `released`."""
+
+    def __init__(self, blocks: Blocks, block: int) -> None:
+        self._drop, self.block = blocks.call["storage_drop"], block
+        self.address = blocks.field("storage", block, "address")
+
+    def release(self) -> int:
+        """The block, with the reference: the caller has it now."""
+        block, self.block = self.block, 0
+        return block
+
+    def __del__(self) -> None:
+        if self.block:
+            self._drop(self.block)
+
+    def array(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+        """The memory as an array, which keeps this reference."""
+        return view(self.address, tuple(shape), dtype, None, self)
+
+
+def view(
+    address: int, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None, owner: object = None
+) -> np.ndarray:
+    """Memory that is not NumPy's as an array, which keeps `owner`."""
+    described = {"shape": shape, "typestr": f"|V{dtype.itemsize}", "data": (address, False), "version": 3}
+    if strides is not None:
+        described["strides"] = strides
+    holder = type("Memory", (), {"__array_interface__": described, "owner": owner})()
+    return np.asarray(holder).view(dtype)
+
+
 class Blocks:
-    """All blocks of the platform that are in use, and what Python keeps for each, by address.
+    """All blocks of the platform that are in use, and what Python keeps for each of its own, by address.
 
     Attributes:
-        state: the address of what native code shares with this (native.py).
+        state: the address of what native code shares with this (fields.py).
         code, functions: that code, and the names of its functions.
+        call: those that Python calls, by name.
         release: the address of what frees a block that the API has a deleter for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, item_sizes: Sequence[int]) -> None:
         self.state = calloc(STATE_BYTES)
         self.code, self.functions = native_functions(self.state)
         self.release = self.code.address("release")
-        self._take = _TAKE(self.code.address("take"))
-        self._destroy = _DESTROY(self.code.address("Buffer_Destroy"))
+        self.call = {
+            name: (ctypes.CFUNCTYPE if waits else ctypes.PYFUNCTYPE)(result, *arguments)(self.code.address(name))
+            for name, (result, arguments, waits) in _CALLS.items()
+        }
         self._objects: dict[int, object] = {}
         self._lock = threading.RLock()
         self._texts = Memory()
-        _cell(self.state + DONE).value = self.new("event", None)
-        message, size = self._texts.text("stablehlo-py does not implement this function of PJRT")
-        # References that nobody gives back: it is never freed.
-        missing = self.new("error", None, references=1 << 60, message=message, size=size, code=12)
-        _cell(self.state + MISSING).value = missing
+        event = self.new("event", None, references=_FOREVER, waiters=CLOSED, over=1)
+        self._set(DONE, event)
+        self._set(MISSING, self._immortal_error("stablehlo-py does not implement this function of PJRT", 12))
+        self._set(FORKED_ERROR, self._immortal_error(FORKED_TEXT, 9))
+        self._set(FAILED_BEFORE, self._texts.text("the custom call '")[0])
+        self._set(FAILED_BETWEEN, self._texts.text("' failed: ")[0])
+        self._set(ITEM_SIZES, self._texts.numbers(item_sizes))
+        self._set(DESCENDING, self._texts.numbers(range(MOST_DIMENSIONS - 1, -1, -1)))
+        copy = {"entry": self.code.address("copy_entry"), "num_inputs": 1, "num_outputs": 1, **job_places(1, 1, 0)}
+        for name, value in copy.items():
+            self._set(COPY + PLAN[name], value)
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def _set(self, offset: int, value: int) -> None:
+        _cell(self.state + offset).value = value
+
+    def _immortal_error(self, text: str, code: int) -> int:
+        message, size = self._texts.text(text)
+        return self.new("error", None, references=_FOREVER, message=message, size=size, code=code)
+
+    def _after_fork(self) -> None:
+        ctypes.c_int32.from_address(self.state + FORKED).value = 1
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a forked child."""
+        return bool(ctypes.c_int32.from_address(self.state + FORKED).value)
 
     @property
     def done(self) -> int:
-        """The event that is over: everything is, when it is asked for."""
+        """The event that is over."""
         return int(_cell(self.state + DONE).value)
+
+    @property
+    def handles(self) -> int:
+        """How many buffers, storages and events there are, and objects that Python keeps."""
+        self.sweep()
+        return int(_cell(self.state + HANDLES).value) + len(self._objects)
 
     def new(self, kind: str, owner: object, /, *, references: int = 1, **fields: int) -> int:
         """A block of a kind, with these fields; `owner` is kept until it is freed."""
         address = calloc(BLOCK_BYTES)
         _cell(address + REFERENCES).value = references
         for name, value in fields.items():
-            if name in ("id", "code", "type", "deleted"):
-                ctypes.c_int32.from_address(address + FIELDS[kind][name]).value = value
-            else:
-                _cell(address + FIELDS[kind][name]).value = value
+            self.set_field(kind, address, name, value)
         with self._lock:
             self._objects[address] = owner
         return address
@@ -102,38 +211,77 @@ class Blocks:
         """What is kept for a block."""
         return self._objects[address]
 
-    def flag(self, kind: str, address: int, name: str) -> bool:
-        """Whether a field is not 0."""
-        return bool(ctypes.c_int32.from_address(address + FIELDS[kind][name]).value)
+    def field(self, kind: str, address: int, name: str) -> int:
+        """A field of a block."""
+        type_ = ctypes.c_int32 if is_short(name) else ctypes.c_int64
+        return type_.from_address(address + FIELDS[kind][name]).value
 
-    def mark(self, kind: str, address: int, name: str) -> None:
-        """Set a field to 1."""
-        ctypes.c_int32.from_address(address + FIELDS[kind][name]).value = 1
+    def set_field(self, kind: str, address: int, name: str, value: int) -> None:
+        """Store a field of a block."""
+        type_ = ctypes.c_int32 if is_short(name) else ctypes.c_int64
+        type_.from_address(address + FIELDS[kind][name]).value = value
+
+    # --- buffers ------------------------------------------------------------------------------------------------------
+
+    def queue(self) -> int:
+        """A new queue, for a device."""
+        return calloc(QUEUE_BYTES)
+
+    def drain(self, device: int) -> None:
+        """Wait until everything that a device was asked for is done."""
+        self.call["queue_drain"](self.field("device", device, "queue"))
+
+    def storage(self, size: int) -> Storage:
+        """Memory for an array. Raises ResourceError."""
+        require(size, "an array")
+        block = self.call["storage_new"](size)
+        if not block:
+            raise ResourceError(
+                f"{size} bytes of memory are not to be had", remedy="free memory, or use smaller arrays"
+            )
+        return Storage(self, block)
+
+    def buffer(self, storage: Storage, type_: int, shape: Sequence[int], item_size: int, device: int) -> int:
+        """A buffer on a device (its address), which takes over the memory."""
+        dims = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+        size = math.prod(shape) * item_size
+        arguments = (type_, len(shape), ctypes.addressof(dims), size, device, storage.release(), None)
+        return int(self.call["buffer_new"](*arguments))
+
+    def hold(self, buffer: int) -> Storage | None:
+        """The memory of a buffer, when its elements are there; None: it is deleted. Raises PlatformError: the
+        computation that was to make them failed."""
+        held = self.call["buffer_hold"](buffer)
+        if not held:
+            return None
+        storage = Storage(self, held)
+        event = self.field("buffer", buffer, "event")
+        if event:
+            self._raise(self.call["event_await"](event))
+        return storage
+
+    def spend(self, buffer: int) -> None:
+        """Delete a buffer."""
+        self.call["storage_drop"](self.call["buffer_spend"](buffer))
+
+    def _raise(self, error: int | None) -> None:
+        """Raise an error of the API, if it is one; takes over the reference to it."""
+        if not error:
+            return
+        code = self.field("error", error, "code")
+        message = ctypes.string_at(self.field("error", error, "message"), self.field("error", error, "size"))
+        self.call["error_drop"](error)
+        raise PlatformError(code, message.decode(errors="replace"))
 
     def sweep(self) -> None:
-        """Free what nobody refers to any more, and the memory of deleted buffers."""
-        for address in self._taken(DROPPED, DROPPED_NEXT):
-            self._objects[address] = None
-            # By native code, which other threads run at the same moment.
-            arguments = (ctypes.c_int64 * 3)(24, 0, address)
-            self._destroy(ctypes.addressof(arguments))
-        for address in self._taken(FREE, NEXT):
-            self._free(address)
-
-    def _free(self, address: int) -> None:
+        """Free what nobody refers to any more, of what Python made."""
         with self._lock:
-            self._objects.pop(address, None)
-        _libc.free(address)
-
-    def _taken(self, head: int, link: int) -> list[int]:
-        """The blocks of a list, which is empty then."""
-        with self._lock:
-            found, cell = [], _cell(self.state + head)
-            address = self._take(self.state + head) if cell.value else 0
+            address = self.call["take"](self.state + FREE) if _cell(self.state + FREE).value else 0
             while address:
-                found.append(address)
-                address = int(_cell(address + link).value)
-        return found
+                following = int(_cell(address + NEXT).value)
+                self._objects.pop(address, None)
+                _libc.free(address)
+                address = following
 
 
 def _cell(address: int) -> ctypes.c_int64:

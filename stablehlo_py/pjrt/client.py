@@ -1,7 +1,8 @@
 """The platform behind the PJRT C API: devices, arrays, executables; the functions that Python implements.
 
-Everything is done when a function returns, so one event serves for all. Native code (native.py) answers what is asked
-of arrays and executables; here is what makes them.
+Native code answers what is asked of arrays and executables, runs programs and copies arrays (native.py). Here is what
+makes executables, and what native code leaves to Python: programs that call Python, layouts that are not row-major, and
+errors. What Python does is done when a function returns.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,11 +33,11 @@ from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt.api import structure
-from stablehlo_py.pjrt.blocks import Blocks, Memory, calloc
+from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
+from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.tokens import tokens_as_arrays
 from stablehlo_py.runtime import artifact
-from stablehlo_py.runtime.memory import ArrayMemory
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 
 PLATFORM, KIND = "shlo", "device"
@@ -62,14 +63,6 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 @dataclass(eq=False)
-class _Buffer:
-    """An array on a device: what Python keeps beside its block. `foreign` memory is not written."""
-
-    array: np.ndarray
-    device: int
-
-
-@dataclass(eq=False)
 class _Executable:
     """A program that is loaded, and what a call of it needs."""
 
@@ -84,11 +77,10 @@ class Client:
     """One process's devices: `count` of them, which share the processor and its memory."""
 
     def __init__(self, count: int, target: str) -> None:
-        self.blocks = Blocks()
+        self.blocks = Blocks([0, *(ELEMENT_TYPES[name].itemsize if name in ELEMENT_TYPES else 0 for name in _TYPES)])
         self._texts = Memory()
         text, numbers = self._texts.text, self._texts.numbers
         self.target = target
-        self._memory = ArrayMemory(1 << 30)
         self._memories: list[int] = []
         self._named: ctypes.Array[ctypes.Structure] | None = None
         self.devices = [self._device(number) for number in range(count)]
@@ -130,8 +122,9 @@ class Client:
             text_size=shown[1],
             memories=numbers([memory]),
             memory=memory,
+            queue=self.blocks.queue(),
         )
-        ctypes.c_int64.from_address(memory + 56).value = numbers([device])
+        self.blocks.set_field("memory", memory, "devices", numbers([device]))
         self._memories.append(memory)
         return device
 
@@ -160,8 +153,13 @@ class Client:
 
     def error(self, failure: BaseException) -> int:
         """A new error of the API."""
-        code = next((code for kinds, code in _CODES if isinstance(failure, kinds)), _INTERNAL)
-        said = str(failure) if isinstance(failure, ShloError) else f"{type(failure).__name__}: {failure}"
+        if isinstance(failure, PlatformError):
+            code = failure.code
+        else:
+            code = next((code for kinds, code in _CODES if isinstance(failure, kinds)), _INTERNAL)
+        said = (
+            str(failure) if isinstance(failure, ShloError | PlatformError) else f"{type(failure).__name__}: {failure}"
+        )
         if isinstance(failure, CallError) and failure.__cause__ is not None:  # a function of Python raised it
             said += "\n" + "".join(traceback.format_exception(failure.__cause__))
         memory = Memory()
@@ -230,6 +228,7 @@ class Client:
         kind, assignment = memory.text(KIND), memory.text(device_assignment(device))
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
         owner = _Executable(program, code, device, memory, dict(program.donations))
+        types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
         return self.blocks.new(
             "executable",
             owner,
@@ -238,7 +237,8 @@ class Client:
             devices=memory.numbers([self.devices[device]]),
             num_outputs=len(outputs),
             code_bytes=sum(map(len, program.objects)),
-            types=memory.numbers([_NUMBERS[element_name(spec.dtype)] for spec in outputs], 4),
+            types=memory.numbers(types, 4),
+            plan=plan_of(program, code, types, memory, self.blocks.code),
             dims=memory.numbers([size for shape in shapes for size in shape]),
             ranks=memory.numbers([len(shape) for shape in shapes]),
             kinds=memory.numbers([kind[0]] * len(outputs)),
@@ -251,7 +251,7 @@ class Client:
 
     def _delete_executable(self, address: int) -> None:
         executable = structure("LoadedExecutable_Delete").from_address(address).executable
-        self.blocks.mark("executable", executable, "deleted")
+        self.blocks.set_field("executable", executable, "deleted", 1)
 
     def _memory_stats(self, address: int) -> None:
         arguments = structure("Executable_GetCompiledMemoryStats").from_address(address)
@@ -291,96 +291,110 @@ class Client:
         return owner
 
     def _execute(self, address: int) -> None:
+        """A call that is not native: see execution.py. Others that this device was asked for are done before it."""
         arguments = structure("LoadedExecutable_Execute").from_address(address)
         executable = self._executable_of(arguments.executable)
         options = structure("ExecuteOptions").from_address(arguments.options)
+        self.blocks.drain(self.devices[executable.device])
         count = arguments.num_arguments
         row = ctypes.c_int64.from_address(arguments.arguments).value if count else 0
         handles = list((ctypes.c_int64 * count).from_address(row)) if count else []
         kept = set((ctypes.c_int64 * options.num_kept).from_address(options.kept)) if options.num_kept else set()
-        buffers = [self._live(handle) for handle in handles]
-        inputs = [buffer.array for buffer in buffers]
-        spent = {}
-        for output, position in executable.donated.items():
-            if position in kept or handles.count(handles[position]) > 1:
-                inputs[position] = self._copied(inputs[position])
-            else:
-                spent[output] = position
-        results = []
+        inputs = [self._live(handle) for handle in handles]
+        self._check_inputs(executable.program, handles)
+        spent, results = {}, []
         for number, spec in enumerate(executable.program.outputs):
-            if number in executable.donated:
-                results.append(inputs[executable.donated[number]])
+            source = executable.donated.get(number)
+            if source is None:
+                results.append(self.blocks.storage(_bytes(spec)))
+                continue
+            twice = handles.count(handles[source]) > 1
+            if source not in kept and not twice:
+                spent[number] = source
+            if number not in spent or self.blocks.field("buffer", handles[source], "external"):
+                results.append(self._copied(inputs[source], _bytes(spec)))
+                inputs[source] = results[-1]
             else:
-                shape = tuple(size or 0 for size in spec.shape)
-                results.append(self._empty(shape, spec.dtype))
-        executable.code.run([_place(array) for array in inputs], [_place(array) for array in results])
-        for position in spent.values():
-            self.blocks.mark("buffer", handles[position], "deleted")
-        made = [self._buffer(array, executable.device) for array in results]
+                results.append(inputs[source])
+        executable.code.run([each.address for each in inputs], [each.address for each in results])
+        for source in spent.values():
+            self.blocks.spend(handles[source])
+        made = [
+            self._buffer(storage, spec.dtype, [size or 0 for size in spec.shape], executable.device)
+            for storage, spec in zip(results, executable.program.outputs, strict=True)
+        ]
         if made:
             row = ctypes.c_int64.from_address(arguments.outputs).value
             ctypes.memmove(row, (ctypes.c_int64 * len(made))(*made), 8 * len(made))
         if arguments.events:
             ctypes.c_int64.from_address(arguments.events).value = self.blocks.done
 
+    def _check_inputs(self, program: CompiledProgram, handles: list[int]) -> None:
+        given = [self.blocks.field("buffer", handle, "bytes") for handle in handles]
+        wanted = [_bytes(spec) for spec in program.inputs]
+        if given != wanted:
+            raise ArgumentError(
+                f"the program takes arrays of {wanted} bytes, and gets {given}",
+                remedy="call what was compiled for them",
+            )
+
     # --- arrays -------------------------------------------------------------------------------------------------------
 
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        return self._memory.array(shape, dtype, math.prod(shape) * dtype.itemsize)
+    def _live(self, handle: int) -> Storage:
+        """The memory of a buffer, when its elements are there."""
+        storage = self.blocks.hold(handle)
+        if storage is None:
+            raise ArgumentError("the array has been deleted or donated", remedy="use the result of the later call")
+        return storage
 
-    def _copied(self, array: np.ndarray) -> np.ndarray:
-        made = self._empty(array.shape, array.dtype)
-        np.copyto(made, array)
+    def _copied(self, storage: Storage, size: int) -> Storage:
+        made = self.blocks.storage(size)
+        ctypes.memmove(made.address, storage.address, size)
         return made
 
-    def _live(self, handle: int) -> _Buffer:
-        buffer = self.blocks.owner(handle)
-        if not isinstance(buffer, _Buffer) or self.blocks.flag("buffer", handle, "deleted"):
-            raise ArgumentError("the array has been deleted or donated", remedy="use the result of the later call")
-        return buffer
+    def _buffer(self, storage: Storage, dtype: np.dtype, shape: Sequence[int], device: int) -> int:
+        """A buffer that takes over the memory."""
+        number = _NUMBERS[element_name(dtype)]
+        return self.blocks.buffer(storage, number, shape, dtype.itemsize, self.devices[device])
 
-    def _buffer(self, array: np.ndarray, device: int) -> int:
-        rank = array.ndim
-        return self.blocks.new(
-            "buffer",
-            _Buffer(array, device),
-            type=_NUMBERS[element_name(array.dtype)],
-            dims=_dims(array.shape),
-            rank=rank,
-            bytes=array.nbytes,
-            device=self.devices[device],
-            memory=self._memories[device],
-            data=_place(array),
-            minor_to_major=_dims(tuple(reversed(range(rank)))),
-        )
+    def _array(self, handle: int) -> np.ndarray:
+        """The elements of a buffer, when they are there."""
+        dtype = ELEMENT_TYPES[_TYPES[self.blocks.field("buffer", handle, "type") - 1]]
+        rank = self.blocks.field("buffer", handle, "rank")
+        dims = (ctypes.c_int64 * rank).from_address(self.blocks.field("buffer", handle, "dims"))
+        return self._live(handle).array(tuple(dims), dtype)
 
     def _from_host(self, address: int) -> None:
         arguments = structure("Client_BufferFromHostBuffer").from_address(address)
         dtype = ELEMENT_TYPES[_TYPES[arguments.type - 1]]
         shape = tuple((ctypes.c_int64 * arguments.num_dims).from_address(arguments.dims)) if arguments.num_dims else ()
-        array = self._empty(shape, dtype)
-        if array.size:
+        storage = self.blocks.storage(math.prod(shape) * dtype.itemsize)
+        if math.prod(shape):
             strides = None
             if arguments.num_strides:
                 strides = tuple((ctypes.c_int64 * arguments.num_strides).from_address(arguments.strides))
-            np.copyto(array, _view(arguments.data, shape, dtype, strides))
+            np.copyto(view(storage.address, shape, dtype, None), view(arguments.data, shape, dtype, strides))
         arguments.done = self.blocks.done
         device = self._device_numbers[arguments.device] if arguments.device else self._memories.index(arguments.memory)
-        arguments.buffer = self._buffer(array, device)
+        arguments.buffer = self._buffer(storage, dtype, shape, device)
+
+    def _copy_to(self, handle: int, device: int) -> int:
+        array = self._array(handle)
+        storage = self.blocks.storage(array.nbytes)
+        ctypes.memmove(storage.address, self._live(handle).address, array.nbytes)
+        return self._buffer(storage, array.dtype, array.shape, device)
 
     def _copy_to_device(self, address: int) -> None:
         arguments = structure("Buffer_CopyToDevice").from_address(address)
-        device = self._device_numbers[arguments.device]
-        arguments.result = self._buffer(self._copied(self._live(arguments.buffer).array), device)
+        arguments.result = self._copy_to(arguments.buffer, self._device_numbers[arguments.device])
 
     def _copy_to_memory(self, address: int) -> None:
         arguments = structure("Buffer_CopyToMemory").from_address(address)
-        device = self._memories.index(arguments.memory)
-        arguments.result = self._buffer(self._copied(self._live(arguments.buffer).array), device)
+        arguments.result = self._copy_to(arguments.buffer, self._memories.index(arguments.memory))
 
     def _to_host(self, address: int) -> None:
         arguments = structure("Buffer_ToHostBuffer").from_address(address)
-        array = self._live(arguments.buffer).array
+        array = self._array(arguments.buffer)
         if not arguments.target:
             arguments.size = array.nbytes
             return
@@ -388,13 +402,18 @@ class Client:
             raise ArgumentError(f"{array.nbytes} bytes do not fit into {arguments.size}", remedy="pass more memory")
         strides = _strides_of(arguments.layout, array) if arguments.layout else None
         if array.size:
-            np.copyto(_view(arguments.target, array.shape, array.dtype, strides), array)
+            np.copyto(view(arguments.target, array.shape, array.dtype, strides), array)
         arguments.event = self.blocks.done
 
     def _raw_to_host(self, address: int) -> None:
         arguments = structure("Buffer_CopyRawToHost").from_address(address)
-        array = self._live(arguments.buffer).array
-        ctypes.memmove(arguments.target, _place(array) + arguments.offset, arguments.size)
+        storage, size = self._live(arguments.buffer), self.blocks.field("buffer", arguments.buffer, "bytes")
+        if arguments.offset < 0 or arguments.size < 0 or arguments.offset + arguments.size > size:
+            raise ArgumentError(
+                f"bytes {arguments.offset} to {arguments.offset + arguments.size} are asked for, of {size}",
+                remedy="ask for bytes of the array",
+            )
+        ctypes.memmove(arguments.target, storage.address + arguments.offset, arguments.size)
         arguments.event = self.blocks.done
 
 
@@ -404,33 +423,6 @@ def _bytes(spec: Spec) -> int:
 
 def _version(text_: str) -> list[int]:
     return [int(part) for part in text_.split(".")]
-
-
-_KNOWN_DIMS: dict[tuple[int, ...], int] = {}
-_DIMS = Memory()
-
-
-def _dims(shape: tuple[int, ...]) -> int:
-    """The address of these numbers, once for all arrays."""
-    if shape not in _KNOWN_DIMS:
-        _KNOWN_DIMS[shape] = _DIMS.numbers(shape)
-    return _KNOWN_DIMS[shape]
-
-
-_NOWHERE = calloc(64)
-
-
-def _place(array: np.ndarray) -> int:
-    return array.ctypes.data or _NOWHERE
-
-
-def _view(address: int, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None) -> np.ndarray:
-    """Memory that is not ours as an array."""
-    described = {"shape": shape, "typestr": f"|V{dtype.itemsize}", "data": (address, False), "version": 3}
-    if strides is not None:
-        described["strides"] = strides
-    holder = type("Memory", (), {"__array_interface__": described})()
-    return np.asarray(holder).view(dtype) if dtype.itemsize else np.zeros(shape, dtype)
 
 
 def _strides_of(layout: int, array: np.ndarray) -> tuple[int, ...] | None:

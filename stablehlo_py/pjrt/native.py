@@ -1,74 +1,22 @@
 """Functions of the PJRT C API that are native code of our own generator: those that JAX calls for every array, and
 those that it calls where Python must not run: while an exception is pending, and when the interpreter has ended.
 
-An object of the API is a block of memory: `FIELDS` says what lies where, for each kind. Reading functions copy fields
-of a block into their arguments. Destroying functions count references, and put what nobody refers to any more on a
-list, which Python takes when it runs next (`Blocks`).
+An object of the API is a block of memory: `FIELDS` (fields.py) says what lies where, for each kind. Here are functions
+that copy fields of a block into their arguments, and those that destroy blocks which Python made: they count
+references, and put what nobody refers to any more on a list, which Python takes when it runs next (`Blocks`). What
+makes and runs is in memory.py, events.py, execution.py, queue.py and transfers.py.
 """
 
 from __future__ import annotations
 
+from stablehlo_py.backends.cpu import pool
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.objects import Unit, compile_units
 from stablehlo_py.backends.cpu.target import baseline_target
-from stablehlo_py.codegen.builder import I1, I8, I32, I64, PTR, Function, ScalarType, Value
-
-BLOCK_BYTES = 192
-# Of every block: the next one on a list of blocks that are free, and references to it. Below: what each kind holds.
-NEXT, REFERENCES, DROPPED_NEXT = 0, 8, 120
-_OBJECT = 16  # the object, in the arguments of most functions
-
-FIELDS: dict[str, dict[str, int]] = {
-    "error": {"message": 16, "size": 24, "code": 32},
-    "client": {
-        "name": 16,
-        "name_size": 24,
-        "version": 32,
-        "version_size": 40,
-        "devices": 48,
-        "num_devices": 56,
-        "memories": 64,
-        "num_memories": 72,
-    },
-    "device": {
-        "id": 16,
-        "kind": 24,
-        "kind_size": 32,
-        "text": 40,
-        "text_size": 48,
-        "memories": 56,
-        "memory": 64,
-    },
-    "memory": {"id": 16, "kind": 24, "kind_size": 32, "text": 40, "text_size": 48, "devices": 56},
-    "executable": {
-        "name": 16,
-        "name_size": 24,
-        "devices": 32,
-        "num_outputs": 40,
-        "code_bytes": 48,
-        "types": 56,
-        "dims": 64,
-        "ranks": 72,
-        "kinds": 80,
-        "kind_sizes": 88,
-        "fingerprint": 96,
-        "fingerprint_size": 104,
-        "deleted": 112,
-        "assignment": 128,
-        "assignment_size": 136,
-    },
-    "buffer": {
-        "type": 16,
-        "dims": 24,
-        "rank": 32,
-        "bytes": 40,
-        "device": 48,
-        "memory": 56,
-        "data": 64,
-        "deleted": 72,
-        "minor_to_major": 80,
-    },
-}
+from stablehlo_py.codegen.builder import I8, I32, I64, PTR, ScalarType, Value
+from stablehlo_py.pjrt import events, execution, memory, queue, transfers
+from stablehlo_py.pjrt.code import OBJECT, Native
+from stablehlo_py.pjrt.fields import FREE, MISSING
 
 # What reading functions write, in order behind the object: type and field of the block, or a constant.
 _READS: dict[str, tuple[str, str]] = {
@@ -128,167 +76,95 @@ _READS: dict[str, tuple[str, str]] = {
     "Buffer_IsOnCpu": ("buffer", "b:1"),
     "Buffer_UnsafePointer": ("buffer", "p:data"),
     "Buffer_OpaqueDeviceMemoryDataPointer": ("buffer", "p:data"),
-    "Buffer_ReadyEvent": ("buffer", "p:done"),
-    "Event_IsReady": ("event", "b:1"),
     "Device_GetAttributes": ("device", "p:0 p:0 p:0 p:nothing"),
 }
-# What does nothing, and is right so: everything is done when it is asked for, and clients are for ever.
-_NOTHING = (
-    "Plugin_Initialize",
-    "Event_Destroy",
-    "Event_Error",
-    "Event_Await",
-    "Client_Destroy",
-    "TopologyDescription_Destroy",
-)
-_DESTROYING = (
-    "Error_Destroy",
-    "Executable_Destroy",
-    "LoadedExecutable_Destroy",
-    "Buffer_Destroy",
-    "Buffer_DecreaseExternalReferenceCount",
-)
+# What does nothing, and is right so: clients are for ever.
+_NOTHING = ("Plugin_Initialize", "Client_Destroy", "TopologyDescription_Destroy")
+_DESTROYING = ("Executable_Destroy", "LoadedExecutable_Destroy")
 _TYPES = {"p": (I64, 8), "i": (I32, 4), "b": (I8, 1)}
-# Cells of the state, which Python makes: heads of the lists, the event that is over, the error of what is missing.
-FREE, DROPPED, DONE, MISSING = 0, 8, 16, 24
-STATE_BYTES = 32
 
 
 def native_functions(state: int) -> tuple[NativeCode, list[str]]:
-    """The code of the functions, and the names of those of the API; `state` is the address of STATE_BYTES bytes, which
-    stay where they are."""
+    """The code of the functions, and their names; `state` is the address of STATE_BYTES bytes, which stay where they
+    are."""
     functions = [_read(name, words, state) for name, (_, words) in _READS.items()]
-    functions += [_nothing(name) for name in (*_NOTHING, "nothing")]
+    functions += [_nothing(name, state) for name in (*_NOTHING, "nothing")]
     functions += [_destroy(name, state) for name in _DESTROYING]
-    functions += [_reference("Buffer_IncreaseExternalReferenceCount", None), _get_executable()]
-    functions += [_delete(state), _on_ready(), _missing(state), _take(), _release(state)]
-    code = NativeCode([compile_units([Unit.of(*functions)])])
+    functions += [_get_executable(state), _missing(state), _take(state), _release(state)]
+    for part in (memory, events, execution, queue, transfers):
+        functions += part.functions(state)
+    threads = pool.library_functions(baseline_target())
+    code = NativeCode([compile_units([Unit.of(*functions, *threads)])])
     return code, [f.name for f in functions]
 
 
-def _function(name: str) -> Function:
-    return Function(name, [("args", PTR)], baseline_target().emitter(), result=PTR)
-
-
-def _cell(f: Function, state: int, offset: int) -> Value:
-    return f.cast("inttoptr", f.const(state + offset), PTR)
-
-
-def _object(f: Function) -> Value:
-    return f.load(PTR, f.gep(f.args, _OBJECT, I8))
-
-
-def _read(name: str, words: str, state: int) -> Function:
-    f = _function(name)
-    kind, object_, at = _READS[name][0], _object(f), _OBJECT + 8
+def _read(name: str, words: str, state: int) -> Native:
+    f = Native(name, state)
+    kind, object_, at = _READS[name][0], f.get(PTR, f.args, OBJECT), OBJECT + 8
     for word in words.split():
         letter, _, source = word.partition(":")
         type_, width = _TYPES[letter]
         at = -(-at // width) * width
-        f.store(_source(f, kind, object_, source, type_, state), f.gep(f.args, at, I8))
+        f.put(_source(f, kind, object_, source, type_), f.args, at)
         at += width
     f.ret(f.null())
     return f
 
 
-def _source(f: Function, kind: str, object_: Value, source: str, type_: ScalarType, state: int) -> Value:
+def _source(f: Native, kind: str, object_: Value, source: str, type_: ScalarType) -> Value:
     if source.isdecimal():
         return f.const(int(source), type_)
     if source == "self":
-        return f.cast("ptrtoint", object_, I64)
+        return f.number(object_)
     if source == "nothing":
-        return f.cast("ptrtoint", f.address_of("nothing"), I64)
-    if source == "done":
-        return f.load(I64, _cell(f, state, DONE))
-    return f.load(type_, f.gep(object_, FIELDS[kind][source], I8))
+        return f.number(f.address_of("nothing"))
+    return f.field(object_, kind, source, type_)
 
 
-def _nothing(name: str) -> Function:
-    f = _function(name)
+def _nothing(name: str, state: int) -> Native:
+    f = Native(name, state)
     f.ret(f.null())
     return f
 
 
-def _missing(state: int) -> Function:
+def _missing(state: int) -> Native:
     """Of what this platform does not implement: its error."""
-    f = _function("missing")
-    f.ret(f.load(PTR, _cell(f, state, MISSING)))
+    f = Native("missing", state)
+    error = f.shared(MISSING)
+    f.refer(error)
+    f.ret(error)
     return f
 
 
-def _release(state: int) -> Function:
+def _release(state: int) -> Native:
     """void release(block): of what the API has a deleter for."""
-    f = Function("release", [("block", PTR)], baseline_target().emitter())
-    _push(f, _cell(f, state, FREE), f.block, NEXT)
+    f = Native("release", state, [("block", PTR)], None)
+    f.push(f.cell(FREE), f.block)
     f.ret()
     return f
 
 
-def _on_ready() -> Function:
-    """Event_OnReady: at once, in the thread that asks."""
-    f = _function("Event_OnReady")
-    f.call_pointer(f.load(PTR, f.gep(f.args, 24, I8)), [f.null(), f.load(PTR, f.gep(f.args, 32, I8))])
-    f.ret(f.null())
-    return f
-
-
-def _push(f: Function, head: Value, object_: Value, link: int) -> None:
-    """Put a block on a list that other threads use, too."""
-    block, place = f.cast("ptrtoint", object_, I64), f.gep(object_, link, I8)
-
-    def attempt(done: Value) -> list[Value]:
-        del done
-        first = f.atomic_load(I64, head)
-        f.store(first, place)
-        return [f.compare_exchange(head, first, block)]
-
-    f.while_([f.const(False, I1)], lambda done: f.binary("xor", done, f.const(True, I1)), attempt)
-
-
-def _take() -> Function:
+def _take(state: int) -> Native:
     """i64 take(address): exchange an i64 with 0."""
-    f = Function("take", [("place", PTR)], baseline_target().emitter(), result=I64)
-    f.ret(f.atomic_exchange(f.place, f.const(0)))
+    f = Native("take", state, [("head", PTR)], I64)
+    f.ret(f.atomic_exchange(f.head, f.const(0)))
     return f
 
 
-def _destroy(name: str, state: int) -> Function:
-    f = _function(name)
-    object_ = _object(f)
-    f.ret_if(f.is_null(object_), f.null())
-    before = f.atomic_add(f.gep(object_, REFERENCES, I8), f.const(-1))
-    last = f.cmp("eq", before, f.const(1))
-    f.if_(last, lambda: _push(f, _cell(f, state, FREE), object_, NEXT))
+def _destroy(name: str, state: int) -> Native:
+    f = Native(name, state)
+    block = f.get(PTR, f.args, OBJECT)
+    f.ret_if(f.is_null(block), f.null())
+    f.if_last(block, lambda: f.discard(block))
     f.ret(f.null())
     return f
 
 
-def _reference(name: str, result_at: int | None) -> Function:
-    """One reference more; where there is a place for it, the object is the result, too."""
-    f = _function(name)
-    object_ = _object(f)
-    f.atomic_add(f.gep(object_, REFERENCES, I8), f.const(1))
-    if result_at is not None:
-        f.store(object_, f.gep(f.args, result_at, I8))
-    f.ret(f.null())
-    return f
-
-
-def _get_executable() -> Function:
-    """An executable is loaded, and one block serves for both."""
-    return _reference("LoadedExecutable_GetExecutable", _OBJECT + 8)
-
-
-def _delete(state: int) -> Function:
-    """Buffer_Delete: it counts as deleted at once, and its memory goes when Python runs next."""
-    f = _function("Buffer_Delete")
-    object_ = _object(f)
-    before = f.atomic_exchange(f.gep(object_, FIELDS["buffer"]["deleted"], I8), f.const(1, I32))
-
-    def drop() -> None:
-        f.atomic_add(f.gep(object_, REFERENCES, I8), f.const(1))  # while it is on the list
-        _push(f, _cell(f, state, DROPPED), object_, DROPPED_NEXT)
-
-    f.if_(f.cmp("eq", before, f.const(0, I32)), drop)
+def _get_executable(state: int) -> Native:
+    """An executable is loaded, and one block serves for both: with one reference more."""
+    f = Native("LoadedExecutable_GetExecutable", state)
+    block = f.get(PTR, f.args, OBJECT)
+    f.refer(block)
+    f.put(block, f.args, OBJECT + 8)
     f.ret(f.null())
     return f

@@ -10,14 +10,16 @@ from functools import cache
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.pjrt.api import FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api
-from stablehlo_py.pjrt.blocks import calloc
+from stablehlo_py.pjrt.blocks import FORKED_TEXT, PlatformError, calloc
 from stablehlo_py.pjrt.client import PLATFORM, Client
+from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
 
 BACKEND = "cpu"
 VARIABLE = "SHLO_NUM_DEVICES"
 MOST_DEVICES = 1024
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _CAPSULE = b"pjrt_c_api"
+_FAILED_PRECONDITION = 9  # absl::StatusCode
 
 
 def _number_of_devices() -> int:
@@ -41,9 +43,15 @@ def _platform() -> tuple[Client, Api, NativeCode, list[object]]:
         if name in PYTHON_FUNCTIONS:
             callback = _CALLBACK(_guarded(client, name, functions[name]))
             kept.append(callback)
-            setattr(api, name, ctypes.cast(callback, ctypes.c_void_p).value)
+            address = ctypes.cast(callback, ctypes.c_void_p).value
+            if name in NATIVE_FIRST:
+                ctypes.c_void_p.from_address(client.blocks.state + PYTHON[name]).value = address
+                address = code.address(name)
+            setattr(api, name, address)
         else:
             setattr(api, name, code.address(name if name in names else "missing"))
+    # The last thing that the interpreter does: from then on no thread of ours calls functions of JAX's.
+    ctypes.pythonapi.Py_AtExit(ctypes.c_void_p(code.address("stop")))
     for immortal in (client, code, kept):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(immortal))
     return client, api, code, kept
@@ -54,6 +62,8 @@ def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Call
 
     def call(arguments: int) -> int:
         try:
+            if client.blocks.is_forked:
+                raise PlatformError(_FAILED_PRECONDITION, FORKED_TEXT)
             client.blocks.sweep()
             function(arguments)
         except BaseException as failure:  # whatever it is, it must not pass through C++
@@ -62,6 +72,11 @@ def _guarded(client: Client, name: str, function: Callable[[int], None]) -> Call
 
     call.__name__ = name
     return call
+
+
+def handles() -> int:
+    """How many arrays, executables and other objects of the PJRT API there are in this process."""
+    return _platform()[0].blocks.handles
 
 
 def capsule() -> object:

@@ -10,6 +10,7 @@ import textwrap
 HEAD = """
 import faulthandler; faulthandler.enable()
 import stablehlo_py.pjrt
+from stablehlo_py.pjrt import handles
 stablehlo_py.pjrt.initialize()
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_platforms", "shlo")

@@ -1,0 +1,483 @@
+"""Calls of programs on one device: native code (code.py).
+
+A call is a job: a block that holds what the program reads and writes, until it is over. The calling thread runs a cheap
+program at once, where all that it reads is there; all others go to the queue of the device, whose thread runs them in
+the order in which they came. So a queued program that reads what a later one overwrites (a donated argument) runs
+before it. What does not fit this (another number of arguments, deleted ones, programs that call Python) is Python's
+(`Client._execute`), which also says what is wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from stablehlo_py.codegen.builder import I1, I32, I64, PTR, ScalarType, Value
+from stablehlo_py.pjrt.code import Native
+from stablehlo_py.pjrt.events import is_over
+from stablehlo_py.pjrt.fields import (
+    CALL,
+    DONE,
+    ERROR_BYTES,
+    FAILED_BEFORE,
+    FAILED_BETWEEN,
+    FAILED_BYTES,
+    INPUTS,
+    JOB,
+    NEXT,
+    OWN,
+    PENDING,
+    PLAN,
+    PYTHON,
+    REFERENCES,
+    RESULT,
+    RESULT_BYTES,
+)
+from stablehlo_py.runtime.callbacks import MESSAGE_BYTES, SITE_BYTES
+from stablehlo_py.runtime.entry import Call
+
+# In the arguments of LoadedExecutable_Execute.
+_EXECUTABLE, _OPTIONS, _ARGUMENTS, _DEVICES, _COUNT, _OUTPUTS, _EVENTS, _DEVICE = range(16, 80, 8)
+_KEPT, _NUM_KEPT = 56, 64  # in its options: arguments that are not donated
+_INTERNAL = 13  # absl::StatusCode
+
+
+def functions(state: int) -> list[Native]:
+    """Of calls."""
+    return [
+        *(_execute(state), _hold_inputs(state), _make_outputs(state), _is_donated(state), _donate(state)),
+        *(_start(state), _job_run(state), _job_drop(state), _failure(state), _results(state)),
+    ]
+
+
+def _plan(f: Native, plan: Value, name: str, type_: ScalarType = I64) -> Value:
+    return f.get(type_, plan, PLAN[name])
+
+
+def table(f: Native, job: Value, plan: Value, name: str) -> Value:
+    """The address of one of the tables of a job."""
+    return f.at(job, _plan(f, plan, name))
+
+
+def each(f: Native, number: Value, body: Callable[[Value], None]) -> None:
+    """body(i) for so many."""
+
+    def trip(index: Value) -> None:
+        body(index)
+
+    f.loop(0, number, 1, trip)
+
+
+def _result(f: Native, plan: Value, number: Value) -> Value:
+    """The description of a result."""
+    return f.at(_plan(f, plan, "results", PTR), f.binary("mul", number, f.const(RESULT_BYTES)))
+
+
+# --- a call -----------------------------------------------------------------------------------------------------------
+
+
+def _execute(state: int) -> Native:
+    f = Native("LoadedExecutable_Execute", state)
+    executable = f.get(PTR, f.args, _EXECUTABLE)
+    plan = f.field(executable, "executable", "plan", PTR)
+
+    def python() -> Value:
+        return f.call_pointer(f.shared(PYTHON[f.name]), [f.args], PTR)
+
+    def native() -> Value:
+        device = f.get(I64, f.args, _DEVICE)
+        own = f.load(I64, f.field(executable, "executable", "devices", PTR))
+        fits = f.both(
+            f.cmp("eq", f.get(I64, f.args, _DEVICES), f.const(1)),
+            f.cmp("eq", f.get(I64, f.args, _COUNT), _plan(f, plan, "num_inputs")),
+            f.either(f.is_zero(device), f.cmp("eq", device, own)),
+            f.is_zero(f.field(executable, "executable", "deleted")),
+            f.no(f.is_forked()),
+        )
+
+        def hold() -> Value:
+            job = f.allocate(_plan(f, plan, "job_bytes"))
+            f.put(plan, job, JOB["plan"])
+            for name in ("owner", "event", "scratch", "failure"):
+                f.put(f.const(0), job, JOB[name])
+            ready = f.call("hold_inputs", [f.args, job], I32)
+            alive = f.cmp("sge", ready, f.const(0, I32))
+            (made,) = f.if_(
+                alive,
+                lambda: f.is_not_zero(f.call("make_outputs", [f.args, job], I32)),
+                lambda: f.const(False, I1),
+            )
+
+            def give_up() -> Value:
+                f.call("job_drop", [job])
+                return python()
+
+            return f.if_(made, lambda: f.call("start", [f.args, job, ready], PTR), give_up)[0]
+
+        return f.if_(fits, hold, python)[0]
+
+    (error,) = f.if_(f.is_null(plan), python, native)
+    f.ret(error)
+    return f
+
+
+def _row(f: Native, offset: int) -> Value:
+    """The list of arguments, or of results, of the only device."""
+    return f.load(PTR, f.get(PTR, f.args, offset))
+
+
+def _hold_inputs(state: int) -> Native:
+    """i32 hold_inputs(args, job): enter the arguments; a negative number where one is deleted or has another size, else
+    whether all of them are there by now."""
+    f = Native("hold_inputs", state, [("args", PTR), ("job", PTR)], I32)
+    plan = f.get(PTR, f.job, JOB["plan"])
+    number = _plan(f, plan, "num_inputs")
+    holds, events = table(f, f.job, plan, "holds"), table(f, f.job, plan, "events")
+    sizes, inputs = _plan(f, plan, "sizes", PTR), f.at(f.job, INPUTS)
+    begin = f.binary("sub", _plan(f, plan, "events"), _plan(f, plan, "holds"))
+    f.set_memory(holds, 0, f.binary("add", begin, f.binary("shl", number, f.const(3))))
+    f.ret_if(f.is_zero(number), f.const(1, I32))
+    row = _row(f, _ARGUMENTS)
+
+    def enter(index: Value, outcome: Value) -> list[Value]:
+        buffer = f.load(PTR, row, index)
+        lock = f.place(buffer, "buffer", "lock")
+        f.lock(lock)
+        good = f.both(
+            f.is_zero(f.field(buffer, "buffer", "deleted")),
+            f.cmp("eq", f.field(buffer, "buffer", "bytes"), f.load(I64, sizes, index)),
+        )
+
+        def hold() -> None:
+            storage = f.field(buffer, "buffer", "storage", PTR)
+            f.refer(storage)
+            f.store(storage, holds, index)
+
+        f.if_(good, hold)
+        f.unlock(lock)
+        f.store(f.field(buffer, "buffer", "data"), inputs, index)
+        event = f.field(buffer, "buffer", "event", PTR)
+
+        def wait() -> Value:
+            f.refer(event)
+            f.store(event, events, index)
+            return f.const(False, I1)
+
+        def look() -> Value:
+            clean = f.both(is_over(f, event), f.is_zero(f.field(event, "event", "error")))
+            return f.if_(clean, lambda: f.const(True, I1), wait)[0]
+
+        (there,) = f.if_(f.is_null(event), lambda: f.const(True, I1), look)
+        outcome = f.select(there, outcome, f.binary("and", outcome, f.const(-2, I32)))
+        return [f.select(good, outcome, f.binary("or", outcome, f.const(-4, I32)))]
+
+    (outcome,) = f.loop(0, number, 1, enter, [f.const(1, I32)])
+    f.ret(outcome)
+    return f
+
+
+def _make_outputs(state: int) -> Native:
+    """i32 make_outputs(args, job): memory of results that are not donated, and of the workspace; 0 where there is none.
+    Then arguments that are donated become results."""
+    f = Native("make_outputs", state, [("args", PTR), ("job", PTR)], I32)
+    plan = f.get(PTR, f.job, JOB["plan"])
+    made, outputs = table(f, f.job, plan, "made"), table(f, f.job, plan, "outputs")
+    donates = f.is_not_zero(_plan(f, plan, "donates"))
+
+    def make(index: Value, good: Value) -> list[Value]:
+        result = _result(f, plan, index)
+        source = f.get(I64, result, RESULT["donated"])
+
+        def donated() -> Value:
+            return f.is_not_zero(f.call("is_donated", [f.args, f.job, source], I32))
+
+        (taken,) = f.if_(f.cmp("sge", source, f.const(0)), donated, lambda: f.const(False, I1))
+
+        def allocate() -> Value:
+            storage = f.call("storage_new", [f.get(I64, result, RESULT["bytes"])], PTR)
+            f.store(storage, made, index)
+
+            def enter() -> None:
+                f.store(f.field(storage, "storage", "address"), outputs, index)
+
+            there = f.no(f.is_null(storage))
+            f.if_(there, enter)
+            return there
+
+        (there,) = f.if_(taken, lambda: f.const(True, I1), allocate)
+        return [f.both(good, there)]
+
+    (good,) = f.loop(0, _plan(f, plan, "num_outputs"), 1, make, [f.const(True, I1)])
+    workspace = _plan(f, plan, "workspace")
+
+    def own() -> list[Value]:
+        place = f.binary("add", f.number(f.job), f.binary("add", workspace, f.const(63)))
+        return [f.binary("and", place, f.const(-64)), f.const(True, I1)]
+
+    def allocated() -> list[Value]:
+        storage = f.call("storage_new", [_plan(f, plan, "workspace_bytes")], PTR)
+        f.put(storage, f.job, JOB["scratch"])
+        there = f.no(f.is_null(storage))
+        (address,) = f.if_(there, lambda: f.field(storage, "storage", "address"), lambda: f.const(0))
+        return [address, there]
+
+    address, there = f.if_(f.is_not_zero(workspace), own, allocated)
+    f.ret_if(f.no(f.both(good, there)), f.const(0, I32))
+    f.if_(donates, lambda: f.call("donate", [f.args, f.job]))
+    values = {
+        "size": f.const(ctypes.sizeof(Call)),
+        "inputs": f.number(f.at(f.job, INPUTS)),
+        "outputs": f.number(outputs),
+        "workspace": address,
+        "error": f.number(f.at(f.job, JOB["failure"])),
+    }
+    for name in CALL:
+        known = ("constants", "interrupt", "parallel_for", "parallel_context")
+        value = values.get(name) or (_plan(f, plan, name) if name in known else f.const(0))
+        f.put(value, f.job, CALL[name])
+    f.ret(f.const(1, I32))
+    return f
+
+
+# --- donated arguments ------------------------------------------------------------------------------------------------
+
+
+def _is_kept(f: Native, number: Value) -> Value:
+    """Whether the caller keeps an argument: it says so, or passes it twice."""
+    options, row = f.get(PTR, f.args, _OPTIONS), _row(f, _ARGUMENTS)
+    kept, buffer = f.get(PTR, options, _KEPT), f.load(I64, row, number)
+
+    def same(index: Value, found: Value) -> list[Value]:
+        return [f.either(found, f.cmp("eq", f.load(I64, kept, index), number))]
+
+    (listed,) = f.loop(0, f.get(I64, options, _NUM_KEPT), 1, same, [f.const(False, I1)])
+
+    def again(index: Value, times: Value) -> list[Value]:
+        equal = f.cmp("eq", f.load(I64, row, index), buffer)
+        return [f.binary("add", times, f.select(equal, f.const(1), f.const(0)))]
+
+    (times,) = f.loop(0, f.get(I64, f.args, _COUNT), 1, again, [f.const(0)])
+    return f.either(listed, f.cmp("sgt", times, f.const(1)))
+
+
+def _is_donated(state: int) -> Native:
+    """i32 is_donated(args, job, source): whether a result may have the memory of this argument: the caller gives it
+    away, and nobody else uses it without the API."""
+    f = Native("is_donated", state, [("args", PTR), ("job", PTR), ("source", I64)], I32)
+    plan = f.get(PTR, f.job, JOB["plan"])
+    storage = f.load(PTR, table(f, f.job, plan, "holds"), f.source)
+    buffer = f.load(PTR, _row(f, _ARGUMENTS), f.source)
+    used = f.either(
+        f.is_not_zero(f.field(buffer, "buffer", "external")), f.is_not_zero(f.field(storage, "storage", "read_only"))
+    )
+    free = f.no(f.either(used, _is_kept(f, f.source)))
+    f.ret(f.cast("zext", free, I32))
+    return f
+
+
+def _donate(state: int) -> Native:
+    """void donate(args, job): delete arguments that are donated. Their memory is that of their results, where these
+    have none yet."""
+    f = Native("donate", state, [("args", PTR), ("job", PTR)], None)
+    plan = f.get(PTR, f.job, JOB["plan"])
+    made, outputs = table(f, f.job, plan, "made"), table(f, f.job, plan, "outputs")
+    holds, row = table(f, f.job, plan, "holds"), _row(f, _ARGUMENTS)
+
+    def give(index: Value) -> None:
+        source = f.get(I64, _result(f, plan, index), RESULT["donated"])
+
+        def spend() -> None:
+            storage = f.call("buffer_spend", [f.load(PTR, row, source)], PTR)
+
+            def take_over() -> None:
+                held = f.load(PTR, holds, source)
+                f.refer(held)
+                f.store(held, made, index)
+                f.store(f.field(held, "storage", "address"), outputs, index)
+
+            f.if_(f.is_null(f.load(PTR, made, index)), take_over)
+            f.call("storage_drop", [storage])
+
+        def decide() -> None:
+            f.if_(f.no(_is_kept(f, source)), spend)
+
+        f.if_(f.cmp("sge", source, f.const(0)), decide)
+
+    each(f, _plan(f, plan, "num_outputs"), give)
+    f.ret()
+    return f
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def _start(state: int) -> Native:
+    """ptr start(args, job, ready): run a job, or hand it to the queue, and make the buffers of its results. Returns
+    an error, or null."""
+    f = Native("start", state, [("args", PTR), ("job", PTR), ("ready", I32)])
+    plan = f.get(PTR, f.job, JOB["plan"])
+    executable = f.get(PTR, f.args, _EXECUTABLE)
+    device = f.load(PTR, f.field(executable, "executable", "devices", PTR))
+    queue, events = f.field(device, "device", "queue", PTR), f.get(PTR, f.args, _EVENTS)
+    idle = f.is_zero(f.atomic_load(I32, f.at(queue, PENDING)))
+    at_once = f.both(
+        f.is_not_zero(f.ready),
+        f.is_not_zero(_plan(f, plan, "inline")),
+        f.either(f.is_zero(_plan(f, plan, "donates")), idle),
+    )
+
+    def answer(event: Value) -> None:
+        f.if_(f.no(f.is_null(events)), lambda: f.store(event, events))
+
+    def run() -> Value:
+        error = f.call("job_run", [f.job], PTR)
+
+        def done() -> None:
+            f.call("results", [f.args, f.job, device, f.null()])
+            answer(f.shared(DONE))
+
+        f.if_(f.is_null(error), done)
+        f.call("job_drop", [f.job])
+        return error
+
+    def hand_over() -> Value:
+        # References of the job, of each buffer, and of the caller.
+        asked = f.select(f.is_null(events), f.const(1), f.const(2))
+        references = f.binary("add", asked, _plan(f, plan, "num_outputs"))
+        event = f.call("event_new", [references], PTR)
+        f.put(event, f.job, JOB["event"])
+        f.put(executable, f.job, JOB["owner"])
+        f.refer(executable)
+        f.call("results", [f.args, f.job, device, event])
+        answer(event)
+        f.call("queue_push", [queue, f.job])
+        return f.null()
+
+    (error,) = f.if_(at_once, run, hand_over)
+    f.ret(error)
+    return f
+
+
+def _results(state: int) -> Native:
+    """void results(args, job, device, event): the buffers of the results, and where the caller finds them."""
+    parameters = [("args", PTR), ("job", PTR), ("device", PTR), ("event", PTR)]
+    f = Native("results", state, parameters, None)
+    plan = f.get(PTR, f.job, JOB["plan"])
+    made, number = table(f, f.job, plan, "made"), _plan(f, plan, "num_outputs")
+    f.ret_if(f.is_zero(number))
+    row = _row(f, _OUTPUTS)
+
+    def make(index: Value) -> None:
+        result, storage = _result(f, plan, index), f.load(PTR, made, index)
+        f.refer(storage)
+        values: Sequence[Value] = [
+            f.cast("trunc", f.get(I64, result, RESULT["type"]), I32),
+            f.get(I64, result, RESULT["rank"]),
+            f.get(PTR, result, RESULT["dims"]),
+            f.get(I64, result, RESULT["bytes"]),
+        ]
+        f.store(f.call("buffer_new", [*values, f.device, storage, f.event], PTR), row, index)
+
+    each(f, number, make)
+    f.ret()
+    return f
+
+
+def _job_run(state: int) -> Native:
+    """ptr job_run(job): wait for what it reads, and run it; an error, or null."""
+    f = Native("job_run", state, [("job", PTR)])
+    plan = f.get(PTR, f.job, JOB["plan"])
+    events, number = table(f, f.job, plan, "events"), _plan(f, plan, "num_inputs")
+
+    def await_(index: Value, found: Value) -> list[Value]:
+        del found
+        event = f.load(PTR, events, index)
+        (error,) = f.if_(f.is_null(event), f.null, lambda: f.call("event_await", [event], PTR))
+        return [f.binary("add", index, f.const(1)), f.number(error)]
+
+    def goes_on(index: Value, found: Value) -> Value:
+        return f.both(f.cmp("slt", index, number), f.is_zero(found))
+
+    _, error = f.while_([f.const(0), f.const(0)], goes_on, await_)
+
+    def run() -> Value:
+        f.if_(f.is_not_zero(_plan(f, plan, "donates")), lambda: _copy_kept(f, plan))
+        status = f.call_pointer(_plan(f, plan, "entry", PTR), [f.at(f.job, JOB["call"])], I32)
+        return f.if_(f.is_zero(status), f.null, lambda: f.call("failure", [f.job], PTR))[0]
+
+    (error,) = f.if_(f.is_zero(error), run, lambda: f.pointer(error))
+    f.ret(error)
+    return f
+
+
+def _copy_kept(f: Native, plan: Value) -> None:
+    """A program updates donated arguments in place. Those that are kept are copied to where the result is to be."""
+    made, holds = table(f, f.job, plan, "made"), table(f, f.job, plan, "holds")
+    inputs, outputs = f.at(f.job, INPUTS), table(f, f.job, plan, "outputs")
+
+    def copy(index: Value) -> None:
+        result = _result(f, plan, index)
+        source = f.get(I64, result, RESULT["donated"])
+
+        def decide() -> None:
+            differs = f.cmp("ne", f.load(I64, made, index), f.load(I64, holds, source))
+
+            def own() -> None:
+                target = f.load(PTR, outputs, index)
+                f.copy_memory(target, f.load(PTR, inputs, source), f.get(I64, result, RESULT["bytes"]))
+                f.store(target, inputs, source)
+
+            f.if_(differs, own)
+
+        f.if_(f.cmp("sge", source, f.const(0)), decide)
+
+    each(f, _plan(f, plan, "num_outputs"), copy)
+
+
+def _job_drop(state: int) -> Native:
+    """void job_drop(job): give back what it holds, and free it."""
+    f = Native("job_drop", state, [("job", PTR)], None)
+    plan = f.get(PTR, f.job, JOB["plan"])
+    inputs, outputs = _plan(f, plan, "num_inputs"), _plan(f, plan, "num_outputs")
+    for name, number, drop in (
+        ("holds", inputs, "storage_drop"),
+        ("events", inputs, "event_drop"),
+        ("made", outputs, "storage_drop"),
+    ):
+        entries = table(f, f.job, plan, name)
+
+        def give_back(index: Value, entries: Value = entries, drop: str = drop) -> None:
+            f.call(drop, [f.load(PTR, entries, index)])
+
+        each(f, number, give_back)
+    f.call("storage_drop", [f.get(PTR, f.job, JOB["scratch"])])
+    f.free(f.job)
+    f.ret()
+    return f
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def _failure(state: int) -> Native:
+    """ptr failure(job): the error of a call that failed. Its record (runtime/callbacks.py) says which custom call it
+    was, up to a newline, and what that says."""
+    f = Native("failure", state, [("job", PTR)])
+    record = f.get(PTR, f.job, JOB["failure"])
+    site, said = f.load(PTR, record), f.at(record, SITE_BYTES)
+    newline = f.alloca(1, I64)
+    f.store(f.const(ord("\n")), newline)
+    name_bytes = f.call("strcspn", [site, newline], I64, external=True)
+    block = f.allocate(f.binary("add", name_bytes, f.const(ERROR_BYTES + MESSAGE_BYTES + FAILED_BYTES)))
+    message = f.at(block, ERROR_BYTES)
+    name = f.call("stpcpy", [message, f.shared(FAILED_BEFORE)], PTR, external=True)
+    f.call("memcpy", [name, site, name_bytes], PTR, external=True)
+    end = f.call("stpcpy", [f.at(name, name_bytes), f.shared(FAILED_BETWEEN)], PTR, external=True)
+    end = f.call("stpcpy", [end, said], PTR, external=True)
+    f.put(f.const(OWN), block, NEXT)
+    f.put(f.const(1), block, REFERENCES)
+    f.set_field(f.number(message), block, "error", "message")
+    f.set_field(f.binary("sub", f.number(end), f.number(message)), block, "error", "size")
+    f.set_field(f.const(_INTERNAL, I32), block, "error", "code")
+    f.ret(block)
+    return f

@@ -1,0 +1,116 @@
+"""What lies where in the memory that native code of the platform and Python share, in bytes.
+
+An object of the PJRT API is a block of memory. The first two words of a block are the same in all of them: a link, for
+lists that the block may be on (or OWN: native code made it, and frees it), and the references to it. Blocks of "event",
+"storage" and "job" are native code's alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from stablehlo_py.runtime.entry import Call
+
+NEXT, REFERENCES = 0, 8
+OWN = -1
+BLOCK_BYTES = 192  # of what Python makes
+
+
+def _words(start: int, names: str) -> dict[str, int]:
+    """Names of 64-bit fields, one after the other."""
+    return {name: start + 8 * number for number, name in enumerate(names.split())}
+
+
+FIELDS: dict[str, dict[str, int]] = {
+    "error": _words(16, "message size code"),
+    "client": _words(16, "name name_size version version_size devices num_devices memories num_memories"),
+    "device": _words(16, "id kind kind_size text text_size memories memory queue"),
+    "memory": _words(16, "id kind kind_size text text_size devices"),
+    "executable": _words(
+        16,
+        "name name_size devices num_outputs code_bytes types dims ranks kinds kind_sizes fingerprint fingerprint_size "
+        "deleted assignment assignment_size plan",
+    ),
+    # `external`: references of who uses the memory without the API; then it stays although the buffer is deleted.
+    "buffer": _words(16, "type dims rank bytes device memory data deleted minor_to_major storage event external lock"),
+    # Memory of arrays. `start`: where `size` bytes were allocated. `read_only`: nobody writes it.
+    "storage": _words(16, "address size start read_only"),
+    # `waiters`: who is to be called, CLOSED when the event is over. `over` is slept on.
+    "event": _words(16, "waiters over error"),
+}
+CLOSED = 1
+DIMENSIONS = FIELDS["buffer"]["lock"] + 8  # of a buffer, behind it
+STORAGE_BYTES = 64  # the elements follow
+EVENT_BYTES = ERROR_BYTES = 40
+MOST_DIMENSIONS = 64
+_I32 = ("id", "code", "type", "deleted", "lock", "over")  # fields of 32 bits; the others have 64
+
+
+def is_short(field: str) -> bool:
+    """Whether a field has 32 bits."""
+    return field in _I32
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+# What calls of a program have in common. `holds`, `made`, `events`, `workspace` and `outputs` are places in a job;
+# `inline`: whether the calling thread runs it where nothing has to be waited for; `donates`: whether a result lies
+# where an argument did; `results`: a RESULT for each.
+PLAN = _words(
+    0,
+    "entry constants workspace_bytes workspace job_bytes num_inputs num_outputs sizes results outputs holds made "
+    "events parallel_for parallel_context interrupt inline donates",
+)
+PLAN_BYTES = 8 * len(PLAN)
+RESULT = _words(0, "type rank dims bytes donated")  # `donated`: the number of the argument, or -1
+RESULT_BYTES = 8 * len(RESULT)
+
+# One call: `owner` is the executable, which it refers to while it is queued (else 0); `scratch` a storage. Behind
+# `call` (include/shlo_call.h) the addresses of inputs, then tables whose places the plan has, one word each: the
+# addresses of outputs, the storages of inputs and of outputs, the events of inputs that may not be over. A small
+# workspace is last.
+JOB = _words(8, "plan owner event scratch failure call")
+INPUTS = JOB["call"] + ctypes.sizeof(Call)
+CALL = {name: JOB["call"] + getattr(Call, name).offset for name, _ in Call._fields_}
+SMALL_WORKSPACE = 4096
+
+
+def job_places(inputs: int, outputs: int, workspace_bytes: int) -> dict[str, int]:
+    """Where the tables of a job are, and its size; `workspace` is 0 where it has memory of its own."""
+    places, at = {}, INPUTS + 8 * max(1, inputs)
+    for name, count in (("outputs", outputs), ("holds", inputs), ("made", outputs), ("events", inputs)):
+        places[name], at = at, at + 8 * count
+    small = workspace_bytes <= SMALL_WORKSPACE
+    places["workspace"] = at if small else 0
+    places["job_bytes"] = at + (workspace_bytes + 64 if small else 0)
+    return places
+
+
+# --- the queue of a device --------------------------------------------------------------------------------------------
+
+# What different threads write lies on different cache lines. JOBS is a list, last one first; PUSHED counts, and is
+# slept on; PENDING: how many jobs are not over.
+JOBS, PUSHED, SLEEPERS, PENDING, WAITERS, STARTED, HANDLE = 0, 64, 68, 128, 132, 192, 200
+QUEUE_BYTES = 256
+MOST_PENDING = 32  # then who asks for more waits
+
+# --- the state of the platform ----------------------------------------------------------------------------------------
+
+# FREE: blocks that Python is to free. DONE: the event that is over. MISSING, FORKED_ERROR: errors. FAILED_BEFORE,
+# FAILED_BETWEEN: what is said of a custom call that failed, before its name and behind it. ITEM_SIZES: bytes of an
+# element by its type. DESCENDING: MOST_DIMENSIONS numbers, each one less than the one before, down to 0.
+FREE, DONE, MISSING, FORKED_ERROR, FAILED_BEFORE, FAILED_BETWEEN, ITEM_SIZES, DESCENDING = range(0, 64, 8)
+FAILED_BYTES = 64  # more than what is said
+# Functions that Python implements, where native code does not.
+NATIVE_FIRST = (
+    *("LoadedExecutable_Execute", "Client_BufferFromHostBuffer", "Buffer_ToHostBuffer", "Buffer_CopyRawToHost"),
+    *("Buffer_CopyToDevice", "Buffer_CopyToMemory"),
+)
+PYTHON = {name: 64 + 8 * number for number, name in enumerate(NATIVE_FIRST)}
+# FORKED: this process is a child of the one that made the platform. STOPPED: the process ends. HANDLES counts what
+# native code has made. CALLING: how many callbacks run. COPY is the plan of a copy. Behind it is the pool of memory:
+# free ones, by size and start, oldest first.
+FORKED, STOPPED, HANDLES, CALLING, COPY = 128, 132, 192, 256, 320
+POOL_LOCK, POOL_COUNT, POOL_BYTES, POOL = 512, 520, 528, 544
+POOL_ENTRIES = 256
+STATE_BYTES = POOL + 16 * POOL_ENTRIES

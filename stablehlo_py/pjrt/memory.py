@@ -1,0 +1,316 @@
+"""Memory of arrays, and buffers that have it: native code (code.py).
+
+A storage is memory with references to it: of buffers, and of calls that read or write it. Buffers are deleted and
+donated while calls still use what they had. Large memory that is freed is kept for the next array of its size, since
+fresh pages cost more than most programs.
+"""
+
+from __future__ import annotations
+
+from stablehlo_py.codegen.builder import I32, I64, PTR, Value
+from stablehlo_py.pjrt.code import OBJECT, Native
+from stablehlo_py.pjrt.fields import (
+    DESCENDING,
+    DIMENSIONS,
+    FIELDS,
+    HANDLES,
+    MOST_DIMENSIONS,
+    NEXT,
+    OWN,
+    POOL,
+    POOL_BYTES,
+    POOL_COUNT,
+    POOL_ENTRIES,
+    POOL_LOCK,
+    REFERENCES,
+    STORAGE_BYTES,
+)
+from stablehlo_py.runtime.memory import HUGE_PAGE, KEPT_BYTES, SMALL
+
+_LINE, _PAGE = 64, 4096
+_MADV_HUGEPAGE = 14
+_ENTRY = 16  # of the pool: size, start
+
+
+def functions(state: int) -> list[Native]:
+    """Of storages and buffers."""
+    return [
+        *(_pool_take(state), _pool_give(state), _storage_new(state), _storage_drop(state)),
+        *(_buffer_new(state), _buffer_drop(state), _buffer_hold(state), _buffer_spend(state)),
+        *(_destroy(state), _delete(state), _increase(state), _decrease(state)),
+    ]
+
+
+def count(f: Native, by: int) -> None:
+    """Count what native code makes and frees."""
+    f.atomic_add(f.cell(HANDLES), f.const(by))
+
+
+# --- the pool ---------------------------------------------------------------------------------------------------------
+
+
+def _entry(f: Native, number: Value) -> Value:
+    return f.at(f.cell(POOL), f.binary("shl", number, f.const(4)))
+
+
+def _remove(f: Native, number: Value, size: Value) -> None:
+    """An entry of the pool, whose later ones move down."""
+    left = f.binary("sub", f.load(I64, f.cell(POOL_COUNT)), f.const(1))
+    rest = f.binary("shl", f.binary("sub", left, number), f.const(4))
+    following = f.at(_entry(f, number), _ENTRY)
+    f.call("memmove", [_entry(f, number), following, rest], PTR, external=True)
+    f.store(left, f.cell(POOL_COUNT))
+    f.store(f.binary("sub", f.load(I64, f.cell(POOL_BYTES)), size), f.cell(POOL_BYTES))
+
+
+def _pool_take(state: int) -> Native:
+    """ptr pool_take(size): memory of exactly this size, that which was freed last; or null."""
+    f = Native("pool_take", state, [("size", I64)])
+    f.lock(f.cell(POOL_LOCK))
+    last = f.binary("sub", f.load(I64, f.cell(POOL_COUNT)), f.const(1))
+
+    def another(number: Value) -> Value:
+        differs = f.cmp("ne", f.load(I64, _entry(f, number)), f.size)  # what lies before the first is ours, too
+        return f.both(f.cmp("sge", number, f.const(0)), differs)
+
+    (number,) = f.while_([last], another, lambda number: [f.binary("sub", number, f.const(1))])
+
+    def take() -> Value:
+        start = f.get(PTR, _entry(f, number), 8)
+        _remove(f, number, f.size)
+        return start
+
+    (start,) = f.if_(f.cmp("sge", number, f.const(0)), take, f.null)
+    f.unlock(f.cell(POOL_LOCK))
+    f.ret(start)
+    return f
+
+
+def _pool_give(state: int) -> Native:
+    """void pool_give(size, start): keep memory for `pool_take`, and free the oldest where that is too much."""
+    f = Native("pool_give", state, [("size", I64), ("start", PTR)], None)
+    f.lock(f.cell(POOL_LOCK))
+
+    def too_much() -> Value:
+        entries = f.load(I64, f.cell(POOL_COUNT))
+        bytes_ = f.binary("add", f.load(I64, f.cell(POOL_BYTES)), f.size)
+        full = f.cmp("eq", entries, f.const(POOL_ENTRIES))
+        return f.both(f.is_not_zero(entries), f.either(full, f.cmp("sgt", bytes_, f.const(KEPT_BYTES))))
+
+    def free_oldest() -> list[Value]:
+        first = f.cell(POOL)
+        f.free(f.get(PTR, first, 8))
+        _remove(f, f.const(0), f.load(I64, first))
+        return []
+
+    f.while_([], too_much, free_oldest)
+
+    def keep() -> None:
+        entries = f.load(I64, f.cell(POOL_COUNT))
+        f.store(f.size, _entry(f, entries))
+        f.put(f.start, _entry(f, entries), 8)
+        f.store(f.binary("add", entries, f.const(1)), f.cell(POOL_COUNT))
+        f.store(f.binary("add", f.load(I64, f.cell(POOL_BYTES)), f.size), f.cell(POOL_BYTES))
+
+    f.if_(f.cmp("sle", f.size, f.const(KEPT_BYTES)), keep, lambda: f.free(f.start))
+    f.unlock(f.cell(POOL_LOCK))
+    f.ret()
+    return f
+
+
+# --- storages ---------------------------------------------------------------------------------------------------------
+
+
+def _rounded(f: Native, size: Value, to: int) -> Value:
+    return f.binary("and", f.binary("add", size, f.const(to - 1)), f.const(-to))
+
+
+def _storage_new(state: int) -> Native:
+    """ptr storage_new(size): memory of so many bytes, aligned to a cache line, with one reference; or null."""
+    f = Native("storage_new", state, [("size", I64)])
+    needed = f.binary("add", f.size, f.const(STORAGE_BYTES))
+
+    def small() -> list[Value]:
+        start = f.call("malloc", [f.binary("add", needed, f.const(_LINE))], PTR, external=True)
+        return [start, f.pointer(_rounded(f, f.number(start), _LINE)), needed]
+
+    def large() -> list[Value]:
+        size = _rounded(f, needed, _PAGE)
+        kept = f.call("pool_take", [size], PTR)
+
+        def fresh() -> Value:
+            huge = f.cmp("sge", size, f.const(HUGE_PAGE // 2))
+            alignment = f.select(huge, f.const(HUGE_PAGE), f.const(_PAGE))
+            made = f.call("aligned_alloc", [alignment, size], PTR, external=True)
+
+            def advise() -> None:  # where it is refused, ordinary pages serve as well
+                f.call("madvise", [made, size, f.const(_MADV_HUGEPAGE, I32)], I32, external=True)
+
+            f.if_(f.both(huge, f.no(f.is_null(made))), advise)
+            return made
+
+        (start,) = f.if_(f.is_null(kept), fresh, lambda: kept)
+        return [start, start, size]
+
+    start, block, size = f.if_(f.cmp("slt", needed, f.const(SMALL)), small, large)
+    f.ret_if(f.is_null(start), f.null())
+    count(f, 1)
+    f.put(f.const(OWN), block, NEXT)
+    f.put(f.const(1), block, REFERENCES)
+    f.set_field(f.number(f.at(block, STORAGE_BYTES)), block, "storage", "address")
+    f.set_field(size, block, "storage", "size")
+    f.set_field(f.number(start), block, "storage", "start")
+    f.set_field(f.const(0), block, "storage", "read_only")
+    f.ret(block)
+    return f
+
+
+def _storage_drop(state: int) -> Native:
+    """void storage_drop(storage): give a reference back. Passes null."""
+    f = Native("storage_drop", state, [("storage", PTR)], None)
+    f.ret_if(f.is_null(f.storage))
+    size, start = f.field(f.storage, "storage", "size"), f.field(f.storage, "storage", "start", PTR)
+
+    def end() -> None:
+        count(f, -1)
+        large = f.cmp("sge", size, f.const(SMALL))
+        f.if_(large, lambda: f.call("pool_give", [size, start]), lambda: f.free(start))
+
+    f.if_last(f.storage, end)
+    f.ret()
+    return f
+
+
+# --- buffers ----------------------------------------------------------------------------------------------------------
+
+_NEW = [("type", I32), ("rank", I64), ("dims", PTR), ("size", I64), ("device", PTR), ("storage", PTR), ("event", PTR)]
+
+
+def _buffer_new(state: int) -> Native:
+    """ptr buffer_new(...): a buffer, which takes over a reference to its storage and to the event after which its
+    elements are there (null: they are)."""
+    f = Native("buffer_new", state, _NEW)
+    bytes_ = f.binary("shl", f.rank, f.const(3))
+    block = f.allocate(f.binary("add", bytes_, f.const(DIMENSIONS)))
+    count(f, 1)
+    f.put(f.const(OWN), block, NEXT)
+    f.put(f.const(1), block, REFERENCES)
+    dims = f.at(block, DIMENSIONS)
+    f.call("memcpy", [dims, f.dims, bytes_], PTR, external=True)
+    order = f.binary("sub", f.const(8 * MOST_DIMENSIONS), bytes_)
+    values = {
+        "type": f.type,
+        "dims": f.number(dims),
+        "rank": f.rank,
+        "bytes": f.size,
+        "device": f.number(f.device),
+        "memory": f.field(f.device, "device", "memory"),
+        "data": f.field(f.storage, "storage", "address"),
+        "minor_to_major": f.number(f.at(f.shared(DESCENDING), order)),
+        "storage": f.number(f.storage),
+        "event": f.number(f.event),
+    }
+    for name in FIELDS["buffer"]:
+        type_ = I32 if name in ("deleted", "lock") else I64
+        f.set_field(values.get(name) or f.const(0, type_), block, "buffer", name)
+    f.ret(block)
+    return f
+
+
+def _buffer_drop(state: int) -> Native:
+    """void buffer_drop(buffer): give a reference back. Passes null."""
+    f = Native("buffer_drop", state, [("buffer", PTR)], None)
+    f.ret_if(f.is_null(f.buffer))
+
+    def end() -> None:
+        count(f, -1)
+        f.call("storage_drop", [f.field(f.buffer, "buffer", "storage", PTR)])
+        f.call("event_drop", [f.field(f.buffer, "buffer", "event", PTR)])
+        f.free(f.buffer)
+
+    f.if_last(f.buffer, end)
+    f.ret()
+    return f
+
+
+def _buffer_hold(state: int) -> Native:
+    """ptr buffer_hold(buffer): its storage, with one reference more; null where the buffer is deleted."""
+    f = Native("buffer_hold", state, [("buffer", PTR)])
+    lock = f.place(f.buffer, "buffer", "lock")
+    f.lock(lock)
+
+    def hold() -> Value:
+        storage = f.field(f.buffer, "buffer", "storage", PTR)
+        f.refer(storage)
+        return storage
+
+    (held,) = f.if_(f.is_zero(f.field(f.buffer, "buffer", "deleted")), hold, f.null)
+    f.unlock(lock)
+    f.ret(held)
+    return f
+
+
+def _detached(f: Native, buffer: Value) -> Value:
+    """The storage of a buffer, which has none then."""
+    storage = f.field(buffer, "buffer", "storage", PTR)
+    f.set_field(f.const(0), buffer, "buffer", "storage")
+    return storage
+
+
+def _buffer_spend(state: int) -> Native:
+    """ptr buffer_spend(buffer): delete a buffer; the storage that it had, with its reference. Null where that is used
+    without the API, or the buffer was deleted before."""
+    f = Native("buffer_spend", state, [("buffer", PTR)])
+    lock = f.place(f.buffer, "buffer", "lock")
+    f.lock(lock)
+    unused = f.is_zero(f.field(f.buffer, "buffer", "external"))
+    alive = f.is_zero(f.field(f.buffer, "buffer", "deleted"))
+    f.set_field(f.const(1, I32), f.buffer, "buffer", "deleted")
+    (storage,) = f.if_(f.both(unused, alive), lambda: _detached(f, f.buffer), f.null)
+    f.unlock(lock)
+    f.ret(storage)
+    return f
+
+
+def _destroy(state: int) -> Native:
+    f = Native("Buffer_Destroy", state)
+    f.call("buffer_drop", [f.get(PTR, f.args, OBJECT)])
+    f.ret(f.null())
+    return f
+
+
+def _delete(state: int) -> Native:
+    f = Native("Buffer_Delete", state)
+    f.call("storage_drop", [f.call("buffer_spend", [f.get(PTR, f.args, OBJECT)], PTR)])
+    f.ret(f.null())
+    return f
+
+
+def _increase(state: int) -> Native:
+    f = Native("Buffer_IncreaseExternalReferenceCount", state)
+    buffer = f.get(PTR, f.args, OBJECT)
+    f.refer(buffer)
+    _change_external(f, buffer, 1)
+    f.ret(f.null())
+    return f
+
+
+def _decrease(state: int) -> Native:
+    f = Native("Buffer_DecreaseExternalReferenceCount", state)
+    buffer = f.get(PTR, f.args, OBJECT)
+    _change_external(f, buffer, -1)
+    f.call("buffer_drop", [buffer])
+    f.ret(f.null())
+    return f
+
+
+def _change_external(f: Native, buffer: Value, by: int) -> None:
+    """Count who uses the memory without the API; with the last of them goes that of a deleted buffer."""
+    lock = f.place(buffer, "buffer", "lock")
+    f.lock(lock)
+    users = f.binary("add", f.field(buffer, "buffer", "external"), f.const(by))
+    f.set_field(users, buffer, "buffer", "external")
+    over = f.both(f.is_zero(users), f.is_not_zero(f.field(buffer, "buffer", "deleted")))
+    (storage,) = f.if_(over, lambda: _detached(f, buffer), f.null)
+    f.unlock(lock)
+    f.call("storage_drop", [storage])

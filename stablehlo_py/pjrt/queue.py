@@ -1,0 +1,155 @@
+"""The queue of a device, and copies, which are jobs as calls are: native code (code.py).
+
+A queue has one thread, which starts with its first job. It takes all jobs that there are, and runs them in the order in
+which they came. It needs no Python, and is not waited for when the process ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stablehlo_py.backends.cpu.pool import WAKE, futex, spin_then
+from stablehlo_py.codegen.builder import I32, I64, PTR, Value
+from stablehlo_py.pjrt.code import Native
+from stablehlo_py.pjrt.fields import (
+    HANDLE,
+    JOB,
+    JOBS,
+    MOST_PENDING,
+    NEXT,
+    PENDING,
+    PUSHED,
+    SLEEPERS,
+    STARTED,
+    WAITERS,
+)
+
+_SIG_SETMASK, _SIGNAL_WORDS = 2, 16
+
+
+def functions(state: int) -> list[Native]:
+    """Of queues."""
+    return [_push(state), _worker(state), _finish(state), _drain(state)]
+
+
+def _push(state: int) -> Native:
+    """void queue_push(queue, job): waits while too many are in the queue."""
+    f = Native("queue_push", state, [("queue", PTR), ("job", PTR)], None)
+    pending = f.at(f.queue, PENDING)
+    _wait_while(f, f.queue, lambda number: f.cmp("sge", number, f.const(MOST_PENDING, I32)))
+    f.atomic_add(pending, f.const(1, I32))
+    started = f.at(f.queue, STARTED)
+    first = f.compare_exchange(started, f.const(0, I32), f.const(1, I32))
+    (runs,) = f.if_(first, lambda: _started(f), lambda: f.const(1, I32))
+
+    def hand_over() -> None:
+        f.push(f.at(f.queue, JOBS), f.job)
+        f.atomic_add(f.at(f.queue, PUSHED), f.const(1, I32))
+        asleep = f.is_not_zero(f.atomic_load(I32, f.at(f.queue, SLEEPERS)))
+        f.if_(asleep, lambda: futex(f, f.at(f.queue, PUSHED), WAKE, f.const(1, I32)))
+
+    f.if_(f.is_not_zero(runs), hand_over, lambda: f.call("job_finish", [f.queue, f.job]))
+    f.ret()
+    return f
+
+
+def _started(f: Native) -> Value:
+    """Start the thread: 1, or 0 where the system has none. It inherits the mask: signals are Python's main thread's."""
+    every, before = f.alloca(_SIGNAL_WORDS, I64), f.alloca(_SIGNAL_WORDS, I64)
+    f.set_memory(every, -1, 8 * _SIGNAL_WORDS)
+    mask = f.const(_SIG_SETMASK, I32)
+    f.call("pthread_sigmask", [mask, every, before], I32, external=True)
+    arguments = [f.at(f.queue, HANDLE), f.null(), f.address_of("queue_worker"), f.queue]
+    status = f.call("pthread_create", arguments, I32, external=True)
+    f.call("pthread_sigmask", [mask, before, f.null()], I32, external=True)
+
+    def detach() -> Value:
+        f.call("pthread_detach", [f.get(I64, f.queue, HANDLE)], I32, external=True)
+        return f.const(1, I32)
+
+    def refused() -> Value:  # the caller runs the job; the next one tries again
+        f.atomic_store(f.const(0, I32), f.at(f.queue, STARTED))
+        return f.const(0, I32)
+
+    return f.if_(f.is_zero(status), detach, refused)[0]
+
+
+def _worker(state: int) -> Native:
+    """void *queue_worker(void *queue): the thread."""
+    f = Native("queue_worker", state, [("queue", PTR)])
+    head, pushed, sleepers = (f.at(f.queue, offset) for offset in (JOBS, PUSHED, SLEEPERS))
+
+    def work() -> Value:
+        return f.is_not_zero(f.atomic_load(I64, head))
+
+    def sleep() -> None:
+        f.atomic_add(sleepers, f.const(1, I32))
+        number = f.atomic_load(I32, pushed)  # who pushes after this changes it
+        f.if_(f.no(work()), lambda: f.sleep(pushed, number))
+        f.atomic_add(sleepers, f.const(-1, I32))
+
+    def take() -> list[Value]:
+        spin_then(f, work, sleep)
+        last = f.atomic_exchange(head, f.const(0))
+
+        def turn(job: Value, behind: Value) -> list[Value]:
+            before = f.get(I64, f.pointer(job), NEXT)
+            f.put(behind, f.pointer(job), NEXT)
+            return [before, job]
+
+        _, first = f.while_([last, f.const(0)], lambda job, _: f.is_not_zero(job), turn)
+
+        def run(job: Value) -> list[Value]:
+            following = f.get(I64, f.pointer(job), NEXT)
+            f.call("job_finish", [f.queue, f.pointer(job)])
+            return [following]
+
+        f.while_([first], f.is_not_zero, run)
+        return []
+
+    f.while_([], lambda: f.cmp("eq", f.const(0), f.const(0)), take)
+    f.ret(f.null())
+    return f
+
+
+def _finish(state: int) -> Native:
+    """void job_finish(queue, job): run it, and end its event. What it held is free by then."""
+    f = Native("job_finish", state, [("queue", PTR), ("job", PTR)], None)
+    error = f.call("job_run", [f.job], PTR)
+    event, owner = f.get(PTR, f.job, JOB["event"]), f.get(PTR, f.job, JOB["owner"])
+    f.call("job_drop", [f.job])
+    f.if_(f.no(f.is_null(owner)), lambda: f.if_last(owner, lambda: f.discard(owner)))
+    before = f.atomic_add(f.at(f.queue, PENDING), f.const(-1, I32))
+    f.call("event_complete", [event, error])
+    f.call("event_drop", [event])
+    full = f.cmp("sge", before, f.const(MOST_PENDING, I32))
+    awaited = f.is_not_zero(f.atomic_load(I32, f.at(f.queue, WAITERS)))
+    ends = f.either(full, f.cmp("eq", before, f.const(1, I32)))
+    f.if_(f.both(ends, awaited), lambda: f.wake(f.at(f.queue, PENDING)))
+    f.ret()
+    return f
+
+
+def _wait_while(f: Native, queue: Value, condition: Callable[[Value], Value]) -> None:
+    """Sleep while a condition on how many jobs are pending holds."""
+    pending, waiters = f.at(queue, PENDING), f.at(queue, WAITERS)
+
+    def sleep() -> list[Value]:
+        f.atomic_add(waiters, f.const(1, I32))
+        number = f.atomic_load(I32, pending)
+        f.if_(condition(number), lambda: f.sleep(pending, number))
+        f.atomic_add(waiters, f.const(-1, I32))
+        return []
+
+    def goes_on() -> Value:
+        return f.both(condition(f.atomic_load(I32, pending)), f.no(f.is_forked()))
+
+    f.while_([], goes_on, sleep)
+
+
+def _drain(state: int) -> Native:
+    """void queue_drain(queue): sleep until all of its jobs are over."""
+    f = Native("queue_drain", state, [("queue", PTR)], None)
+    _wait_while(f, f.queue, f.is_not_zero)
+    f.ret()
+    return f

@@ -1,0 +1,251 @@
+"""Arrays from and to the host, and from device to device: native code (code.py). What is not dense and row-major is
+copied by Python (`Client`), which also says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stablehlo_py.codegen.builder import I1, I32, I64, PTR, Value
+from stablehlo_py.pjrt.code import OBJECT, Native
+from stablehlo_py.pjrt.events import is_over
+from stablehlo_py.pjrt.execution import table
+from stablehlo_py.pjrt.fields import CALL, COPY, DONE, INPUTS, ITEM_SIZES, JOB, PLAN, PYTHON
+from stablehlo_py.runtime.entry import Call
+
+
+def functions(state: int) -> list[Native]:
+    """Of transfers."""
+    return [
+        *(_from_host(state), _to_host(state), _raw_to_host(state), _to_device(state), _to_memory(state)),
+        *(_copy_entry(state), _copy(state), _copy_to(state)),
+    ]
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def _copy_entry(state: int) -> Native:
+    """i32 copy_entry(given): a program of one input and one output, whose `constants` is how many bytes they have."""
+    f = Native("copy_entry", state, [("given", PTR)], I32)
+    inputs, outputs, size = (
+        f.get(type_, f.given, getattr(Call, name).offset)
+        for name, type_ in (("inputs", PTR), ("outputs", PTR), ("constants", I64))
+    )
+    f.copy_memory(f.load(PTR, outputs), f.load(PTR, inputs), size)
+    f.ret(f.const(0, I32))
+    return f
+
+
+_COPY = [("buffer", PTR), ("held", PTR), ("offset", I64), ("target", PTR), ("owner", PTR), ("size", I64)]
+
+
+def _copy(state: int) -> Native:
+    """ptr copy(buffer, held, offset, target, owner, size): copy bytes of a buffer, at once, or by the queue of its
+    device when they are there. Takes over references to its storage and to that of the target (null: it has none).
+    Returns null, or an event with a reference besides that of the job."""
+    f = Native("copy", state, _COPY)
+    data = f.at(f.field(f.buffer, "buffer", "data", PTR), f.offset)
+    event = f.field(f.buffer, "buffer", "event", PTR)
+
+    def look() -> Value:
+        return f.both(is_over(f, event), f.is_zero(f.field(event, "event", "error")))
+
+    (there,) = f.if_(f.is_null(event), lambda: f.const(True, I1), look)
+
+    def at_once() -> Value:
+        f.copy_memory(f.target, data, f.size)
+        f.call("storage_drop", [f.held])
+        f.call("storage_drop", [f.owner])
+        return f.null()
+
+    def later() -> Value:
+        plan = f.pointer(f.const(state + COPY))
+        job = f.allocate(f.get(I64, plan, PLAN["job_bytes"]))
+        f.put(plan, job, JOB["plan"])
+        for name in ("owner", "scratch", "failure"):
+            f.put(f.const(0), job, JOB[name])
+        over = f.call("event_new", [f.const(2)], PTR)
+        f.refer(event)
+        f.put(over, job, JOB["event"])
+        f.put(data, job, INPUTS)
+        for name, value in (("outputs", f.target), ("holds", f.held), ("made", f.owner), ("events", event)):
+            f.store(value, table(f, job, plan, name))
+        f.put(f.at(job, INPUTS), job, CALL["inputs"])
+        f.put(table(f, job, plan, "outputs"), job, CALL["outputs"])
+        f.put(f.size, job, CALL["constants"])
+        queue = f.field(f.field(f.buffer, "buffer", "device", PTR), "device", "queue", PTR)
+        f.call("queue_push", [queue, job])
+        return over
+
+    (over,) = f.if_(there, at_once, later)
+    f.ret(over)
+    return f
+
+
+def _python(f: Native) -> Value:
+    """What Python's function of this name returns."""
+    return f.call_pointer(f.shared(PYTHON[f.name]), [f.args], PTR)
+
+
+def _held(f: Native, fits: Value, then: Callable[[Value], Value]) -> None:
+    """Return then(storage) with the storage of the buffer, or, where something is unusual, what Python says."""
+    buffer = f.get(PTR, f.args, OBJECT)
+    usual = f.both(fits, f.no(f.is_forked()))
+    (held,) = f.if_(usual, lambda: f.call("buffer_hold", [buffer], PTR), f.null)
+    (error,) = f.if_(f.is_null(held), lambda: _python(f), lambda: then(held))
+    f.ret(error)
+
+
+def _answer(f: Native, event: Value, offset: int) -> Value:
+    """Give the caller an event, or that which is over."""
+    f.put(f.select(f.is_null(event), f.shared(DONE), event), f.args, offset)
+    return f.null()
+
+
+# --- to the host ------------------------------------------------------------------------------------------------------
+
+_MINOR_TO_MAJOR, _RANK, _NUM_TILES, _LAYOUT_TYPE = 16, 24, 48, 56  # of a PJRT_Buffer_MemoryLayout
+
+
+def _to_host(state: int) -> Native:
+    f = Native("Buffer_ToHostBuffer", state)
+    buffer, layout, target = (f.get(PTR, f.args, OBJECT + 8 * number) for number in range(3))
+    size = f.field(buffer, "buffer", "bytes")
+
+    def is_row_major() -> Value:
+        rank, order = f.get(I64, layout, _RANK), f.get(PTR, layout, _MINOR_TO_MAJOR)
+        tiled = f.either(f.is_not_zero(f.get(I32, layout, _LAYOUT_TYPE)), f.is_not_zero(f.get(I64, layout, _NUM_TILES)))
+        own, last = f.field(buffer, "buffer", "rank"), f.binary("sub", rank, f.const(1))
+        plain = f.both(f.no(tiled), f.cmp("eq", rank, own))
+
+        def check(index: Value, good: Value) -> list[Value]:
+            return [f.both(good, f.cmp("eq", f.load(I64, order, index), f.binary("sub", last, index)))]
+
+        return f.if_(plain, lambda: f.loop(0, own, 1, check, [f.const(True, I1)])[0], lambda: f.const(False, I1))[0]
+
+    (dense,) = f.if_(f.is_null(layout), lambda: f.const(True, I1), is_row_major)
+    asked = f.is_null(target)
+    room = f.cmp("uge", f.get(I64, f.args, OBJECT + 24), size)
+
+    def then(held: Value) -> Value:
+        def say() -> Value:
+            f.put(size, f.args, OBJECT + 24)
+            f.call("storage_drop", [held])
+            return f.null()
+
+        def copy() -> Value:
+            event = f.call("copy", [buffer, held, f.const(0), target, f.null(), size], PTR)
+            return _answer(f, event, OBJECT + 32)
+
+        return f.if_(asked, say, copy)[0]
+
+    _held(f, f.either(asked, f.both(dense, room)), then)
+    return f
+
+
+def _raw_to_host(state: int) -> Native:
+    f = Native("Buffer_CopyRawToHost", state)
+    buffer, target = f.get(PTR, f.args, OBJECT), f.get(PTR, f.args, OBJECT + 8)
+    offset, size = f.get(I64, f.args, OBJECT + 16), f.get(I64, f.args, OBJECT + 24)
+    own = f.field(buffer, "buffer", "bytes")
+    inside = f.both(f.cmp("ule", offset, own), f.cmp("ule", size, f.binary("sub", own, offset)))
+
+    def then(held: Value) -> Value:
+        event = f.call("copy", [buffer, held, offset, target, f.null(), size], PTR)
+        return _answer(f, event, OBJECT + 32)
+
+    _held(f, inside, then)
+    return f
+
+
+# --- from device to device --------------------------------------------------------------------------------------------
+
+
+def _copy_to(state: int) -> Native:
+    """ptr copy_to(buffer, held, device): a copy of a buffer on a device; null where there is no memory for it. Takes
+    over the reference to its storage."""
+    f = Native("copy_to", state, [("buffer", PTR), ("held", PTR), ("device", PTR)])
+    size = f.field(f.buffer, "buffer", "bytes")
+    storage = f.call("storage_new", [size], PTR)
+
+    def give_up() -> Value:
+        f.call("storage_drop", [f.held])
+        return f.null()
+
+    def make() -> Value:
+        f.refer(storage)
+        target = f.field(storage, "storage", "address", PTR)
+        event = f.call("copy", [f.buffer, f.held, f.const(0), target, storage, size], PTR)
+        values = [f.field(f.buffer, "buffer", "type"), f.field(f.buffer, "buffer", "rank")]
+        dims = f.field(f.buffer, "buffer", "dims", PTR)
+        return f.call("buffer_new", [*values, dims, size, f.device, storage, event], PTR)
+
+    f.ret(f.if_(f.is_null(storage), give_up, make)[0])
+    return f
+
+
+def _copied(f: Native, device: Value) -> Native:
+    def then(held: Value) -> Value:
+        made = f.call("copy_to", [f.get(PTR, f.args, OBJECT), held, device], PTR)
+        f.put(made, f.args, OBJECT + 16)
+        return f.if_(f.is_null(made), lambda: _python(f), f.null)[0]
+
+    _held(f, f.const(True, I1), then)
+    return f
+
+
+def _to_device(state: int) -> Native:
+    f = Native("Buffer_CopyToDevice", state)
+    return _copied(f, f.get(PTR, f.args, OBJECT + 8))
+
+
+def _to_memory(state: int) -> Native:
+    f = Native("Buffer_CopyToMemory", state)
+    return _copied(f, _device_of(f, f.get(PTR, f.args, OBJECT + 8)))
+
+
+def _device_of(f: Native, memory: Value) -> Value:
+    """The device that has a memory."""
+    return f.load(PTR, f.field(memory, "memory", "devices", PTR))
+
+
+# --- from the host ----------------------------------------------------------------------------------------------------
+
+_DATA, _TYPE, _DIMS, _NUM_DIMS, _STRIDES, _NUM_STRIDES = 24, 32, 40, 48, 56, 64
+_DEVICE, _MEMORY, _LAYOUT, _DONE, _BUFFER = 80, 88, 96, 104, 112
+
+
+def _from_host(state: int) -> Native:
+    """Dense arrays are copied before it returns, whatever the caller would allow."""
+    f = Native("Client_BufferFromHostBuffer", state)
+    data, dims, strides = (f.get(PTR, f.args, offset) for offset in (_DATA, _DIMS, _STRIDES))
+    type_, rank = f.get(I32, f.args, _TYPE), f.get(I64, f.args, _NUM_DIMS)
+    item = f.load(I64, f.shared(ITEM_SIZES), f.cast("zext", type_, I64))
+    strided = f.is_not_zero(f.get(I64, f.args, _NUM_STRIDES))
+    last = f.binary("sub", rank, f.const(1))
+
+    def measure(index: Value, size: Value, dense: Value) -> list[Value]:
+        number = f.binary("sub", last, index)
+        length = f.load(I64, dims, number)
+        (stride,) = f.if_(strided, lambda: f.load(I64, strides, number), lambda: size)
+        fits = f.either(f.cmp("eq", stride, size), f.cmp("ule", length, f.const(1)))
+        return [f.binary("mul", size, length), f.both(dense, fits)]
+
+    size, dense = f.loop(0, rank, 1, measure, [item, f.const(True, I1)])
+    usual = f.both(f.is_null(f.get(PTR, f.args, _LAYOUT)), dense, f.is_not_zero(item), f.no(f.is_forked()))
+
+    def make() -> Value:
+        storage = f.call("storage_new", [size], PTR)
+
+        def fill() -> Value:
+            f.copy_memory(f.field(storage, "storage", "address", PTR), data, size)
+            own, memory = f.get(PTR, f.args, _DEVICE), f.get(PTR, f.args, _MEMORY)
+            (device,) = f.if_(f.is_null(memory), lambda: own, lambda: _device_of(f, memory))
+            f.put(f.call("buffer_new", [type_, rank, dims, size, device, storage, f.null()], PTR), f.args, _BUFFER)
+            f.put(f.shared(DONE), f.args, _DONE)
+            return f.null()
+
+        return f.if_(f.is_null(storage), lambda: _python(f), fill)[0]
+
+    f.ret(f.if_(usual, make, lambda: _python(f))[0])
+    return f
