@@ -101,7 +101,7 @@ class Runner:
         if listed.status != "done":
             raise RuntimeError(f"{file} lists no tests: {listed.value}")
         part, parts = self._options.sample
-        found = sorted(listed.value)[part - 1 :: parts]
+        found = listed.value[part - 1 :: parts]
         return [test for test in found if fnmatch.fnmatchcase(test, self._options.filter)]
 
     def _on(self, pool: Pool, file: str, platform: str, results: Sequence[Result]) -> Iterator[Result]:
@@ -176,7 +176,8 @@ def _source(folder: Path) -> Path:
 
 
 def _files(folder: Path, patterns: Sequence[str]) -> list[str]:
-    return [path.stem for pattern in patterns for path in sorted(folder.glob(f"{pattern}.py"))]
+    paths = (path for pattern in patterns for path in sorted(folder.glob(f"{pattern}.py")))
+    return list(dict.fromkeys(path.relative_to(folder).with_suffix("").as_posix() for path in paths))
 
 
 def main(argv: list[str] | None = None) -> int:

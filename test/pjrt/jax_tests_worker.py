@@ -1,76 +1,76 @@
-"""A process that runs the tests of one file of JAX's on one platform: each is a job, and its outcome a result."""
+"""A process that runs the tests of one file on one platform with pytest: each is a job, and its outcome a result."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
-import sys
-import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from _pytest.config import _prepareconfig
+
 LIST = ""  # the job whose result is the names of all tests
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Failure)\b")
+_ARGUMENTS = ("-p", "no:cacheprovider", "-p", "no:terminal", "-p", "no:faulthandler", "--assert=plain", "--capture=no")
 _WORDS = 300
 _DEVICES = re.compile(r"request_cpu_devices\((\d+)\)")
+_COLORS = re.compile(r"\x1b\[[\d;]*m")
 
 
 def task(folder: str, file: str, platform: str) -> Callable[[str], object]:
     """What a worker process does with jobs: names of tests, `Class.test`. A result is (outcome, last words)."""
-    sys.stdout.flush()
+    path = Path(folder, f"{file}.py")
     os.dup2(2, 1)  # what tests print
     os.environ["JAX_PLATFORMS"] = "cpu" if platform == "cpu" else f"{platform},cpu"  # a test may ask for JAX's CPU
     if platform != "cpu":
-        asked = _DEVICES.search(Path(folder, f"{file}.py").read_text())
+        asked = _DEVICES.search(path.read_text())
         os.environ["SHLO_NUM_DEVICES"] = asked[1] if asked else "1"
         from stablehlo_py.pjrt import initialize
 
         initialize()
-    from absl import flags
     from jax._src import test_util
 
     test_util.device_under_test = lambda: "cpu"  # tolerances, types and skipped tests are those of a CPU
-    sys.path.insert(0, folder)
-    module = importlib.import_module(file)
-    flags.FLAGS(["jax-tests"])  # tests ask for a temporary folder
-    loader = unittest.TestLoader()
+    reports = Reports()
+    config = _prepareconfig([*_ARGUMENTS, f"--rootdir={folder}", str(path)], [reports])
+    config._do_configure()
+    session = pytest.Session.from_config(config)
+    config.hook.pytest_sessionstart(session=session)
+    config.hook.pytest_collection(session=session)
+    tests = {_name(item): item for item in session.items}
 
     def work(job: str) -> object:
         if job == LIST:
-            return [_name(test) for test in _tests(loader.loadTestsFromModule(module))]
-        return outcome(loader.loadTestsFromName(job, module))
+            return sorted(tests)
+        reports.outcome = ("passed", "")
+        config.hook.pytest_runtest_protocol(item=tests[job], nextitem=None)
+        return reports.outcome
 
     return work
 
 
-def _tests(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
-    for each in suite:
-        if isinstance(each, unittest.TestSuite):
-            yield from _tests(each)
+def _name(item: pytest.Item) -> str:
+    return ".".join(item.nodeid.split("::", 1)[1].split("::", 1))
+
+
+class Reports:
+    """What pytest says of the test that runs: the worst of its setup, its call, its subtests and its teardown."""
+
+    outcome = ("passed", "")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A hook of pytest."""
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            words = crash.message if crash else str(report.longrepr)
+        elif report.skipped and self.outcome[0] == "passed":
+            words = getattr(report, "wasxfail", None) or report.longrepr[2].removeprefix("Skipped: ")
         else:
-            yield each
+            return
+        if self.outcome[0] != "failed":
+            self.outcome = report.outcome, " ".join(_COLORS.sub("", words).split())[:_WORDS]
 
-
-def _name(test: unittest.TestCase) -> str:
-    return f"{type(test).__name__}.{test._testMethodName}"  # its id() may hold its parameters, too
-
-
-def outcome(suite: unittest.TestSuite) -> tuple[str, str]:
-    """Run one test: passed, skipped or failed, and why."""
-    result = unittest.TestResult()
-    suite.run(result)
-    for _, trace in (*result.failures, *result.errors):
-        return "failed", _told(trace)
-    if result.unexpectedSuccesses:
-        return "failed", "passes, where a failure is expected"
-    if result.skipped:
-        return "skipped", result.skipped[0][1][:_WORDS]
-    return "passed", ""
-
-
-def _told(trace: str) -> str:
-    """The exception at the end of a traceback: its last paragraph may hold notes of JAX's."""
-    lines = [line for line in trace.splitlines() if line.strip()]
-    start = max((number for number, line in enumerate(lines) if _EXCEPTION.match(line)), default=-1)
-    return " ".join(" ".join(lines[start:]).split())[:_WORDS]
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A hook of pytest: a file that cannot be read."""
+        if report.failed:
+            raise RuntimeError(str(report.longrepr)[-_WORDS:])
