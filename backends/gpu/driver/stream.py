@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -13,11 +14,13 @@ from stablehlo_py.backends.gpu.driver.stream_library import NOT_FOUND, NOT_READY
 
 _NON_BLOCKING = 1  # *_STREAM_NON_BLOCKING: not ordered with the default stream
 _DISABLE_TIMING = 2  # *_EVENT_DISABLE_TIMING
+_SPARE_EVENTS = 64  # that are kept for the next calls
 
 
 class Stream(Queue):
     """A stream of our own on one device. Freed with the last object that uses it. As a context manager it makes the
-    device the thread's, and puts back what was. Functions are named as in `SIGNATURES`, or as the driver's own.
+    device the thread's, and puts back what was; one thread enters it at a time, as it holds the queue's lock. Functions
+    are named as in `SIGNATURES`, or as the driver's own.
 
     After a fault every call ends with its status, without the driver.
 
@@ -35,20 +38,28 @@ class Stream(Queue):
     library: StreamLibrary
     handle = place = 0
     _ended = 0  # the status of the fault
+    _thread = _depth = 0  # the one that has entered it, and how often
 
     def _create(self) -> None:
+        self.spare_events: list[int] = []  # handles that no event has
         self.handle = self.made("StreamCreate", _NON_BLOCKING)
 
     def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.library.is_inherited or at_exit():
             return
+        for event in self.spare_events if self.handle else ():
+            self.release("EventDestroy", event)
         self.release("StreamDestroy", self.handle)
         self.abandon()
 
     def __enter__(self) -> None:
         self.check(self._ended or self._entered(), "the choice of the device")
+        self._thread, self._depth = threading.get_ident(), self._depth + 1
 
     def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._thread = 0
         self._left()
 
     @abstractmethod
@@ -66,6 +77,8 @@ class Stream(Queue):
 
     def status(self, name: str, *arguments: Any) -> int:
         """What a function returns that is called on the device."""
+        if self._thread == threading.get_ident() and not self._ended:  # it is the thread's already
+            return self.library.status(name, *arguments)
         status = self._ended or self._entered()
         if status:
             return status
@@ -143,17 +156,23 @@ class Stream(Queue):
 
 
 class StreamEvent:
-    """A place in the order of a stream (`runtime.buffer.Event`). It owns the handle."""
+    """A place in the order of a stream (`runtime.buffer.Event`). It owns the handle, which the next event may have."""
 
     __slots__ = ("_stream", "handle")
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self.handle = 0
-        self.handle = stream.made("EventCreate", _DISABLE_TIMING)
+        try:
+            self.handle = stream.spare_events.pop()
+        except IndexError:
+            self.handle = stream.made("EventCreate", _DISABLE_TIMING)
 
     def __del__(self) -> None:
-        self._stream.release("EventDestroy", self.handle)
+        if self.handle and len(self._stream.spare_events) < _SPARE_EVENTS:
+            self._stream.spare_events.append(self.handle)
+        else:
+            self._stream.release("EventDestroy", self.handle)
 
     def is_ready(self) -> bool:
         """Whether what was before it has ended, be it with an error."""

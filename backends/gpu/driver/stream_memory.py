@@ -42,8 +42,7 @@ class StreamMemory(GpuMemory, SharedSpace):
 
     def __init__(self, stream: Stream, number: int, size: int, has_pools: bool) -> None:
         kept = size // KEPT_SHARE
-        # What the driver's pool keeps need not be kept here, too.
-        super().__init__(stream, size, 0 if has_pools else kept)
+        super().__init__(stream, size, kept)
         library = stream.library
         self.dlpack_device = (library.dlpack_type, number)
         self.default_stream, self.refused_streams = library.default_stream, library.refused_streams

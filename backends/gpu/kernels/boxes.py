@@ -26,10 +26,10 @@ from stablehlo_py.dialect.index_map import merge_digits
 _MOST_LINES = 256  # of a box
 
 
-def kernels(product: Product, units: Sequence[MatrixUnit]) -> list[TiledProduct]:
-    """Those of a product whose operands' elements these units take."""
+def kernels(product: Product, units: Sequence[MatrixUnit], *, more: bool) -> list[TiledProduct]:
+    """Those of a product whose operands' elements these units take, and `more` to be tried."""
     wide = (unit for unit in units if unit.is_warpgroup)
-    return [BoxProduct(product, tiling, unit) for unit in wide for tiling in tilings(unit, more=True)]
+    return [BoxProduct(product, tiling, unit) for unit in wide for tiling in tilings(unit, more=more)]
 
 
 @dataclass(frozen=True)

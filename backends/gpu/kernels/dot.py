@@ -60,8 +60,9 @@ def _tiled(product: Product, *, more: bool = False) -> list[TiledProduct]:
     ]
     if fitting:
         units = [unit for unit in fitting if unit.operands == fitting[0].operands]
-        by_boxes = boxes.kernels(product, units) if more and target.maps else []
-        return matrix.kernels(product, units, more=more) + by_boxes
+        # Boxes first: of two kernels that are estimated alike, theirs is the faster one.
+        by_boxes = boxes.kernels(product, units, more=more) if target.maps else []
+        return by_boxes + matrix.kernels(product, units, more=more)
     if not product.of.is_float:
         return []
     splits = target.splits_f32 and {left, right} == {product.of.name} == {"f32"}

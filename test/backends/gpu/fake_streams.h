@@ -254,6 +254,7 @@ static int recorded(int status, void *event, const void *stream) {
   if (!status && !holds(event, EVENT)) status = BAD_HANDLE;
   if (!status) {
     ((object *)event)->status = RUNNING;
+    ((object *)event)->polls = 0;
     ((object *)event)->stream = stream;
   }
   return enqueued(status, stream, (command){.kind = MARK, .it = event});

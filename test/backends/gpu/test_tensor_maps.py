@@ -146,7 +146,7 @@ def maps_of(function: Callable[..., jax.Array], *sizes: tuple[int, ...]) -> list
         product_ = DotProduct(Fusion.read(function_), SM_90A)
         (kernel,) = (
             each
-            for each in kernels(product_, [MATRIX_UNITS["wgmma.m64k16.bf16"]])
+            for each in kernels(product_, [MATRIX_UNITS["wgmma.m64k16.bf16"]], more=True)
             if isinstance(each, BoxProduct) and (each.tiling.rows, each.tiling.columns) == (128, 256)
         )
         return [boxes for boxes in kernel.boxes if boxes is not None]
@@ -181,7 +181,7 @@ def test_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def largest(product: Product) -> TiledProduct:
-    return kernels(product, [MATRIX_UNITS["wgmma.m64k16.bf16"]])[0]
+    return kernels(product, [MATRIX_UNITS["wgmma.m64k16.bf16"]], more=True)[0]
 
 
 def test_older_assemblers(monkeypatch: pytest.MonkeyPatch) -> None:

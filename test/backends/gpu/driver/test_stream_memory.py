@@ -35,28 +35,36 @@ def test_there_and_back(streams, pools) -> None:
     assert device.memory.write(large, device.memory.allocate(large.nbytes)) is None  # it has waited
 
 
-def test_memory_is_of_the_drivers_pool(streams) -> None:
-    device = streams.device()
-    block = device.memory.allocate(X.nbytes)
-    del block
-    assert device.memory._kept == 0 and streams.calls(streams.own("MemFreeAsync")) == 1
-    assert streams.live()["blocks"] == 1  # behind the work that uses it
-    device.queue.finish()
-    assert "blocks" not in streams.live()
-
-
-def test_without_pools_blocks_are_used_again(streams) -> None:
-    streams.set(pools=0)
+@pytest.mark.parametrize("pools", [0, 1])
+def test_blocks_are_used_again(streams, pools) -> None:
+    streams.set(pools=pools)
     device = streams.device()
     block = device.memory.allocate(X.nbytes)
     address = block.address
     device.memory.write(X, block)
     del block
     again = device.memory.allocate(X.nbytes - 100)
-    assert again.address == address and streams.calls(streams.own("MemAlloc")) == 1
+    allocated = streams.own("MemAllocFromPoolAsync" if pools else "MemAlloc")
+    assert again.address == address and streams.calls(allocated) == 1
     device.memory._limit = 0
     del again
-    assert "blocks" not in streams.live()  # it has waited for the copy
+    # Of a pool it is freed behind the copy, else when that is done.
+    assert ("blocks" in streams.live()) == bool(pools)
+    device.queue.finish()
+    assert "blocks" not in streams.live()
+
+
+def test_events_are_used_again(streams) -> None:
+    device = streams.device()
+    block = device.memory.allocate(X.nbytes)
+    for _ in range(3):
+        event = device.memory.write(X, block)
+        event.wait()
+        del event
+        device.memory._settle()
+    assert streams.calls(streams.own("EventCreate")) == 1
+    kept = [device.memory.write(X, block) for _ in range(3)]
+    assert len({event.handle for event in kept}) == 3
 
 
 @pytest.mark.parametrize(("pools", "function"), [(0, "MemAlloc"), (1, "MemAllocFromPoolAsync")])
@@ -122,7 +130,7 @@ def test_streams_of_others(streams) -> None:
     assert streams.waits() == (other, stream.handle)
     stream.follow(other)
     assert streams.waits() == (stream.handle, other)
-    assert "events" not in streams.live()
+    assert streams.live()["events"] == 1  # which the next one is
 
 
 def test_a_forked_child_frees_nothing_and_is_refused(streams) -> None:
