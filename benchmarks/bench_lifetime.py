@@ -5,9 +5,9 @@
 
 Every kind has a process of its own. A row says how much resident memory the process has after the warm-up and at the
 end, what a program adds (the slope of a line through the samples after the warm-up, by least squares), and which of our
-objects are alive when all programs are dropped: contexts of MLIR, machine code, executables. The garbage collector is
-off unless `--gc`: what dies, dies because nobody refers to it. JAX and its caches are apart: kinds that trace with JAX
-clear them, and collect, after every 25 programs.
+objects are alive when all programs are dropped: contexts of MLIR (without those that wait for a program), machine code,
+executables. The garbage collector is off unless `--gc`: what dies, dies because nobody refers to it. JAX and its caches
+are apart: kinds that trace with JAX clear them, and collect, after every 25 programs.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import numpy as np
 
 import stablehlo_py as shlo
 from stablehlo_py.backends.cpu.native import NativeCode
+from stablehlo_py.dialect import context
 from stablehlo_py.frontend.isolate import the_worker
 from stablehlo_py.mlir import ir
 from stablehlo_py.runtime.model import CompiledModel
@@ -331,7 +332,7 @@ def resident(pid: int | str = "self") -> float:
 
 def alive() -> dict[str, int]:
     """How many of our objects there are."""
-    counts = {"contexts": ir.Context._get_live_count(), "code": 0, "executables": 0}
+    counts = {"contexts": ir.Context._get_live_count() - len(context._idle), "code": 0, "executables": 0}
     for each in gc.get_objects():
         if isinstance(each, weakref.ProxyTypes):
             continue

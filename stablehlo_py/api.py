@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stablehlo_py.backends.base import Backend, get_backend
 from stablehlo_py.boundary import public
 from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
+from stablehlo_py.dialect.context import lent_context
 from stablehlo_py.dialect.dynamic import is_symbolic
 from stablehlo_py.errors import UnsupportedError
 from stablehlo_py.frontend.entry import check_entry
-from stablehlo_py.frontend.load import load
+from stablehlo_py.frontend.load import load_source
 from stablehlo_py.frontend.platform import choose_platform
 from stablehlo_py.frontend.signature import check_signature
+from stablehlo_py.frontend.source import Source, read
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
+from stablehlo_py.runtime.cache import CacheEntry
 from stablehlo_py.runtime.executable import Executable
 from stablehlo_py.runtime.loading import executable
 from stablehlo_py.runtime.program import CompiledProgram
@@ -26,6 +30,8 @@ from stablehlo_py.targets import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     import jax.export
+
+T = TypeVar("T")
 
 
 @deferred()
@@ -58,10 +64,12 @@ def compile(
     options = Options.of(options)
     if options.device:
         get_backend(target).memory(options.device)  # refuses one that is not there before there is work to lose
-    found = _program_or_module(source, target, entry, options)
-    if isinstance(found, CompiledProgram):
-        return executable(found, options.device)
-    return symbolic_executable(found, target, options)
+
+    def symbolic(module: ir.Module) -> SymbolicExecutable:
+        return symbolic_executable(module, target, options)
+
+    found = _compiled(source, target, entry, options, symbolic)
+    return executable(found, options.device) if isinstance(found, CompiledProgram) else found
 
 
 @deferred()
@@ -79,36 +87,62 @@ def compile_program(
             ask for specializations. Otherwise as `compile`.
     """
     options = Options.of(options)
-    found = _program_or_module(source, target, entry, options)
-    if isinstance(found, CompiledProgram):
-        return found
-    if options.dynamic == "specialize":
-        raise UnsupportedError(
-            "the model has symbolic dimensions, and Options(dynamic='specialize') makes no program for all shapes",
-            remedy="leave the option out, or export the model with concrete shapes",
-        )
-    return compile_once(bytecode(found), target, options)
+
+    def symbolic(module: ir.Module) -> CompiledProgram:
+        if options.dynamic == "specialize":
+            raise UnsupportedError(
+                "the model has symbolic dimensions, and Options(dynamic='specialize') makes no program for all shapes",
+                remedy="leave the option out, or export the model with concrete shapes",
+            )
+        return compile_once(bytecode(module), target, options)
+
+    return _compiled(source, target, entry, options, symbolic)
 
 
-def module_for(source: Any, backend: Backend, entry: str | None, options: Options) -> ir.Module:
-    """A source as a module of our own, for the platform of a backend. Raises as `compile`."""
-    if isinstance(source, ir.Module):
-        with source.context:
-            module = ir.Module.parse(bytecode(source))  # compiling changes it, and it is the caller's
+def module_for(
+    source: Source | bytes, context: ir.Context, backend: Backend, entry: str | None, options: Options
+) -> ir.Module:
+    """A source (`source_of`) as a module of our own, for the platform of a backend. Raises as `compile`."""
+    if isinstance(source, Source):
+        module = load_source(source, context, entry, options.isolate)
     else:
-        module = load(source, entry=entry, isolate=options.isolate)
+        with context:
+            module = ir.Module.parse(source)
     check_signature(module)
     choose_platform(module, backend.platform)
     return module
 
 
-def _program_or_module(source: Any, target: str, entry: str | None, options: Options) -> CompiledProgram | ir.Module:
-    """The program of a static module; a module that has dynamic dimensions."""
+def source_of(source: Any) -> Source | bytes:
+    """What `compile` takes, read; a module, which is the caller's and which compiling would change, as bytecode."""
+    return bytecode(source) if isinstance(source, ir.Module) else read(source)
+
+
+def _compiled(
+    source: Any, target: str, entry: str | None, options: Options, symbolic: Callable[[ir.Module], T]
+) -> CompiledProgram | T:
+    """The program of a static module; what `symbolic` makes of one that has dynamic dimensions."""
     backend = get_backend(target)
     check_entry(entry)
-    cached = cache_entry(source, backend, options, entry or "")
+    found = source_of(source)
+    content = found.key if isinstance(found, Source) else found
+    cached = cache_entry(content, backend, options, entry or "")
     program = load_cached(cached, options)
     if program is not None:
         return program
-    module = module_for(source, backend, entry, options)
-    return module if is_symbolic(module) else compile_cached(module, backend, options, cached)
+    with lent_context(len(content)) as context:
+        # In a function of its own: no module is left when the context goes to another program.
+        return _compiled_in(context, found, backend, entry, options, cached, symbolic)
+
+
+def _compiled_in(
+    context: ir.Context,
+    source: Source | bytes,
+    backend: Backend,
+    entry: str | None,
+    options: Options,
+    cached: CacheEntry | None,
+    symbolic: Callable[[ir.Module], T],
+) -> CompiledProgram | T:
+    module = module_for(source, context, backend, entry, options)
+    return symbolic(module) if is_symbolic(module) else compile_cached(module, backend, options, cached)

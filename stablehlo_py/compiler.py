@@ -22,7 +22,6 @@ from stablehlo_py.dialect.types import tensor_bytes
 from stablehlo_py.errors import LoadError, OptionError
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.jax_export import leaves_of
-from stablehlo_py.frontend.source import read
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.mlir import bytecode, ir
 from stablehlo_py.options import Options
@@ -320,18 +319,16 @@ def _run_module_stages(
         begin = stage
 
 
-def cache_entry(source: object, backend: Backend, options: Options, variant: str = "") -> CacheEntry | None:
-    """Where the cache keeps the program of a source, None where options name no cache; `variant` tells programs of one
-    source apart (entry, shapes).
+def cache_entry(content: bytes, backend: Backend, options: Options, variant: str = "") -> CacheEntry | None:
+    """Where the cache keeps the program of a source with that content, None where options name no cache; `variant`
+    tells programs of one source apart (entry, shapes).
 
     Raises:
-        ResourceError: the source's file cannot be read, or the cache's path is not that of a directory.
-        LoadError: the source holds nothing that is known.
+        ResourceError: the cache's path is not that of a directory.
     """
     directory = options.cache_directory
     if directory is None:
         return None
-    content = bytecode(source) if isinstance(source, ir.Module) else read(source).key
     return CacheEntry(directory, key_of(content, backend.name, backend.describe(options), variant, options.key))
 
 

@@ -19,13 +19,15 @@ from typing import Any
 
 from stablehlo_py import forks
 
+_SIGNALS = tuple(signal.valid_signals())
+
 
 class _Notes:
     """The handler of all signals while work is deferred; remembers which came, and what handled them before."""
 
     def __init__(self) -> None:
         self.before: dict[int, Any] = {}
-        for number in signal.valid_signals():
+        for number in _SIGNALS:
             handler: Any = signal.getsignal(number)
             if callable(handler):
                 self.before[number] = handler
@@ -104,7 +106,7 @@ def from_handler(error: BaseException) -> bool:
     """Whether the user's handler of a signal raised this exception: its function is in the traceback."""
     if threading.current_thread() is not threading.main_thread():
         return False
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    handlers = [signal.getsignal(number) for number in _SIGNALS]
     handlers += _notes.before.values() if _notes is not None else ()
     codes = {_code_of(handler) for handler in handlers if callable(handler)} - {None}
     frames = traceback.walk_tb(error.__traceback__)

@@ -12,7 +12,7 @@ from stablehlo_py.backends.base import get_backend
 from stablehlo_py.compiler import cache_entry, compile_cached, load_cached
 from stablehlo_py.dialect.calls import main_function
 from stablehlo_py.dialect.constants import numpy_dtype
-from stablehlo_py.dialect.context import make_context
+from stablehlo_py.dialect.context import lent_context
 from stablehlo_py.dialect.dynamic import symbolic_inputs
 from stablehlo_py.dialect.quantized import quantized_of
 from stablehlo_py.dialect.types import element_type, user_location
@@ -76,13 +76,17 @@ def _compile(
     program = load_cached(entry, options)
     if program is not None:
         return program
-    context = make_context()
+    with lent_context(len(source)) as context:
+        return compile_cached(_module(source, context, specialized), backend, options, entry)
+
+
+def _module(source: bytes, context: ir.Context, specialized: tuple[Shapes, Values] | None) -> ir.Module:
     with context:
         module = ir.Module.parse(source)
     if specialized is not None:
         shapes, values = specialized
         specialize(module, shapes, dict(values))
-    return compile_cached(module, backend, options, entry)
+    return module
 
 
 class Specializations:

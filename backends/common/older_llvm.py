@@ -14,12 +14,17 @@ _TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*"|\b(?P<type>half|bfloat|float|double)\b|(?<![\w.%@$-])(?P<number>f0x[0-9A-Fa-f]+'
     r"|[+-]?\d+\.\d*(?:[eE][+-]?\d+)?|[+-]inf\b|[+-]qnan\b|[+-]s?nan\(0x[0-9A-Fa-f]+\))"
 )
+_NUMBER = re.compile(r"f0x|\d\.\d|[+-](?:inf|s?q?nan)\b")
 
 
 def for_older_llvm(text: str) -> str:
     """The same module."""
+    if not _NUMBER.search(text):
+        return text
     kept = ("attributes", "source_filename")
-    return "\n".join(line if line.startswith(kept) else _line(line) for line in text.split("\n"))
+    return "\n".join(
+        line if line.startswith(kept) or not _NUMBER.search(line) else _line(line) for line in text.split("\n")
+    )
 
 
 def _line(line: str) -> str:

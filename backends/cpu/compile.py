@@ -99,7 +99,7 @@ def lower(module: ir.Module, stop: str, target: CpuTarget, options: Options) -> 
 
 def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: Options) -> CompiledProgram:
     """Generate and compile everything that a call will run. Raises as `generate`."""
-    compiler = ObjectCompiler(options.thread_count)
+    compiler = ObjectCompiler(options.thread_count, module.context)
     try:
         code = generate(module, target, options, compiler)
         made = code.described(module, backend, target, options)
@@ -111,7 +111,7 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         compiler.abandon()
         raise
     progress.at("machine code")
-    made.objects = compiler.finish()
+    made.objects = compiler.finish(code.program.is_light)
     made.report = _report(module, code.program, made.objects, options)
     return made
 

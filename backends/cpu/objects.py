@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from stablehlo_py.backends.cpu.light_objects import does_not_parse, object_of
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
@@ -51,13 +52,15 @@ def render(units: Iterable[Unit]) -> str:
 
 
 class ObjectCompiler:
-    """Compiles units while more are being generated: `add` as they come, `finish` for the object files.
+    """Compiles units while more are being generated: `add` as they come, `finish` for the object files. What fits into
+    one shard is compiled by `finish` itself, in the `context` of the calling thread.
 
     Raises (from `finish`):
         InternalError: LLVM or MLIR refused the generated code.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, context: ir.Context) -> None:
+        self._context = context
         self._queue: queue.SimpleQueue[tuple[int, list[Unit]] | None] = queue.SimpleQueue()
         self._objects: dict[int, bytes] = {}
         self._failures: list[BaseException] = []
@@ -67,12 +70,8 @@ class ObjectCompiler:
         self._stop = False
         self._ended: list[int] = []  # threads that are through
         self._ending: queue.SimpleQueue[None] = queue.SimpleQueue()  # a word from each of them
-        self._threads = [
-            threading.Thread(target=self._work, name="shlo-compile", daemon=True)
-            for _ in range(min(threads, available_threads()))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._wanted_threads = min(threads, available_threads())
+        self._threads: list[threading.Thread] = []
 
     def add(self, unit: Unit) -> None:
         """Hand over a unit; it is compiled with others in one shard."""
@@ -82,14 +81,25 @@ class ObjectCompiler:
             self._flush()
 
     def _flush(self) -> None:
-        if self._pending:
-            self._queue.put((self._shards, self._pending))
-            self._shards += 1
-            self._pending, self._pending_size = [], 0
+        if not self._pending:
+            return
+        if not self._threads:
+            self._start()
+        self._queue.put((self._shards, self._pending))
+        self._shards += 1
+        self._pending, self._pending_size = [], 0
 
-    def finish(self) -> list[bytes]:
-        """Object files of everything added, in order. Interrupted by Ctrl-C, it ends when the shards at work are
-        done."""
+    def _start(self) -> None:
+        for _ in range(self._wanted_threads):
+            thread = threading.Thread(target=self._work, name="shlo-compile", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def finish(self, light: bool = False) -> list[bytes]:
+        """Object files of everything added, in order; `light`: how fast they compile counts more than how fast they
+        are. Interrupted by Ctrl-C, it ends when the shards at work are done."""
+        if not self._shards:
+            return [self._only_object(light)] if self._pending else []
         try:
             self._flush()
             self._wait(checkpoint)
@@ -100,6 +110,11 @@ class ObjectCompiler:
             del self._failures[1:]
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
         return [self._objects[number] for number in range(self._shards)]
+
+    def _only_object(self, light: bool) -> bytes:
+        if light:
+            return object_of(render(self._pending), self._context)
+        return _compiled(capi(), capi().handle(self._context), self._pending)
 
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""
@@ -140,18 +155,19 @@ class ObjectCompiler:
 def compile_units(units: list[Unit]) -> bytes:
     """One object file from some units, in the calling thread and a context of its own."""
     api = capi()
-    text = exported(units).encode()
     with api.llvm_context() as context:
-        module = api.module_parse(context, api.string(text))
-        if not module:
-            raise InternalError(
-                f"generated code does not parse: {_parse_error(text.decode())}",
-                remedy="this is a defect of the kernel generator; report it with the model's StableHLO",
-            )
-        try:
-            return _object(api, module, units)
-        finally:
-            api.module_destroy(module)
+        return _compiled(api, context, units)
+
+
+def _compiled(api: CApi, context: int, units: list[Unit]) -> bytes:
+    text = exported(units).encode()
+    module = api.module_parse(context, api.string(text))
+    if not module:
+        raise does_not_parse(text.decode())
+    try:
+        return _object(api, module, units)
+    finally:
+        api.module_destroy(module)
 
 
 def exported(units: Sequence[Unit]) -> str:
@@ -203,12 +219,3 @@ def _object(api: CApi, module: int, units: Sequence[Unit]) -> bytes:
 _PROCESS = ctypes.CDLL(None)
 # What LLVM calls for conversions that a processor lacks: functions of libgcc, between f16 and f32 or f64.
 _COMPILERS_OWN = ("__extendhfsf2", "__truncdfhf2", "__truncsfhf2")
-
-
-def _parse_error(text: str) -> str:
-    try:
-        with ir.Context():
-            ir.Module.parse(text)
-    except Exception as error:  # the bindings' own class; its text is what is wanted
-        return str(error)
-    return "unknown reason"

@@ -23,6 +23,7 @@ from stablehlo_py.runtime.entry import ENDED, FAILED
 
 CHUNKS_PER_THREAD = 4
 OPERANDS = 512  # few kernels have more
+LIGHT_BYTES = 1 << 16  # of all values together
 PARALLEL = "shlo_parallel"
 
 
@@ -47,6 +48,7 @@ class CpuProgram(NativeProgram):
         self.private_offset = self.shared_offset + aligned(shared)
         self.arena_bytes = self.private_offset + self.private_bytes * threads
         self.sites: list[str] = []
+        self._ns = 0.0  # what a call of each kernel takes, as the kernels estimate it
         self._tasks: dict[str, Function] = {}  # by phase
         self._contexts: dict[tuple[str, int], Value] = {}  # by function and size
         self.emit()
@@ -55,6 +57,14 @@ class CpuProgram(NativeProgram):
     def uses_pool(self) -> bool:
         """Whether any phase asks for threads."""
         return bool(self._tasks)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether a call takes so little that nobody notices how good its code is: less than waking a thread."""
+        if self.sizes or self.loops or self.table:
+            return False
+        size = sum(int(place.size) for place in self.slices.values())
+        return self._ns < COSTS.parallel_ns and size < LIGHT_BYTES
 
     def helpers(self) -> Sequence[Function]:
         """What hands phases to threads."""
@@ -108,6 +118,7 @@ class CpuProgram(NativeProgram):
         if any(chunk for _, chunk in phases):
             self._fill_context(f, values)
         for phase, chunk in phases:
+            self._ns += phase.iterations * phase.cost if isinstance(phase.iterations, int) else math.inf
             iterations = f.index(phase.iterations)
 
             def alone(phase: Phase = phase, iterations: Value = iterations) -> None:

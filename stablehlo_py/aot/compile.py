@@ -19,10 +19,11 @@ from stablehlo_py.aot.link import architecture_name, linked
 from stablehlo_py.aot.names import Names, model_name
 from stablehlo_py.aot.side_file import content_before, side_file
 from stablehlo_py.aot.size_report import size_report
-from stablehlo_py.api import module_for
+from stablehlo_py.api import module_for, source_of
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.boundary import expect, public
 from stablehlo_py.compiler import compile_library
+from stablehlo_py.dialect.context import make_context
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.files import writable_directory, write_whole
 from stablehlo_py.frontend.entry import check_entry
@@ -157,7 +158,7 @@ def compile(
             f"threads is {shown(threads)} for {most} thread", remedy="pass threads='off', or more of them"
         )
     interface = Interface(model_name(name), threads, constants, most, triple, tuple(cpus))
-    module = module_for(source, backend, entry, options)
+    module = module_for(source_of(source), make_context(), backend, entry, options)
     library = compile_library(module, backend, replace(options, threads=most), interface)
     return _build(library, emit, triple, bindings)
 

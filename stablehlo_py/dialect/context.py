@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from stablehlo_py.dialect.ops import Hlo
 from stablehlo_py.mlir import ir, run_upstream, stablehlo
@@ -28,3 +31,37 @@ def make_context() -> ir.Context:
             Hlo.load()
             del Hlo._mlir_module  # the class would keep this context alive until there is the next
     return context
+
+
+@dataclass
+class _Kept:
+    """A context, how many programs it has served, and how many bytes their sources had."""
+
+    context: ir.Context
+    programs: int = 0
+    seen: int = 0
+
+
+# A context keeps every attribute, type and location that it has seen: it serves so many programs, of so many bytes.
+_PROGRAMS, _BYTES = 100, 1 << 18
+_IDLE = 4  # contexts that nobody uses, at most
+_idle: list[_Kept] = []
+
+
+@contextmanager
+def lent_context(size: int) -> Iterator[ir.Context]:
+    """A context like that of `make_context` for one program, whose source has so many bytes: one that earlier programs
+    have used, where there is one. At the end of the block nothing may refer to the program's IR any more.
+
+    Thread-safe: nobody else has the context meanwhile. After an exception it is not kept: its traceback may refer to
+    IR.
+    """
+    try:
+        kept = _idle.pop()
+    except IndexError:
+        kept = _Kept(make_context())
+    yield kept.context
+    kept.programs += 1
+    kept.seen += size
+    if kept.programs < _PROGRAMS and kept.seen < _BYTES and len(_idle) < _IDLE:
+        _idle.append(kept)

@@ -58,8 +58,11 @@ def load(
     check_entry(entry)
     expect(context, (ir.Context, NoneType), "context", "what dialect.context.make_context() returns, or None")
     expect(isolate, bool, "isolate", "True or False")
-    found = read(source)
-    context = context or make_context()
+    return load_source(read(source), context or make_context(), entry, isolate)
+
+
+def load_source(found: Source, context: ir.Context, entry: str | None = None, isolate: bool = True) -> ir.Module:
+    """What `load` does with a source that was read."""
     module = read_module(found, context, isolate)
     with readable_names(found):
         select_entry(module, entry, found.name)

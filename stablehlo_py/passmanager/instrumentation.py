@@ -70,8 +70,10 @@ class Instrumentation:
         )
 
     @contextmanager
-    def around(self, label: str, text: str, pipeline: str, module: ir.Module) -> Iterator[None]:
-        """Run one pass inside: `label` names it, `text` is it in pipeline syntax, `pipeline` the pipeline up to and
+    def around(
+        self, label: str, text: Callable[[], str], pipeline: Callable[[], str], module: ir.Module
+    ) -> Iterator[None]:
+        """Run one pass inside: `label` names it, `text` gives it in pipeline syntax, `pipeline` the pipeline up to and
         including it.
 
         ShloError passes through; memory and stack that ran out, and names that are no text, are errors of their own
@@ -92,13 +94,15 @@ class Instrumentation:
                 raise
             if isinstance(error, (MemoryError, RecursionError)) or is_unreadable(error):
                 raise as_shlo_error(error, f"pass '{label}' failed") from error
-            raise self._report(f"pass '{label}' failed: {_first_line(error)}", text, pipeline, kept, module) from error
+            raise self._report(
+                f"pass '{label}' failed: {_first_line(error)}", text(), pipeline(), kept, module
+            ) from error
         if self.timing is not None:
             self.timing.lap(label)
         if label in self.print_after or (before is not None and before != self.printer(module)):
             self._print("after", label, module)
         if self.verify_each:
-            self._verify(label, text, pipeline, kept, module)
+            self._verify(label, text(), pipeline(), kept, module)
         if self.dump_dir is not None:
             self.dump(label, self.printer(module))
 

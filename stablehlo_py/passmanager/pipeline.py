@@ -16,6 +16,7 @@ import typing
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import pairwise
 
 from stablehlo_py.errors import OptionError
@@ -76,8 +77,8 @@ class Pipeline:
         # Types are made under a location (their verifiers report to it); ops of ours carry their own.
         with module.context, ir.Location.unknown(module.context), _without_cyclic_gc():
             for number, step in enumerate(steps):
-                done = Pipeline(steps[: number + 1])
-                with instrumentation.around(step_name(step), step_text(step), str(done), module):
+                text, done = partial(step_text, step), Pipeline(steps[: number + 1]).__str__
+                with instrumentation.around(step_name(step), text, done, module):
                     if isinstance(step, str):
                         managers[step].run(module.operation)
                     else:

@@ -76,6 +76,7 @@ class RuleSet:
 
     name: str
     rules: list[Rule] = field(default_factory=list)
+    _tables: dict[tuple[int, tuple[str, ...]], dict[str, tuple[Rule, ...]]] = field(default_factory=dict, repr=False)
 
     def rule(
         self, *roots: str, name: str | None = None, where: str = "", needs: str | Iterable[str] = ()
@@ -123,9 +124,14 @@ class RuleSet:
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
 
-    def table(self, disable: Iterable[str] = ()) -> dict[str, tuple[Rule, ...]]:
+    def table(self, disable: Iterable[str] = ()) -> Mapping[str, tuple[Rule, ...]]:
         """Rules by root op name, in order, without the disabled ones. Raises OptionError for an unknown name."""
-        off = set(disable)
+        key = len(self.rules), tuple(disable)
+        if key not in self._tables:
+            self._tables[key] = self._table(set(key[1]))
+        return self._tables[key]
+
+    def _table(self, off: set[str]) -> dict[str, tuple[Rule, ...]]:
         for unknown in sorted(off - {rule.name for rule in self.rules}):
             remedy = near_miss(unknown, [rule.name for rule in self.rules])
             raise OptionError(f"rule set '{self.name}' has no rule '{unknown}' to disable", remedy=remedy)
@@ -376,7 +382,7 @@ def apply_rules(
 
 def _drain(
     driver: Rewriter,
-    table: dict[str, tuple[Rule, ...]],
+    table: Mapping[str, tuple[Rule, ...]],
     statistics: Statistics,
     limit: int,
     stop_after: int | None,

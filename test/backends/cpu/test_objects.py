@@ -12,6 +12,7 @@ import pytest
 
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
 from stablehlo_py.backends.cpu import features, objects
+from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
@@ -20,6 +21,7 @@ from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, r
 from stablehlo_py.codegen.builder import F32, I64, Function
 from stablehlo_py.codegen.target import X86_64
 from stablehlo_py.errors import InternalError
+from stablehlo_py.mlir import quiet_context
 
 
 def adder(number: int) -> Unit:
@@ -47,7 +49,7 @@ def integer_function(code: NativeCode, name: str) -> ctypes._CFuncPtr:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_units_call_each_other_across_shards(threads: int) -> None:
-    compiler = ObjectCompiler(threads)
+    compiler = ObjectCompiler(threads, quiet_context())
     for number in range(12):
         compiler.add(caller(number, padding=400))  # more than half a shard each
         compiler.add(adder(number))
@@ -56,6 +58,41 @@ def test_units_call_each_other_across_shards(threads: int) -> None:
     code = NativeCode(files)
     for number in range(12):
         assert integer_function(code, f"twice{number}")(100) == 100 + 2 * number
+
+
+def test_small_code_is_that_of_the_engine() -> None:
+    compiler = ObjectCompiler(2, quiet_context())
+    compiler.add(adder(1))
+    (content,) = compiler.finish(light=True)
+    assert _text(content) == _text(compile_units([adder(1)]))
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_what_fits_into_a_shard_takes_no_thread(light: bool) -> None:
+    before = threading.active_count()
+    compiler = ObjectCompiler(2, quiet_context())
+    units = [caller(1), adder(1)]
+    for unit in units:
+        compiler.add(unit)
+    assert threading.active_count() == before
+    (content,) = compiler.finish(light)
+    assert integer_function(NativeCode([content]), "twice1")(100) == 102
+
+
+def _text(content: bytes) -> bytes:
+    file = ObjectFile(content)
+    return b"".join(bytes(file.data(number)) for number, is_code in file.placed() if is_code)
+
+
+def test_a_compiler_without_units_has_no_files() -> None:
+    assert ObjectCompiler(2, quiet_context()).finish() == []
+
+
+def test_small_code_that_does_not_parse_says_where() -> None:
+    compiler = ObjectCompiler(2, quiet_context())
+    compiler.add(Unit(("f",), "llvm.func @f() { llvm.no_such_op }"))
+    with pytest.raises(InternalError, match=r"does not parse(.|\n)*no_such_op"):
+        compiler.finish(light=True)
 
 
 def test_the_order_of_objects_is_that_of_units() -> None:
@@ -78,7 +115,7 @@ def test_code_that_does_not_parse_says_where() -> None:
 
 def test_a_failing_unit_ends_the_compiler_and_its_threads() -> None:
     before = threading.active_count()
-    compiler = ObjectCompiler(2)
+    compiler = ObjectCompiler(2, quiet_context())
     compiler.add(Unit(("f",), "llvm.func @f() { nonsense }"))
     for number in range(3):
         compiler.add(caller(number, padding=700))
@@ -89,7 +126,7 @@ def test_a_failing_unit_ends_the_compiler_and_its_threads() -> None:
 
 def test_an_abandoned_compiler_leaves_no_thread() -> None:
     before = threading.active_count()
-    compiler = ObjectCompiler(3)
+    compiler = ObjectCompiler(3, quiet_context())
     for number in range(6):
         compiler.add(caller(number, padding=700))
     compiler.abandon()
@@ -108,7 +145,7 @@ def test_an_interrupted_compiler_leaves_no_thread(monkeypatch: pytest.MonkeyPatc
         return b""
 
     monkeypatch.setattr(objects, "compile_units", slow)
-    compiler = ObjectCompiler(1)
+    compiler = ObjectCompiler(1, quiet_context())
     for number in range(4):
         compiler.add(caller(number, padding=700))
     with pytest.raises(KeyboardInterrupt):

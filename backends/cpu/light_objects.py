@@ -1,0 +1,85 @@
+"""Object files of light programs: MLIR writes LLVM IR, and llvmlite's target machine, which is kept, machine code, in
+the calling thread.
+
+The ExecutionEngine (objects.py) takes 4 ms for a program of nothing, since it makes a JIT and ends it, whose own
+functions it compiles. But llvmlite's LLVM is older: the results are the same, and here and there code has some
+instructions more. And it lets one thread work at a time.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from stablehlo_py.backends.common.older_llvm import for_older_llvm
+from stablehlo_py.codegen.target import host_architecture
+from stablehlo_py.errors import InternalError
+from stablehlo_py.interrupts import deferred
+from stablehlo_py.mlir import capi, ir
+
+if TYPE_CHECKING:
+    import llvmlite.binding
+
+# Of the mid-end nothing is asked, as by the ExecutionEngine; of instruction selection and register allocation the best.
+_CODE_GENERATION = 3
+
+
+@deferred()
+def object_of(text: str, context: ir.Context) -> bytes:
+    """An object file from functions and tables in llvm-dialect text, which is read in a context that no other thread
+    uses.
+
+    Raises:
+        InternalError: LLVM or MLIR refused the generated code.
+    """
+    api = capi()
+    encoded = text.encode()
+    module = api.module_parse(api.handle(context), api.string(encoded))
+    if not module:
+        raise does_not_parse(text)
+    try:
+        llvm_ir = api.translate_to_llvm_ir(api.module_operation(module))
+    finally:
+        api.module_destroy(module)
+    return _emitted(for_older_llvm(llvm_ir))
+
+
+def does_not_parse(text: str) -> InternalError:
+    """The error for generated code that MLIR does not read, with MLIR's reason."""
+    try:
+        with ir.Context():
+            ir.Module.parse(text)
+        reason = "unknown reason"
+    except Exception as error:  # the bindings' own class; its text is what is wanted
+        reason = str(error)
+    return InternalError(
+        f"generated code does not parse: {reason}",
+        remedy="this is a defect of the kernel generator; report it with the model's StableHLO",
+    )
+
+
+def _emitted(llvm_ir: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    machine, head = _machine()
+    try:
+        # In a context of its own: one for all would keep every constant.
+        return machine.emit_object(llvm.parse_assembly(head + llvm_ir, llvm.create_context()))
+    except RuntimeError as error:  # llvmlite's, for all that LLVM reports
+        raise InternalError(
+            f"LLVM refused the generated code: {error}", remedy="report it with the model's StableHLO"
+        ) from error
+
+
+@cache
+def _machine() -> tuple[llvmlite.binding.TargetMachine, str]:
+    """Of this architecture: functions say themselves for which of its processors they are. How modules for it begin."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    triple = host_architecture().triple
+    machine = llvm.Target.from_triple(triple).create_target_machine(
+        opt=_CODE_GENERATION, reloc="static", codemodel="large", abiname=host_architecture().abi
+    )
+    return machine, f'target datalayout = "{machine.target_data}"\ntarget triple = "{triple}"\n'
