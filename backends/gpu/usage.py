@@ -36,12 +36,11 @@ class Usage:
 def of_ptxas(report: str) -> dict[str, Usage]:
     """By kernel, what `ptxas -v` reports."""
     found = {}
-    names = list(_KERNEL.finditer(report))
-    for name, after in zip(names, [*(each.start() for each in names[1:]), len(report)], strict=True):
-        said = report[name.end() : after]
+    _, *parts = _KERNEL.split(report)
+    for name, said in zip(parts[::2], parts[1::2], strict=True):
         spills, used, shared = _SPILLS.search(said), _USED.search(said), _SHARED.search(said)
         stack, spilled = map(int, spills.groups()) if spills else (0, 0)
-        found[name[1]] = Usage(int(used[1]) if used else 0, 0, spilled, stack, int(shared[1]) if shared else 0)
+        found[name] = Usage(int(used[1]) if used else 0, 0, spilled, stack, int(shared[1]) if shared else 0)
     return found
 
 

@@ -25,6 +25,10 @@ class BlockOperations(Operations):
         """How many blocks a launch of a kernel has."""
         return self.emit.blocks
 
+    def leave_room(self, blocks: int) -> None:
+        """Take so few registers that a multiprocessor has room for so many blocks, where the assembler can be asked."""
+        self.emit.blocks_together = blocks
+
     def thread_number(self, axis: int = 0) -> Value:
         """Which thread of its block runs, along an axis: i64."""
         return self._numbered(("thread", axis), self.emit.thread_number, axis, self.emit.threads)

@@ -60,13 +60,16 @@ class Emitter:
             word; "": there is none.
         rounds_to_bf16: fptrunc to bf16 is what whoever compiles the code expects.
         estimate_exp2: the instruction, as LLVM calls it, that estimates 2^x of an f32 to 2^-22; "": there is none.
+        estimate_reciprocal: the same of 1 / x, to an ulp.
         threads, blocks: of a kernel, how many a block has, and a launch; 0: it is not known.
+        blocks_together: of a kernel, for how many blocks registers of a multiprocessor are to last.
     """
 
     static_offsets = 1 << 62
     index_bits = 64
     array_alignment = threads = blocks = 0
-    pack_bf16 = estimate_exp2 = ""
+    blocks_together = 1
+    pack_bf16 = estimate_exp2 = estimate_reciprocal = ""
     rounds_to_bf16 = False
 
     def __init__(self, target: TargetDescription | None = None) -> None:

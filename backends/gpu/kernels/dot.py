@@ -2,10 +2,10 @@
 elementwise epilogue on its result.
 
 Where there are many rows and columns, blocks of threads compute tiles of the result (tiled.py), by matrix units
-(matrix.py) or without them (scalar.py). Where there are few, a block computes one result, or some neighbours: every
-thread adds up a part of the products, and these sums are combined in a tree. Of integers that no matrix unit takes, a
-thread computes one result. Operands are evaluated where they are read, so transposes, slices and conversions cost no
-copy. The order of a sum depends on shapes and the machine alone.
+(matrix.py) or without them (scalar.py). Where there are few, the threads of a block share out the products of some
+results (narrow.py). Of integers that no matrix unit takes, and of short sums, a thread computes one result. Operands
+are evaluated where they are read, so transposes, slices and conversions cost no copy. The order of a sum depends on
+shapes and the machine alone.
 """
 
 from __future__ import annotations
@@ -15,23 +15,20 @@ from functools import partial
 from itertools import chain
 
 from stablehlo_py.backends.common.fusion import Fusion
-from stablehlo_py.backends.common.reduction import Reduction
 from stablehlo_py.backends.gpu.kernels import boxes, loop, matrix, scalar
-from stablehlo_py.backends.gpu.kernels.base import Candidate, GpuKernel
-from stablehlo_py.backends.gpu.kernels.combining import block_combined
+from stablehlo_py.backends.gpu.kernels.base import Candidate
+from stablehlo_py.backends.gpu.kernels.narrow import THREADS, NarrowProduct
 from stablehlo_py.backends.gpu.kernels.product import ConvolutionProduct, DotProduct, Product
 from stablehlo_py.backends.gpu.kernels.tiled import TiledProduct, fastest, ranked
 from stablehlo_py.backends.gpu.target import GpuTarget
 from stablehlo_py.backends.gpu.triton import product as triton
-from stablehlo_py.codegen.builder import Index, Value
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements
 from stablehlo_py.options import TRITON
 
 LEAST_ELEMENTS, LEAST_SIDE, LEAST_DEPTH = 1024, 16, 8  # of a product in tiles
 LONG_SUM = 64  # products from which on several threads add up one result
-WIDTH, THREADS = 32, 256  # neighbouring results of a block, and its threads, where there are no tiles
-MORE_THREADS = (128, 64)  # that are tried
+MORE_THREADS = (128, 64)  # of a block, where there are no tiles: that are tried
 
 
 def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
@@ -45,8 +42,8 @@ def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
         if kernels := _tiled(product):
             own = ranked(fastest(kernels), partial(_tiled, product, more=True))
             return chain([next(own)], _generated(product), own)
-    elif product.of.is_float and depth >= LONG_SUM:
-        return _summed(product)
+    elif product.of.kind in ("int", "float") and depth >= LONG_SUM:
+        return _narrow(product)
     return as_loop
 
 
@@ -76,42 +73,8 @@ def _generated(product: Product) -> Iterator[Candidate]:
     return (Candidate(kernel.plan, kernel.emit) for kernel in triton.kernels(product))
 
 
-def _summed(product: Product) -> Iterator[Candidate]:
-    kernels = {kernel.threads: kernel for kernel in (_Summed(product, threads) for threads in (THREADS, *MORE_THREADS))}
-    return (Candidate(f"sums of {kernel.width}, {threads} threads", kernel.emit) for threads, kernel in kernels.items())
-
-
-class _Summed:
-    """A block for neighbouring results, with so many threads at most."""
-
-    def __init__(self, product: Product, threads: int) -> None:
-        self.p = product
-        self.width = 1 if product.b.contracts_last else WIDTH
-        self.threads = threads
-        least = max(product.target.subgroup, self.width)
-        while self.threads > least and self.threads // self.width >= 2 * product.depth:
-            self.threads //= 2
-
-    def emit(self) -> GpuKernel:
-        """Its one kernel."""
-        p = self.p
-        results = p.batch * p.rows * p.columns
-        f = p.begin(-(-results // self.width), self.threads)
-        number = f.iadd(f.imul(f.block_number(), self.width), f.irem(f.thread_number(), self.width))
-        safe = f.imin(number, results - 1)  # threads behind the last result compute it once more
-        batch, inside = f.idiv(safe, p.rows * p.columns), f.irem(safe, p.rows * p.columns)
-        row, column = f.idiv(inside, p.columns), f.irem(inside, p.columns)
-
-        def step(k: Index, total: Value) -> list[Value]:
-            return [f.fma(p.element(p.a, batch, row, k), p.element(p.b, batch, column, k), total)]
-
-        first = f.idiv(f.thread_number(), self.width)
-        (total,) = f.loop(first, p.depth, self.threads // self.width, step, [f.const(0.0, p.of.compute)])
-        sums = Reduction(p.result, p.result, p.result, "add", (), p.of)
-        (combined,) = block_combined(f, p.target, [sums], [total], self.threads, self.width)
-        assert isinstance(combined, Value)
-        one = f.cmp("slt", f.thread_number(), f.const(self.width))
-        exists = f.binary("and", one, f.cmp("slt", f.index(number), f.const(results)))
-        f.if_(exists, lambda: p.store(batch, row, column, [combined]))
-        f.ret()
-        return GpuKernel.of(f)
+def _narrow(product: Product) -> Iterator[Candidate]:
+    kernels = {
+        kernel.plan: kernel for kernel in (NarrowProduct(product, threads) for threads in (THREADS, *MORE_THREADS))
+    }
+    return (Candidate(plan, kernel.emit) for plan, kernel in kernels.items())

@@ -22,7 +22,7 @@ from stablehlo_py.codegen.index import Delinearized, add, affine_of, delinearize
 from stablehlo_py.codegen.types import element
 from stablehlo_py.dialect.types import num_elements
 
-MOST_ELEMENTS, MOST_OPS = 8, 64  # of a thread, before it goes on; ops of all of them
+MOST_ELEMENTS, MOST_OPS = 8, 128  # of a thread, before it goes on; ops of all of them
 
 
 def emit(fusion: Fusion, target: GpuTarget) -> GpuKernel:

@@ -102,6 +102,9 @@ class Part(Function):
         """As in a launch of the part."""
         return self.const(self._launch.threads if axis == 0 else 1)
 
+    def leave_room(self, blocks: int) -> None:
+        """The whole has one block."""
+
     def shared_memory(self, count: int, element: ScalarType, align: int = 16) -> Value:
         """That of the block, of those that are worked on side by side."""
         align = max(align, ALIGNMENT)

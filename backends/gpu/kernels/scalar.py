@@ -20,6 +20,7 @@ SIDE = 16  # threads along each side of a tile
 SQUARES = ((8, 16, 0.07), (4, 16, 0.045), (2, 32, 0.02))
 MORE_SQUARES = ((8, 8, 0.07), (4, 32, 0.045))  # that are tried
 MOST_OPS = 128  # on all sums of a thread, for them to be stored from registers
+BLOCKS = 2  # that a multiprocessor has room for: one multiplies while the other waits for its tiles
 PADDING = 16  # elements between rows of sums in shared memory
 
 
@@ -52,10 +53,14 @@ class ScalarProduct(TiledProduct):
         of = element(operand.value)
         return of.compute == self.sum_type and of.bits == self.held.bits
 
+    def swizzles(self, operand: Operand) -> bool:
+        return operand is self.p.b and operand.contracts_last
+
     def bits(self, operand: Operand, batch: Index, row: Affine, k: Affine) -> Value:
         return self.p.e.f.bitcast(self.p.element(operand, batch, row, k), self.held)
 
     def start(self, f: Function) -> list[Value]:
+        f.leave_room(BLOCKS)
         self.places = (f.idiv(f.thread_number(), SIDE), f.irem(f.thread_number(), SIDE))
         return [f.const(0.0, self.sum_type)] * self.square**2
 
@@ -68,42 +73,45 @@ class ScalarProduct(TiledProduct):
         return f.iadd(f.imul(thread, together), SIDE * together * part + within)
 
     def multiply(self, f: Function, shared: Value, begin: Index, sums: Sequence[Value]) -> list[Value]:
-        wide = self.a.wide
-
-        def some(k: Index, *totals: Value) -> list[Value]:
-            left = self._registers(f, shared, begin, self.a, self.places[0], k)
-            right = self._registers(f, shared, f.iadd(begin, self.a.size), self.b, self.places[1], k)
-            results = list(totals)
-            for number in range(wide):
-                for i, p in enumerate(left[number]):
-                    for j, q in enumerate(right[number]):
-                        place = self.square * i + j
-                        results[place] = f.fma(p, q, results[place])
-            return results
-
-        return f.loop(0, self.tiling.depth, wide, some, sums)
+        results, square = list(sums), self.square
+        # Products of all rows and columns do not fit in registers together.
+        count = square // 2 if self.a.operand.contracts_last and self.b.operand.contracts_last else square
+        for k in range(0, self.tiling.depth, self.a.wide):  # no loop: where numbers lie is computed before all steps
+            right = self._registers(f, shared, f.iadd(begin, self.a.size), self.b, self.places[1], k, range(square))
+            for first in range(0, square, count):
+                rows = range(first, first + count)
+                left = self._registers(f, shared, begin, self.a, self.places[0], k, rows)
+                for number in range(self.a.wide):
+                    for i, p in zip(rows, left[number], strict=True):
+                        for j, q in enumerate(right[number]):
+                            place = square * i + j
+                            results[place] = f.fma(p, q, results[place])
+        return results
 
     def _registers(
-        self, f: Function, shared: Value, begin: Index, tile: Tile, thread: Index, k: Index
+        self, f: Function, shared: Value, begin: Index, tile: Tile, thread: Index, k: int, numbers: range
     ) -> list[list[Value]]:
-        """A thread's rows of an operand, for each of some products from k on."""
-        wide, square = tile.wide, self.square
+        """Some of a thread's rows of an operand, for each of some products from k on."""
+        wide = tile.wide
 
-        def load(row: Index, k: Index, count: int) -> list[Value]:
+        def load(number: int, k: int, count: int) -> list[Value]:
             bits = count * self.held.bits
-            found = f.load(VectorType(count, self.sum_type), shared, f.iadd(begin, tile.at(f, row, k)), align=bits // 8)
+            found = f.load(VectorType(count, self.sum_type), shared, at(number, k), align=bits // 8)
             return [f.extract(found, lane) for lane in range(count)]
 
+        def at(number: int, k: int) -> Index:
+            # Further rows lie as far from the first one in all threads: offsets of instructions.
+            start = k if tile.swizzled else 0
+            own = tile.at(f, self._row(f, tile, thread, 0), start)
+            away = f.isub(tile.at(f, self._row(f, tile, 0, number), k), tile.at(f, self._row(f, tile, 0, 0), start))
+            return f.iadd(f.iadd(begin, own), away)
+
         if tile.operand.contracts_last:
-            rows = [load(self._row(f, tile, thread, number), k, wide) for number in range(square)]
+            rows = [load(number, k, wide) for number in numbers]
             return [[row[number] for row in rows] for number in range(wide)]
-        together = min(wide, square)
+        together = min(wide, self.square)
         return [
-            [
-                each
-                for first in range(0, square, together)
-                for each in load(self._row(f, tile, thread, first), f.iadd(k, number), together)
-            ]
+            [each for first in numbers[::together] for each in load(first, k + number, together)]
             for number in range(wide)
         ]
 

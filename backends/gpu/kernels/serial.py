@@ -88,6 +88,8 @@ def of_phases(
         functions[f.name] = f.text()
         externals |= f.externals
         launches.append(Launch(f.name, threads // THREADS, THREADS))
+    if not launches:  # nor is anything called
+        return GpuKernel((), {})
     return GpuKernel(tuple(launches), functions, externals, kernel.tables, shared + private * most)
 
 

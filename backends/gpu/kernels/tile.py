@@ -27,7 +27,6 @@ class Tile:
         held: integers as wide as an element; rows, depth: of the tile; threads: that bring it.
         bits: of one element, by its batch, row and product; as_stored: whether these are the bits in memory; copies:
             whether they may be copied asynchronously; turned: whether neighbours along rows in memory are to be
-            neighbours along the products.
     """
 
     product: Product
@@ -40,6 +39,7 @@ class Tile:
     as_stored: bool
     copies: bool
     turned: bool = False
+    swizzled: bool = True
 
     @property
     def contracts_last(self) -> bool:
@@ -81,7 +81,9 @@ class Tile:
         number, inner = (row, k) if self.contracts_last else (k, row)
         wide, pieces = self.wide, self.line // self.wide
         part, within = f.idiv(inner, self.line), f.irem(inner, self.line)
-        piece = f.ixor(f.idiv(within, wide), f.irem(f.idiv(number, 8 // pieces), pieces))
+        piece = f.idiv(within, wide)
+        if self.swizzled:
+            piece = f.ixor(piece, f.irem(f.idiv(number, 8 // pieces), pieces))
         line = f.iadd(f.imul(part, self.lines), number)
         return f.iadd(f.iadd(f.imul(line, self.line), f.imul(piece, wide)), f.irem(within, wide))
 

@@ -122,6 +122,7 @@ class TiledProduct(ABC):
                 self.as_stored(operand),
                 is_copied,
                 self.turns(operand),
+                self.swizzles(operand),
             )
             for (operand, rows), is_copied in zip(sides, copied, strict=True)
         )
@@ -133,6 +134,10 @@ class TiledProduct(ABC):
     def turns(self, operand: Operand) -> bool:
         """Whether what lies along rows in memory is to lie along the products in shared memory."""
         return False
+
+    def swizzles(self, operand: Operand) -> bool:
+        """Whether threads read the same piece of neighbouring lines together."""
+        return True
 
     @abstractmethod
     def bits(self, operand: Operand, batch: Index, row: Affine, k: Affine) -> Value:

@@ -322,10 +322,12 @@ class NvptxEmitter(TensorCopies, GpuEmitter):
     kernel_convention = "ptx_kernelcc "
     pack_bf16 = "llvm.nvvm.ff2bf16x2.rn"
     estimate_exp2 = "llvm.nvvm.ex2.approx.ftz.f"
+    estimate_reciprocal = "llvm.nvvm.rcp.approx.ftz.f"
     named_shared_bytes = 48 << 10
 
     def kernel_attributes(self) -> str:
-        return f"nvvm.kernel, nvvm.reqntid = array<i32: {self.threads}, 1, 1>"
+        room = f", nvvm.minctasm = {self.blocks_together} : i32" if self.blocks_together > 1 else ""
+        return f"nvvm.kernel, nvvm.reqntid = array<i32: {self.threads}, 1, 1>{room}"
 
     def thread_number(self, axis: int) -> str:
         return self._register(f"tid.{'xyz'[axis]}")

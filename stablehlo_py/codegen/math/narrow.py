@@ -86,6 +86,20 @@ def _quotient(f: Function, x: Value, sides: tuple[tuple[float, ...], tuple[float
     return polynomial(f, x, sides[0]), polynomial(f, x, sides[1])
 
 
+def _odd_ratio(f: Function, x: Value, sides: tuple[Value, Value]) -> Value:
+    """x times the quotient, with the sign of x; the lower side is 1 for the smallest x and at most some hundreds. By a
+    machine's estimate of the reciprocal it is rounded as by a division, which has branches for ranges that are not met
+    here: one step of Newton's iteration, and one for the quotient (P. Markstein, "Computation of elementary functions
+    on the IBM RISC System/6000 processor", 1990)."""
+    top, bottom = f.fmul(x, sides[0]), sides[1]
+    if not f.emit.estimate_reciprocal or x.type != F32:
+        return f.fdiv(top, bottom)
+    estimate, minus = f.target_intrinsic(f.emit.estimate_reciprocal, bottom, result=F32), f.fneg(bottom)
+    reciprocal = f.fma(estimate, f.fma(minus, estimate, const(f, x, 1.0)), estimate)
+    found = f.fmul(top, reciprocal)
+    return copysign_bits(f, f.fma(f.fma(minus, found, top), reciprocal, found), x)
+
+
 def _parts(f: Function, x: Value, shift: int) -> tuple[Value, Value]:
     """(q, s): e^x 2^shift = s + s q with s a power of two, which the caller keeps a normal number."""
     n, _, r = reduced(f, x, BIAS[F32] + shift)
@@ -95,15 +109,13 @@ def _parts(f: Function, x: Value, shift: int) -> tuple[Value, Value]:
 def tanh(f: Function, x: Value) -> Value:
     """Hyperbolic tangent: one quotient."""
     x = at_least(f, at_most(f, x, _TANH_END), -_TANH_END)
-    top, bottom = _quotient(f, f.fmul(x, x), _TANH)
-    return f.fdiv(f.fmul(x, top), bottom)
+    return _odd_ratio(f, x, _quotient(f, f.fmul(x, x), _TANH))
 
 
 def erf(f: Function, x: Value) -> Value:
     """Error function: one quotient."""
     x = at_least(f, at_most(f, x, _ERF_END), -_ERF_END)
-    top, bottom = _quotient(f, f.fmul(x, x), _ERF)
-    return f.fdiv(f.fmul(x, top), bottom)
+    return _odd_ratio(f, x, _quotient(f, f.fmul(x, x), _ERF))
 
 
 def erfc(f: Function, x: Value) -> Value:

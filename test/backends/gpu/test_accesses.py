@@ -21,7 +21,11 @@ SIZES = (1024, 4096)
 
 def code(target: GpuTarget, function: Callable[..., object], *dtypes: str, sizes: tuple[int, ...] = SIZES) -> str:
     """The text of the kernels for arrays of these types."""
-    specs = [jax.ShapeDtypeStruct(sizes, dtype) for dtype in dtypes]
+    return code_of(target, function, *(jax.ShapeDtypeStruct(sizes, dtype) for dtype in dtypes))
+
+
+def code_of(target: GpuTarget, function: Callable[..., object], *specs: jax.ShapeDtypeStruct) -> str:
+    """The same for arrays of several sizes."""
     module = run_stages(shlo.load(jax.jit(function).lower(*specs).as_text()), "", "scheduled", target="opencl")
     return assembly(llvm_ir(device_text(module, target), target.architecture), target)
 
@@ -40,6 +44,24 @@ def test_sixteen_bytes(dtype: str) -> None:
     assert len(found) == 3 and all(".v4.b32" in each for each in found)
     gcn = code(GFX942, function, dtype, dtype)
     assert gcn.count("global_load_dwordx4") == 2 and gcn.count("global_store_dwordx4") == 1
+
+
+@pytest.mark.parametrize("long", [(2048, 8192), (8192, 2048)], ids=["rows", "columns"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_products_of_few_rows(dtype: str, long: tuple[int, int]) -> None:
+    """The other operand is read by 16 bytes in whatever way it lies, several of them at once."""
+    along = long.index(2048)
+    specs = [jax.ShapeDtypeStruct(sizes, dtype) for sizes in ((2, 2048), long)]
+    ptx = code_of(SM_90, lambda a, b: jax.lax.dot_general(a, b, (((1,), (along,)), ((), ()))), *specs)
+    loads = [each for each in accesses(ptx) if each.startswith("ld")]
+    wide = [each for each in loads if ".v4.b32" in each]
+    assert len(wide) >= 4 and len(wide) == len(loads)
+
+
+def test_functions_of_half_floats_have_no_branches() -> None:
+    """A quotient whose range is known takes an estimate of the reciprocal, not a division, which branches."""
+    ptx = code(SM_90, lambda a: jax.nn.gelu(a), "bfloat16")
+    assert "rcp.approx" in ptx and "div.rn" not in ptx
 
 
 def test_the_widest_type_says_how_many() -> None:

@@ -40,9 +40,10 @@ def product(m: int, n: int, k: int, of: str = "f32", batch: int = 0) -> str:
 }}"""
 
 
-FEW_ROWS = product(1, 64, 100)
-OWN, SECOND, THIRD = PLANS = [f"sums of 32, {threads} threads" for threads in (256, 128, 64)]
-A, B = (np.random.default_rng(0).standard_normal(sizes, np.float32) for sizes in ((1, 100), (100, 64)))
+# Kernels of the fake driver write to the first operand, as many elements as there are threads.
+FEW_ROWS = product(1, 256, 8192)
+OWN, SECOND, THIRD = PLANS = [f"sums of 1 x 8, {threads} threads, 8 products at once" for threads in (256, 128, 64)]
+A, B = (np.random.default_rng(0).standard_normal(sizes, np.float32) / 16 for sizes in ((1, 8192), (8192, 256)))
 
 
 def options(**given: object) -> shlo.Options:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +12,8 @@ import pytest
 from jax import lax
 
 import stablehlo_py as shlo
+from stablehlo_py.codegen.emitters.gpu import SpirvEmitter
+from stablehlo_py.codegen.values import F32, I32, Type, Value
 
 OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
@@ -44,6 +46,28 @@ def check(function: Callable[..., object], *arrays: np.ndarray, kind: str, toler
 @pytest.mark.parametrize("sizes", [(1,), (7, 3), (300, 300), (5, 1, 64)])
 def test_elementwise(sizes: tuple[int, ...]) -> None:
     check(lambda x, y: (jnp.exp(x) * y, x > y, jnp.flip(x, 0)), floats(*sizes), floats(*sizes), kind="loop")
+
+
+@pytest.mark.parametrize("off", [-1, 0, 1])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_quotients_by_an_estimate(monkeypatch: pytest.MonkeyPatch, dtype: str, off: int) -> None:
+    """Of a reciprocal that is off by an ulp: they are the same as by a division, at every argument."""
+
+    def estimate(emitter: SpirvEmitter, name: str, operands: Sequence[Value], result: Type) -> str:
+        one, ulps = Value(emitter.constant(0x3F800000, F32), F32), Value(emitter.constant(off, I32), I32)
+        reciprocal = Value(emitter.binary("fdiv", one, *operands), F32)
+        moved = Value(emitter.binary("add", Value(emitter.bitcast(reciprocal, I32), I32), ulps), I32)
+        return emitter.bitcast(moved, F32)
+
+    text = jax.jit(lambda x: (jnp.tanh(x), lax.erf(x))).lower(jax.ShapeDtypeStruct((1 << 16,), dtype)).as_text()
+    x = np.arange(1 << 16, dtype=np.uint16).view(jnp.dtype(dtype))
+    wanted = shlo.compile(text, target="opencl", options=OPTIONS)(x)
+    monkeypatch.setattr(SpirvEmitter, "estimate_reciprocal", "estimate")
+    monkeypatch.setattr(SpirvEmitter, "target_intrinsic", estimate)
+    for found, expected in zip(shlo.compile(text, target="opencl", options=OPTIONS)(x), wanted, strict=True):
+        is_number = ~np.isnan(expected)
+        np.testing.assert_array_equal(found.view(np.uint16)[is_number], expected.view(np.uint16)[is_number])
+        assert np.isnan(found[~is_number]).all()
 
 
 @pytest.mark.parametrize("sizes", [(4, 64), (16, 1024), (256, 1024)])
@@ -105,6 +129,37 @@ def test_products_of_few_rows(m: int, n: int, k: int) -> None:
     check(lambda a, b: jnp.exp(a @ b * 0.01), a, b, kind="dot")
     check(lambda a, b: a @ b.T, a, floats(n, k), kind="dot")
     check(lambda a, b: a @ b, a.astype("bfloat16"), b.astype("bfloat16"), kind="dot", tolerance=1e-2)
+
+
+# Rows in one group and in several, which may share their last ones; neighbours of 16 bytes, of fewer, and none.
+@pytest.mark.parametrize(("rows", "long", "depth"), [(2, 256, 128), (7, 100, 96), (9, 130, 65), (20, 24, 640)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_narrow_products(rows: int, long: int, depth: int, dtype: str) -> None:
+    few, right, left = ((3 * floats(*sizes)).astype(dtype) for sizes in ((rows, depth), (depth, long), (long, depth)))
+    more = floats(rows, long).astype(dtype)
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.matmul(a, b, preferred_element_type="int32" if dtype == "int8" else None)
+
+    close = 3e-2 if dtype == "bfloat16" else 1e-4
+    check(lambda a, b, c: product(a, b) + c * 2, few, right, more, kind="dot", tolerance=close)
+    check(lambda a, b: product(a, b.T), few, left, kind="dot", tolerance=close)
+    check(lambda a, b: product(b, a.T), few, left, kind="dot", tolerance=close)
+    check(lambda a, b: product(b.T, a.T * 2), few, right, kind="dot", tolerance=close)
+
+
+def test_batches_of_narrow_products() -> None:
+    a, b = floats(3, 2, 5, 80), floats(3, 2, 80, 40)
+    check(lambda a, b: a @ b, a, b, kind="dot", tolerance=1e-4)
+    check(lambda a, b: jnp.exp(a) @ b.astype("float32"), a[:, :, :1], b.astype("bfloat16"), kind="dot", tolerance=1e-4)
+
+
+def test_an_epilogue_over_its_operand() -> None:
+    """A donated argument whose place the result takes: each element is read once, before it is written."""
+    a, b, c = floats(9, 64), floats(64, 100), floats(9, 100)
+    text = jax.jit(lambda a, b, c: a @ b + c, donate_argnums=2).lower(a, b, c).as_text()
+    (found,) = shlo.compile(text, target="opencl", options=OPTIONS)(a, b, c.copy())
+    np.testing.assert_allclose(found, a @ b + c, rtol=1e-4, atol=1e-4)
 
 
 CONVOLUTIONS = {

@@ -169,6 +169,7 @@ TEMPLATES = {
     "product in small tiles, parts of them": Case(product, [(33, 9), (9, 65)]),
     "product of half floats": Case(product, [(100, 33), (33, 70)], "float16"),
     "product of one row": Case(product, [(1, 500), (500, 33)]),
+    "product of few columns": Case(product, [(500, 64), (64, 9)]),
     "product of vectors": Case(lambda a, b: product(a, b.T), [(3, 70), (5, 70)], "bfloat16"),
     "scan": Case(lambda x: lax.cumsum(x, 1), [(3, 100)]),
     "scan in several steps": Case(lambda x: lax.cumsum(x, 1), [(2, 4099)]),

@@ -278,6 +278,18 @@ def test_a_tool_that_does_not_run(no_tools, tmp_path) -> None:
         ptx.disassembly(b"")
 
 
+@pytest.mark.parametrize("gpu", GPUS)
+def test_a_program_that_launches_nothing(gpu) -> None:
+    """A transform of no numbers: neither kernels nor the functions that they would call."""
+    empty = "tensor<3x0x17xcomplex<f32>>"
+    text = f"""func.func @main(%x: {empty}) -> {empty} {{
+      %0 = stablehlo.fft %x, type = FFT, length = [0, 17] : ({empty}) -> {empty}
+      return %0 : {empty}
+    }}"""
+    program = compile_program(text, target=backend_of(gpu), options=shlo.Options(gpu=gpu, cache_dir=None))
+    assert program.objects[1] == b""
+
+
 # --- what they say ----------------------------------------------------------------------------------------------------
 
 SAID = """ptxas info    : 0 bytes gmem
@@ -294,6 +306,7 @@ ptxas info    : Used 8 registers, used 0 barriers
 
 def test_the_report_of_ptxas() -> None:
     assert of_ptxas(SAID) == {"a.b": Usage(255, 0, 40, 48, 1024), "c": Usage(8, 0, 0, 0, 0)}
+    assert of_ptxas("ptxas info    : 0 bytes gmem\n") == {}
 
 
 def test_message_pack() -> None:
