@@ -34,13 +34,14 @@ from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
+from stablehlo_py.pjrt.discovery import PLATFORM
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.tokens import tokens_as_arrays
 from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 
-PLATFORM, KIND = "shlo", "device"
+KIND = "device"
 # PJRT_Buffer_Type, from 1 on, by StableHLO's names.
 _TYPES = (
     *("i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f16", "f32", "f64", "bf16", "complex<f32>"),

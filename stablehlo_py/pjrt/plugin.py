@@ -11,7 +11,8 @@ from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.errors import OptionError, shown
 from stablehlo_py.pjrt.api import FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, PlatformError, calloc
-from stablehlo_py.pjrt.client import PLATFORM, Client
+from stablehlo_py.pjrt.client import Client
+from stablehlo_py.pjrt.discovery import PLATFORM
 from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
 
 BACKEND = "cpu"
@@ -87,13 +88,15 @@ def capsule() -> object:
 
 
 def initialize() -> None:
-    """Register the platform with JAX, under the name "shlo". JAX calls this when it looks for platforms; call it
-    yourself before JAX makes its first array."""
+    """Register the platform with JAX, under the name "shlo", before JAX makes its first array. Where JAX_PLATFORMS has
+    that name, JAX does so by itself (discovery.py). It may be registered already."""
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
     from stablehlo_py.pjrt import callbacks
 
+    if PLATFORM in xla_bridge._backend_factories:
+        return
     xla_bridge._nonexperimental_plugins.add(PLATFORM)  # or JAX says at each start that it knows nothing of it
     xla_bridge.register_plugin(PLATFORM, priority=0, c_api=capsule())
     callbacks.register(PLATFORM, BACKEND)
