@@ -3,14 +3,30 @@ package is installed. So nothing is imported, and nothing changes, unless the pl
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NoReturn
+
 PLATFORM = "shlo"
 
 
 def initialize() -> None:
-    """Register the platform if JAX_PLATFORMS, or `jax.config.update("jax_platforms", ...)`, names it."""
+    """Register the platform if JAX_PLATFORMS, or `jax.config.update("jax_platforms", ...)`, names it. JAX's error says
+    why it cannot be had."""
     import jax
 
-    if PLATFORM in (jax.config.jax_platforms or "").split(","):
-        from stablehlo_py.pjrt import plugin
+    if PLATFORM not in (jax.config.jax_platforms or "").split(","):
+        return
+    from jax._src import xla_bridge
 
+    from stablehlo_py.errors import ShloError
+    from stablehlo_py.pjrt import plugin
+
+    try:
         plugin.initialize()
+    except ShloError as error:
+        # What leaves this function is only logged, and JAX would say that it knows no such platform.
+        xla_bridge.register_backend_factory(PLATFORM, partial(_refuse, error), fail_quietly=False)
+
+
+def _refuse(error: Exception) -> NoReturn:
+    raise error

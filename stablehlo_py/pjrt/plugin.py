@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 
 from stablehlo_py.backends.cpu.native import NativeCode
-from stablehlo_py.errors import OptionError, shown
+from stablehlo_py.errors import OptionError, UnsupportedError, shown
 from stablehlo_py.pjrt.api import FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, PlatformError, calloc
 from stablehlo_py.pjrt.client import Client
@@ -18,6 +18,7 @@ from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
 BACKEND = "cpu"
 VARIABLE = "SHLO_NUM_DEVICES"
 MOST_DEVICES = 1024
+OLDEST_JAX = (0, 10, 1)
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _CAPSULE = b"pjrt_c_api"
 _FAILED_PRECONDITION = 9  # absl::StatusCode
@@ -89,7 +90,20 @@ def capsule() -> object:
 
 def initialize() -> None:
     """Register the platform with JAX, under the name "shlo", before JAX makes its first array. Where JAX_PLATFORMS has
-    that name, JAX does so by itself (discovery.py). It may be registered already."""
+    that name, JAX does so by itself (discovery.py). It may be registered already.
+
+    Raises:
+        UnsupportedError: JAX is older than OLDEST_JAX.
+        OptionError: SHLO_NUM_DEVICES is no number of devices.
+    """
+    import jax
+
+    if jax.__version_info__ < OLDEST_JAX:
+        oldest = ".".join(map(str, OLDEST_JAX))
+        raise UnsupportedError(
+            f"the platform '{PLATFORM}' is for JAX {oldest} and newer, and this is {jax.__version__}",
+            remedy=f"pip install 'jax>={oldest}', or compile functions with stablehlo_py.jit, which takes older ones",
+        )
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 

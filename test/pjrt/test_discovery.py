@@ -66,3 +66,26 @@ def test_it_may_be_registered_before() -> None:
         """,
         "shlo",
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        ("jax.__version_info__ = (0, 9, 2)", r"is for JAX 0\.10\.1 and newer(.|\n)*help: pip install 'jax>=0\.10\.1'"),
+        ("import os; os.environ['SHLO_NUM_DEVICES'] = 'two'", "SHLO_NUM_DEVICES is 'two'"),
+    ],
+)
+def test_where_it_cannot_be_had_jax_says_why(before, reason) -> None:
+    run(
+        f"""
+        {before}
+        import re
+        try:
+            jax.devices()
+        except RuntimeError as error:
+            assert re.search({reason!r}, str(error)), error
+        else:
+            raise AssertionError
+        """,
+        "shlo",
+    )
