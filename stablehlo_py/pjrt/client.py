@@ -309,8 +309,12 @@ class Client:
             if source is None:
                 results.append(self.blocks.storage(_bytes(spec)))
                 continue
-            twice = handles.count(handles[source]) > 1
-            if source not in kept and not twice:
+            if source not in kept:
+                if handles.count(handles[source]) > 1:
+                    raise ArgumentError(
+                        f"argument {source} is donated, and passed as another argument, too",
+                        remedy="pass a copy of it, or do not donate it",
+                    )
                 spent[number] = source
             if number not in spent or self.blocks.field("buffer", handles[source], "external"):
                 results.append(self._copied(inputs[source], _bytes(spec)))

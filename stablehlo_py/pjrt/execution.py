@@ -46,7 +46,7 @@ def functions(state: int) -> list[Native]:
     """Of calls."""
     return [
         *(_execute(state), _hold_inputs(state), _make_outputs(state), _is_donated(state), _donate(state)),
-        *(_start(state), _job_run(state), _job_drop(state), _failure(state), _results(state)),
+        *(_donates_twice(state), _start(state), _job_run(state), _job_drop(state), _failure(state), _results(state)),
     ]
 
 
@@ -177,12 +177,16 @@ def _hold_inputs(state: int) -> Native:
 
 
 def _make_outputs(state: int) -> Native:
-    """i32 make_outputs(args, job): memory of results that are not donated, and of the workspace; 0 where there is none.
-    Then arguments that are donated become results."""
+    """i32 make_outputs(args, job): memory of results that are not donated, and of the workspace. Then arguments that
+    are donated become results. 0 where there is no memory, or an argument cannot be donated."""
     f = Native("make_outputs", state, [("args", PTR), ("job", PTR)], I32)
     plan = f.get(PTR, f.job, JOB["plan"])
     made, outputs = table(f, f.job, plan, "made"), table(f, f.job, plan, "outputs")
     donates = f.is_not_zero(_plan(f, plan, "donates"))
+    (twice,) = f.if_(
+        donates, lambda: f.is_not_zero(f.call("donates_twice", [f.args, f.job], I32)), lambda: f.const(False, I1)
+    )
+    f.ret_if(twice, f.const(0, I32))
 
     def make(index: Value, good: Value) -> list[Value]:
         result = _result(f, plan, index)
@@ -243,21 +247,41 @@ def _make_outputs(state: int) -> Native:
 
 
 def _is_kept(f: Native, number: Value) -> Value:
-    """Whether the caller keeps an argument: it says so, or passes it twice."""
-    options, row = f.get(PTR, f.args, _OPTIONS), _row(f, _ARGUMENTS)
-    kept, buffer = f.get(PTR, options, _KEPT), f.load(I64, row, number)
+    """Whether the caller says that it keeps an argument."""
+    options = f.get(PTR, f.args, _OPTIONS)
+    kept = f.get(PTR, options, _KEPT)
 
     def same(index: Value, found: Value) -> list[Value]:
         return [f.either(found, f.cmp("eq", f.load(I64, kept, index), number))]
 
     (listed,) = f.loop(0, f.get(I64, options, _NUM_KEPT), 1, same, [f.const(False, I1)])
+    return listed
 
-    def again(index: Value, times: Value) -> list[Value]:
-        equal = f.cmp("eq", f.load(I64, row, index), buffer)
-        return [f.binary("add", times, f.select(equal, f.const(1), f.const(0)))]
 
-    (times,) = f.loop(0, f.get(I64, f.args, _COUNT), 1, again, [f.const(0)])
-    return f.either(listed, f.cmp("sgt", times, f.const(1)))
+def _donates_twice(state: int) -> Native:
+    """i32 donates_twice(args, job): whether an argument that the caller gives away is another argument, too."""
+    f = Native("donates_twice", state, [("args", PTR), ("job", PTR)], I32)
+    plan, row = f.get(PTR, f.job, JOB["plan"]), _row(f, _ARGUMENTS)
+
+    def look(index: Value, found: Value) -> list[Value]:
+        source = f.get(I64, _result(f, plan, index), RESULT["donated"])
+
+        def twice() -> Value:
+            buffer = f.load(I64, row, source)
+
+            def again(other: Value, times: Value) -> list[Value]:
+                equal = f.cmp("eq", f.load(I64, row, other), buffer)
+                return [f.binary("add", times, f.select(equal, f.const(1), f.const(0)))]
+
+            (times,) = f.loop(0, f.get(I64, f.args, _COUNT), 1, again, [f.const(0)])
+            return f.both(f.cmp("sgt", times, f.const(1)), f.no(_is_kept(f, source)))
+
+        (both,) = f.if_(f.cmp("sge", source, f.const(0)), twice, lambda: f.const(False, I1))
+        return [f.either(found, both)]
+
+    (found,) = f.loop(0, _plan(f, plan, "num_outputs"), 1, look, [f.const(False, I1)])
+    f.ret(f.cast("zext", found, I32))
+    return f
 
 
 def _is_donated(state: int) -> Native:

@@ -10,12 +10,14 @@ from stablehlo_py.dialect.edit import terminator
 from stablehlo_py.frontend.load import load
 from stablehlo_py.mlir import ir, stablehlo
 
-_MARK = b"jax.token"  # an attribute of every token in the signature of a program by JAX
+# What a program with tokens in its signature holds: an attribute of those by which JAX orders effects, or ops that make
+# tokens. A program that only takes or passes on tokens of the user's is not recognized.
+_MARKS = (b"jax.token", b"create_token", b"after_all")
 
 
 def tokens_as_arrays(source: bytes) -> bytes | ir.Module:
     """A program that takes and returns `tensor<0xi1>` for tokens; the source where it has none."""
-    if _MARK not in source:
+    if not any(mark in source for mark in _MARKS):
         return source
     module = load(source, isolate=False)
     with module.context:

@@ -234,3 +234,14 @@ def test_checks_at_run_time() -> None:
         """,
         HEAD,
     )
+
+
+def test_tokens_that_a_program_makes_are_returned() -> None:
+    script(
+        """
+        token = jax.jit(jax.lax.create_token)()
+        assert type(token).__name__ == "Token"
+        y, other = jax.jit(lambda x: (x + 2, token))(7)
+        assert y == 9 and type(other).__name__ == "Token"
+        """
+    )

@@ -83,7 +83,13 @@ def test_donated_memory_is_the_results() -> None:
             raise AssertionError("a donated array was used")
         both = jax.jit(lambda a, b: (a + 1, b), donate_argnums=0)
         y = jnp.zeros(8)
-        assert both(y, y)[0][0] == 1  # passed twice: copied
+        try:
+            both(y, y)
+        except RuntimeError as error:
+            assert "argument 0 is donated, and passed as another argument, too" in str(error)
+        else:
+            raise AssertionError("an array was donated that the program also reads")
+        assert both(y, jnp.ones(8))[0][0] == 1  # the call that was refused has taken nothing
         y.delete()
         """
     )
