@@ -188,3 +188,44 @@ def test_calls_leave_nothing_behind() -> None:
         assert resident() < before + (16 << 20), (before, resident())
         """
     )
+
+
+def test_an_error_of_a_running_program_is_that_of_its_results() -> None:
+    """Of a custom call in C, which waits in the queue. What takes its results fails with it; others do not."""
+    run(
+        """
+        import stablehlo_py as shlo
+        from stablehlo_py.backends.cpu.native import NativeCode
+        from stablehlo_py.backends.cpu.objects import Unit, compile_units
+        from stablehlo_py.backends.cpu.target import baseline_target
+        from stablehlo_py.codegen.builder import I8, I32, PTR, Function
+        from stablehlo_py.runtime.callbacks import _Call
+        f = Function("refuses", [("given", PTR)], baseline_target().emitter(), result=I32)
+        message = f.load(PTR, f.gep(f.given, _Call.message.offset, I8))
+        for place, letter in enumerate(b"out of luck\\0"):
+            f.store(f.const(letter, I8), message, place)
+        f.ret(f.const(1, I32))
+        code = NativeCode([compile_units([Unit.of(f)])])
+        shlo.register_custom_call("refuses", code.address("refuses"))
+        refuses = jax.jit(lambda a: jax.ffi.ffi_call("refuses", jax.ShapeDtypeStruct(a.shape, a.dtype))(a))
+
+        def said(attempt):
+            try:
+                attempt()
+            except jax.errors.JaxRuntimeError as error:
+                return str(error)
+            raise AssertionError("it went well")
+        y = refuses(long(x, 20_000))     # returns, since it has not begun
+        for attempt in (
+            lambda: step(refuses(x)).block_until_ready(),
+            lambda: (y + 1).block_until_ready(),
+            y.block_until_ready,
+            lambda: np.asarray(y),
+            lambda: np.asarray(jax.device_put(y, jax.devices()[1])),
+        ):
+            assert "the custom call 'refuses' failed: out of luck" in said(attempt), said(attempt)
+        assert float(step(jnp.ones(500))[0]) == 1.5
+        del y
+        """,
+        SHLO_NUM_DEVICES="2",
+    )
