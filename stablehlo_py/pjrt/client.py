@@ -295,6 +295,8 @@ class Client:
         """A call that is not native: see execution.py. Others that this device was asked for are done before it."""
         arguments = structure("LoadedExecutable_Execute").from_address(address)
         executable = self._executable_of(arguments.executable)
+        if self.blocks.field("executable", arguments.executable, "deleted"):
+            raise ArgumentError("the program has been deleted", remedy="compile it again")
         options = structure("ExecuteOptions").from_address(arguments.options)
         self.blocks.drain(self.devices[executable.device])
         count = arguments.num_arguments

@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 
+from stablehlo_py import forks
 from stablehlo_py.backends.base import Code
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.backends.cpu.threads import ThreadPool
@@ -17,6 +18,7 @@ from stablehlo_py.runtime.program import CompiledProgram, Spec
 # A program that costs less is run by the thread that asks for it: to hand it to another takes as long.
 _INLINE_BYTES = 64 << 10
 
+_lock = forks.Lock()
 _pools: dict[int, ThreadPool] = {}
 _never = calloc(64)  # a block that ends no loop
 
@@ -76,9 +78,10 @@ def _is_cheap(program: CompiledProgram, size: int) -> bool:
 def _pool(threads: int) -> ThreadPool:
     """The pool of this platform with so many threads. Native code lends it to one call at a time (`shlo_pool_try`), so
     it is taken once, and for good."""
-    if threads not in _pools:
-        made = ThreadPool(threads)
-        made.acquire()
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
-        _pools[threads] = made
-    return _pools[threads]
+    with _lock:
+        if threads not in _pools:
+            made = ThreadPool(threads)
+            made.acquire()
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))  # its threads work until the process ends
+            _pools[threads] = made
+        return _pools[threads]
