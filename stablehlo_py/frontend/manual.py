@@ -54,8 +54,14 @@ class ManualComputation:
     def whole(self, values: Sequence[Any]) -> list[Any]:
         """Every result put together from the parts of all processes, made before the op."""
         with self._op.location, self._ir.InsertionPoint(self._op):
-            shardings = self._shardings("out_shardings")
-            return [self._gathered(value, sharding) for value, sharding in zip(values, shardings, strict=True)]
+            return [
+                self._gathered(value, sharding) for value, sharding in zip(values, self.result_shardings, strict=True)
+            ]
+
+    @property
+    def result_shardings(self) -> list[Any]:
+        """How the results are sharded."""
+        return self._shardings("out_shardings")
 
     # --- shardings ---------------------------------------------------------------------------------------------------
 

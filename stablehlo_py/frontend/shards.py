@@ -11,6 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from stablehlo_py.dialect.constants import to_numpy
+from stablehlo_py.dialect.edit import replace_op
+from stablehlo_py.dialect.types import i64
+from stablehlo_py.mlir import ir
+
 _CHANNEL = "#stablehlo.channel_handle<handle = 1, type = 0>"
 
 
@@ -27,9 +32,7 @@ class Shards:
         starts = []
         for dimension, rows in enumerate(groups):
             sizes[dimension] //= rows.shape[1]
-            table = np.zeros(self._partitions, np.int32)
-            table[rows] = np.arange(rows.shape[1], dtype=np.int32) * sizes[dimension]
-            starts.append(self._looked_up(table, partition))
+            starts.append(self._looked_up(_starts(rows, sizes[dimension], self._partitions), partition))
         attributes = {"slice_sizes": self._ir.DenseI64ArrayAttr.get(sizes)}
         type_ = self._tensor(sizes, value.type.element_type)
         return self._make("dynamic_slice", type_, [value, *starts], attributes)
@@ -68,6 +71,59 @@ class Shards:
         return self._ir.Operation.create(
             f"stablehlo.{name}", results=[type_], operands=list(operands), attributes=attributes
         ).results[0]
+
+
+def without_detours(module: ir.Module, partitions: int) -> None:
+    """Where a process puts a value together only to take its own part of it, it has that part already."""
+    slices: list[ir.Operation] = []
+
+    def visit(view: ir.Operation) -> ir.WalkResult:
+        if view.operation.name == "stablehlo.dynamic_slice":
+            slices.append(view.operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in slices:
+        gathered, groups = op.operands[0], dict[int, np.ndarray]()
+        value = gathered
+        while _is_gathered(value) and i64(value.owner, "all_gather_dim") not in groups:
+            groups[i64(value.owner, "all_gather_dim")] = to_numpy(value.owner.attributes["replica_groups"])
+            value = value.owner.operands[0]
+        if not groups or value.type != op.results[0].type:
+            continue
+        wanted = [
+            _starts(groups[dimension], size, partitions) if dimension in groups else np.zeros(partitions, np.int32)
+            for dimension, size in enumerate(value.type.shape)
+        ]
+        found = [_table(start) for start in list(op.operands)[1:]]
+        if all(table is not None and np.array_equal(table, each) for table, each in zip(found, wanted, strict=True)):
+            replace_op(op, [value])
+            while _is_gathered(gathered) and not list(gathered.uses):
+                unused, gathered = gathered.owner.operation, gathered.owner.operands[0]
+                unused.erase()
+
+
+def _is_gathered(value: ir.Value) -> bool:
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.all_gather"
+
+
+def _starts(rows: np.ndarray, size: int, partitions: int) -> np.ndarray:
+    """Where the part of every process begins, whose `size` is that."""
+    table = np.zeros(partitions, np.int32)
+    table[rows] = np.arange(rows.shape[1], dtype=np.int32) * size
+    return table
+
+
+def _table(start: ir.Value) -> np.ndarray | None:
+    """The table from which `Shards.own` reads where a part begins."""
+    for name in ("stablehlo.reshape", "stablehlo.dynamic_slice", "stablehlo.constant"):
+        if isinstance(start.owner, ir.Block) or start.owner.operation.name != name:
+            return None
+        if name == "stablehlo.constant":
+            return to_numpy(start.owner.attributes["value"])
+        start = start.owner.operands[0]
+    return None
 
 
 def groups_along(devices: np.ndarray, dimensions: Sequence[int]) -> np.ndarray:

@@ -236,7 +236,12 @@ class _Stripper:
         block = op.regions[0].blocks[0]
         operands = computation.shards() if computation else list(op.operands)
         values = inline_block(block, operands, op)
-        replace_op(op, computation.whole(values) if computation else values)
+        if computation:
+            values = computation.whole(values)
+            for value, sharding in zip(values, computation.result_shardings, strict=True):
+                if not isinstance(value.owner, self.ir.Block) and value.owner.name == "stablehlo.all_gather":
+                    value.owner.attributes[SHARDING] = self._texts([sharding])
+        replace_op(op, values)
         self.manual = self.manual or split
 
     def _is_split(self, op: Any) -> bool:

@@ -74,7 +74,7 @@ _ARGUMENTS = {
     "Executable_GetCompiledMemoryStats": "executable:p code:l arguments:l results:l aliases:l workspace:l host_code:l "
     "host_arguments:l host_results:l host_aliases:l host_workspace:l peak:l total:l",
     "Executable_Serialize": "executable:p content:p size:z handle:p deleter:p",
-    "Executable_DeserializeAndLoad": "client:p content:p size:z executable:p",
+    "Executable_DeserializeAndLoad": "client:p content:p size:z executable:p options:p options_size:z",
     "Buffer_CopyToDevice": "buffer:p device:p result:p",
     "Buffer_CopyToMemory": "buffer:p memory:p result:p",
     "Buffer_ToHostBuffer": "buffer:p layout:p target:p size:z event:p",
@@ -99,6 +99,20 @@ def structure(name: str) -> type[ctypes.Structure]:
 
 
 PYTHON_FUNCTIONS = tuple(_ARGUMENTS)
+
+#: Functions of the extensions that this platform has, by the number of the extension (PJRT_Extension_Type).
+EXTENSIONS = {19: ("Executable_ParameterShardings", "Executable_OutputShardings")}
+
+
+class Extension(ctypes.Structure):
+    """PJRT_Extension_Base, and behind it addresses of functions."""
+
+    _fields_ = (
+        ("struct_size", ctypes.c_size_t),
+        ("type", ctypes.c_int32),
+        ("next", ctypes.c_void_p),
+        ("functions", ctypes.c_void_p * 4),
+    )
 
 
 class Api(ctypes.Structure):

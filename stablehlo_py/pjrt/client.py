@@ -1,8 +1,8 @@
 """The platform behind the PJRT C API: devices, arrays, executables; the functions that Python implements.
 
 Native code answers what is asked of arrays and executables, runs programs and copies arrays (native.py). Here is what
-makes executables, and what native code leaves to Python: programs that call Python, layouts that are not row-major, and
-errors. What Python does is done when a function returns.
+makes executables, and what native code leaves to Python: programs that call Python, or run on several devices, layouts
+that are not row-major, and errors. What Python does is done when a function returns.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import ctypes
 import math
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from stablehlo_py.api import compile_program
-from stablehlo_py.backends.base import Code, get_backend
+from stablehlo_py.backends.base import get_backend
 from stablehlo_py.backends.cpu.symbols import registered_targets
 from stablehlo_py.dialect.constants import element_name
 from stablehlo_py.element_types import ELEMENT_TYPES
@@ -32,13 +31,16 @@ from stablehlo_py.errors import (
 from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
+from stablehlo_py.pjrt import grid
 from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
 from stablehlo_py.pjrt.discovery import PLATFORM
+from stablehlo_py.pjrt.executable import Executable
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.plans import plan_of
+from stablehlo_py.pjrt.serialized import deserialize, serialize
+from stablehlo_py.pjrt.shardings import Shardings
 from stablehlo_py.pjrt.tokens import tokens_as_arrays
-from stablehlo_py.runtime import artifact
 from stablehlo_py.runtime.program import CompiledProgram, Spec
 
 KIND = "device"
@@ -61,17 +63,6 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (OptionError, _INVALID),
     (ValueError, _INVALID),
 )
-
-
-@dataclass(eq=False)
-class _Executable:
-    """A program that is loaded, and what a call of it needs."""
-
-    program: CompiledProgram
-    code: Code
-    device: int
-    memory: Memory  # that its block refers to
-    donated: dict[int, int] = field(default_factory=dict)  # output -> input
 
 
 class Client:
@@ -211,31 +202,33 @@ class Client:
         if form != b"mlir":
             raise UnsupportedError(f"programs in the form '{form.decode()}' are not read", remedy="pass StableHLO")
         options = CompileOptions.of(ctypes.string_at(arguments.options, arguments.options_size))
-        if options.replicas * options.partitions > 1:
-            raise UnsupportedError(
-                f"a program for {options.replicas} x {options.partitions} devices is not run by this platform yet",
-                remedy="run it on one device, or compile it with stablehlo_py.compile",
-            )
         source = tokens_as_arrays(ctypes.string_at(program.code, program.code_size))
-        made = compile_program(source, target=self.target, options=Options(isolate=False))
-        device = options.devices[0] if options.devices else 0
-        arguments.executable = self._executable(made, device)
+        if options.processes > 1:
+            made, shardings = grid.compile_for(source, self.target, options)
+        else:
+            made = compile_program(source, target=self.target, options=Options(isolate=False))
+            shardings = Shardings()
+        arguments.executable = self._executable(made, options, shardings)
 
-    def _executable(self, program: CompiledProgram, device: int) -> int:
+    def _executable(self, program: CompiledProgram, options: CompileOptions, shardings: Shardings) -> int:
         code = get_backend(program.backend).load(program)
         outputs = program.outputs
         shapes = [tuple(size or 0 for size in spec.shape) for spec in outputs]
         memory = Memory()
-        kind, assignment = memory.text(KIND), memory.text(device_assignment(device))
+        devices = options.assigned
+        kind, assignment = memory.text(KIND), memory.text(device_assignment(devices, options.replicas))
         name, print_ = memory.text("main"), memory.text(program.digest.hex())
-        owner = _Executable(program, code, device, memory, dict(program.donations))
+        owner = Executable(program, code, options, shardings, memory, dict(program.donations))
         types = [_NUMBERS[element_name(spec.dtype)] for spec in outputs]
         return self.blocks.new(
             "executable",
             owner,
             name=name[0],
             name_size=name[1],
-            devices=memory.numbers([self.devices[device]]),
+            devices=memory.numbers([self.devices[device] for device in devices]),
+            num_devices=len(devices),
+            replicas=options.replicas,
+            partitions=options.partitions,
             num_outputs=len(outputs),
             code_bytes=sum(map(len, program.objects)),
             types=memory.numbers(types, 4),
@@ -248,6 +241,7 @@ class Client:
             assignment_size=assignment[1],
             fingerprint=print_[0],
             fingerprint_size=print_[1],
+            **shardings.fields(memory),
         )
 
     def _delete_executable(self, address: int) -> None:
@@ -268,73 +262,101 @@ class Client:
         arguments.peak = arguments.total
 
     def _serialize(self, address: int) -> None:
-        """As an artifact, which JAX's cache of compilations keeps."""
+        """As bytes, which JAX's cache of compilations keeps."""
         arguments = structure("Executable_Serialize").from_address(address)
         memory = Memory()
-        program = self._executable_of(arguments.executable).program
+        executable = self._executable_of(arguments.executable)
+        program = executable.program
         if any(is_bound_here(target) for target in registered_targets(program.symbols)):
             raise UnsupportedError(
                 "the program calls functions of Python that other processes do not have",
                 remedy="call them by a name: jax.ffi.ffi_call in the model, register_custom_call where it runs",
             )
-        content = artifact.serialize(program)
+        content = serialize(program, executable.options, executable.shardings)
         arguments.content, arguments.size = memory.text(content)
         arguments.handle, arguments.deleter = self.blocks.new("bytes", memory), self.blocks.release
 
     def _deserialize(self, address: int) -> None:
         arguments = structure("Executable_DeserializeAndLoad").from_address(address)
         content = ctypes.string_at(arguments.content, arguments.size)
-        arguments.executable = self._executable(artifact.deserialize(content, "JAX's cache"), 0)
+        options = ctypes.string_at(arguments.options, arguments.options_size) if arguments.options else b""
+        arguments.executable = self._executable(*deserialize(content, options))
 
-    def _executable_of(self, handle: int) -> _Executable:
+    def _executable_of(self, handle: int) -> Executable:
         owner = self.blocks.owner(handle)
-        assert isinstance(owner, _Executable)
+        assert isinstance(owner, Executable)
         return owner
 
     def _execute(self, address: int) -> None:
-        """A call that is not native: see execution.py. Others that this device was asked for are done before it."""
+        """A call that is not native: see execution.py. Others that its devices were asked for are done before it."""
         arguments = structure("LoadedExecutable_Execute").from_address(address)
         executable = self._executable_of(arguments.executable)
         if self.blocks.field("executable", arguments.executable, "deleted"):
             raise ArgumentError("the program has been deleted", remedy="compile it again")
         options = structure("ExecuteOptions").from_address(arguments.options)
-        self.blocks.drain(self.devices[executable.device])
-        count = arguments.num_arguments
-        row = ctypes.c_int64.from_address(arguments.arguments).value if count else 0
-        handles = list((ctypes.c_int64 * count).from_address(row)) if count else []
-        kept = set((ctypes.c_int64 * options.num_kept).from_address(options.kept)) if options.num_kept else set()
+        devices = executable.options.assigned
+        if arguments.num_devices != len(devices):
+            raise ArgumentError(
+                f"{arguments.num_devices} lists of arguments for a program on {len(devices)} devices",
+                remedy="pass arguments on every device of the program",
+            )
+        for device in devices:
+            self.blocks.drain(self.devices[device])
+        kept = _numbers(options.kept, options.num_kept)
+        rows = _numbers(arguments.arguments, len(devices)) if arguments.num_arguments else [0] * len(devices)
+        calls = [self._prepare(executable, _numbers(row, arguments.num_arguments), kept) for row in rows]
+        inputs = [[each.address for each in taken] for taken, _, _ in calls]
+        results = [[each.address for each in made] for _, made, _ in calls]
+        try:
+            if executable.program.grid is None:
+                executable.code.run(inputs[0], results[0])
+            else:
+                grid.run(executable, inputs, results)
+        finally:
+            for *_, spent in calls:
+                for handle in spent:
+                    self.blocks.spend(handle)
+        if executable.program.outputs:
+            for device, (_, made, _), row in zip(
+                devices, calls, _numbers(arguments.outputs, len(devices)), strict=True
+            ):
+                self._hand_out(executable.program, made, device, row)
+        if arguments.events:
+            _write(arguments.events, [self.blocks.done] * len(devices))
+
+    def _prepare(
+        self, executable: Executable, handles: list[int], kept: list[int]
+    ) -> tuple[list[Storage], list[Storage], list[int]]:
+        """Memory of a call on one device: its arguments, its results, and the handles of arguments that it takes.
+        `kept` are positions of arguments that stay, though the program writes them."""
         inputs = [self._live(handle) for handle in handles]
         self._check_inputs(executable.program, handles)
-        spent, results = {}, []
+        spent, results = [], []
         for number, spec in enumerate(executable.program.outputs):
             source = executable.donated.get(number)
             if source is None:
                 results.append(self.blocks.storage(_bytes(spec)))
                 continue
-            if source not in kept:
+            is_taken = source not in kept
+            if is_taken:
                 if handles.count(handles[source]) > 1:
                     raise ArgumentError(
                         f"argument {source} is donated, and passed as another argument, too",
                         remedy="pass a copy of it, or do not donate it",
                     )
-                spent[number] = source
-            if number not in spent or self.blocks.field("buffer", handles[source], "external"):
-                results.append(self._copied(inputs[source], _bytes(spec)))
-                inputs[source] = results[-1]
-            else:
-                results.append(inputs[source])
-        executable.code.run([each.address for each in inputs], [each.address for each in results])
-        for source in spent.values():
-            self.blocks.spend(handles[source])
+                spent.append(handles[source])
+            if not is_taken or self.blocks.field("buffer", handles[source], "external"):
+                inputs[source] = self._copied(inputs[source], _bytes(spec))
+            results.append(inputs[source])
+        return inputs, results, spent
+
+    def _hand_out(self, program: CompiledProgram, results: Sequence[Storage], device: int, row: int) -> None:
+        """Write the handles of new arrays on a device to the addresses from `row` on."""
         made = [
-            self._buffer(storage, spec.dtype, [size or 0 for size in spec.shape], executable.device)
-            for storage, spec in zip(results, executable.program.outputs, strict=True)
+            self._buffer(storage, spec.dtype, [size or 0 for size in spec.shape], device)
+            for storage, spec in zip(results, program.outputs, strict=True)
         ]
-        if made:
-            row = ctypes.c_int64.from_address(arguments.outputs).value
-            ctypes.memmove(row, (ctypes.c_int64 * len(made))(*made), 8 * len(made))
-        if arguments.events:
-            ctypes.c_int64.from_address(arguments.events).value = self.blocks.done
+        _write(row, made)
 
     def _check_inputs(self, program: CompiledProgram, handles: list[int]) -> None:
         given = [self.blocks.field("buffer", handle, "bytes") for handle in handles]
@@ -426,6 +448,14 @@ class Client:
 
 def _bytes(spec: Spec) -> int:
     return math.prod(size or 0 for size in spec.shape) * spec.dtype.itemsize
+
+
+def _numbers(address: int, count: int) -> list[int]:
+    return list((ctypes.c_int64 * count).from_address(address)) if count else []
+
+
+def _write(address: int, numbers: Sequence[int]) -> None:
+    ctypes.memmove(address, (ctypes.c_int64 * len(numbers))(*numbers), 8 * len(numbers))
 
 
 def _version(text_: str) -> list[int]:

@@ -13,7 +13,7 @@ from stablehlo_py.runtime.entry import Call
 
 NEXT, REFERENCES = 0, 8
 OWN = -1
-BLOCK_BYTES = 192  # of what Python makes
+BLOCK_BYTES = 256  # of what Python makes
 
 
 def _words(start: int, names: str) -> dict[str, int]:
@@ -29,7 +29,8 @@ FIELDS: dict[str, dict[str, int]] = {
     "executable": _words(
         16,
         "name name_size devices num_outputs code_bytes types dims ranks kinds kind_sizes fingerprint fingerprint_size "
-        "deleted assignment assignment_size plan",
+        "deleted assignment assignment_size plan replicas partitions num_devices num_parameters parameter_shardings "
+        "parameter_sharding_sizes output_shardings output_sharding_sizes",
     ),
     # `external`: references of who uses the memory without the API; then it stays although the buffer is deleted.
     "buffer": _words(16, "type dims rank bytes device memory data deleted minor_to_major storage event external lock"),

@@ -3,8 +3,8 @@ format of protocol buffers is read here, for no package that we depend on has it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 _EXECUTABLE_BUILD_OPTIONS, _NUM_REPLICAS, _NUM_PARTITIONS, _DEVICE_ASSIGNMENT = 3, 4, 5, 9
 _COMPUTATION_DEVICES, _REPLICA_DEVICE_IDS = 3, 1
@@ -12,32 +12,44 @@ _COMPUTATION_DEVICES, _REPLICA_DEVICE_IDS = 3, 1
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """The size of the grid, and the numbers of its devices, row-major by replica (none: the first ones)."""
+    """The size of the grid, and the numbers of its devices, row-major by replica (none: the first ones); `content` is
+    the message."""
 
     replicas: int = 1
     partitions: int = 1
     devices: tuple[int, ...] = ()
+    content: bytes = field(default=b"", compare=False)
+
+    @property
+    def processes(self) -> int:
+        """How many devices run the program."""
+        return self.replicas * self.partitions
+
+    @property
+    def assigned(self) -> tuple[int, ...]:
+        """The numbers of its devices."""
+        return self.devices or tuple(range(self.processes))
 
     @classmethod
     def of(cls, content: bytes) -> CompileOptions:
         """Read them. Raises ValueError: it is no such message."""
         for number, value in _fields(content):
             if number == _EXECUTABLE_BUILD_OPTIONS and isinstance(value, bytes):
-                return cls._of_build_options(value)
-        return cls()
+                return cls(*_grid(value), content)
+        return cls(content=content)
 
-    @classmethod
-    def _of_build_options(cls, content: bytes) -> CompileOptions:
-        replicas, partitions = 1, 1
-        devices: tuple[int, ...] = ()
-        for number, value in _fields(content):
-            if number == _NUM_REPLICAS and isinstance(value, int):
-                replicas = value
-            elif number == _NUM_PARTITIONS and isinstance(value, int):
-                partitions = value
-            elif number == _DEVICE_ASSIGNMENT and isinstance(value, bytes):
-                devices = _devices(value)
-        return cls(max(1, replicas), max(1, partitions), devices)
+
+def _grid(build_options: bytes) -> tuple[int, int, tuple[int, ...]]:
+    replicas, partitions = 1, 1
+    devices: tuple[int, ...] = ()
+    for number, value in _fields(build_options):
+        if number == _NUM_REPLICAS and isinstance(value, int):
+            replicas = value
+        elif number == _NUM_PARTITIONS and isinstance(value, int):
+            partitions = value
+        elif number == _DEVICE_ASSIGNMENT and isinstance(value, bytes):
+            devices = _devices(value)
+    return max(1, replicas), max(1, partitions), devices
 
 
 def _devices(content: bytes) -> tuple[int, ...]:
@@ -94,11 +106,25 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def device_assignment(device: int) -> bytes:
-    """A DeviceAssignmentProto of one replica and one partition on a device."""
-    number = _written(device)
-    column = b"\x0a" + _written(len(number)) + number
-    return b"\x08\x01\x10\x01\x1a" + _written(len(column)) + column
+def device_assignment(devices: Sequence[int], replicas: int = 1) -> bytes:
+    """A DeviceAssignmentProto of devices, row-major by replica."""
+    partitions = len(devices) // replicas
+    columns = b""
+    for partition in range(partitions):
+        column = packed(_REPLICA_DEVICE_IDS, devices[partition::partitions])
+        columns += b"\x1a" + _written(len(column)) + column
+    return b"\x08" + _written(replicas) + b"\x10" + _written(partitions) + columns
+
+
+def numeric(number: int, value: int) -> bytes:
+    """A field of a number."""
+    return _written(number << 3) + _written(value)
+
+
+def packed(number: int, numbers: Sequence[int]) -> bytes:
+    """A repeated field of numbers."""
+    content = b"".join(map(_written, numbers))
+    return _written(number << 3 | 2) + _written(len(content)) + content
 
 
 def _written(number: int) -> bytes:

@@ -9,7 +9,7 @@ from functools import cache
 
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.errors import OptionError, UnsupportedError, shown
-from stablehlo_py.pjrt.api import FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api
+from stablehlo_py.pjrt.api import EXTENSIONS, FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api, Extension
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, PlatformError, calloc
 from stablehlo_py.pjrt.client import Client
 from stablehlo_py.pjrt.discovery import PLATFORM
@@ -52,6 +52,12 @@ def _platform() -> tuple[Client, Api, NativeCode, list[object]]:
             setattr(api, name, address)
         else:
             setattr(api, name, code.address(name if name in names else "missing"))
+    for type_, extended in EXTENSIONS.items():
+        extension = Extension.from_address(calloc(ctypes.sizeof(Extension)))
+        extension.type, extension.next = type_, api.extensions
+        extension.struct_size = Extension.functions.offset + ctypes.sizeof(ctypes.c_void_p) * len(extended)
+        extension.functions[: len(extended)] = [code.address(name) for name in extended]
+        api.extensions = ctypes.addressof(extension)
     # The last thing that the interpreter does: from then on no thread of ours calls functions of JAX's.
     ctypes.pythonapi.Py_AtExit(ctypes.c_void_p(code.address("stop")))
     for immortal in (client, code, kept):

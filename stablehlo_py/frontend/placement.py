@@ -1,0 +1,95 @@
+"""Which device of a mesh has which part of a value: shardings in Shardy's syntax, as arrays of devices.
+
+#sdy.sharding<@mesh, [{"x", "y"}, {}]>     mesh = #sdy.mesh<["x"=2, "y"=2]>     devices 0 1 2 3 along dimension 0
+#sdy.sharding<@mesh, [{}, {"y":(1)2}]>     an axis of the mesh in parts: the first 2 of its devices, then the rest
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from stablehlo_py.dialect.sharding_text import Axis, Mesh, read_mesh, read_sharding
+from stablehlo_py.frontend.shards import groups_along
+
+
+class UnknownSharding(Exception):
+    """Why a sharding is not one that values can be split by."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A value's parts.
+
+    Attributes:
+        groups: for every dimension, rows of devices that differ along it only, in the order of their parts.
+        tiles: the devices, in the shape of the parts, one dimension more for those that have the same part.
+    """
+
+    groups: tuple[np.ndarray, ...]
+    tiles: np.ndarray
+
+    @property
+    def is_split(self) -> bool:
+        """Whether there is more than one part."""
+        return any(rows.shape[1] > 1 for rows in self.groups)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many parts there are along every dimension."""
+        return tuple(rows.shape[1] for rows in self.groups)
+
+
+def replicated(rank: int, partitions: int) -> Placement:
+    """Every device has the whole value."""
+    devices = np.arange(partitions)
+    return Placement((devices.reshape(-1, 1),) * rank, devices.reshape([1] * rank + [partitions]))
+
+
+def placement_of(sharding: str, meshes: Mapping[str, str], rank: int, partitions: int) -> Placement:
+    """Where a sharding puts the parts of a value of a rank; "": everywhere.
+
+    Raises UnknownSharding: it is not for all partitions, or says more than where parts are.
+    """
+    if not sharding:
+        return replicated(rank, partitions)
+    read = read_sharding(sharding)
+    if read is None:
+        raise UnknownSharding(f"the sharding {sharding} is not known")
+    if read.unreduced:
+        raise UnknownSharding(f"values of the sharding {sharding} are sums that are not yet made")
+    if len(read.dimensions) != rank:
+        raise UnknownSharding(f"the sharding {sharding} is not for {rank} dimensions")
+    mesh = read_mesh(read.mesh, meshes)
+    if not mesh.sizes and mesh.devices is None:
+        return replicated(rank, partitions)
+    devices = np.arange(math.prod(mesh.sizes.values())) if mesh.devices is None else np.array(mesh.devices)
+    if sorted(devices) != list(range(partitions)):
+        raise UnknownSharding(f"the mesh of the sharding {sharding} is not one of {partitions} partitions")
+    factors, places = _factors(mesh, [axis for axes in read.dimensions for axis in axes])
+    devices = devices.reshape(factors)
+    along = [[place for axis in axes for place in places[axis]] for axes in read.dimensions]
+    taken = [place for each in along for place in each]
+    rest = [place for place in range(len(factors)) if place not in taken]
+    counts = [math.prod(factors[place] for place in each) for each in along]
+    tiles = devices.transpose([*taken, *rest]).reshape([*counts, -1])
+    return Placement(tuple(groups_along(devices, each) for each in along), tiles)
+
+
+def _factors(mesh: Mesh, axes: list[Axis]) -> tuple[list[int], dict[Axis, list[int]]]:
+    """The axes of a mesh, cut where parts of them are used: the size of every piece, and which pieces make an axis."""
+    factors: list[int] = []
+    places: dict[Axis, list[int]] = {}
+    for name, whole in mesh.sizes.items():
+        used = [axis for axis in axes if axis.name == name]
+        ends = {axis: (axis.before, axis.before * (axis.size or whole)) for axis in used}
+        cuts = sorted({1, whole}.union(*ends.values()))
+        for low, high in zip(cuts, cuts[1:] or [whole], strict=False):
+            for axis, (first, last) in ends.items():
+                if first <= low < last or (whole == 1 and not axis.size):
+                    places.setdefault(axis, []).append(len(factors))
+            factors.append(high // low)
+    return factors, places

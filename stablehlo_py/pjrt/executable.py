@@ -1,0 +1,23 @@
+"""An executable: a program that is loaded, and what calls of it need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stablehlo_py.backends.base import Code
+from stablehlo_py.pjrt.blocks import Memory
+from stablehlo_py.pjrt.options import CompileOptions
+from stablehlo_py.pjrt.shardings import Shardings
+from stablehlo_py.runtime.program import CompiledProgram
+
+
+@dataclass(eq=False)
+class Executable:
+    """What Python keeps beside the block of an executable."""
+
+    program: CompiledProgram
+    code: Code
+    options: CompileOptions
+    shardings: Shardings
+    memory: Memory  # that its block refers to
+    donated: dict[int, int] = field(default_factory=dict)  # output -> input

@@ -1,0 +1,329 @@
+"""Programs on several devices: jit with shardings, shard_map, pmap. Each test runs a script in a process of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stablehlo_py.api import compile_program
+from stablehlo_py.errors import LoadError
+from stablehlo_py.frontend.placement import UnknownSharding, placement_of
+from stablehlo_py.pjrt.options import CompileOptions, device_assignment
+from stablehlo_py.pjrt.serialized import deserialize, serialize
+from stablehlo_py.pjrt.shardings import Shardings
+from test.helpers.platform_scripts import script
+
+MESH = """
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+def on(*axes):
+    return NamedSharding(mesh, P(*axes))
+"""
+
+
+def on_devices(body: str, count: int = 8) -> str:
+    return script(body, MESH if count == 8 else "", SHLO_NUM_DEVICES=str(count))
+
+
+@pytest.mark.parametrize("inputs", ['"x"', '("x", "y")', '("y", "x")', 'None, "x"', '"y", "x"', ""])
+def test_jit_takes_and_gives_parts(inputs: str) -> None:
+    on_devices(
+        f"""
+        x = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+        given = jax.device_put(x, on({inputs}))
+        for wanted in (on(), on("x"), on("y", "x"), on(None, ("x", "y"))):
+            y = jax.jit(lambda a: a @ a.T + 1, out_shardings=wanted)(given)
+            assert y.sharding == wanted
+            np.testing.assert_allclose(y, x @ x.T + 1, 1e-5, 1e-5)
+            for shard in y.addressable_shards:
+                assert shard.device.id == shard.data.devices().pop().id
+                np.testing.assert_allclose(shard.data, (x @ x.T + 1)[shard.index], 1e-5, 1e-5)
+        """
+    )
+
+
+def test_shard_map_runs_on_the_parts_and_communicates() -> None:
+    on_devices(
+        """
+        x = np.arange(64, dtype=np.float32).reshape(8, 8)
+        given = jax.device_put(x, on("x", "y"))
+        def mapped(f, into, out_of=P("x", "y")):
+            return jax.jit(jax.shard_map(f, mesh=mesh, in_specs=out_of, out_specs=into, check_vma=False))
+        four = x.reshape(4, 2, 8)
+        assert (mapped(lambda a: jax.lax.psum(a, "x"), P(None, "y"))(given) == four.sum(0)).all()
+        assert (mapped(lambda a: jax.lax.all_gather(a, "x", tiled=True), P(None, "y"))(given) == x).all()
+        rolled = mapped(lambda a: jax.lax.ppermute(a, "x", [(i, (i + 1) % 4) for i in range(4)]), P("x", "y"))(given)
+        assert (rolled == np.roll(x, 2, 0)).all()
+        scattered = mapped(lambda a: jax.lax.psum_scatter(a, "y", tiled=True), P(("x", "y")), P("x"))(x)
+        assert (scattered == 2 * x).all()
+        swapped = mapped(lambda a: jax.lax.all_to_all(a, "x", 1, 0, tiled=True), P(None, ("y", "x")))(given)
+        assert (swapped == x).all()
+        numbers = mapped(lambda a: (jax.lax.axis_index("x") * 2 + jax.lax.axis_index("y")) + 0 * a, P("x", "y"))(given)
+        assert (numbers == np.kron(np.arange(8).reshape(4, 2), np.ones((2, 4)))).all()
+        # Parts that are passed on stay parts: nothing is put together.
+        twice = jax.jit(lambda a: mapped(lambda b: b * 2, P("x"), P("x"))(mapped(lambda b: b + 1, P("x"), P("x"))(a)),
+                        in_shardings=on("x"), out_shardings=on("x"))
+        assert (twice(x) == 2 * (x + 1)).all()
+        """
+    )
+
+
+def test_results_that_are_left_open_are_sharded_as_what_they_are_computed_from() -> None:
+    on_devices(
+        """
+        x = jax.device_put(np.arange(64, dtype=np.float32).reshape(8, 8), on("x", "y"))
+        def given(f):
+            y = jax.jit(f)(x)
+            np.testing.assert_allclose(y, f(np.asarray(x)))
+            return y.sharding
+        assert given(lambda a: a * 2 + 1) == on("x", "y")
+        assert given(lambda a: a.T) == on("y", "x")
+        assert given(lambda a: a.sum(0)) == on("y")
+        assert given(lambda a: a @ a) in (on("x"), on("x", None))
+        looped = jax.jit(lambda a: jax.lax.fori_loop(0, 3, lambda i, b: b + i, a))
+        assert looped(x).sharding == on("x", "y") and (looped(x) == x + 3).all()
+        assert given(lambda a: a.reshape(-1)).spec == P("x") and given(lambda a: a.sum()).is_fully_replicated
+        double = jax.jit(jax.shard_map(lambda a: a * 2, mesh=mesh, in_specs=P("y"), out_specs=P("y")))
+        assert double(x).sharding == on("y")
+        constrained = jax.jit(lambda a: jax.lax.with_sharding_constraint(a, on(None, "x")) + 1)
+        assert constrained(x).sharding == on(None, "x")
+        """
+    )
+
+
+def test_shard_map_over_some_axes_of_a_mesh() -> None:
+    on_devices(
+        """
+        x = np.arange(32, dtype=np.float32).reshape(8, 4)
+        f = jax.jit(jax.shard_map(lambda a: a + jax.lax.psum(a, "y"), mesh=mesh, in_specs=P(None, "y"),
+                                  out_specs=P(None, "y"), axis_names={"y"}))
+        sums = x[:, :2] + x[:, 2:]
+        assert (f(jax.device_put(x, on("x"))) == x + np.concatenate([sums, sums], 1)).all()
+        """
+    )
+
+
+def test_pmap_and_its_errors() -> None:
+    said = on_devices(
+        """
+        x = np.arange(16, dtype=np.float32).reshape(8, 2)
+        f = jax.pmap(lambda a, b: a / jax.lax.psum(b.sum(), "i"), axis_name="i")
+        y = f(x, x)
+        assert [each.device.id for each in y.addressable_shards] == list(range(8))
+        np.testing.assert_allclose(y, x / x.sum(), 1e-6)
+        g = jax.pmap(jax.grad(lambda a: jnp.sum(jax.lax.pmean(a, "i") ** 2)), axis_name="i")
+        assert g(x).shape == (8, 2)
+        chosen = jax.devices()[5:2:-1]
+        z = jax.pmap(lambda a: a + jax.lax.axis_index("i"), axis_name="i", devices=chosen)(x[:3])
+        assert (z == x[:3] + np.arange(3)[:, None]).all() and [s.device for s in z.addressable_shards] == chosen
+        try:
+            jax.pmap(lambda a: a)(np.ones((9, 2)))
+        except ValueError as error:
+            print(error)
+        """
+    )
+    assert "9" in said
+
+
+def test_the_order_of_devices_is_that_of_the_mesh() -> None:
+    on_devices(
+        """
+        order = [5, 3, 7, 1, 0, 2, 6, 4]
+        shuffled = Mesh(np.array(jax.devices())[order].reshape(2, 4), ("a", "b"))
+        x = np.arange(64, dtype=np.float32).reshape(8, 8)
+        given = jax.device_put(x, NamedSharding(shuffled, P("b", "a")))
+        y = jax.jit(lambda a: a.T * 2, out_shardings=NamedSharding(shuffled, P("a", "b")))(given)
+        assert (y == 2 * x.T).all()
+        assert [s.device.id for s in y.addressable_shards] == order
+        for shard in y.addressable_shards:
+            assert (shard.data == 2 * x.T[shard.index]).all()
+        # One mesh in the arguments, another in the results.
+        z = jax.jit(lambda a: a + 1, out_shardings=NamedSharding(
+            Mesh(np.array(jax.devices())[order].reshape(4, 2), ("c", "d")), P("c", "d")))(y)
+        assert (z == 2 * x.T + 1).all()
+        """
+    )
+
+
+def test_arrays_go_from_device_to_device() -> None:
+    on_devices(
+        """
+        x = np.arange(16, dtype=np.float32).reshape(8, 2)
+        third = jax.device_put(x, jax.devices()[3])
+        assert third.devices() == {jax.devices()[3]} and (third == x).all()
+        for sharding in (on("x"), on(None, "y"), on(("x", "y")), on()):
+            y = jax.device_put(third, sharding)
+            assert y.sharding == sharding and (np.asarray(y) == x).all()
+            back = jax.device_put(y, jax.devices()[6])
+            assert (np.asarray(back) == x).all() and back.devices() == {jax.devices()[6]}
+        parts = [jax.device_put(x[2 * i : 2 * i + 2], mesh.devices[i, j]) for i in range(4) for j in range(2)]
+        z = jax.make_array_from_single_device_arrays((8, 2), on("x"), parts)
+        assert (z == x).all() and (z.sum() == x.sum())
+        made = jax.make_array_from_callback((8, 2), on("y"), lambda index: x[index])
+        assert (jax.jit(lambda a: a * 2)(made) == 2 * x).all()
+        """
+    )
+
+
+def test_donated_parts_are_the_results() -> None:
+    on_devices(
+        """
+        step = jax.jit(lambda s, x: s * 0.5 + x, donate_argnums=0, out_shardings=on("x"))
+        s, x = (jax.device_put(np.ones((8, 512), np.float32), on("x")) for _ in range(2))
+        places = [shard.data.unsafe_buffer_pointer() for shard in s.addressable_shards]
+        inside = jax.jit(jax.shard_map(lambda a: a + 1, mesh=mesh, in_specs=P("x"), out_specs=P("x")),
+                         donate_argnums=0, out_shardings=on("x"))
+        t = inside(s)
+        assert [shard.data.unsafe_buffer_pointer() for shard in t.addressable_shards] == places
+        assert s.is_deleted() and (t == 2).all()
+        u = step(t, x)
+        assert t.is_deleted() and (u == 2).all() and (x == 1).all()
+        """
+    )
+
+
+def test_errors_of_a_device_reach_the_caller() -> None:
+    """Nobody hangs where processes wait for one that never comes, and the next program runs."""
+    said = on_devices(
+        """
+        def f(a):
+            return jax.lax.cond(jax.lax.axis_index("x") == 0, lambda b: jax.lax.psum(b, "x"), lambda b: b, a)
+        g = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))
+        x = np.ones((8, 2), np.float32)
+        for _ in range(2):
+            try:
+                g(x)
+            except Exception as error:
+                print(type(error).__name__, error)
+        assert (jax.jit(lambda a: a + 1, in_shardings=on("x"))(x) == 2).all()
+        """
+    )
+    assert said.count("processes") >= 2
+
+
+def test_what_is_not_partitioned_is_named() -> None:
+    said = on_devices(
+        """
+        try:
+            explicit = jax.make_mesh((8,), ("x",))
+            jax.jit(lambda x: x, out_shardings=NamedSharding(explicit, P(unreduced={"x"})))(jnp.ones(8))
+        except Exception as error:
+            print(type(error).__name__, error)
+        """
+    )
+    assert "JaxRuntimeError UNIMPLEMENTED" in said
+    assert "result 0" in said and "sums that are not yet made" in said
+
+
+def test_many_threads_run_programs_on_all_devices() -> None:
+    on_devices(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        f = jax.jit(jax.shard_map(lambda a: jax.lax.psum(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P()))
+        def work(n):
+            return [float(f(np.full((4, 1), n + k, np.float32))[0, 0]) for k in range(10)]
+        with ThreadPoolExecutor(4) as pool:
+            for n, values in enumerate(pool.map(work, range(4))):
+                assert values == [4.0 * (n + k) for k in range(10)]
+        """
+    )
+
+
+def test_a_program_is_serialized_with_its_device() -> None:
+    on_devices(
+        """
+        from jax.experimental import serialize_executable
+        one = jax.device_put(np.ones(3, np.float32), jax.devices()[4])
+        compiled = jax.jit(lambda a: a + 1).lower(one).compile()
+        parts = serialize_executable.serialize(compiled)
+        again = serialize_executable.deserialize_and_load(*parts, execution_devices=[jax.devices()[4]])
+        assert again(one).devices() == {jax.devices()[4]}
+        """
+    )
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "import os; f(x); sys.exit(0)"])
+def test_a_script_ends_with_live_arrays(ending: str) -> None:
+    on_devices(
+        "import sys; f = jax.jit(lambda a: a @ a.T, out_shardings=on('x'))\n"
+        "x = jax.device_put(np.ones((8, 8), np.float32), on('x')); kept = [f(x) for _ in range(5)]\n" + ending
+    )
+
+
+def test_what_a_program_says_of_itself() -> None:
+    on_devices(
+        """
+        x = jax.device_put(np.ones((8, 2), np.float32), on("x", "y"))
+        compiled = jax.jit(lambda a: a + 1, out_shardings=on("x")).lower(x).compile()
+        executable = compiled.runtime_executable()
+        assert [d.id for d in executable.local_devices()] == list(range(8))
+        assert compiled.output_shardings == on("x") and compiled.input_shardings[0][0] == on("x", "y")
+        assert len(executable.get_output_shardings()) == len(executable.get_parameter_shardings()) == 1
+        """
+    )
+
+
+# --- texts and tables -------------------------------------------------------------------------------------------------
+
+MESHES = {
+    "m": '#sdy.mesh<["x"=2, "y"=4]>',
+    "l": '#sdy.mesh<["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>',
+    "one": "#sdy.mesh<[], device_ids=[3]>",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "partitions", "tiles"),
+    [
+        ("", 4, [[[0, 1, 2, 3]]]),
+        ('#sdy.sharding<@m, [{"x"}, {}]>', 8, [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]),
+        ('#sdy.sharding<@m, [{"y":(2)2}, {"x"}]>', 8, [[[0, 2], [4, 6]], [[1, 3], [5, 7]]]),
+        ('#sdy.sharding<@m, [{"y":(1)2, ?}, {?}], replicated={"x"}>', 8, [[[0, 1, 4, 5]], [[2, 3, 6, 7]]]),
+        ('#sdy.sharding<@l, [{"y", "x"}, {}]>', 4, [[[3]], [[2]], [[1]], [[0]]]),
+        ('#sdy.sharding<mesh<["x"=2]>, [{}, {"x"}p1]>', 2, [[[0], [1]]]),
+    ],
+)
+def test_shardings_are_devices_along_dimensions(text: str, partitions: int, tiles: list[object]) -> None:
+    placement = placement_of(text, MESHES, 2, partitions)
+    assert placement.tiles.tolist() == tiles
+    for dimension, rows in enumerate(placement.groups):
+        assert sorted(rows.reshape(-1)) == list(range(partitions))
+        where = {int(device): place for place, device in np.ndenumerate(placement.tiles)}
+        for row in rows.tolist():
+            assert [where[device][dimension] for device in row] == list(range(len(row)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('#sdy.sharding<@m, [{"x"}]>', "2 dimensions"),
+        ('#sdy.sharding<@m, [{}, {}], unreduced={"x"}>', "not yet made"),
+        ('#sdy.sharding<@l, [{"x"}, {}]>', "8 partitions"),
+        ("#sdy.sharding<@one, [{}, {}]>", "8 partitions"),
+        ("{maximal device=0}", "not known"),
+    ],
+)
+def test_shardings_that_split_nothing_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UnknownSharding, match=message):
+        placement_of(text, MESHES, 2, 8)
+
+
+def test_shardings_are_read_as_they_are_written() -> None:
+    placements = [placement_of(text, MESHES, 2, 8) for text in ("", '#sdy.sharding<@m, [{"x"}, {"y"}]>')]
+    shardings = Shardings.of(placements, placements[1:])
+    asked = CompileOptions.of(b"\x1a\x02\x28\x08")
+    program = compile_program("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }\n")
+    content = serialize(program, asked, shardings)
+    again, options, found = deserialize(content, b"")
+    assert (again.inputs, options, found) == (program.inputs, asked, shardings)
+    assert deserialize(content, b"\x1a\x02\x28\x04")[1].partitions == 4
+    with pytest.raises(LoadError, match="damaged"):
+        deserialize(content[:40], b"")
+
+
+@pytest.mark.parametrize(("devices", "replicas"), [((0, 1, 2, 3), 1), ((4, 300, 1, 0, 2, 5), 2), ((7, 6), 2)])
+def test_assignments_of_several_devices_are_read_as_they_are_written(devices: tuple[int, ...], replicas: int) -> None:
+    assignment = device_assignment(devices, replicas)
+    partitions = len(devices) // replicas
+    build = bytes([0x20, replicas, 0x28, partitions, 0x4A, len(assignment)]) + assignment
+    assert CompileOptions.of(b"\x1a" + bytes([len(build)]) + build) == CompileOptions(replicas, partitions, devices)
