@@ -229,3 +229,66 @@ def test_an_error_of_a_running_program_is_that_of_its_results() -> None:
         """,
         SHLO_NUM_DEVICES="2",
     )
+
+
+def test_random_work_of_threads_on_devices() -> None:
+    """Programs that run at once and in queues, donations, copies, deletions and reads, in any order: the values are
+    those that Python computes. More of it by hand: SHLO_ROUNDS=20. The C library fills memory that is freed."""
+    run(
+        """
+        import gc, os, random, threading
+        add, double = jax.jit(lambda v: v + 1), jax.jit(lambda v: v * 2, donate_argnums=0)
+        later = jax.jit(lambda v: jax.lax.fori_loop(0, 200, lambda i, w: w + 1, v))
+        both = jax.jit(lambda a, b: (a - b, b))
+        devices = jax.devices()
+        def work(seed):
+            pick = random.Random(seed)
+            size, live = pick.choice([1, 7, 1000, 20_000, 200_000]), []
+            def new():
+                value = float(pick.randrange(100))
+                live.append((jax.device_put(np.full(size, value, np.float32), pick.choice(devices)), value))
+            for _ in range(300):
+                if not live:
+                    new()
+                at, what = pick.randrange(len(live)), pick.randrange(9)
+                array, value = live.pop(at)
+                if what == 0:
+                    new()
+                elif what == 1:
+                    array, value = later(array), value + 200
+                elif what == 2:
+                    array, value = double(array), value * 2
+                elif what == 3:
+                    array, value = add(array), value + 1
+                elif what == 4:
+                    array = jax.device_put(array, pick.choice(devices))
+                elif what == 5:
+                    array.copy_to_host_async()
+                elif what == 6 and live:
+                    other, that = live[-1]
+                    if other.devices() == array.devices():
+                        (array, same), value = both(array, other), value - that
+                        live.append((same, that))
+                elif what == 7:
+                    array.delete()
+                    continue
+                elif what == 8:
+                    assert np.asarray(array)[size // 2] == value, (np.asarray(array)[size // 2], value)
+                live = [each for each in [*live, (array, value)] if abs(each[1]) < 1e6][-12:]
+            for array, value in live:
+                assert (np.asarray(array) == value).all()
+        failures = []
+        def guarded(seed):
+            try:
+                work(seed)
+            except BaseException as error:
+                failures.append((seed, repr(error)))
+        for round in range(int(os.environ.get("SHLO_ROUNDS", "3"))):
+            threads = [threading.Thread(target=guarded, args=(4 * round + number,)) for number in range(4)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+        assert not failures, failures
+        """,
+        SHLO_NUM_DEVICES="3",
+        MALLOC_PERTURB_="165",
+    )
