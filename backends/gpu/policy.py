@@ -37,6 +37,7 @@ FUSION = FusionPolicy(
     in_place={
         "loop": inplace.element_by_element,
         "scatter": inplace.overwritten,
+        "in_place_update": inplace.updated,
     },
 )
 

@@ -15,9 +15,14 @@ from jax import lax
 
 import stablehlo_py as shlo
 from stablehlo_py.api import compile_program
+from stablehlo_py.backends.common.fusion import fusions
 from stablehlo_py.backends.gpu import loops
 from stablehlo_py.backends.gpu.policy import ONE_BLOCK
+from stablehlo_py.compiler import run_stages
+from stablehlo_py.dialect.types import operations, tensor_bytes
 from stablehlo_py.errors import ResourceError
+from stablehlo_py.frontend.load import load
+from stablehlo_py.mlir import ir
 from stablehlo_py.options import Options
 from stablehlo_py.runtime.executable import Executable
 
@@ -295,3 +300,25 @@ def test_loops_with_large_products_are_not(size: int, is_taken: bool) -> None:
 def test_reports() -> None:
     program = compile_program(lowered(lorenz, floats(3)), target="cuda", options=Options(gpu="sm_90"))
     assert "loops that are one kernel: 1" in program.report
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_a_loop_stacks_is_written_in_place(reads: bool) -> None:
+    """No trip copies the whole, also where the update reads what it overwrites."""
+
+    def stacked(x: jax.Array, w: jax.Array) -> object:
+        def step(trip: Any, carry: Any) -> Any:
+            state, rows = carry
+            state = jnp.tanh(state @ w)
+            old = lax.dynamic_index_in_dim(rows, trip, 0, keepdims=False) if reads else 0.0
+            return state, lax.dynamic_update_index_in_dim(rows, state + old, trip, 0)
+
+        return lax.fori_loop(0, 200, step, (x, jnp.ones((200, 64), jnp.float32)))
+
+    module = load(lowered(stacked, np.zeros(64, np.float32), np.zeros((64, 64), np.float32)), isolate=False)
+    with module.context, ir.Location.unknown():
+        run_stages(module, "", "scheduled", OPTIONS, target="cuda")
+        (loop,) = (op for op in operations(module.operation) if op.name == "scf.while")
+        (update,) = (op for op in fusions(module) if op.attributes["hlo.fusion"].value == "in_place_update")
+        copied = [op for op in operations(loop) if op.name == "hlo.copy" and tensor_bytes(op.results[0]) > 256]
+        assert "hlo.inplace" in update.attributes and not copied
