@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
+PLATFORM = "shlo"  # what JAX calls the platform
 MAJOR, MINOR = 0, 94
 
 _TYPES = {

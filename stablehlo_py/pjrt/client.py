@@ -32,9 +32,8 @@ from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
 from stablehlo_py.pjrt import grid
-from stablehlo_py.pjrt.api import structure
+from stablehlo_py.pjrt.api import PLATFORM, structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
-from stablehlo_py.pjrt.discovery import PLATFORM
 from stablehlo_py.pjrt.executable import Executable
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.plans import plan_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NoReturn
 
-PLATFORM = "shlo"
+from stablehlo_py.pjrt.api import PLATFORM
 
 
 def initialize() -> None:

@@ -9,10 +9,9 @@ from functools import cache
 
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.errors import OptionError, UnsupportedError, shown
-from stablehlo_py.pjrt.api import EXTENSIONS, FUNCTIONS, MAJOR, MINOR, PYTHON_FUNCTIONS, Api, Extension
+from stablehlo_py.pjrt.api import EXTENSIONS, FUNCTIONS, MAJOR, MINOR, PLATFORM, PYTHON_FUNCTIONS, Api, Extension
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, PlatformError, calloc
 from stablehlo_py.pjrt.client import Client
-from stablehlo_py.pjrt.discovery import PLATFORM
 from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
 
 BACKEND = "cpu"
