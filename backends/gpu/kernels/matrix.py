@@ -47,7 +47,8 @@ class Shares(Tiling):
 
 
 # Subgroups down, columns of a tile, speed: of warpgroups. Subgroups down and across, rows of each, speed: of others.
-WIDE, MORE_WIDE = ((8, 256, 1.0), (8, 128, 0.8), (4, 128, 0.7), (4, 64, 0.5)), ((4, 256, 0.8), (8, 64, 0.6))
+WIDE = (8, 256, 1.0), (8, 128, 0.8), (4, 128, 0.7), (8, 64, 0.6), (4, 64, 0.5)
+MORE_WIDE = (4, 256, 0.8), (16, 64, 0.6)
 SHARED, MORE_SHARED = ((2, 4, 64, 0.6), (2, 2, 32, 0.4)), ((2, 2, 64, 0.5), (2, 4, 32, 0.5), (4, 4, 64, 0.6))
 
 
