@@ -10,6 +10,7 @@ from stablehlo_py import handlers
 from stablehlo_py.backends.base import get_backend
 from stablehlo_py.boundary import public
 from stablehlo_py.errors import OptionError, shown
+from stablehlo_py.foreign import name_of_capsule, pointer_of_capsule
 from stablehlo_py.handlers import Handler
 from stablehlo_py.interrupts import deferred
 from stablehlo_py.passmanager.suggest import near_miss
@@ -45,7 +46,7 @@ def register_custom_call(name: str, function: Any, *, platform: str = "cpu") -> 
             remedy=f"register it with platform='{called}'",
         )
     _check_name(name)
-    if _is_built_in(platform, name):
+    if is_built_in(platform, name):
         raise OptionError(
             f"the compiler answers the target '{name}' itself", remedy="register the function under another name"
         )
@@ -84,7 +85,8 @@ def _built_in(platform: str) -> frozenset[str]:
     return get_backend(platform).custom_calls() | legalized_targets()
 
 
-def _is_built_in(platform: str, name: str) -> bool:
+def is_built_in(platform: str, name: str) -> bool:
+    """Does the compiler answer a target itself?"""
     try:
         return name in _built_in(platform)
     except ModuleNotFoundError:  # there is no compiler: what programs call, it did not answer
@@ -119,10 +121,7 @@ def _handler(name: str, function: Any) -> Handler:
 
 
 def _pointer_of(name: str, capsule: object) -> int:
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    found = name_of(capsule)
+    found = name_of_capsule(capsule)
     if found != CAPSULE:
         # XLA's capsules hold functions with another signature: to call one would end the process.
         raise OptionError(
@@ -130,4 +129,4 @@ def _pointer_of(name: str, capsule: object) -> int:
             remedy=f"wrap the header's kind of function, and name the capsule {CAPSULE.decode()!r}; functions made for "
             "XLA have another signature",
         )
-    return pointer_of(capsule, found)
+    return pointer_of_capsule(capsule)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stablehlo_py.errors import InternalError
+from stablehlo_py.foreign import new_capsule, pointer_of_capsule
 from stablehlo_py.interrupts import deferred
 
 with deferred():  # an exception while C++ registers its classes ends the process
@@ -125,13 +126,6 @@ class CApi:
         self.inherent_attribute = self._function("mlirOperationGetInherentAttributeByName", pointer, pointer, string)
         self._free = ctypes.CDLL(None).free
         self._free.argtypes = [pointer]
-        self._capsule_name = ctypes.pythonapi.PyCapsule_GetName
-        self._capsule_name.restype, self._capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-        self._capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        self._capsule_pointer.restype = pointer
-        self._capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-        self._capsule_new = ctypes.pythonapi.PyCapsule_New
-        self._capsule_new.restype, self._capsule_new.argtypes = ctypes.py_object, [pointer, ctypes.c_char_p, pointer]
         # A capsule borrows its name: this object keeps it alive.
         self._attribute_capsule = ir.Attribute.__module__.split(".", maxsplit=1)[0].encode() + b".ir.Attribute._CAPIPtr"
 
@@ -147,12 +141,11 @@ class CApi:
 
     def handle(self, value: ir.Context | ir.Operation | ir.Attribute | ir.Type) -> int:
         """The C handle inside a bindings object; the object must stay alive while the handle is used."""
-        capsule = value._CAPIPtr
-        return self._capsule_pointer(capsule, self._capsule_name(capsule))
+        return pointer_of_capsule(value._CAPIPtr)
 
     def attribute(self, handle: int) -> ir.Attribute:
         """The bindings object of an attribute handle. The bindings refuse complex dense elements: TypeError."""
-        return ir.Attribute._CAPICreate(self._capsule_new(handle, self._attribute_capsule, None))
+        return ir.Attribute._CAPICreate(new_capsule(handle, self._attribute_capsule))
 
     @contextmanager
     def llvm_context(self) -> Iterator[int]:

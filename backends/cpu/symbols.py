@@ -9,7 +9,6 @@ strings.
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -17,6 +16,7 @@ from importlib import import_module
 
 from stablehlo_py.backends.cpu.host import Closure
 from stablehlo_py.errors import LoadError, Problem, UnsupportedError
+from stablehlo_py.foreign import pointer_of_capsule
 from stablehlo_py.handlers import handler_of
 
 PREFIX = "shlo."
@@ -131,7 +131,4 @@ def _pointer(module: str, name: str) -> int | None:
     capsule = _capsules(module).get(name)
     if capsule is None:
         return None
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return pointer_of(capsule, name_of(capsule))
+    return pointer_of_capsule(capsule)

@@ -35,6 +35,7 @@ from stablehlo_py.pjrt import grid
 from stablehlo_py.pjrt.api import PLATFORM, structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
 from stablehlo_py.pjrt.executable import Executable
+from stablehlo_py.pjrt.ffi import adopt
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.serialized import deserialize, serialize
@@ -144,15 +145,17 @@ class Client:
 
     def error(self, failure: BaseException) -> int:
         """A new error of the API."""
-        if isinstance(failure, PlatformError):
-            code = failure.code
+        cause = failure.__cause__ if isinstance(failure, CallError) else None
+        coded = next((each for each in (failure, cause) if isinstance(each, PlatformError)), None)
+        if coded is not None:
+            code = coded.code
         else:
             code = next((code for kinds, code in _CODES if isinstance(failure, kinds)), _INTERNAL)
         said = (
             str(failure) if isinstance(failure, ShloError | PlatformError) else f"{type(failure).__name__}: {failure}"
         )
-        if isinstance(failure, CallError) and failure.__cause__ is not None:  # a function of Python raised it
-            said += "\n" + "".join(traceback.format_exception(failure.__cause__))
+        if cause is not None and coded is None:  # a function of Python raised it
+            said += "\n" + "".join(traceback.format_exception(cause))
         memory = Memory()
         message, size = memory.text(said)
         return self.blocks.new("error", memory, message=message, size=size, code=code)
@@ -202,6 +205,7 @@ class Client:
             raise UnsupportedError(f"programs in the form '{form.decode()}' are not read", remedy="pass StableHLO")
         options = CompileOptions.of(ctypes.string_at(arguments.options, arguments.options_size))
         source = tokens_as_arrays(ctypes.string_at(program.code, program.code_size))
+        adopt(get_backend(self.target).calls_functions_of)
         if options.processes > 1:
             made, shardings = grid.compile_for(source, self.target, options)
         else:

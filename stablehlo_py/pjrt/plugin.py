@@ -9,6 +9,7 @@ from functools import cache
 
 from stablehlo_py.backends.cpu.native import NativeCode
 from stablehlo_py.errors import OptionError, UnsupportedError, shown
+from stablehlo_py.foreign import new_capsule
 from stablehlo_py.pjrt.api import EXTENSIONS, FUNCTIONS, MAJOR, MINOR, PLATFORM, PYTHON_FUNCTIONS, Api, Extension
 from stablehlo_py.pjrt.blocks import FORKED_TEXT, PlatformError, calloc
 from stablehlo_py.pjrt.client import Client
@@ -88,9 +89,7 @@ def handles() -> int:
 
 def capsule() -> object:
     """The PyCapsule that JAX takes."""
-    make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return make(ctypes.addressof(_platform()[1]), _CAPSULE, None)
+    return new_capsule(ctypes.addressof(_platform()[1]), _CAPSULE)
 
 
 def initialize() -> None:
@@ -112,13 +111,15 @@ def initialize() -> None:
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
 
-    from stablehlo_py.pjrt import callbacks
+    from stablehlo_py.pjrt import branches, callbacks, ffi
 
     if PLATFORM in xla_bridge._backend_factories:
         return
     xla_bridge._nonexperimental_plugins.add(PLATFORM)  # or JAX says at each start that it knows nothing of it
     xla_bridge.register_plugin(PLATFORM, priority=0, c_api=capsule())
     callbacks.register(PLATFORM, BACKEND)
+    ffi.register(PLATFORM, BACKEND)
+    branches.register(PLATFORM)
     # What JAX lowers in a way of its own for the CPU (LAPACK, random bits), it lowers so for this platform.
     rules = mlir._platform_specific_lowerings
     for primitive, rule in rules["cpu"].items():

@@ -19,7 +19,7 @@ from stablehlo_py.foreign import memory_at
 VERSION = 1
 SCALAR, ARRAY, STRING = 1, 2, 3
 NUMBERS = {name: number for number, name in enumerate(ELEMENT_TYPES, 1)}
-_BY_NUMBER = dict(enumerate(ELEMENT_TYPES.values(), 1))
+DTYPES = dict(enumerate(ELEMENT_TYPES.values(), 1))
 # What a failed call leaves in memory: where it stands in the program, and a message.
 SITE_BYTES, MESSAGE_BYTES = 8, 1016
 
@@ -44,7 +44,9 @@ class _Attribute(ctypes.Structure):
     )
 
 
-class _Call(ctypes.Structure):
+class Call(ctypes.Structure):
+    """shlo_custom_call."""
+
     _fields_ = (
         ("version", ctypes.c_int64),
         ("num_operands", ctypes.c_int64),
@@ -58,9 +60,7 @@ class _Call(ctypes.Structure):
     )
 
 
-BUFFER_WORDS, ATTRIBUTE_WORDS, CALL_WORDS = (
-    ctypes.sizeof(structure) // 8 for structure in (_Buffer, _Attribute, _Call)
-)
+BUFFER_WORDS, ATTRIBUTE_WORDS, CALL_WORDS = (ctypes.sizeof(structure) // 8 for structure in (_Buffer, _Attribute, Call))
 
 
 def python_handler(function: Callable[..., Any]) -> Callable[[int], None]:
@@ -69,7 +69,7 @@ def python_handler(function: Callable[..., Any]) -> Callable[[int], None]:
     who makes a C function of it."""
 
     def handle(address: int) -> None:
-        call = _Call.from_address(address)
+        call = Call.from_address(address)
         operands = [_array(call.operands[number]).copy(order="K") for number in range(call.num_operands)]
         attributes = dict(_attribute(call.attributes[number]) for number in range(call.num_attributes))
         results = [_array(call.results[number]) for number in range(call.num_results)]
@@ -109,7 +109,7 @@ def _description(exception: Exception) -> str:
 
 
 def _array(buffer: _Buffer) -> np.ndarray:
-    dtype, rank = _BY_NUMBER[buffer.dtype], buffer.rank
+    dtype, rank = DTYPES[buffer.dtype], buffer.rank
     shape, strides = tuple(buffer.dims[:rank]), [stride * dtype.itemsize for stride in buffer.strides[:rank]]
     if 0 in shape:
         return np.zeros(shape, dtype)
@@ -120,7 +120,7 @@ def _attribute(attribute: _Attribute) -> tuple[str, Any]:
     name = attribute.name.decode()
     if attribute.kind == STRING:
         return name, ctypes.string_at(attribute.data, attribute.count).decode(errors="surrogateescape")
-    dtype = _BY_NUMBER[attribute.dtype]
+    dtype = DTYPES[attribute.dtype]
     values = np.frombuffer(ctypes.string_at(attribute.data, attribute.count * dtype.itemsize), dtype)
     return name, values[0].item() if attribute.kind == SCALAR else values.copy()
 
