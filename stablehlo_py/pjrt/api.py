@@ -72,6 +72,8 @@ _ARGUMENTS = {
     "LoadedExecutable_Execute": "executable:p options:p arguments:p num_devices:z num_arguments:z outputs:p events:p "
     "device:p",
     "LoadedExecutable_Delete": "executable:p",
+    "Executable_GetCostAnalysis": "executable:p count:z properties:p",
+    "Executable_OptimizedProgram": "executable:p program:p",
     "Executable_GetCompiledMemoryStats": "executable:p code:l arguments:l results:l aliases:l workspace:l host_code:l "
     "host_arguments:l host_results:l host_aliases:l host_workspace:l peak:l total:l",
     "Executable_Serialize": "executable:p content:p size:z handle:p deleter:p",

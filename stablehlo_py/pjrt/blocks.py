@@ -7,11 +7,12 @@ import ctypes
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from stablehlo_py.errors import ResourceError
+from stablehlo_py.pjrt.api import structure
 from stablehlo_py.pjrt.fields import (
     BLOCK_BYTES,
     CLOSED,
@@ -57,6 +58,7 @@ _CALLS: dict[str, tuple[type | None, tuple[type, ...], bool]] = {
     "event_await": (_ADDRESS, (_ADDRESS,), True),
     "queue_drain": (None, (_ADDRESS,), True),
 }
+_INT64_LIST, _FLOAT = 2, 3  # PJRT_NamedValue_Type
 _FOREVER = 1 << 60  # references that nobody gives back
 
 FORKED_TEXT = (
@@ -97,6 +99,21 @@ class Memory:
         buffer = ctypes.create_string_buffer(encoded, len(encoded) + 1)
         self._kept.append(buffer)
         return ctypes.addressof(buffer), len(encoded)
+
+    def named(self, values: Mapping[str, Sequence[int] | float]) -> tuple[int, int]:
+        """The address of PJRT_NamedValues, and how many: lists of numbers, and floats."""
+        kind = structure("NamedValue")
+        array = (kind * len(values))()
+        self._kept.append(array)
+        for place, (name, value) in zip(array, values.items(), strict=True):
+            place.struct_size = ctypes.sizeof(kind)
+            place.name, place.name_size = self.text(name)
+            if isinstance(value, float):
+                place.type, place.value_size = _FLOAT, 1
+                ctypes.c_float.from_address(ctypes.addressof(place) + kind.value.offset).value = value
+            else:
+                place.type, place.value, place.value_size = _INT64_LIST, self.numbers(value), len(value)
+        return ctypes.addressof(array), len(values)
 
     def numbers(self, values: Sequence[int], width: int = 8) -> int:
         """The address of numbers of 4 or 8 bytes."""

@@ -31,11 +31,13 @@ from stablehlo_py.errors import (
 from stablehlo_py.handlers import is_bound_here
 from stablehlo_py.mlir import stablehlo
 from stablehlo_py.options import Options
-from stablehlo_py.pjrt import grid
+from stablehlo_py.pjrt import analysis, grid
 from stablehlo_py.pjrt.api import PLATFORM, structure
 from stablehlo_py.pjrt.blocks import Blocks, Memory, PlatformError, Storage, view
+from stablehlo_py.pjrt.compiler_options import options_of
 from stablehlo_py.pjrt.executable import Executable
 from stablehlo_py.pjrt.ffi import adopt
+from stablehlo_py.pjrt.layouts import check_layouts
 from stablehlo_py.pjrt.options import CompileOptions, device_assignment
 from stablehlo_py.pjrt.plans import plan_of
 from stablehlo_py.pjrt.serialized import deserialize, serialize
@@ -51,7 +53,6 @@ _TYPES = (
     *("ui2", "f8E4M3", "f8E3M4", "f8E8M0FNU", "f4E2M1FN"),
 )
 _NUMBERS = {name: number for number, name in enumerate(_TYPES, 1)}
-_INT64_LIST = 2  # PJRT_NamedValue_Type
 # Codes of errors (absl::StatusCode).
 _INVALID, _EXHAUSTED, _UNIMPLEMENTED, _INTERNAL = 3, 8, 12, 13
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -74,7 +75,7 @@ class Client:
         text, numbers = self._texts.text, self._texts.numbers
         self.target = target
         self._memories: list[int] = []
-        self._named: ctypes.Array[ctypes.Structure] | None = None
+        self._named: tuple[int, int] | None = None
         self.devices = [self._device(number) for number in range(count)]
         self._device_numbers = {address: number for number, address in enumerate(self.devices)}
         name, version = text(PLATFORM), text(f"stablehlo-py on {get_backend(target).describe(Options())}")
@@ -134,6 +135,8 @@ class Client:
             "Client_BufferFromHostBuffer": self._from_host,
             "LoadedExecutable_Execute": self._execute,
             "LoadedExecutable_Delete": self._delete_executable,
+            "Executable_GetCostAnalysis": self._costs,
+            "Executable_OptimizedProgram": self._text,
             "Executable_GetCompiledMemoryStats": self._memory_stats,
             "Executable_Serialize": self._serialize,
             "Executable_DeserializeAndLoad": self._deserialize,
@@ -164,17 +167,12 @@ class Client:
         """The versions of StableHLO that are read: JAX writes programs in the newest of them that it knows."""
         arguments = structure("Plugin_Attributes").from_address(address)
         if self._named is None:
-            kind = structure("NamedValue")
             versions = {
                 "stablehlo_current_version": _version(stablehlo.get_current_version()),
                 "stablehlo_minimum_version": _version(stablehlo.get_minimum_version()),
             }
-            self._named = (kind * len(versions))()
-            for value, (name, version) in zip(self._named, versions.items(), strict=True):
-                value.struct_size, value.type = ctypes.sizeof(kind), _INT64_LIST
-                value.name, value.name_size = self._texts.text(name)
-                value.value, value.value_size = self._texts.numbers(version), len(version)
-        arguments.attributes, arguments.count = ctypes.addressof(self._named), len(self._named)
+            self._named = self._texts.named(versions)
+        arguments.attributes, arguments.count = self._named
 
     def _create(self, address: int) -> None:
         structure("Client_Create").from_address(address).client = self.address
@@ -204,12 +202,14 @@ class Client:
         if form != b"mlir":
             raise UnsupportedError(f"programs in the form '{form.decode()}' are not read", remedy="pass StableHLO")
         options = CompileOptions.of(ctypes.string_at(arguments.options, arguments.options_size))
-        source = tokens_as_arrays(ctypes.string_at(program.code, program.code_size))
+        given = ctypes.string_at(program.code, program.code_size)
+        check_layouts(given)
+        source, wanted = tokens_as_arrays(given), options_of(options.content)
         adopt(get_backend(self.target).calls_functions_of)
         if options.processes > 1:
-            made, shardings = grid.compile_for(source, self.target, options)
+            made, shardings = grid.compile_for(source, self.target, options, wanted)
         else:
-            made = compile_program(source, target=self.target, options=Options(isolate=False))
+            made = compile_program(source, target=self.target, options=wanted)
             shardings = Shardings()
         arguments.executable = self._executable(made, options, shardings)
 
@@ -251,6 +251,25 @@ class Client:
         executable = structure("LoadedExecutable_Delete").from_address(address).executable
         self.blocks.set_field("executable", executable, "deleted", 1)
 
+    def _costs(self, address: int) -> None:
+        arguments = structure("Executable_GetCostAnalysis").from_address(address)
+        executable = self._executable_of(arguments.executable)
+        if executable.costs is None:
+            executable.costs = executable.memory.named(analysis.costs(executable.program))
+        arguments.properties, arguments.count = executable.costs
+
+    def _text(self, address: int) -> None:
+        """JAX asks for the size first, then for the text."""
+        arguments = structure("Executable_OptimizedProgram").from_address(address)
+        program = structure("Program").from_address(arguments.program)
+        executable = self._executable_of(arguments.executable)
+        if executable.text is None:
+            executable.text = analysis.text(executable.program).encode()
+        program.format, program.format_size = executable.memory.text("mlir")
+        if program.code:
+            ctypes.memmove(program.code, executable.text, min(program.code_size, len(executable.text)))
+        program.code_size = len(executable.text)
+
     def _memory_stats(self, address: int) -> None:
         arguments = structure("Executable_GetCompiledMemoryStats").from_address(address)
         program = self._executable_of(arguments.executable).program
@@ -260,6 +279,8 @@ class Client:
         )
         arguments.aliases = sum(_bytes(program.outputs[output]) for output, _ in program.donations)
         arguments.workspace = program.arena_bytes
+        for place in ("host_code", "host_arguments", "host_results", "host_aliases", "host_workspace"):
+            setattr(arguments, place, 0)
         arguments.total = arguments.code + arguments.arguments + arguments.results + arguments.workspace
         arguments.total -= arguments.aliases
         arguments.peak = arguments.total

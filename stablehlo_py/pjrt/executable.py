@@ -21,3 +21,5 @@ class Executable:
     shardings: Shardings
     memory: Memory  # that its block refers to
     donated: dict[int, int] = field(default_factory=dict)  # output -> input
+    text: bytes | None = None  # as JAX may ask for it
+    costs: tuple[int, int] | None = None  # where they are, and how many; None until somebody asks

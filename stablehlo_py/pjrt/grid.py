@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from stablehlo_py.api import compile_program
@@ -29,7 +30,9 @@ from stablehlo_py.runtime.random_keys import RandomKeys
 _random_keys = RandomKeys()
 
 
-def compile_for(source: bytes | ir.Module, target: str, options: CompileOptions) -> tuple[CompiledProgram, Shardings]:
+def compile_for(
+    source: bytes | ir.Module, target: str, options: CompileOptions, wanted: Options
+) -> tuple[CompiledProgram, Shardings]:
     """The program that each of several devices runs, and how its arguments and results are sharded.
 
     Raises:
@@ -39,7 +42,7 @@ def compile_for(source: bytes | ir.Module, target: str, options: CompileOptions)
     module = source if isinstance(source, ir.Module) else load(source, isolate=False)
     choose_result_shardings(module, target)
     made = partition(module)
-    grid = Options(isolate=False, num_replicas=options.replicas, num_partitions=options.partitions)
+    grid = replace(wanted, num_replicas=options.replicas, num_partitions=options.partitions)
     program = compile_program(module, target=target, options=grid)
     assert program.grid is not None
     if program.grid.ports:

@@ -33,7 +33,7 @@ class CompileOptions:
     @classmethod
     def of(cls, content: bytes) -> CompileOptions:
         """Read them. Raises ValueError: it is no such message."""
-        for number, value in _fields(content):
+        for number, value in fields_of(content):
             if number == _EXECUTABLE_BUILD_OPTIONS and isinstance(value, bytes):
                 return cls(*_grid(value), content)
         return cls(content=content)
@@ -42,7 +42,7 @@ class CompileOptions:
 def _grid(build_options: bytes) -> tuple[int, int, tuple[int, ...]]:
     replicas, partitions = 1, 1
     devices: tuple[int, ...] = ()
-    for number, value in _fields(build_options):
+    for number, value in fields_of(build_options):
         if number == _NUM_REPLICAS and isinstance(value, int):
             replicas = value
         elif number == _NUM_PARTITIONS and isinstance(value, int):
@@ -55,8 +55,8 @@ def _grid(build_options: bytes) -> tuple[int, int, tuple[int, ...]]:
 def _devices(content: bytes) -> tuple[int, ...]:
     """The numbers of a DeviceAssignmentProto, which lists the replicas' devices for each partition."""
     columns = [
-        [each for number, value in _fields(column) if number == _REPLICA_DEVICE_IDS for each in _numbers(value)]
-        for number, column in _fields(content)
+        [each for number, value in fields_of(column) if number == _REPLICA_DEVICE_IDS for each in _numbers(value)]
+        for number, column in fields_of(content)
         if number == _COMPUTATION_DEVICES and isinstance(column, bytes)
     ]
     return tuple(number for row in zip(*columns, strict=True) for number in row)
@@ -73,7 +73,8 @@ def _numbers(value: int | bytes) -> list[int]:
     return found
 
 
-def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
+def fields_of(content: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message: numbers, and bytes of what has a length or eight bytes of its own."""
     at = 0
     while at < len(content):
         key, at = _varint(content, at)
@@ -88,7 +89,9 @@ def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield number, content[at : at + size]
             at += size
         elif kind in (1, 5):
-            at += 8 if kind == 1 else 4
+            size = 8 if kind == 1 else 4
+            yield number, content[at : at + size]
+            at += size
         else:
             raise ValueError(f"the compile options hold a field of the unknown kind {kind}")
 

@@ -1,0 +1,127 @@
+"""What JAX says of compiled programs on the platform, and what it may ask of compilations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stablehlo_py.errors import OptionError
+from stablehlo_py.options import Options
+from stablehlo_py.pjrt.compiler_options import NAMES, options_of
+from test.helpers.platform_scripts import script
+
+
+def test_costs_memory_and_text() -> None:
+    script(
+        """
+        x, w = jnp.ones((32, 64)), jnp.ones((64, 16))
+        compiled = jax.jit(lambda x, w: x @ w).lower(x, w).compile()
+        costs = compiled.cost_analysis()
+        assert costs["flops"] == 2 * 32 * 64 * 16, costs
+        assert costs["bytes accessed"] == 4 * (32 * 64 + 64 * 16 + 32 * 16)
+        assert compiled.cost_analysis() == costs
+        def loop(x, w, p):
+            x = jax.lax.fori_loop(0, p, lambda i, c: (c @ w) @ w.T, x)
+            return jax.lax.cond(p > 3, lambda: (x @ w) @ w.T, lambda: x)
+        flops = jax.jit(loop).lower(x, w, 5).compile().cost_analysis()["flops"]
+        product = 2 * 32 * 64 * 16
+        # Two products in the body, which counts once, and two in a branch.
+        assert 4 * product <= flops < 4.1 * product, flops / product
+        memory = compiled.memory_analysis()
+        assert memory.argument_size_in_bytes == x.nbytes + w.nbytes and memory.output_size_in_bytes == 4 * 32 * 16
+        assert memory.host_argument_size_in_bytes == memory.host_temp_size_in_bytes == 0
+        donating = jax.jit(lambda x: x + 1, donate_argnums=0).lower(x).compile().memory_analysis()
+        assert donating.alias_size_in_bytes == x.nbytes
+        text = compiled.as_text()
+        assert "f32[32,16]" in text and "dot(" in text and "jit(<lambda>)/dot_general" in text, text
+        assert len(compiled.runtime_executable().hlo_modules()) == 1
+        big = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
+        opaque = jax.jit(lambda v: v + big).lower(big).compile()
+        assert opaque.as_text() is None or "f32[100000]" in opaque.as_text()
+        assert jax.devices()[0].memory_stats() is None
+        """
+    )
+
+
+def test_options_of_compilations(tmp_path: Path) -> None:
+    script(
+        f"""
+        folder = {str(tmp_path)!r}
+        """
+        """
+        import os
+        def run(**options):
+            return float(jax.jit(lambda x: jnp.sin(x) * 2, compiler_options=options)(0.5))
+        def refused(**options):
+            try:
+                run(**options)
+            except jax.errors.JaxRuntimeError as error:
+                return str(error)
+            raise AssertionError("it was compiled")
+        expected = run()
+        assert run(xla_embed_ir_in_executable=True, xla_cpu_enable_fast_math=False) == expected
+        assert run(threads=1, opt_level=0, verify=True, disable="cse", dump_dir=folder) == expected
+        assert any("optimized" in name for name in os.listdir(folder))
+        assert "No such compile option: 'thread'" in refused(thread=1) and "'threads'" in refused(thread=1)
+        assert "opt_level is 7" in refused(opt_level=7) and "threads is 1.5" in refused(threads=1.5)
+        assert "No such compile option: 'isolate'" in refused(isolate=False)  # that is the platform's to say
+        """
+    )
+
+
+def test_every_option_that_may_be_given_is_one() -> None:
+    for name in NAMES:
+        assert hasattr(Options(), name)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(b"\x18\x02", 2), (b"\x0a\x012", "2"), (b"\x21" + bytes.fromhex("0000000000000040"), 2.0), (b"\x10\x01", True)],
+)
+def test_values_of_options(value: bytes, expected: object) -> None:
+    content = _field(7, _field(1, b"threads") + _field(2, value))
+    if expected == 2 and isinstance(expected, int):
+        assert options_of(content).threads == 2
+    else:
+        with pytest.raises(OptionError, match="threads is"):
+            options_of(content)
+    assert options_of(_field(7, _field(1, b"xla_any") + _field(2, value))) == Options(isolate=False)
+
+
+def test_layouts() -> None:
+    script(
+        """
+        from jax.experimental.layout import Format, Layout
+        here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        for layout in (Layout((0, 1)), Layout.AUTO):
+            compiled = jax.jit(lambda v: v.T + 1, in_shardings=Format(layout, here)).lower(x).compile()
+            assert compiled.input_formats[0][0].layout.major_to_minor == (0, 1)
+            assert compiled.output_formats.layout.major_to_minor == (0, 1)
+            assert (compiled(x) == x.T + 1).all()
+        try:
+            jax.jit(lambda v: v + 1, out_shardings=Format(Layout((1, 0)), here))(x)
+        except jax.errors.JaxRuntimeError as error:
+            assert "result 0 of the program is to have the layout {0,1}: arrays here are row-major" in str(error), error
+        else:
+            raise AssertionError("another layout was taken")
+        assert jnp.asarray(x).format.layout.major_to_minor == (0, 1)
+        """
+    )
+
+
+def test_a_profile_is_written(tmp_path: Path) -> None:
+    script(
+        f"""
+        with jax.profiler.trace({str(tmp_path)!r}):
+            with jax.profiler.TraceAnnotation("work"):
+                jax.jit(lambda x: x + 1)(1.0).block_until_ready()
+        jax.profiler.device_memory_profile()
+        """
+    )
+    assert list(tmp_path.rglob("*.xplane.pb"))
