@@ -185,7 +185,8 @@ def main() -> None:
     watch(api, "module_for", lambda *_: "reading")
     watch(compiler, "run_stages", lambda _, __, stage, *___: f"to {stage}")
     watch(CpuBackend, "compile", lambda *_: "kernels")
-    watch(ObjectCompiler, "finish", lambda *_: "machine code")
+    for name in ("finish", "finish_light"):
+        watch(ObjectCompiler, name, lambda *_: "machine code")
     watch(CpuBackend, "load", lambda *_: "loading")
     rows = {name: measured(*programs[name], arguments.rounds) for name in programs}
     print(f"{'kind':24} {'ours, ms':>9} {'XLA, ms':>9}")

@@ -104,16 +104,25 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
         code = generate(module, target, options, compiler)
         made = code.described(module, backend, target, options)
         made.helpers = helper_objects(_helpers(made))
-        first, *others = code.entries
-        for unit in (replace(first, text=f"{sign(made)}\n{first.text}"), *others):
-            compiler.add(unit)
+        made.objects = _finished(compiler, code, sign(made))
     except BaseException:
         compiler.abandon()
         raise
-    progress.at("machine code")
-    made.objects = compiler.finish(code.program.is_light)
     made.report = _report(module, code.program, made.objects, options)
     return made
+
+
+def _finished(compiler: ObjectCompiler, code: Generated, signature: str) -> list[bytes]:
+    """The object files of a program whose kernels the compiler has; one of them holds the signature."""
+    light = compiler.is_small and code.program.is_light
+    if light:
+        compiler.add(Unit((), signature))
+    else:
+        first, *others = code.entries
+        for unit in (replace(first, text=f"{signature}\n{first.text}"), *others):
+            compiler.add(unit)
+    progress.at("machine code")
+    return compiler.finish_light(code.entries) if light else compiler.finish()
 
 
 def _kernels(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from stablehlo_py import forks
 from stablehlo_py.backends.common.older_llvm import for_older_llvm
 from stablehlo_py.codegen.target import host_architecture
 from stablehlo_py.errors import InternalError
@@ -42,6 +43,24 @@ def object_of(text: str, context: ir.Context) -> bytes:
     finally:
         api.module_destroy(module)
     return _emitted(for_older_llvm(llvm_ir))
+
+
+def known_object_of(text: str, context: ir.Context) -> bytes:
+    """The same, made once for equal texts. Thread-safe."""
+    with _lock:
+        made = _known.pop(text, None)
+    if made is None:
+        made = object_of(text, context)
+    with _lock:
+        _known[text] = made  # the one used last is the last
+        if len(_known) > _MOST_KNOWN:
+            del _known[next(iter(_known))]
+    return made
+
+
+_lock = forks.Lock()
+_known: dict[str, bytes] = {}
+_MOST_KNOWN = 256  # each takes 5 KB, with its text
 
 
 def does_not_parse(text: str) -> InternalError:

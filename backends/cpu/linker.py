@@ -6,6 +6,7 @@ thread inside of it, unwinding ends there too, as at the end of a stack.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from stablehlo_py.backends.cpu.elf import (
 from stablehlo_py.backends.cpu.relocations import MACHINES
 from stablehlo_py.errors import LoadError
 
-PAGE = 1 << 16  # a multiple of the pages of every system
+PAGE = mmap.PAGESIZE
 
 
 @dataclass(frozen=True)

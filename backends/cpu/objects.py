@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stablehlo_py.backends.cpu.light_objects import does_not_parse, object_of
+from stablehlo_py.backends.cpu.light_objects import does_not_parse, known_object_of, object_of
 from stablehlo_py.codegen.builder import Function
 from stablehlo_py.errors import InternalError
 from stablehlo_py.interrupts import checkpoint, deferred
@@ -95,11 +95,16 @@ class ObjectCompiler:
             self._threads.append(thread)
             thread.start()
 
-    def finish(self, light: bool = False) -> list[bytes]:
-        """Object files of everything added, in order; `light`: how fast they compile counts more than how fast they
-        are. Interrupted by Ctrl-C, it ends when the shards at work are done."""
-        if not self._shards:
-            return [self._only_object(light)] if self._pending else []
+    @property
+    def is_small(self) -> bool:
+        """Whether what was added fits into one shard, so that nothing is compiled yet."""
+        return not self._shards
+
+    def finish(self) -> list[bytes]:
+        """Object files of everything added, in order. Interrupted by Ctrl-C, it ends when the shards at work are
+        done."""
+        if self.is_small:
+            return [_compiled(capi(), capi().handle(self._context), self._pending)] if self._pending else []
         try:
             self._flush()
             self._wait(checkpoint)
@@ -111,10 +116,11 @@ class ObjectCompiler:
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
         return [self._objects[number] for number in range(self._shards)]
 
-    def _only_object(self, light: bool) -> bytes:
-        if light:
-            return object_of(render(self._pending), self._context)
-        return _compiled(capi(), capi().handle(self._context), self._pending)
+    def finish_light(self, entries: Sequence[Unit]) -> list[bytes]:
+        """The same of what is small and light: how fast it compiles counts more than how fast it is. The entries come
+        with others: programs with as many arguments and results have the same."""
+        assert self.is_small
+        return [object_of(render(self._pending), self._context), known_object_of(render(entries), self._context)]
 
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""

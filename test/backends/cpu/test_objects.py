@@ -11,7 +11,7 @@ import time
 import pytest
 
 from stablehlo_py.backends.common.llvm_ir import llvm_ir
-from stablehlo_py.backends.cpu import features, objects
+from stablehlo_py.backends.cpu import features, light_objects, objects
 from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.listing import disassembly
@@ -60,22 +60,39 @@ def test_units_call_each_other_across_shards(threads: int) -> None:
         assert integer_function(code, f"twice{number}")(100) == 100 + 2 * number
 
 
-def test_small_code_is_that_of_the_engine() -> None:
+def test_light_code_is_that_of_the_engine() -> None:
     compiler = ObjectCompiler(2, quiet_context())
     compiler.add(adder(1))
-    (content,) = compiler.finish(light=True)
-    assert _text(content) == _text(compile_units([adder(1)]))
+    kernels, entries = compiler.finish_light([caller(1)])
+    assert _text(kernels) == _text(compile_units([adder(1)]))
+    assert _text(entries) == _text(compile_units([caller(1)]))
+    assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
 
 
-@pytest.mark.parametrize("light", [False, True])
-def test_what_fits_into_a_shard_takes_no_thread(light: bool) -> None:
+def test_equal_entries_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(light_objects, "_known", {})
+    monkeypatch.setattr(light_objects, "_MOST_KNOWN", 2)
+
+    def entries(number: int) -> bytes:
+        compiler = ObjectCompiler(1, quiet_context())
+        compiler.add(adder(number))
+        return compiler.finish_light([caller(number)])[1]
+
+    first = entries(1)
+    assert entries(2) is not first
+    assert entries(1) is first
+    entries(3)
+    assert len(light_objects._known) == 2
+    assert entries(1) is first, "the one used longest ago goes first"
+
+
+def test_what_fits_into_a_shard_takes_no_thread() -> None:
     before = threading.active_count()
     compiler = ObjectCompiler(2, quiet_context())
-    units = [caller(1), adder(1)]
-    for unit in units:
+    for unit in (caller(1), adder(1)):
         compiler.add(unit)
     assert threading.active_count() == before
-    (content,) = compiler.finish(light)
+    (content,) = compiler.finish()
     assert integer_function(NativeCode([content]), "twice1")(100) == 102
 
 
@@ -92,7 +109,7 @@ def test_small_code_that_does_not_parse_says_where() -> None:
     compiler = ObjectCompiler(2, quiet_context())
     compiler.add(Unit(("f",), "llvm.func @f() { llvm.no_such_op }"))
     with pytest.raises(InternalError, match=r"does not parse(.|\n)*no_such_op"):
-        compiler.finish(light=True)
+        compiler.finish_light([])
 
 
 def test_the_order_of_objects_is_that_of_units() -> None:
