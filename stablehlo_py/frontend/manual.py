@@ -16,15 +16,14 @@ jaxlib's copy of MLIR (see `shardy`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from stablehlo_py.dialect.locations import describe
 from stablehlo_py.errors import UnsupportedError
-from stablehlo_py.frontend.shards import Shards, groups_along
+from stablehlo_py.frontend.placement import Placement, UnknownSharding, placement_of
+from stablehlo_py.frontend.shards import Shards
 
 
 class ManualComputation:
@@ -33,14 +32,14 @@ class ManualComputation:
     Args:
         ir, sdy: jaxlib's modules.
         op: the op, which stays as it is.
-        meshes: the attribute of every mesh, by symbol name.
+        meshes: the text of every mesh, by symbol name.
         partitions: how many processes the module is for.
 
     Raises:
         UnsupportedError: a sharding that has no counterpart here, or a mesh of another size.
     """
 
-    def __init__(self, ir: Any, sdy: ModuleType, op: Any, meshes: dict[str, Any], partitions: int) -> None:
+    def __init__(self, ir: Any, sdy: ModuleType, op: Any, meshes: Mapping[str, str], partitions: int) -> None:
         self._ir, self._sdy, self._op = ir, sdy, op
         self._meshes, self._partitions = meshes, partitions
         self._manual = {str(axis).strip('"') for axis in sdy.ManualAxesAttr(op.attributes["manual_axes"])}
@@ -63,57 +62,27 @@ class ManualComputation:
         """How the results are sharded."""
         return self._shardings("out_shardings")
 
-    # --- shardings ---------------------------------------------------------------------------------------------------
-
     def _shardings(self, name: str) -> list[Any]:
         of_values = self._sdy.TensorShardingPerValueAttr(self._op.attributes[name]).shardings
         return [self._sdy.TensorShardingAttr(sharding) for sharding in of_values]
 
-    def _mesh(self, sharding: Any) -> tuple[list[str], np.ndarray]:
-        """Names of the axes; the devices, in the shape of the mesh."""
-        named = sharding.mesh_or_ref
-        by_symbol = isinstance(named, self._ir.FlatSymbolRefAttr)
-        mesh = self._sdy.MeshAttr(self._meshes[named.value] if by_symbol else named)
-        axes = [self._sdy.MeshAxisAttr(axis) for axis in mesh.axes]
-        devices = np.array(list(mesh.device_ids) or range(int(np.prod([axis.size for axis in axes]))))
-        if sorted(devices) != list(range(self._partitions)):
-            self._refuse(f"its mesh has {devices.size} devices, the module is for {self._partitions} partitions")
-        return [axis.name for axis in axes], devices.reshape([axis.size for axis in axes])
-
-    def _axes(self, sharding: Any, rank: int) -> list[list[str]]:
-        """For every dimension the manual axes that it is split along, the slowest first."""
-        if list(sharding.unreduced_axes):
-            self._refuse("its sharding has unreduced axes")
-        found = []
-        for dimension in sharding.dimension_shardings:
-            references = [self._sdy.AxisRefAttr(axis) for axis in self._sdy.DimensionShardingAttr(dimension).axes]
-            if any(reference.sub_axis_info is not None for reference in references):
-                self._refuse("its sharding splits an axis of the mesh")
-            found.append([reference.name for reference in references if reference.name in self._manual])
-        return found or [[] for _ in range(rank)]
-
-    def _refuse(self, reason: str) -> None:
-        raise UnsupportedError(
-            f"this computation is split by hand, and {reason}",
-            location=describe(self._op.location),
-            op=self._op.name,
-            remedy="shard over whole axes of one mesh of all devices",
-        )
-
-    # --- values ------------------------------------------------------------------------------------------------------
+    def _placement(self, sharding: Any, rank: int) -> Placement:
+        try:
+            return placement_of(str(sharding), self._meshes, rank, self._partitions, self._manual)
+        except UnknownSharding as error:
+            raise UnsupportedError(
+                f"this computation is split by hand, and {error}",
+                location=describe(self._op.location),
+                op=self._op.name,
+                remedy="shard over the axes of one mesh of all devices",
+            ) from error
 
     def _shard(self, value: Any, sharding: Any) -> Any:
-        groups = self._groups(sharding, value.type.rank)
-        return Shards(self._ir, self._partitions).own(value, groups) if groups else value
+        placement = self._placement(sharding, value.type.rank)
+        if not placement.is_split:
+            return value
+        return Shards(self._ir, self._partitions).own(value, placement.groups, placement.sums)
 
     def _gathered(self, value: Any, sharding: Any) -> Any:
-        groups = self._groups(sharding, value.type.rank)
-        return Shards(self._ir, self._partitions).whole(value, groups)
-
-    def _groups(self, sharding: Any, rank: int) -> list[np.ndarray]:
-        """For every dimension the groups of devices along it; nothing where none is split."""
-        split = self._axes(sharding, rank)
-        if not any(split):
-            return []
-        names, devices = self._mesh(sharding)
-        return [groups_along(devices, [names.index(axis) for axis in axes]) for axes in split]
+        placement = self._placement(sharding, value.type.rank)
+        return Shards(self._ir, self._partitions).whole(value, placement.groups, placement.sums)

@@ -80,7 +80,7 @@ def partition(module: ir.Module) -> Partitioned:
         with ir.InsertionPoint(last):
             for number, placement in enumerate(results):
                 if placement.is_split:
-                    last.operands[number] = shards.own(last.operands[number], placement.groups)
+                    last.operands[number] = shards.own(last.operands[number], placement.groups, placement.sums)
         without_detours(module, partitions)
         _sign(main, block, last)
         if REPLICATED in attributes:
@@ -100,7 +100,7 @@ def _take_part(argument: ir.BlockArgument, placement: Placement, shards: Shards)
     sizes = [size // count for size, count in zip(argument.type.shape, placement.counts, strict=True)]
     argument.set_type(ir.RankedTensorType.get(sizes, argument.type.element_type))
     if uses:
-        whole = shards.whole(argument, placement.groups)
+        whole = shards.whole(argument, placement.groups, placement.sums)
         for use in uses:
             use.owner.operands[use.operand_number] = whole
 

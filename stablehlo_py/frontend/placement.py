@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,16 +26,19 @@ class Placement:
 
     Attributes:
         groups: for every dimension, rows of devices that differ along it only, in the order of their parts.
-        tiles: the devices, in the shape of the parts, one dimension more for those that have the same part.
+        sums: rows of devices whose parts are to be added up.
+        tiles: the devices, in the shape of the parts, and two dimensions more: those that have the same part, and those
+            that have summands of it.
     """
 
     groups: tuple[np.ndarray, ...]
+    sums: np.ndarray
     tiles: np.ndarray
 
     @property
     def is_split(self) -> bool:
-        """Whether there is more than one part."""
-        return any(rows.shape[1] > 1 for rows in self.groups)
+        """Whether there is more than one part, or summand."""
+        return any(rows.shape[1] > 1 for rows in (*self.groups, self.sums))
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -46,37 +49,44 @@ class Placement:
 def replicated(rank: int, partitions: int) -> Placement:
     """Every device has the whole value."""
     devices = np.arange(partitions)
-    return Placement((devices.reshape(-1, 1),) * rank, devices.reshape([1] * rank + [partitions]))
+    alone = devices.reshape(-1, 1)
+    return Placement((alone,) * rank, alone, devices.reshape([1] * rank + [partitions, 1]))
 
 
-def placement_of(sharding: str, meshes: Mapping[str, str], rank: int, partitions: int) -> Placement:
-    """Where a sharding puts the parts of a value of a rank; "": everywhere.
+def placement_of(
+    sharding: str, meshes: Mapping[str, str], rank: int, partitions: int, only: Collection[str] | None = None
+) -> Placement:
+    """Where a sharding puts the parts of a value of a rank; "": everywhere. `only`: the axes that are looked at.
 
-    Raises UnknownSharding: it is not for all partitions, or says more than where parts are.
+    Raises UnknownSharding: it is not for all partitions.
     """
     if not sharding:
         return replicated(rank, partitions)
     read = read_sharding(sharding)
     if read is None:
         raise UnknownSharding(f"the sharding {sharding} is not known")
-    if read.unreduced:
-        raise UnknownSharding(f"values of the sharding {sharding} are sums that are not yet made")
-    if len(read.dimensions) != rank:
+    dimensions = read.dimensions or ((),) * rank
+    if len(dimensions) != rank:
         raise UnknownSharding(f"the sharding {sharding} is not for {rank} dimensions")
     mesh = read_mesh(read.mesh, meshes)
-    if not mesh.sizes and mesh.devices is None:
+    if not mesh.sizes and mesh.devices is not None:
+        raise UnknownSharding(f"the sharding {sharding} is that of one device")
+    *split, unreduced = (
+        [axis for axis in axes if only is None or axis.name in only] for axes in (*dimensions, read.unreduced)
+    )
+    if not any(split) and not unreduced:
         return replicated(rank, partitions)
     devices = np.arange(math.prod(mesh.sizes.values())) if mesh.devices is None else np.array(mesh.devices)
     if sorted(devices) != list(range(partitions)):
         raise UnknownSharding(f"the mesh of the sharding {sharding} is not one of {partitions} partitions")
-    factors, places = _factors(mesh, [axis for axes in read.dimensions for axis in axes])
+    factors, places = _factors(mesh, [axis for axes in (*split, unreduced) for axis in axes])
     devices = devices.reshape(factors)
-    along = [[place for axis in axes for place in places[axis]] for axes in read.dimensions]
+    *along, summed = ([place for axis in axes for place in places[axis]] for axes in (*split, unreduced))
     taken = [place for each in along for place in each]
-    rest = [place for place in range(len(factors)) if place not in taken]
-    counts = [math.prod(factors[place] for place in each) for each in along]
-    tiles = devices.transpose([*taken, *rest]).reshape([*counts, -1])
-    return Placement(tuple(groups_along(devices, each) for each in along), tiles)
+    rest = [place for place in range(len(factors)) if place not in taken + summed]
+    counts = [math.prod(factors[place] for place in each) for each in (*along, rest, summed)]
+    tiles = devices.transpose([*taken, *rest, *summed]).reshape(counts)
+    return Placement(tuple(groups_along(devices, each) for each in along), groups_along(devices, summed), tiles)
 
 
 def _factors(mesh: Mesh, axes: list[Axis]) -> tuple[list[int], dict[Axis, list[int]]]:

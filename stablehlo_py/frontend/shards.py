@@ -25,8 +25,10 @@ class Shards:
     def __init__(self, ir: Any, partitions: int) -> None:
         self._ir, self._partitions = ir, partitions
 
-    def own(self, value: Any, groups: Sequence[np.ndarray]) -> Any:
-        """This process's part of a whole value."""
+    def own(self, value: Any, groups: Sequence[np.ndarray], sums: np.ndarray | None = None) -> Any:
+        """This process's part of a whole value. `sums`: rows of devices whose parts add up to it; the first has all."""
+        if sums is not None and sums.shape[1] > 1:
+            value = self._for_first(value, sums)
         sizes = list(value.type.shape)
         partition = self._make("partition_id", self._tensor([], self._ir.IntegerType.get_unsigned(32)))
         starts = []
@@ -37,21 +39,58 @@ class Shards:
         type_ = self._tensor(sizes, value.type.element_type)
         return self._make("dynamic_slice", type_, [value, *starts], attributes)
 
-    def whole(self, value: Any, groups: Sequence[np.ndarray]) -> Any:
-        """The value that all processes have parts of."""
+    def whole(self, value: Any, groups: Sequence[np.ndarray], sums: np.ndarray | None = None) -> Any:
+        """The value that all processes have parts of; `sums`: rows of devices whose parts add up to it."""
+        counts = [rows.shape[1] for rows in groups]
+        sizes = [size * count for size, count in zip(value.type.shape, counts, strict=True)]
+        if 0 in sizes:  # nothing to gather, which the op refuses
+            type_ = self._tensor(sizes, value.type.element_type)
+            return value if value.type == type_ else self._make("reshape", type_, [value])
+        if sums is not None and sums.shape[1] > 1:
+            value = self._summed(value, sums)
         for dimension, rows in enumerate(groups):
             if rows.shape[1] == 1:
                 continue
             sizes = list(value.type.shape)
             sizes[dimension] *= rows.shape[1]
-            attributes = {
-                "all_gather_dim": self._ir.IntegerAttr.get(self._ir.IntegerType.get_signless(64), dimension),
-                "replica_groups": self._ir.DenseElementsAttr.get(np.ascontiguousarray(rows, np.int64)),
-                "channel_handle": self._ir.Attribute.parse(_CHANNEL),
-                "use_global_device_ids": self._ir.UnitAttr.get(),
-            }
+            number = self._ir.IntegerAttr.get(self._ir.IntegerType.get_signless(64), dimension)
+            attributes = {"all_gather_dim": number, **self._among(rows)}
             value = self._make("all_gather", self._tensor(sizes, value.type.element_type), [value], attributes)
         return value
+
+    def _among(self, rows: np.ndarray) -> dict[str, Any]:
+        return {
+            "replica_groups": self._ir.DenseElementsAttr.get(np.ascontiguousarray(rows, np.int64)),
+            "channel_handle": self._ir.Attribute.parse(_CHANNEL),
+            "use_global_device_ids": self._ir.UnitAttr.get(),
+        }
+
+    def _summed(self, value: Any, rows: np.ndarray) -> Any:
+        """The sum of what the processes of a row have."""
+        scalar = self._tensor([], value.type.element_type)
+        op = self._ir.Operation.create(
+            "stablehlo.all_reduce", [value.type], [value], attributes=self._among(rows), regions=1
+        )
+        block = self._ir.Block.create_at_start(op.regions[0], [scalar, scalar], [op.location] * 2)
+        with self._ir.InsertionPoint(block):
+            total = self._make("add", scalar, list(block.arguments))
+            self._ir.Operation.create("stablehlo.return", operands=[total])
+        return op.results[0]
+
+    def _for_first(self, value: Any, rows: np.ndarray) -> Any:
+        """The value for the first process of every row, and zeros for the others."""
+        table = np.zeros(self._partitions, np.int32)
+        table[rows[:, 0]] = 1
+        partition = self._make("partition_id", self._tensor([], self._ir.IntegerType.get_unsigned(32)))
+        bit = self._tensor([], self._ir.IntegerType.get_signless(1))
+        is_first = self._make("convert", bit, [self._looked_up(table, partition)])
+        number = self._tensor([], value.type.element_type)
+        nothing = {"value": self._ir.DenseElementsAttr.get(np.zeros((), np.int32))}
+        zero = self._make("constant", self._tensor([], self._ir.IntegerType.get_signless(32)), attributes=nothing)
+        zero = self._make("convert", number, [zero])
+        everywhere = {"broadcast_dimensions": self._ir.DenseI64ArrayAttr.get([])}
+        zeros = self._make("broadcast_in_dim", value.type, [zero], everywhere)
+        return self._make("select", value.type, [is_first, value, zeros])
 
     def _looked_up(self, table: np.ndarray, partition: Any) -> Any:
         """table[partition], tensor<i32>."""

@@ -165,7 +165,6 @@ class _Stripper:
         self.ir, self.sdy = jaxlib_ir, sdy
         self.meshes: dict[str, str] = {}
         self.manual = False
-        self._meshes: dict[str, Any] = {}
         self._partitions = 1
         self.sharded = False
         self.sizes: dict[str, int] = {}
@@ -201,7 +200,6 @@ class _Stripper:
     def _mesh(self, op: Any) -> None:
         text = str(op.attributes["mesh"])
         self.meshes[op.attributes["sym_name"].value] = text
-        self._meshes[op.attributes["sym_name"].value] = op.attributes["mesh"]
         size = math.prod(int(number) for _, number in _AXIS_SIZE.findall(text))
         self._partitions = max(self._partitions, size)  # unless the module says how many there are
         self._note_sizes(text)
@@ -232,7 +230,7 @@ class _Stripper:
 
     def _inline(self, op: Any) -> None:
         split = op.name == "sdy.manual_computation" and self._is_split(op)
-        computation = ManualComputation(self.ir, self.sdy, op, self._meshes, self._partitions) if split else None
+        computation = ManualComputation(self.ir, self.sdy, op, self.meshes, self._partitions) if split else None
         block = op.regions[0].blocks[0]
         operands = computation.shards() if computation else list(op.operands)
         values = inline_block(block, operands, op)

@@ -10,8 +10,8 @@ from stablehlo_py.frontend.placement import Placement
 from stablehlo_py.pjrt.blocks import Memory
 from stablehlo_py.pjrt.options import numeric, packed
 
-_TYPE, _TILE_DIMENSIONS, _TILE_DEVICES, _LAST_IS_REPLICATED = 1, 3, 4, 6
-_REPLICATED, _OTHER = 0, 3
+_TYPE, _TILE_DIMENSIONS, _TILE_DEVICES, _LAST_DIMENSIONS = 1, 3, 4, 8
+_REPLICATED, _OTHER, _UNREDUCED = 0, 3, 6
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def op_sharding(placement: Placement) -> bytes:
     """An OpSharding."""
     if not placement.is_split:
         return numeric(_TYPE, _REPLICATED)
-    *counts, last = placement.tiles.shape
-    dimensions = [*counts, last] if last > 1 else counts
-    content = numeric(_TYPE, _OTHER) + packed(_TILE_DIMENSIONS, dimensions)
+    *counts, same, summands = placement.tiles.shape
+    behind = [(count, kind) for count, kind in ((same, _REPLICATED), (summands, _UNREDUCED)) if count > 1]
+    content = numeric(_TYPE, _OTHER) + packed(_TILE_DIMENSIONS, [*counts, *(count for count, _ in behind)])
     content += packed(_TILE_DEVICES, placement.tiles.reshape(-1).tolist())
-    return content + numeric(_LAST_IS_REPLICATED, 1) if last > 1 else content
+    return content + packed(_LAST_DIMENSIONS, [kind for _, kind in behind])
