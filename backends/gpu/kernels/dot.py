@@ -28,6 +28,7 @@ from stablehlo_py.options import TRITON
 
 LEAST_ELEMENTS, LEAST_SIDE, LEAST_DEPTH = 1024, 16, 8  # of a product in tiles
 LONG_SUM = 64  # products from which on several threads add up one result
+VERY_LONG_SUM = 1 << 14  # and from which on several blocks may
 MORE_THREADS = (128, 64)  # of a block, where there are no tiles: that are tried
 
 
@@ -38,11 +39,13 @@ def candidates(fusion: Fusion, target: GpuTarget) -> Iterator[Candidate]:
     as_loop = iter([Candidate("", partial(loop.emit, fusion, target))])
     if not num_elements(product.result) or depth < LEAST_DEPTH:
         return as_loop
-    if rows * columns >= LEAST_ELEMENTS and min(rows, columns) >= LEAST_SIDE:
-        if kernels := _tiled(product):
-            own = ranked(fastest(kernels), partial(_tiled, product, more=True))
-            return chain([next(own)], _generated(product), own)
-    elif product.of.kind in ("int", "float") and depth >= LONG_SUM:
+    is_wide = rows * columns >= LEAST_ELEMENTS and min(rows, columns) >= LEAST_SIDE
+    # Of few results with long sums, tiles have parts, though most of a tile is empty.
+    several = depth >= VERY_LONG_SUM and not NarrowProduct(product).fills_machine
+    if (is_wide or several) and (kernels := _tiled(product)):
+        own = ranked(fastest(kernels), partial(_tiled, product, more=True))
+        return chain([next(own)], _generated(product), own)
+    if not is_wide and product.of.kind in ("int", "float") and depth >= LONG_SUM:
         return _narrow(product)
     return as_loop
 

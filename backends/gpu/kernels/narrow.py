@@ -76,6 +76,16 @@ class NarrowProduct:
         return f"sums of {self.rows} x {self.own * self.across}, {self.threads} threads, {self.deep} products at once"
 
     @property
+    def fills_machine(self) -> bool:
+        """Whether there are threads for all of it: each result has those of one block at most."""
+        return self.p.batch * self.groups * self._blocks * self.threads >= self._enough
+
+    @property
+    def _blocks(self) -> int:
+        """For the rows of the long operand."""
+        return -(-self.long.rows // (self.own * self.across))
+
+    @property
     def _enough(self) -> int:
         """Threads that have so much on its way that memory is busy."""
         return self.p.target.resident // 8
@@ -115,7 +125,7 @@ class NarrowProduct:
     def emit(self) -> GpuKernel:
         """Its one kernel."""
         p, count = self.p, self.long.rows
-        blocks = -(-count // (self.own * self.across))
+        blocks = self._blocks
         f = p.begin(p.batch * self.groups * blocks, self.threads)
         thread, block = f.thread_number(), f.block_number()
         x, y = (

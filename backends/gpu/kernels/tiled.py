@@ -21,7 +21,7 @@ from stablehlo_py.codegen.builder import F32, I32, Function, Index, ScalarType, 
 from stablehlo_py.codegen.index import Affine
 
 NEIGHBOURS = 8  # tiles of a column that follow one another
-LEAST_STEPS, MOST_PARTS = 8, 32  # of a part of a split product; parts
+LEAST_STEPS, MOST_PARTS = 8, 128  # of a part of a split product; parts
 BLOCK = 256  # threads of the kernel that adds up parts
 STAGES = (2, 3, 4, 5)  # that are tried
 

@@ -12,8 +12,14 @@ import pytest
 from jax import lax
 
 import stablehlo_py as shlo
+from stablehlo_py.backends.common.fusion import fusions
+from stablehlo_py.backends.gpu.kernels import emit_kernel
+from stablehlo_py.backends.gpu.target import NAMED
 from stablehlo_py.codegen.emitters.gpu import SpirvEmitter
 from stablehlo_py.codegen.values import F32, I32, Type, Value
+from stablehlo_py.compiler import run_stages
+from stablehlo_py.frontend.load import load
+from stablehlo_py.mlir import ir
 
 OPTIONS = shlo.Options(cache_dir=None, threads=1)
 RANDOM = np.random.default_rng(0)
@@ -146,6 +152,18 @@ def test_narrow_products(rows: int, long: int, depth: int, dtype: str) -> None:
     check(lambda a, b: product(a, b.T), few, left, kind="dot", tolerance=close)
     check(lambda a, b: product(b, a.T), few, left, kind="dot", tolerance=close)
     check(lambda a, b: product(b.T, a.T * 2), few, right, kind="dot", tolerance=close)
+
+
+def test_few_results_with_very_long_sums_have_several_blocks_each() -> None:
+    """As gradients of small filters."""
+    a, b = floats(9, 1 << 15), floats(1 << 15, 5)
+    module = load(jax.jit(jnp.matmul).lower(a, b).as_text(), isolate=False)
+    with module.context, ir.Location.unknown():
+        run_stages(module, "", "scheduled", OPTIONS, target="cuda")
+        (function,) = fusions(module)
+        first, second = emit_kernel(function, NAMED["sm_90"]).launches
+    assert first.blocks >= 64 and second.blocks == 1
+    check(jnp.matmul, a, b, kind="dot", tolerance=1e-3)
 
 
 def test_batches_of_narrow_products() -> None:
