@@ -232,6 +232,19 @@ def test_many_threads_run_programs_on_all_devices() -> None:
     )
 
 
+def test_programs_are_serialized_with_their_devices_and_shardings() -> None:
+    on_devices(
+        """
+        from jax.experimental import serialize_executable
+        x = jax.device_put(np.arange(16, dtype=np.float32).reshape(8, 2), on("x"))
+        compiled = jax.jit(lambda a: (a * 2, a.sum()), out_shardings=(on("x", "y"), None)).lower(x).compile()
+        again = serialize_executable.deserialize_and_load(*serialize_executable.serialize(compiled))
+        for mine, theirs in zip(compiled(x), again(x), strict=True):
+            assert mine.sharding == theirs.sharding and (mine == theirs).all()
+        """
+    )
+
+
 def test_a_program_is_serialized_with_its_device() -> None:
     on_devices(
         """
