@@ -20,7 +20,7 @@ whose size the devices do not divide is not sharded. Nothing goes backwards, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -56,7 +56,7 @@ class PropagateShardings(Pass):
             if any(found):
                 annotate(op, found)
                 _note(known, op.results, found)
-        _annotate_results(main, last, known)
+        _annotate_results(main, last, known, meshes)
 
 
 def _note(known: dict[ir.Value, Sharding], values: Iterable[ir.Value], texts: Iterable[str]) -> None:
@@ -109,13 +109,20 @@ def _outermost(factors: Factors, dimension: Dimension) -> int | None:
     return next((number for number in dimension if factors.factors[number].size != 1), None)
 
 
-def _annotate_results(main: ir.Operation, last: ir.Operation, known: Mapping[ir.Value, Sharding]) -> None:
-    """Say how the results of `@main` are sharded, unless that is said."""
+def _annotate_results(
+    main: ir.Operation, last: ir.Operation, known: Mapping[ir.Value, Sharding], meshes: Mapping[str, str]
+) -> None:
+    """Say how the results of `@main` are sharded, unless that is said, or parts would be of different sizes."""
     described = list(main.attributes["res_attrs"]) if "res_attrs" in main.attributes else []
     described = described or [ir.DictAttr.get({})] * len(last.operands)
     texts = shardings_of_values(main, "res_attrs", len(last.operands))
     for number, value in enumerate(last.operands):
-        if value in known and leaves_open(texts[number]):
+        if value in known and leaves_open(texts[number]) and _divides(known[value], value.type.shape, meshes):
             entries = {entry.name: entry.attr for entry in ir.DictAttr(described[number])}
             described[number] = ir.DictAttr.get(entries | {SHARDING: ir.StringAttr.get(str(known[value]))})
     main.attributes["res_attrs"] = ir.ArrayAttr.get(described)
+
+
+def _divides(sharding: Sharding, sizes: Sequence[int], meshes: Mapping[str, str]) -> bool:
+    count = read_mesh(sharding.mesh, meshes).count
+    return all(size % count(axes) == 0 for size, axes in zip(sizes, sharding.dimensions, strict=True))

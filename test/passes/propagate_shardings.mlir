@@ -10,13 +10,14 @@ module attributes {hlo.meshes = {mesh = "#sdy.mesh<[\22x\22=2, \22y\22=4]>"}} {
 // CHECK-SAME: tensor<8xf32>,
 // CHECK-SAME: tensor<48xf32> {hlo.sharding = "#sdy.sharding<@mesh, [{\22x\22}]>"},
 // CHECK-SAME: tensor<2x8xf32> {hlo.sharding = "#sdy.sharding<@mesh, [{}, {}]>"},
-// CHECK-SAME: tensor<8x6xf32> {hlo.sharding = "#sdy.sharding<@mesh, [{\22y\22}, {}]>"})
+// CHECK-SAME: tensor<8x6xf32> {hlo.sharding = "#sdy.sharding<@mesh, [{\22y\22}, {}]>"},
+// CHECK-SAME: tensor<6xf32>)
 // CHECK: "hlo.tanh"(%arg0) {hlo.sharding = ["#sdy.sharding<@mesh, [{\22x\22}, {\22y\22}]>"]}
 // CHECK: "hlo.transpose"({{.*}}) {hlo.sharding = ["#sdy.sharding<@mesh, [{\22y\22}, {\22x\22}]>"]
 // CHECK: "hlo.exponential"({{.*}}) {hlo.sharding = ["#sdy.sharding<@mesh, [{\22y\22}, {}]>"]}
 func.func public @main(%x: tensor<6x8xf32> {hlo.sharding = "#sdy.sharding<@mesh, [{\22x\22}, {\22y\22}]>"})
     -> (tensor<8x6xf32>, tensor<8x8xf32>, tensor<8xf32>, tensor<48xf32>,
-        tensor<2x8xf32> {hlo.sharding = "#sdy.sharding<@mesh, [{}, {}]>"}, tensor<8x6xf32>) {
+        tensor<2x8xf32> {hlo.sharding = "#sdy.sharding<@mesh, [{}, {}]>"}, tensor<8x6xf32>, tensor<6xf32>) {
   %0 = stablehlo.tanh %x : tensor<6x8xf32>
   %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
   %2 = stablehlo.constant dense<1.0> : tensor<8x6xf32>
@@ -26,7 +27,9 @@ func.func public @main(%x: tensor<6x8xf32> {hlo.sharding = "#sdy.sharding<@mesh,
   %6 = stablehlo.reshape %x : (tensor<6x8xf32>) -> tensor<48xf32>
   %7 = stablehlo.slice %0 [0:2, 0:8] : (tensor<6x8xf32>) -> tensor<2x8xf32>
   %8 = stablehlo.exponential %1 {hlo.sharding = ["#sdy.sharding<@mesh, [{\22y\22}, {}]>"]} : tensor<8x6xf32>
-  return %1, %3, %5, %6, %7, %8
-    : tensor<8x6xf32>, tensor<8x8xf32>, tensor<8xf32>, tensor<48xf32>, tensor<2x8xf32>, tensor<8x6xf32>
+  %9 = stablehlo.constant dense<2.0> : tensor<6xf32>
+  %10 = stablehlo.negate %9 {hlo.sharding = ["#sdy.sharding<@mesh, [{\22y\22}]>"]} : tensor<6xf32>
+  return %1, %3, %5, %6, %7, %8, %10
+    : tensor<8x6xf32>, tensor<8x8xf32>, tensor<8xf32>, tensor<48xf32>, tensor<2x8xf32>, tensor<8x6xf32>, tensor<6xf32>
 }
 }
