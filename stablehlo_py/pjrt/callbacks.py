@@ -78,6 +78,12 @@ class _Lowering:
         self, context: Any, *operands: Any, callback: Any, sharding: Any, ordered: bool, **_: Any
     ) -> Sequence[Any]:
         """jax.experimental.io_callback."""
+        axes = context.module_context.axis_context
+        if isinstance(axes, sharding_impls.ShardingContext) and axes.num_devices > 1:
+            # Each device computes the whole program (frontend/partition.py), so each would call the function.
+            raise NotImplementedError(
+                f"io_callback in a program for {axes.num_devices} devices: call it in jax.shard_map, on each of them"
+            )
         effect = _ORDERED_IO if ordered else None
         return self._call(context, callback, "jax.io_callback", operands, effect=effect, sharding=sharding)
 

@@ -245,3 +245,29 @@ def test_tokens_that_a_program_makes_are_returned() -> None:
         assert y == 9 and type(other).__name__ == "Token"
         """
     )
+
+
+def test_on_several_devices_each_calls_the_function() -> None:
+    script(
+        """
+        from jax.sharding import PartitionSpec as P
+        seen = []
+        mesh = jax.make_mesh((2,), ("d",))
+        x = jax.device_put(jnp.arange(4.0), jax.NamedSharding(mesh, P("d")))
+        def part(v):
+            io_callback(lambda w: seen.append(np.asarray(w).tolist()), None, v)
+            return jax.pure_callback(lambda w: np.asarray(w) * 2, jax.ShapeDtypeStruct(v.shape, v.dtype), v)
+        doubled = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=P("d"), out_specs=P("d")))(x)
+        assert doubled.tolist() == [0, 2, 4, 6]
+        jax.effects_barrier()
+        assert sorted(seen) == [[0, 1], [2, 3]], seen
+        try:
+            jax.jit(lambda v: io_callback(print, None, v))(x)
+        except NotImplementedError as error:
+            assert "shard_map" in str(error)
+        else:
+            raise AssertionError("two devices called it")
+        """,
+        HEAD,
+        SHLO_NUM_DEVICES="2",
+    )
