@@ -125,18 +125,17 @@ class Exceptions:
 
     def __init__(self, path: Path = EXCEPTIONS) -> None:
         self._reasons = load_exceptions(path)
-        self.used: set[str] = set()
 
     def reason(self, result: Result) -> str | None:
         """Why a result is none of ours. What ends the process is never excused."""
         if result.shlo != "failed" and result.shlo != "skipped":
             return None
         name = f"{result.file}/{result.test}"
-        for pattern, reason in self._reasons.items():
-            if fnmatch.fnmatchcase(name, pattern):
-                self.used.add(pattern)
-                return reason
-        return None
+        return next((reason for each, reason in self._reasons.items() if fnmatch.fnmatchcase(name, each)), None)
+
+    def leave(self, result: Result) -> bool:
+        """Whether a result is held against the platform, and not named."""
+        return result.is_held_against_us and self.reason(result) is None
 
 
 def by_file(results: Sequence[Result], exceptions: Exceptions) -> str:
@@ -195,6 +194,7 @@ def main(argv: list[str] | None = None) -> int:
     add("--sample", type=_sample, default=(1, 1), metavar="N/M", help="the N-th of M parts of every file's tests")
     add("--cases", type=int, default=1, help="JAX_NUM_GENERATED_CASES (default: %(default)s)")
     add("--journal", type=Path, metavar="FILE", help="keep results, and go on where a run was ended")
+    add("--report", action="store_true", help="run nothing: the table of the journal")
     add("--again", action="store_true", help="run what did not pass here again; XLA's outcome is the journal's")
     add("--workers", type=int, default=1, metavar="N", help="processes at once (default: %(default)s)")
     add("--timeout", type=float, default=120.0, metavar="S", help="seconds for a test (default: %(default)g)")
@@ -203,6 +203,8 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.update(JAX_NUM_GENERATED_CASES=str(options.cases), JAX_SKIP_SLOW_TESTS="1")
     try:
         journal = Journal(options.journal, PLATFORM, Result)
+        if options.report:
+            return _report(list(journal.known.values()), print_failures=True)
         with unpacked(_source(options.folder)) as found:
             folder = found / "tests" if (found / "tests").is_dir() else found
             files = _files(folder, options.files)
@@ -219,16 +221,29 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(runner: Runner, files: Sequence[str]) -> int:
-    exceptions, results, failed = Exceptions(), list[Result](), 0
+    exceptions, results = Exceptions(), list[Result]()
     for file in files:
         for result in runner.run(file):
             results.append(result)
-            if result.is_held_against_us and exceptions.reason(result) is None:
-                failed += 1
-                print(f"{result.shlo}: {result.file}/{result.test}: {result.error}", flush=True)
+            if exceptions.leave(result):
+                _say(result)
+    return _report(results)
+
+
+def _say(result: Result) -> None:
+    print(f"{result.shlo}: {result.file}/{result.test}: {result.error}", flush=True)
+
+
+def _report(results: Sequence[Result], print_failures: bool = False) -> int:
+    """The table of results that are whole, and the exit status."""
+    exceptions = Exceptions()
+    results = [result for result in results if not result.is_waiting]
+    failed = [result for result in results if exceptions.leave(result)]
+    for result in failed if print_failures else ():
+        _say(result)
     print(by_file(results, exceptions), end="")
     both = sum(result.cpu == result.shlo == "passed" for result in results)
-    print(f"{both} passed, {failed} failed, {len(results) - both - failed} skipped")
+    print(f"{both} passed, {len(failed)} failed, {len(results) - both - len(failed)} skipped")
     return 1 if failed else 0
 
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # worker processes import the mo
 import jax_tests
 from jax_tests import Exceptions, Result
 
+from stablehlo_py.conformance.journal import Journal
 from stablehlo_py.errors import EXIT_BAD_INPUT
 
 FILE = """
@@ -82,6 +83,8 @@ def test_outcomes_and_what_is_left_of_a_run(folder: Path, capsys: pytest.Capture
     assert jax_tests.main(arguments) == 1
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(said.splitlines())
     assert len(journal.read_text().splitlines()) == 8
+    assert jax_tests.main([*arguments, "--report"]) == 1
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(said.splitlines())
     # Now they pass: only what did not pass here runs again, on this platform.
     assert jax_tests.main([*arguments, "--again"]) == 0
     assert "| one_test | 8 | 6 | 6 | 100.0 % | 0 |" in capsys.readouterr().out
@@ -117,5 +120,9 @@ def test_exceptions_have_reasons_and_never_excuse_the_end_of_the_process(tmp_pat
         Exceptions(path)
 
 
-def test_the_exceptions_that_are_named_can_be_read() -> None:
-    Exceptions()
+@pytest.mark.parametrize("journal", sorted(Path(__file__).parent.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_the_page_has_the_tables_of_the_journals(journal: Path) -> None:
+    known = Journal(journal, jax_tests.PLATFORM, Result).known.values()
+    results = [result for result in known if not result.is_waiting]
+    page = Path(__file__).resolve().parents[2] / "docs" / "jax-platform.md"
+    assert jax_tests.by_file(results, Exceptions()) in page.read_text()
