@@ -27,7 +27,6 @@ HERE = jax.default_backend() == "shlo"
 
 class OneTest(unittest.TestCase):
     def test_a_passes(self):
-        self.assertEqual(int(jax.numpy.add(1, 2)), 3)
         self.assertEqual(jtu.device_under_test(), "cpu")
         self.assertEqual(len(jax.devices()), 3)
 
@@ -51,7 +50,7 @@ class OneTest(unittest.TestCase):
 
     def test_g_takes_memory(self):
         self.kept = [b"x" * (1 << 30) for _ in range(3 * HERE)]
-        time.sleep(3 * HERE)
+        time.sleep(15 * HERE)
 
     def test_h_passes_after_all_that(self):
         pass
