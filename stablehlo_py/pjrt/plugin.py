@@ -18,7 +18,7 @@ from stablehlo_py.pjrt.fields import NATIVE_FIRST, PYTHON
 BACKEND = "cpu"
 VARIABLE = "SHLO_NUM_DEVICES"
 MOST_DEVICES = 1024
-OLDEST_JAX = (0, 10, 1)
+OLDEST_JAX, NEWEST_JAX = (0, 10, 1), (0, 10)
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _CAPSULE = b"pjrt_c_api"
 _FAILED_PRECONDITION = 9  # absl::StatusCode
@@ -97,16 +97,16 @@ def initialize() -> None:
     that name, JAX does so by itself (discovery.py). It may be registered already.
 
     Raises:
-        UnsupportedError: JAX is older than OLDEST_JAX.
+        UnsupportedError: JAX is older than OLDEST_JAX, or newer than NEWEST_JAX.
         OptionError: SHLO_NUM_DEVICES is no number of devices.
     """
     import jax
 
-    if jax.__version_info__ < OLDEST_JAX:
-        oldest = ".".join(map(str, OLDEST_JAX))
+    if jax.__version_info__ < OLDEST_JAX or jax.__version_info__[:2] > NEWEST_JAX:
+        oldest, newest = (".".join(map(str, version)) for version in (OLDEST_JAX, NEWEST_JAX))
         raise UnsupportedError(
-            f"the platform '{PLATFORM}' is for JAX {oldest} and newer, and this is {jax.__version__}",
-            remedy=f"pip install 'jax>={oldest}', or compile functions with stablehlo_py.jit, which takes older ones",
+            f"the platform '{PLATFORM}' is for JAX from {oldest} on, up to {newest}, and this is {jax.__version__}",
+            remedy=f"pip install 'jax>={oldest},=={newest}.*', or use stablehlo_py.jit, which takes other versions",
         )
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir

@@ -9,6 +9,7 @@ import textwrap
 
 import pytest
 
+OTHER = r"is for JAX from 0\.10\.1 on, up to 0\.10, and this is (.|\n)*help: pip install 'jax>=0\.10\.1,==0\.10\.\*'"
 USED = "import sys; used = 'stablehlo_py.pjrt.plugin' in sys.modules\n"
 
 
@@ -71,7 +72,8 @@ def test_it_may_be_registered_before() -> None:
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
-        ("jax.__version_info__ = (0, 9, 2)", r"is for JAX 0\.10\.1 and newer(.|\n)*help: pip install 'jax>=0\.10\.1'"),
+        ("jax.__version_info__ = (0, 9, 2)", OTHER),
+        ("jax.__version_info__ = (0, 11, 0)", OTHER),
         ("import os; os.environ['SHLO_NUM_DEVICES'] = 'two'", "SHLO_NUM_DEVICES is 'two'"),
     ],
 )

@@ -141,7 +141,7 @@ class NarrowProduct:
 
         def step(number: Index, *sums: Value) -> list[Value]:
             totals = list(sums)
-            variable = Variable(f.imul(number, self.deep), 0, p.depth - self.deep, self.deep)
+            variable = Variable(f.index(f.imul(number, self.deep)), 0, p.depth - self.deep, self.deep)
             for each in range(self.deep):
                 k = Affine(each, ((variable, 1),))
                 left = [p.element(self.short, batch, row, k) for row in others]
@@ -156,7 +156,8 @@ class NarrowProduct:
         sums = f.loop(y, p.depth // self.deep, self.along, step, start)
         items = [Reduction(p.result, p.result, p.result, "add", (), p.of)] * len(sums)
         width, together = (1, self.along) if self.last else (self.across, self.threads)
-        totals = block_combined(f, p.target, items, sums, self.threads, width, together)
+        combined = block_combined(f, p.target, items, sums, self.threads, width, together)
+        totals = [total for total in combined if isinstance(total, Value)]  # real numbers: all of them
         mine = f.cmp("eq" if self.last else "slt", f.index(y), f.const(0 if self.last else 1))
         if count % (self.own * self.across):
             mine = f.binary("and", mine, f.cmp("slt", f.index(first), f.const(count)))
