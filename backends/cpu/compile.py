@@ -115,14 +115,13 @@ def compile_module(module: ir.Module, backend: str, target: CpuTarget, options: 
 def _finished(compiler: ObjectCompiler, code: Generated, signature: str) -> list[bytes]:
     """The object files of a program whose kernels the compiler has; one of them holds the signature."""
     light = compiler.is_small and code.program.is_light
-    if light:
-        compiler.add(Unit((), signature))
-    else:
+    if not light:
         first, *others = code.entries
         for unit in (replace(first, text=f"{signature}\n{first.text}"), *others):
             compiler.add(unit)
     progress.at("machine code")
-    return compiler.finish_light(code.entries) if light else compiler.finish()
+    # Not by `add`, by which it might be small no more.
+    return compiler.finish_light(code.entries, Unit((), signature)) if light else compiler.finish()
 
 
 def _kernels(

@@ -116,11 +116,14 @@ class ObjectCompiler:
             raise self._failures.pop()  # kept here, it would keep this object, by the frames of its traceback
         return [self._objects[number] for number in range(self._shards)]
 
-    def finish_light(self, entries: Sequence[Unit]) -> list[bytes]:
+    def finish_light(self, entries: Sequence[Unit], *others: Unit) -> list[bytes]:
         """The same of what is small and light: how fast it compiles counts more than how fast it is. The entries come
-        with others: programs with as many arguments and results have the same."""
+        with others: programs with as many arguments and results have the same. `others` go with what was added."""
         assert self.is_small
-        return [object_of(render(self._pending), self._context), known_object_of(render(entries), self._context)]
+        return [
+            object_of(render([*self._pending, *others]), self._context),
+            known_object_of(render(entries), self._context),
+        ]
 
     def abandon(self) -> None:
         """Stop the threads, each after the shard it is at: LLVM must not be at work when the process ends."""

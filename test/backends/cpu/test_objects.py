@@ -16,7 +16,7 @@ from stablehlo_py.backends.cpu.elf import ObjectFile
 from stablehlo_py.backends.cpu.features import missing_features
 from stablehlo_py.backends.cpu.listing import disassembly
 from stablehlo_py.backends.cpu.native import NativeCode
-from stablehlo_py.backends.cpu.objects import ObjectCompiler, Unit, compile_units, render
+from stablehlo_py.backends.cpu.objects import SHARD_CHARACTERS, ObjectCompiler, Unit, compile_units, render
 from stablehlo_py.backends.cpu.target import AVX2, AVX512, NAMED, host_target, required_features
 from stablehlo_py.codegen.builder import F32, I64, Function
 from stablehlo_py.codegen.target import X86_64
@@ -66,6 +66,16 @@ def test_light_code_is_that_of_the_engine() -> None:
     kernels, entries = compiler.finish_light([caller(1)])
     assert _text(kernels) == _text(compile_units([adder(1)]))
     assert _text(entries) == _text(compile_units([caller(1)]))
+    assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
+
+
+def test_light_code_that_almost_fills_a_shard_stays_light() -> None:
+    compiler = ObjectCompiler(2, quiet_context())
+    compiler.add(adder(1))
+    room = SHARD_CHARACTERS - len(adder(1).text) - len("// ")
+    compiler.add(Unit((), "// " + "x" * (room - 1)))
+    assert compiler.is_small
+    kernels, entries = compiler.finish_light([caller(1)], adder(2))
     assert integer_function(NativeCode([kernels, entries]), "twice1")(100) == 102
 
 
