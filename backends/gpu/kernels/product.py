@@ -355,7 +355,8 @@ class DotProduct(Product):
 
     @property
     def columns_last(self) -> bool:
-        return self.columns % int(shape(self.result)[-1]) == 0
+        sizes = shape(self.result)
+        return bool(sizes) and self.columns % int(sizes[-1]) == 0
 
     def place_of(self, batch: Index, row: Index, column: Affine) -> Delinearized:
         sizes = [int(size) for size in shape(self.result)]

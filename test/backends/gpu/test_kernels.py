@@ -166,6 +166,15 @@ def test_few_results_with_very_long_sums_have_several_blocks_each() -> None:
     check(jnp.matmul, a, b, kind="dot", tolerance=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_a_product_of_vectors(dtype: str) -> None:
+    """Its result has no dimension."""
+    a, b = (3 * floats(300)).astype(dtype), (3 * floats(300)).astype(dtype)
+    check(
+        lambda a, b: jnp.dot(a, b, preferred_element_type="int32" if dtype == "int8" else "float32"), a, b, kind="dot"
+    )
+
+
 def test_batches_of_narrow_products() -> None:
     a, b = floats(3, 2, 5, 80), floats(3, 2, 80, 40)
     check(lambda a, b: a @ b, a, b, kind="dot", tolerance=1e-4)
