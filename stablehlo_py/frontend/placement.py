@@ -78,7 +78,10 @@ def placement_of(
         return replicated(rank, partitions)
     devices = np.arange(math.prod(mesh.sizes.values())) if mesh.devices is None else np.array(mesh.devices)
     if sorted(devices) != list(range(partitions)):
-        raise UnknownSharding(f"the mesh of the sharding {sharding} is not one of {partitions} partitions")
+        raise UnknownSharding(
+            f"the mesh of the sharding {sharding} has {len(devices)} devices up to number {max(devices)}, "
+            f"and the module is for {partitions} partitions"
+        )
     factors, places = _factors(mesh, [axis for axes in (*split, unreduced) for axis in axes])
     devices = devices.reshape(factors)
     *along, summed = ([place for axis in axes for place in places[axis]] for axes in (*split, unreduced))

@@ -199,9 +199,9 @@ def test_an_error_of_a_running_program_is_that_of_its_results() -> None:
         from stablehlo_py.backends.cpu.objects import Unit, compile_units
         from stablehlo_py.backends.cpu.target import baseline_target
         from stablehlo_py.codegen.builder import I8, I32, PTR, Function
-        from stablehlo_py.runtime.callbacks import _Call
+        from stablehlo_py.runtime.callbacks import Call
         f = Function("refuses", [("given", PTR)], baseline_target().emitter(), result=I32)
-        message = f.load(PTR, f.gep(f.given, _Call.message.offset, I8))
+        message = f.load(PTR, f.gep(f.given, Call.message.offset, I8))
         for place, letter in enumerate(b"out of luck\\0"):
             f.store(f.const(letter, I8), message, place)
         f.ret(f.const(1, I32))

@@ -291,7 +291,9 @@ def test_a_computation_on_shards_is_for_a_grid(jax, tmp_path):
 def test_a_mesh_of_another_size_is_refused(jax, tmp_path):
     path = tmp_path / "manual.mlir"
     path.write_text(MANUAL.replace("module {", "module attributes {mhlo.num_partitions = 2 : i32} {"))
-    with pytest.raises(UnsupportedError, match="its mesh has 4 devices, the module is for 2 partitions") as caught:
+    with pytest.raises(
+        UnsupportedError, match="has 4 devices up to number 3, and the module is for 2 partitions"
+    ) as caught:
         load(path)
     assert caught.value.op == "sdy.manual_computation"
     assert caught.value.location == f"{path}:5:10"
