@@ -156,8 +156,10 @@ class NarrowProduct:
         sums = f.loop(y, p.depth // self.deep, self.along, step, start)
         items = [Reduction(p.result, p.result, p.result, "add", (), p.of)] * len(sums)
         width, together = (1, self.along) if self.last else (self.across, self.threads)
-        combined = block_combined(f, p.target, items, sums, self.threads, width, together)
-        totals = [total for total in combined if isinstance(total, Value)]  # real numbers: all of them
+        totals = list[Value]()
+        for total in block_combined(f, p.target, items, sums, self.threads, width, together):
+            assert isinstance(total, Value)  # a complex number is no sum of this kernel
+            totals.append(total)
         mine = f.cmp("eq" if self.last else "slt", f.index(y), f.const(0 if self.last else 1))
         if count % (self.own * self.across):
             mine = f.binary("and", mine, f.cmp("slt", f.index(first), f.const(count)))
