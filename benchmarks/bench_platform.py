@@ -174,6 +174,32 @@ def _train(jax: Any, device: Any) -> Work:
     return run
 
 
+def suite(name: str, repeats: int) -> None:
+    """Register the loop of a training step of the model suite (docs/models.md), at full size."""
+
+    def loop(jax: Any, device: Any) -> Work:
+        from stablehlo_py.suite.registry import build
+
+        model = build(name, "full")
+        step = jax.jit(model.function, donate_argnums=0)
+        state, batch = jax.device_put((model.parameters, model.inputs), device)
+        carried = [state]
+
+        def run() -> None:
+            *new, loss = step(carried[0], *batch)
+            carried[0] = tuple(new)
+            float(loss)
+
+        return run
+
+    CASES[name] = repeats, loop
+
+
+suite("train-mlp", 20)
+suite("train-convnet", 4)
+suite("train-transformer", 2)
+
+
 def prepare(platforms: str, threads: int) -> Any:
     """JAX with these platforms, on so many CPUs."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])

@@ -108,7 +108,26 @@ def train():
     return losses, params
 """
 
+SUITE = """
+from stablehlo_py.suite.registry import build
+
+model = build({name!r}, "small")
+
+def train():
+    state, batch = jax.device_put((model.parameters, model.inputs))
+    step, losses = jax.jit(model.function, donate_argnums=0), []
+    for _ in range({steps}):
+        *state, loss = step(tuple(state), *batch)
+        losses.append(float(loss))
+    return losses, state
+"""
+
 
 @pytest.mark.parametrize("loop", [FLAX, EQUINOX, OPTAX], ids=["flax", "equinox", "optax"])
 def test_a_training_loop_learns_as_on_xlas_cpu(loop: str) -> None:
     script("from functools import partial\n" + BOTH + loop + "\ncompare(train, 2e-4)\n")
+
+
+@pytest.mark.parametrize("name", ["train-mlp", "train-convnet", "train-transformer"])
+def test_the_loop_of_a_model_of_the_suite_learns_as_on_xlas_cpu(name: str) -> None:
+    script(BOTH + SUITE.format(name=name, steps=8) + "\ncompare(train, 1e-3)\n")
